@@ -1,0 +1,43 @@
+"""Finding: one broken rule, told so that its reader can mend it without asking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How much a finding matters: errors fail the run, warnings and infos do not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """One broken rule at one place.
+
+    Attributes:
+        file: the file, relative to the output tree or as the user named it.
+        line: 1-based line of the offending node.
+        column: 1-based column of the offending node.
+        path: JSON path inside the object, such as `$.spec.template.spec.containers[0].image`.
+        check: the id of the rule, `family/rule`.
+        resource: the object in the form `Kind namespace/name`.
+        message: what is wrong, quoting the value.
+        why: why it matters.
+        fix: what to do, in the imperative.
+        severity: error, warning or info.
+    """
+
+    file: str
+    line: int
+    column: int
+    path: str
+    check: str
+    resource: str
+    message: str
+    why: str
+    fix: str
+    severity: Severity = Severity.ERROR

@@ -1,0 +1,74 @@
+"""Everything that can go wrong, in three kinds that never blur: bad input, a broken rule, a bug of ours.
+
+Bad input is an `MpigenError` (exit code 2), a broken rule is a `Finding` (exit code 1), any other exception is a bug (3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What the command line returns to the shell."""
+
+    OK = 0
+    FINDINGS = 1
+    INVALID_INPUT = 2
+    BUG = 3
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with what the user gave us, where it is, and what to write instead.
+
+    Attributes:
+        message: what is wrong, quoting the offending value.
+        fix: what to do about it, in the imperative; empty when the message says it all.
+        file: the file as the user named it; empty when there is none.
+        line: 1-based; 0 when unknown.
+        column: 1-based; 0 when unknown.
+        path: the place inside the document, such as `tenants[2].quota.h100`; empty for the whole document.
+    """
+
+    message: str
+    fix: str = ""
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+        head = ": ".join(part for part in (place, self.path) if part)
+        text = f"{head}: {self.message}" if head else self.message
+        return f"{text}; {self.fix}" if self.fix else text
+
+
+@dataclass(eq=False)
+class MpigenError(Exception):
+    """Bad input: the root of every error that a user can mend. Carries every problem found, not just the first."""
+
+    problems: tuple[Problem, ...] = field(default=())
+
+    exit_code = ExitCode.INVALID_INPUT
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+class ConfigError(MpigenError):
+    """The platform file does not say what it must, or says what it must not."""
+
+
+class DocumentError(MpigenError):
+    """A text is not YAML that the Kubernetes API server could read."""
+
+
+class OutputError(MpigenError):
+    """The output tree cannot be written without losing something."""
+
+
+class EngineError(MpigenError):
+    """A second validation engine cannot be found, or does not run."""

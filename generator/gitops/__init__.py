@@ -1,0 +1,1 @@
+"""Argo CD: the project and the application that point at one release, and the waves that order it."""

@@ -1,0 +1,1 @@
+"""Queues: ResourceFlavors, Cohorts, ClusterQueues and LocalQueues from pools and tenants."""

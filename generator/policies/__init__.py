@@ -1,0 +1,1 @@
+"""Tenancy: namespace, access, isolation and quota of each tenant."""

@@ -1,0 +1,1 @@
+"""Findings and results for people and for machines."""
