@@ -1,0 +1,1 @@
+"""mpigen: one platform.yaml becomes a checked, plain-YAML GitOps tree for MPI training."""

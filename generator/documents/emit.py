@@ -1,0 +1,108 @@
+"""Plain data → YAML text: the one emitter. Same data, same bytes, and the same meaning to every YAML reader."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from yaml import CSafeDumper, events
+
+from generator.documents.scalars import is_plain_safe
+
+_UNFOLDED = 2**31 - 1  # columns; folding a long line changes nothing but the diff
+_DOCUMENT_START = events.DocumentStartEvent(explicit=True)
+_DOCUMENT_END = events.DocumentEndEvent()
+_MAPPING_START = events.MappingStartEvent(None, None, implicit=True, flow_style=False)
+_MAPPING_END = events.MappingEndEvent()
+_SEQUENCE_START = events.SequenceStartEvent(None, None, implicit=True, flow_style=False)
+_SEQUENCE_END = events.SequenceEndEvent()
+
+
+class Emitter:
+    """Writes documents. Keeps its scalar events, because manifests repeat their words."""
+
+    def __init__(self) -> None:
+        self._strings: dict[str, events.ScalarEvent] = {}
+
+    def emit(self, documents: Iterable[Mapping[str, Any]]) -> str:
+        """One text of all documents, each led by `---`, with keys in the order in which they stand.
+
+        Raises:
+            TypeError: for a value that is not JSON: the data did not come from a manifest.
+        """
+        stream = io.StringIO()
+        emitter = CSafeDumper(stream, allow_unicode=True, width=_UNFOLDED)
+        write: Callable[[events.Event], None] = emitter.emit
+        write(events.StreamStartEvent(encoding="utf-8"))
+        for document in documents:
+            write(_DOCUMENT_START)
+            self._node(document, write)
+            write(_DOCUMENT_END)
+        write(events.StreamEndEvent())
+        return stream.getvalue()
+
+    def _node(self, value: Any, write: Any) -> None:
+        if isinstance(value, str):
+            write(self._strings.get(value) or self._string(value))
+        elif isinstance(value, Mapping):
+            write(_MAPPING_START)
+            for key, item in value.items():
+                write(self._strings.get(key) or self._string(key))
+                self._node(item, write)
+            write(_MAPPING_END)
+        elif isinstance(value, list | tuple):
+            write(_SEQUENCE_START)
+            for item in value:
+                self._node(item, write)
+            write(_SEQUENCE_END)
+        else:
+            write(_plain(_literal(value)))
+
+    def _string(self, text: str) -> events.ScalarEvent:
+        if not isinstance(text, str):
+            raise TypeError(f"a key must be a string, not {text!r}")
+        if is_plain_safe(text):
+            event = _plain(text)
+        else:
+            event = events.ScalarEvent(None, None, (False, True), text, style="|" if _is_block(text) else '"')
+        self._strings[text] = event
+        return event
+
+
+def _plain(text: str) -> events.ScalarEvent:
+    return events.ScalarEvent(None, None, (True, False), text)
+
+
+def _literal(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return _float(value)
+    raise TypeError(f"{value!r} has no form in JSON")
+
+
+def _float(value: float) -> str:
+    text = repr(value)
+    mantissa, exponent_mark, exponent = text.partition("e")
+    if not exponent_mark:
+        return text
+    # YAML 1.1 sees a float only with a dot and a signed exponent.
+    dotted = mantissa if "." in mantissa else f"{mantissa}.0"
+    return f"{dotted}e{exponent if exponent[0] in '+-' else '+' + exponent}"
+
+
+def _is_block(text: str) -> bool:
+    """Whether a literal block shows `text` unharmed: several lines, printable, no blank at a line's end or the start."""
+    lines = text.split("\n")
+    return (
+        len(lines) > 1
+        and text.replace("\n", "").isprintable()
+        and text[0] not in " \n"
+        and not any(line.endswith(" ") for line in lines)
+    )

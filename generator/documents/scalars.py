@@ -1,0 +1,73 @@
+"""What an unquoted scalar means: the rules of sigs.k8s.io/yaml, which kubectl, Argo CD and kubeconform all read with.
+
+Source: sigs.k8s.io/yaml v1.4.0, goyaml.v2/resolve.go (`resolve`, `resolveMap`, `yamlStyleFloat`). It is YAML 1.1 with
+`y`/`n` as booleans, without base-60 numbers, and with timestamps left as strings.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+Scalar = str | int | float | bool | None
+
+_WORDS: dict[str, Scalar] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+}
+# strconv.ParseInt(text, base 0): the prefix names the base, a bare leading zero means octal.
+_INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_MIN_INT, _MAX_INT = -(2**63), 2**64 - 1  # what ParseInt, then ParseUint, can hold; beyond them a float
+
+
+def resolve(text: str) -> Scalar:
+    """The value of an unquoted scalar.
+
+    >>> resolve("on"), resolve("0o17"), resolve("1_000"), resolve("1e3"), resolve("12:30"), resolve("2026-01-01")
+    (True, 15, 1000, 1000.0, '12:30', '2026-01-01')
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    digits = text if text[0] == "." else text.replace("_", "")
+    if _INTEGER.fullmatch(digits):
+        number = _integer(digits)
+        if _MIN_INT <= number <= _MAX_INT:
+            return number
+    return float(digits) if _FLOAT.fullmatch(digits) else text
+
+
+def _integer(digits: str) -> int:
+    sign = -1 if digits[0] == "-" else 1
+    magnitude = digits.lstrip("+-")
+    is_octal = len(magnitude) > 1 and magnitude[0] == "0" and magnitude[1] in "01234567"
+    return sign * int(magnitude, 8 if is_octal else 0)
+
+
+class Resolver(dict[str, Scalar]):
+    """A memo of `resolve`: manifests repeat their words, so nearly every look-up is one dictionary access."""
+
+    def __missing__(self, text: str) -> Scalar:
+        value = resolve(text)
+        if len(self) < _MEMO_LIMIT:
+            self[text] = value
+        return value
+
+
+_MEMO_LIMIT = 100_000  # texts; a bound on memory for streams without repetition
+
+
+def is_plain_safe(text: str) -> bool:
+    """Whether every YAML reader takes `text`, unquoted, for this very string: 1.1, 1.2, Go's and Python's."""
+    return text.lower() not in _AMBIGUOUS and _PLAIN.fullmatch(text) is not None
+
+
+# Starts with a letter, `/` or `_` (no number, date, sign or indicator does), and holds no `: `, ` #` or flow indicator.
+_PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./+@%$()=~-]|:(?=[^\s])|(?<! ) (?=[A-Za-z0-9_./(]))*")
+_AMBIGUOUS = frozenset(word.lower() for word in _WORDS) | {"=", "<<"}

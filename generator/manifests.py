@@ -1,0 +1,129 @@
+"""Manifest: one Kubernetes object with its identity, its order and the file that holds it.
+
+Everything downstream (checks, release, reports) works on manifests, whether we rendered them or read them from disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from generator.documents.emit import Emitter
+from generator.documents.load import Path, load
+from generator.documents.locate import Position, locate
+from generator.errors import DocumentError, Problem
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object, as the API server would receive it.
+
+    Attributes:
+        body: the object: plain dicts, lists and scalars. Nobody changes it.
+        file: where it belongs or was read: relative to the release folder, or as the user named it.
+        index: its document number in that file, from 0.
+        inside: its path inside the document, for an item of a `List`; empty otherwise.
+    """
+
+    body: Body
+    file: str
+    index: int = 0
+    inside: Path = ()
+
+    @property
+    def api_version(self) -> str:
+        """Such as `batch/v1`; empty when absent."""
+        return _text(self.body.get("apiVersion"))
+
+    @property
+    def kind(self) -> str:
+        """Such as `Job`; empty when absent."""
+        return _text(self.body.get("kind"))
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`; empty when absent."""
+        return _text(self._metadata.get("name"))
+
+    @property
+    def namespace(self) -> str:
+        """`metadata.namespace`; empty for cluster-scoped objects."""
+        return _text(self._metadata.get("namespace"))
+
+    @property
+    def _metadata(self) -> Mapping[str, Any]:
+        metadata = self.body.get("metadata")
+        return metadata if isinstance(metadata, dict) else {}
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """What makes an object unique in a cluster: group, kind, namespace, name (the version does not)."""
+        return self.group, self.kind, self.namespace, self.name
+
+    @property
+    def resource(self) -> str:
+        """The object for people: `RoleBinding team-a/edit`."""
+        place = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind or 'object'} {place}".strip()
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def read(text: str | bytes, file: str) -> Iterator[Manifest]:
+    """The manifests of one YAML text: empty documents are passed over, `List` kinds are opened.
+
+    Raises:
+        DocumentError: the text is not YAML, or a document is not an object; with file, line and column.
+    """
+    try:
+        for document in load(text):
+            if document.data is None:
+                continue
+            if not isinstance(document.data, dict):
+                raise DocumentError((_not_an_object(document.data, file, document.line),))
+            yield from _open(document.data, file, document.index, ())
+    except DocumentError as error:
+        raise DocumentError(tuple(replace(problem, file=file) for problem in error.problems)) from None
+
+
+def _not_an_object(data: object, file: str, line: int) -> Problem:
+    shown = "a list" if isinstance(data, list) else f"`{data}`"
+    return Problem(f"a document is {shown}, not an object", "start it with apiVersion and kind", file, line, 1)
+
+
+def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]:
+    """Items of a list (`kind: List`, `kind: ConfigMapList`, …), or the object itself."""
+    items = body.get("items")
+    if isinstance(items, list) and _text(body.get("kind")).endswith("List"):
+        for position, item in enumerate(items):
+            path = (*inside, "items", position)
+            if isinstance(item, dict):
+                yield from _open(item, file, index, path)
+            else:
+                yield Manifest({}, file, index, path)
+    else:
+        yield Manifest(body, file, index, inside)
+
+
+def position(manifest: Manifest, text: str | bytes, path: Path = ()) -> Position:
+    """The 1-based line and column of a path inside a manifest, in the text that holds it."""
+    return locate(text, manifest.index, (*manifest.inside, *path))
+
+
+def write(manifests: Iterable[Manifest]) -> dict[str, str]:
+    """The files of a set of manifests: path → YAML text, each file's objects in the order given."""
+    bodies: dict[str, list[Body]] = {}
+    for manifest in manifests:
+        bodies.setdefault(manifest.file, []).append(manifest.body)
+    emitter = Emitter()
+    return {file: emitter.emit(bodies[file]) for file in sorted(bodies)}
