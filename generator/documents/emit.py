@@ -98,7 +98,7 @@ def _float(value: float) -> str:
 
 
 def _is_block(text: str) -> bool:
-    """Whether a literal block shows `text` unharmed: several lines, printable, no blank at a line's end or the start."""
+    """Whether a literal block shows `text` unharmed: several lines, printable, no blank at either end of one."""
     lines = text.split("\n")
     return (
         len(lines) > 1

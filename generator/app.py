@@ -1,0 +1,30 @@
+"""App: the tree of one platform. Everything that its file declares is in it; admins add constructs of their own."""
+
+from __future__ import annotations
+
+from generator.config.platform import Platform
+from generator.constructs import ManifestApp
+from generator.kueue.chart import QueueTree, TenantQueue
+from generator.policies.chart import Tenancy, TenantRoles
+from generator.runtimes.chart import MpiRuntime
+
+
+class App(ManifestApp):
+    """A platform as a cdk8s App.
+
+    Args:
+        platform: what it consists of.
+    """
+
+    def __init__(self, platform: Platform) -> None:
+        super().__init__()
+        self.platform = platform
+        QueueTree(self, "queues", platform=platform)
+        for runtime in platform.runtimes:
+            pool = platform.pool(runtime.pool)
+            MpiRuntime(self, f"runtime-{runtime.name}", runtime=runtime, pool=pool, cluster=platform.cluster)
+        if platform.tenants:
+            TenantRoles(self, "roles")
+        for tenant in platform.tenants:
+            Tenancy(self, f"tenant-{tenant.name}", platform=platform, tenant=tenant)
+            TenantQueue(self, f"queue-{tenant.name}", platform=platform, tenant=tenant)

@@ -1,0 +1,98 @@
+"""The kinds of value that the sections share, each refusing what is wrong with the words that mend it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from generator import quantities
+
+
+class Section(BaseModel):
+    """A part of the platform: frozen, unknown fields refused, camelCase in YAML and snake_case in Python."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        use_attribute_docstrings=True,
+    )
+
+
+def refusal(message: str, fix: str) -> PydanticCustomError:
+    """An error whose message quotes the value and whose fix says what to write instead."""
+    return PydanticCustomError("refused", "{message}", {"message": message, "fix": fix})
+
+
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_RESOURCE = re.compile(
+    r"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|[a-z0-9][-a-z0-9.]*\.[a-z0-9]+/[-A-Za-z0-9_.]+"
+)
+_LABEL_KEY = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+def _is_name(value: str) -> str:
+    if not _LABEL.fullmatch(value):
+        raise refusal(
+            f"`{value}` is not a Kubernetes name",
+            "use at most 63 lower-case letters, digits and hyphens, beginning and ending with a letter or digit",
+        )
+    return value
+
+
+def _is_resource(value: str) -> str:
+    if not _RESOURCE.fullmatch(value):
+        raise refusal(
+            f"`{value}` is not a resource name", "write cpu, memory, or an extended resource such as nvidia.com/gpu"
+        )
+    return value
+
+
+def _is_label_key(value: str) -> str:
+    if not _LABEL_KEY.fullmatch(value):
+        raise refusal(f"`{value}` is not a label key", "write a key such as example.com/pool")
+    return value
+
+
+def _is_label_value(value: str) -> str:
+    if not _LABEL_VALUE.fullmatch(value):
+        raise refusal(
+            f"`{value}` is not a label value", "use at most 63 letters, digits, `-`, `_` and `.`, without spaces"
+        )
+    return value
+
+
+def canonical_quantity(value: Any) -> str:
+    """A quantity as the API server writes it; numbers are taken too, since nobody quotes `cpu: 64`."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise refusal(f"`{value}` is not a quantity", "write a number or a quantity such as 64, 500m or 256Gi")
+    try:
+        quantity = quantities.parse(str(value))
+    except ValueError:
+        raise refusal(f"`{value}` is not a quantity", "write it like 64, 500m or 256Gi") from None
+    if quantity.value < 0:
+        raise refusal(f"`{value}` is below zero", "write zero or more")
+    return str(quantity)
+
+
+Name = Annotated[
+    str, Field(strict=True, json_schema_extra={"pattern": f"^{_LABEL.pattern}$"}), AfterValidator(_is_name)
+]
+Resource = Annotated[str, Field(strict=True), AfterValidator(_is_resource)]
+LabelKey = Annotated[str, Field(strict=True), AfterValidator(_is_label_key)]
+LabelValue = Annotated[str, Field(strict=True), AfterValidator(_is_label_value)]
+Text = Annotated[str, Field(strict=True, min_length=1)]
+Count = Annotated[int, Field(strict=True, ge=1)]
+Quantity = Annotated[
+    str,
+    BeforeValidator(canonical_quantity),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["64", "500m", "256Gi"]}),
+]
+Resources = dict[Resource, Quantity]

@@ -1,0 +1,90 @@
+"""Platform: the whole file as one frozen value. Whatever order its lists were written in, equal platforms are equal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic_core import InitErrorDetails
+
+from generator.config.cluster import Cluster
+from generator.config.fields import Name, Section, refusal
+from generator.config.gitops import GitOps
+from generator.config.policies import Policies
+from generator.config.pools import Pool
+from generator.config.draft import Draft
+from generator.config.references import contradictions
+from generator.config.runtimes import Runtime
+from generator.config.tenants import Tenant
+
+_SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?")
+
+
+def _is_text(value: Any) -> Any:
+    if isinstance(value, int | float):
+        raise refusal(f"`{value}` is a number in YAML", "write three numbers with dots, such as 1.0.0")
+    return value
+
+
+def _is_release(value: str) -> str:
+    if not _SEMVER.fullmatch(value):
+        raise refusal(f"`{value}` is not a semantic version", "write three numbers with dots, such as 1.0.0")
+    return value
+
+
+class Platform(Section):
+    """Everything that one cluster's training platform consists of."""
+
+    platform: Name
+    """The platform's name: a folder of the output, the root Cohort, and the Argo CD Application."""
+    release: Annotated[str, BeforeValidator(_is_text), AfterValidator(_is_release)]
+    """The release that this file describes, as a semantic version. A release never changes: for a change, raise it."""
+    cluster: Cluster = Cluster()
+    """What it runs on."""
+    pools: tuple[Pool, ...] = Field(min_length=1)
+    """Groups of identical nodes."""
+    runtimes: tuple[Runtime, ...] = ()
+    """Ways to launch MPI."""
+    tenants: tuple[Tenant, ...] = ()
+    """Teams."""
+    policies: Policies = Policies()
+    """What holds for every tenant."""
+    gitops: GitOps | None = None
+    """Who applies the tree. Left out: plain YAML only."""
+
+    @field_validator("pools", "runtimes", "tenants")
+    @classmethod
+    def _in_order(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(sorted(value, key=lambda entry: entry.name))
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        errors = [
+            InitErrorDetails(type=refusal(found.message, found.fix), loc=self._by_name(found.path), input=None)
+            for found in contradictions(Draft.of(self))
+        ]
+        if errors:
+            raise ValidationError.from_exception_data("Platform", errors)
+        return self
+
+    def _by_name(self, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
+        """Name the entry instead of its position, which sorting has changed."""
+        section, index, *rest = path
+        return (section, getattr(self, str(section))[index].name, *rest)
+
+    def pool(self, name: str) -> Pool:
+        """The pool of that name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return {pool.name: pool for pool in self.pools}[name]
+
+    def digest(self) -> str:
+        """`sha256:…` of everything but the release number, the same for every spelling of the same platform."""
+        content = self.model_dump(mode="json", by_alias=True, exclude={"release"})
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"

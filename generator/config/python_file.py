@@ -1,0 +1,60 @@
+"""A platform.py → what it defines, run once; what goes wrong in it is told with its line, like anything else."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from generator.config.complaints import complaints
+from generator.config.platform import Platform
+from generator.documents.locate import format_path
+from generator.errors import ConfigError, MpigenError, Problem
+
+
+def run_platform_file(file: Path) -> dict[str, Any]:
+    """Run a platform.py and return its module namespace.
+
+    Raises:
+        ConfigError: the file cannot be read, or its code fails; with the line in the user's own file.
+    """
+    if not file.is_file():
+        raise ConfigError((Problem("there is no such file", "name a platform.yaml or platform.py", str(file)),))
+    try:
+        with _siblings_importable(file):
+            return runpy.run_path(str(file), run_name="__platform__")
+    except MpigenError:
+        raise
+    except ValidationError as error:
+        line = _line(error, file)
+        found = complaints(error, Platform)
+        raise ConfigError(
+            tuple(Problem(one.message, one.fix, str(file), line, path=format_path(one.path)) for one in found)
+        ) from None
+    except SyntaxError as error:
+        raise ConfigError((Problem(f"not Python: {error.msg}", "", str(file), error.lineno or 0),)) from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+        message = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ConfigError((Problem(message, "mend the platform file", str(file), _line(error, file)),)) from None
+
+
+@contextmanager
+def _siblings_importable(file: Path) -> Iterator[None]:
+    folder = str(file.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _line(error: BaseException, file: Path) -> int:
+    """The line of the user's file nearest to where it failed; 0 when it failed elsewhere."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return frames[-1].lineno or 0 if frames else 0

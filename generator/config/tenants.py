@@ -1,0 +1,126 @@
+"""`tenants`: the teams, each with a namespace, a share of the pools, and people who may do things there."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, field_validator
+
+from generator.config.fields import Count, Name, Section, canonical_quantity, refusal
+
+_SUBJECT = re.compile(
+    r"(?P<kind>group|user):(?P<name>\S(?:.*\S)?)|serviceaccount:(?P<namespace>[^/\s]+)/(?P<account>[^/\s]+)"
+)
+_RESERVED = re.compile(r"default|kube-.*|openshift|openshift-.*")
+
+
+def _is_subject(value: str) -> str:
+    if not _SUBJECT.fullmatch(value):
+        raise refusal(f"`{value}` names nobody", "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME")
+    return value
+
+
+def _is_free(value: str) -> str:
+    if _RESERVED.fullmatch(value):
+        raise refusal(f"`{value}` is a namespace of the system", "choose a name that the cluster does not use itself")
+    return value
+
+
+def _is_cidr(value: str) -> str:
+    try:
+        return str(ipaddress.ip_network(value))
+    except ValueError as error:
+        raise refusal(f"`{value}` is not a network: {error}", "write it like 10.20.0.0/16") from None
+
+
+def _share(value: Any) -> int | str | dict[str, str]:
+    if isinstance(value, dict):
+        return {str(resource): canonical_quantity(amount) for resource, amount in sorted(value.items())}
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return canonical_quantity(value)
+
+
+Share = Annotated[
+    int | str | dict[str, str],
+    PlainValidator(_share),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0},
+                {"type": "string"},
+                {"type": "object", "additionalProperties": {"type": ["string", "number"]}},
+            ]
+        }
+    ),
+]
+Subject = Annotated[str, Field(strict=True), AfterValidator(_is_subject)]
+Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
+
+
+class Access(Section):
+    """Who may do what in the tenant's namespace: `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`."""
+
+    admin: tuple[Subject, ...] = ()
+    """Edit, and grant these three roles to others in the namespace."""
+    edit: tuple[Subject, ...] = ()
+    """Create, change and delete TrainJobs and volumes, and read everything but Secrets."""
+    view: tuple[Subject, ...] = ()
+    """Read jobs, pods, logs and queues."""
+
+    @field_validator("admin", "edit", "view")
+    @classmethod
+    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted(set(value)))
+
+
+class Egress(Section):
+    """A network outside the cluster that the tenant's pods may reach."""
+
+    name: Name
+    """What it is, such as `s3`."""
+    cidr: Annotated[str, Field(strict=True), AfterValidator(_is_cidr)]
+    """The network, such as `10.20.0.0/16`. Addresses of pods and Services are not matched by it."""
+    ports: tuple[Port, ...] = Field(min_length=1)
+    """TCP ports."""
+
+    @field_validator("ports")
+    @classmethod
+    def _in_order(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(set(value)))
+
+
+class Tenant(Section):
+    """One team."""
+
+    name: Annotated[Name, AfterValidator(_is_free)]
+    """The namespace's name, and the ClusterQueue's."""
+    quota: dict[str, Share] = Field(min_length=1)
+    """What the team always has: nodes of a pool (`h100: 4`), resources of a pool (`h100: {nvidia.com/gpu: 20}`), or a
+    resource that only one pool offers (`nvidia.com/gpu: 20`). Resources left out come along in proportion."""
+    borrow: dict[str, Share] = Field(default={})
+    """What it may use beyond that while others leave it idle, in the same forms."""
+    weight: Count = 1
+    """Its share of what is borrowed, where Kueue's fair sharing is on."""
+    cohort: Name | None = None
+    """The group of teams it lends to and borrows from first; all groups share the platform's cohort."""
+    access: Access = Access()
+    """Who may do what."""
+    egress: tuple[Egress, ...] = ()
+    """What its pods may reach outside the cluster; everything else is denied."""
+
+    @field_validator("quota", "borrow")
+    @classmethod
+    def _in_order(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return dict(sorted(value.items()))
+
+    @field_validator("egress")
+    @classmethod
+    def _named_once(cls, value: tuple[Egress, ...]) -> tuple[Egress, ...]:
+        names = [egress.name for egress in value]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise refusal(f"`{twice[0]}` is there twice", "give each network its own name")
+        return tuple(sorted(value, key=lambda egress: egress.name))

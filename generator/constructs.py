@@ -1,0 +1,91 @@
+"""The bridge to cdk8s: a Component owns manifests, and a ManifestApp collects them from the tree.
+
+Components keep their manifests in Python, since an ApiObject costs a round trip to Node for each object. In a plain
+`cdk8s.App` the same components create ordinary ApiObjects instead, so `app.synth()` works there too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from generator.manifests import Body, Manifest
+from generator.node import provide_node
+
+provide_node(os.environ)
+
+import cdk8s  # noqa: E402 - Node must be chosen first
+import constructs  # noqa: E402
+
+_CUSTOM = "custom"
+"""The folder of the output for what is not a Component's: ApiObjects and Charts that an admin adds."""
+
+
+class Component(constructs.Construct):
+    """A part of the platform that is more than one object: a tenant, a runtime, a queue tree.
+
+    Args:
+        scope: the app, or any construct in it.
+        id: unique in its scope.
+        manifests: the objects that it consists of, each with its file in the output.
+    """
+
+    def __init__(self, scope: constructs.Construct, id: str, manifests: Iterable[Manifest]) -> None:  # noqa: A002
+        super().__init__(scope, id)
+        self.manifests = tuple(manifests)
+        if not isinstance(self.node.root, ManifestApp):
+            self._place_api_objects()
+
+    def _place_api_objects(self) -> None:
+        chart = cdk8s.Chart(self, "chart")
+        for number, manifest in enumerate(self.manifests):
+            place_api_object(chart, f"{number}-{manifest.kind.lower()}-{manifest.name}", manifest.body)
+
+
+def place_api_object(scope: constructs.Construct, id: str, body: Body) -> cdk8s.ApiObject:  # noqa: A002
+    """An ApiObject with that very body; in Python cdk8s takes all but the kind as patches only."""
+    api_object = cdk8s.ApiObject(scope, id, api_version=body["apiVersion"], kind=body["kind"])
+    for key, value in body.items():
+        if key not in ("apiVersion", "kind"):
+            api_object.add_json_patch(
+                cdk8s.JsonPatch.replace(f"/{key}", value)
+                if key == "metadata"
+                else cdk8s.JsonPatch.add(f"/{key}", value)
+            )
+    return api_object
+
+
+class ManifestApp(cdk8s.App):
+    """A cdk8s App whose manifests are collected in Python, whoever made them."""
+
+    def collect(self) -> list[Manifest]:
+        """Every manifest of the tree: those of our components, and what cdk8s renders of the admin's own ApiObjects.
+
+        Raises:
+            RuntimeError: from cdk8s, when a construct of the admin's does not validate.
+        """
+        collected: list[Manifest] = []
+        custom: list[Body] = []
+        for construct in self.node.find_all():
+            if isinstance(construct, Component):
+                collected.extend(construct.manifests)
+            elif isinstance(construct, cdk8s.ApiObject):
+                custom.append(construct.to_json())
+        collected.extend(Manifest(body, _custom_file(body)) for body in custom)
+        return collected
+
+    def synth(self) -> None:
+        """Refuse: a platform is written by `mpigen synth`, whole or not at all, and checked before.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError("write this app with `mpigen synth`; app.synth() would bypass its checks and its lock")
+
+
+def _custom_file(body: dict[str, Any]) -> str:
+    metadata = body.get("metadata") or {}
+    folder = metadata.get("namespace") or "cluster"
+    name = str(metadata.get("name") or "unnamed").replace("/", "-").replace(":", "-")
+    return f"{_CUSTOM}/{folder}/{str(body.get('kind', '')).lower()}-{name}.yaml"

@@ -1,0 +1,283 @@
+"""Puts a finished folder in the place of another: one writer at a time, whole or not at all, and no debris.
+
+A folder is prepared in a temporary sibling, so that both are on one file system and its name never shows half a tree:
+
+    .1.0.0.k3j2h1g0.tmp/mpigen   the marker: proof for a later run that the sibling is ours to remove
+    .1.0.0.k3j2h1g0.tmp/tree/    what is being prepared; after the exchange, what it replaced
+    .1.0.0.k3j2h1g0.tmp/old/     what it replaced, where the file system cannot exchange two folders in one step
+
+What survives: a killed process loses nothing, because the page cache outlives it. Against a power cut only the lock
+(the last file), the folder that holds it and the rename are flushed: the lock then tells which files were lost, and git
+or the next run brings them back. Flushing every file was measured at 0.7 s per 3,000 files, writing them at 0.05 s.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from generator.errors import OutputError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+FILE_MODE = 0o644
+FOLDER_MODE = 0o755
+
+_MARKER = "mpigen"
+_TREE = "tree"
+_OLD = "old"
+_SIBLING = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}\.tmp")  # the names that tempfile.mkdtemp makes in `staging`
+
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_AT_FDCWD = -100  # <fcntl.h> on Linux: names are relative to the working directory
+_RENAME_EXCHANGE = 2  # <linux/fs.h>
+_RENAME_SWAP = 2  # <sys/stdio.h> on macOS
+_UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
+
+_FIXES = {
+    errno.ENOSPC: "free some space there and run again",
+    errno.EDQUOT: "free some space or raise the quota, and run again",
+    errno.EFBIG: "raise the limit on file sizes (`ulimit -f`) and run again",
+    errno.EROFS: "choose an output folder on a file system that can be written",
+    errno.EACCES: "give yourself the right to write there, or choose another output folder",
+    errno.EPERM: "give yourself the right to write there, or choose another output folder",
+    errno.EEXIST: "move away what is in the place of the folder",
+    errno.ENOTDIR: "move away what is in the place of the folder",
+    errno.EXDEV: "an overlay file system cannot rename a folder of a lower layer: write to a mounted volume",
+}
+
+
+@contextmanager
+def refusals(folder: Path) -> Iterator[None]:
+    """Turn whatever the operating system refuses inside the block into an `OutputError` about `folder`."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        culprit = f" (`{os.fsdecode(error.filename)}`)" if error.filename else ""
+        fix = _FIXES.get(error.errno or 0, "")
+        raise OutputError((Problem(f"cannot be written: {reason}{culprit}", fix, file=str(folder)),)) from error
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Make `folder` where it is missing, and hold it for this process alone.
+
+    The lock is on the folder itself: there is no lock file for git to see, and the kernel lets go of it when the process
+    ends, however it ends. What killed runs left behind is put back or removed before the block starts.
+
+    Raises:
+        OutputError: another process holds it, or it is a symbolic link.
+        OSError: it cannot be made or opened.
+    """
+    if folder.is_symlink():
+        raise OutputError((Problem("is a symbolic link", "put a folder in its place", file=str(folder)),))
+    _make(folder)
+    handle = os.open(folder, _OPEN_FOLDER)
+    try:
+        _hold(handle, folder)
+        _clear(folder)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def staging(target: Path) -> Iterator[Path]:
+    """Yield an empty folder to prepare, a neighbour of `target`; what is left of it after the block is removed.
+
+    Raises:
+        OSError: the sibling cannot be made, or not removed after the block succeeded.
+    """
+    sibling = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+    try:
+        (sibling / _MARKER).write_text(_claim(target), encoding="utf-8")
+        _make(sibling / _TREE)
+        yield sibling / _TREE
+    except BaseException:
+        with suppress(OSError):  # the first error is the one to tell; the next run removes the sibling
+            _remove(sibling, target)
+        raise
+    _remove(sibling, target)
+
+
+def fill(tree: Path, files: dict[str, bytes]) -> None:
+    """Write `files` (relative posix path → content) into the empty folder `tree`, in order, and flush the last one.
+
+    Modes are the same under every umask.
+
+    Raises:
+        OSError: with the relative path as its `filename`.
+    """
+    root = os.open(tree, _OPEN_FOLDER)
+    try:
+        for folder in parents(files):
+            os.mkdir(folder, dir_fd=root)
+            os.chmod(folder, FOLDER_MODE, dir_fd=root)
+        last = next(reversed(files), "")
+        for path, data in files.items():
+            _write(root, path, data, durable=path == last)
+    finally:
+        os.close(root)
+
+
+def carry(source: Path, tree: Path, files: Iterable[str], folders: Iterable[str]) -> None:
+    """Give `tree` the `files` and `folders` of `source` as they are: same bytes, same mode, same times.
+
+    A file gets a second name rather than a copy, so that nobody's only copy is ever rewritten.
+
+    Raises:
+        OSError: a file can be neither linked nor copied, or its name is taken.
+    """
+    files = list(files)
+    for folder in sorted({*folders, *parents(files)}):
+        if not (tree / folder).is_dir():
+            (tree / folder).mkdir()
+            shutil.copymode(source / folder, tree / folder)
+    for path in files:
+        try:
+            os.link(source / path, tree / path, follow_symlinks=False)
+        except FileExistsError:
+            raise
+        except OSError:  # no hard links there, or not for this user
+            shutil.copy2(source / path, tree / path)
+            _flush(tree / path)
+
+
+def put(tree: Path, target: Path) -> None:
+    """Put `tree`, a folder from `staging`, in the place of `target`, at one instant where the system can.
+
+    Raises:
+        OSError: `target` is as it was.
+    """
+    _flush(tree)
+    if not target.exists():
+        tree.rename(target)
+    elif not _exchange(tree, target):
+        replace_in_two_steps(tree, target)
+    _flush(target.parent)  # before anyone removes what was replaced
+
+
+def replace_in_two_steps(tree: Path, target: Path) -> None:
+    """Do as `put` where folders cannot be exchanged; when killed in between, `exclusive` puts the old one back."""
+    target.rename(tree.with_name(_OLD))
+    tree.rename(target)
+
+
+def parents(paths: Iterable[str]) -> list[str]:
+    """Every folder that relative posix `paths` lie in, outermost first."""
+    found: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return sorted(found)
+
+
+def _make(folder: Path) -> None:
+    if not folder.is_dir():
+        if not folder.parent.is_dir():
+            _make(folder.parent)
+        folder.mkdir(exist_ok=True)
+        folder.chmod(FOLDER_MODE)
+
+
+def _hold(handle: int, folder: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        problem = Problem("another mpigen is writing here", "wait until it is done and run again", file=str(folder))
+        raise OutputError((problem,)) from None
+
+
+def _clear(folder: Path) -> None:
+    """Remove what killed runs left in `folder`; the caller holds it, so no living process works there."""
+    for sibling in sorted(folder.glob(".*.tmp")):
+        match = _SIBLING.fullmatch(sibling.name)
+        if match and _is_ours(sibling, folder / match["target"]):
+            _remove(sibling, folder / match["target"])
+
+
+def _is_ours(sibling: Path, target: Path) -> bool:
+    """Whether `staging` made it, at whatever moment it was killed: the marker comes first and goes last."""
+    if sibling.is_symlink() or not sibling.is_dir():
+        return False
+    names = {entry.name for entry in sibling.iterdir()}
+    marker = sibling / _MARKER
+    if _MARKER not in names or marker.is_symlink() or not marker.is_file():
+        return not names
+    claim, text = _claim(target).encode(), marker.read_bytes()
+    if names == {_MARKER}:
+        return claim.startswith(text)
+    return claim == text and names <= {_MARKER, _TREE, _OLD}
+
+
+def _claim(target: Path) -> str:
+    return f"mpigen prepares {target.name} here; when it is not running, this folder can be deleted\n"
+
+
+def _remove(sibling: Path, target: Path) -> None:
+    old = sibling / _OLD
+    if old.exists() and not target.exists():
+        old.rename(target)
+    for tree in (sibling / _TREE, old):
+        if tree.exists():
+            shutil.rmtree(tree)
+    (sibling / _MARKER).unlink(missing_ok=True)
+    sibling.rmdir()
+
+
+def _write(root: int, path: str, data: bytes, *, durable: bool) -> None:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE, dir_fd=root)
+        try:
+            os.fchmod(handle, FILE_MODE)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+            if durable:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        error.filename = path
+        raise
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:  # some network file systems cannot flush a folder
+            raise
+    finally:
+        os.close(handle)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two folders at one instant; False where the system or the file system cannot."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    one, two = os.fsencode(first), os.fsencode(second)
+    if hasattr(libc, "renameat2"):  # Linux, glibc 2.28
+        failed = libc.renameat2(_AT_FDCWD, one, _AT_FDCWD, two, _RENAME_EXCHANGE)
+    elif hasattr(libc, "renamex_np"):  # macOS 10.12
+        failed = libc.renamex_np(one, two, _RENAME_SWAP)
+    else:
+        return False
+    if not failed:
+        return True
+    code = ctypes.get_errno()
+    if code in _UNSUPPORTED:
+        return False
+    raise OSError(code, os.strerror(code), str(second))

@@ -1,0 +1,57 @@
+"""Argo CD: a project that allows what the release holds and no more, and the application that points at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from generator.config.cluster import Cluster
+from generator.config.gitops import GitOps
+from generator.config.platform import Platform
+from generator.manifests import Body, Manifest
+
+_IN_CLUSTER = "https://kubernetes.default.svc"
+
+
+def argocd_namespace(gitops: GitOps, cluster: Cluster) -> str:
+    """The namespace that Argo CD runs in."""
+    return gitops.namespace or ("openshift-gitops" if cluster.is_openshift else "argocd")
+
+
+def app_project(platform: Platform, gitops: GitOps, manifests: Iterable[Manifest]) -> Body:
+    """The limits of the application: this repository, this cluster, and the cluster-scoped kinds that it holds."""
+    kinds = sorted({(manifest.group, manifest.kind) for manifest in manifests if not manifest.namespace})
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": {"name": platform.platform, "namespace": argocd_namespace(gitops, platform.cluster)},
+        "spec": {
+            "description": f"MPI training platform {platform.platform}",
+            "sourceRepos": [gitops.repository],
+            "destinations": [{"server": _IN_CLUSTER, "namespace": "*"}],
+            "clusterResourceWhitelist": [{"group": group, "kind": kind} for group, kind in kinds],
+        },
+    }
+
+
+def application(platform: Platform, gitops: GitOps, release: str) -> Body:
+    """The pointer: its `path` names the release that is applied, so one line promotes or rolls back."""
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": platform.platform, "namespace": argocd_namespace(gitops, platform.cluster)},
+        "spec": {
+            "project": platform.platform,
+            "source": {
+                "repoURL": gitops.repository,
+                "targetRevision": gitops.revision,
+                "path": f"{gitops.path}/{platform.platform}/{release}",
+                # The lock is JSON, which Argo CD would take for a manifest.
+                "directory": {"recurse": True, "exclude": "release.json"},
+            },
+            "destination": {"server": _IN_CLUSTER},
+            "syncPolicy": {
+                "automated": {"prune": True, "selfHeal": True},
+                "syncOptions": ["ServerSideApply=true", "PruneLast=true"],
+            },
+        },
+    }

@@ -1,0 +1,43 @@
+"""Waves: the order in which Argo CD applies a release, so that nothing waits for what comes after it.
+
+Argo CD waits for the health of a wave before the next. A ClusterQueue is inactive without its flavors, a LocalQueue
+without its ClusterQueue, and a namespace must be closed before jobs can enter it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from generator.manifests import Manifest
+
+ANNOTATION = "argocd.argoproj.io/sync-wave"
+WAVES = {
+    "Namespace": -5,
+    "ServiceAccount": -4,
+    "ClusterRole": -4,
+    "ClusterRoleBinding": -3,
+    "RoleBinding": -3,
+    "NetworkPolicy": -3,
+    "ResourceQuota": -3,
+    "LimitRange": -3,
+    "ResourceFlavor": -2,
+    "Cohort": -2,
+    "ClusterQueue": -1,
+}
+"""Kind → wave; every other kind is in wave 0."""
+
+
+def in_waves(manifests: Iterable[Manifest]) -> list[Manifest]:
+    """Annotate each manifest with its wave, unless it has one already."""
+    return [_in_wave(manifest) for manifest in manifests]
+
+
+def _in_wave(manifest: Manifest) -> Manifest:
+    metadata = manifest.body.get("metadata", {})
+    annotations = metadata.get("annotations", {})
+    wave = WAVES.get(manifest.kind)
+    if wave is None or ANNOTATION in annotations:
+        return manifest
+    marked = {**metadata, "annotations": {**annotations, ANNOTATION: str(wave)}}
+    return replace(manifest, body={**manifest.body, "metadata": marked})

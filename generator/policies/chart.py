@@ -1,0 +1,54 @@
+"""Tenancy as constructs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from constructs import Construct
+
+from generator.config.platform import Platform
+from generator.config.tenants import Tenant
+from generator.constructs import Component
+from generator.manifests import Body, Manifest
+from generator.policies import access, isolation, namespace, quota
+
+
+class TenantRoles(Component):
+    """The roles that all tenants' bindings refer to."""
+
+    def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
+        super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in access.cluster_roles()])
+
+
+class Tenancy(Component):
+    """One tenant: its namespace, who may do what there, who may be reached, and how much it can hold."""
+
+    def __init__(self, scope: Construct, id: str, *, platform: Platform, tenant: Tenant) -> None:  # noqa: A002
+        files = self._files(platform, tenant)
+        super().__init__(
+            scope,
+            id,
+            [Manifest(body, f"tenants/{tenant.name}/{file}.yaml") for file, bodies in files for body in bodies],
+        )
+
+    @staticmethod
+    def _files(platform: Platform, tenant: Tenant) -> Iterator[tuple[str, list[Body]]]:
+        cluster = platform.cluster
+        yield (
+            "namespace",
+            [
+                namespace.namespace(tenant, platform.policies, cluster),
+                namespace.service_account(tenant),
+            ],
+        )
+        reader = access.runtime_reader_binding(tenant)
+        yield (
+            "access",
+            [
+                *access.role_bindings(tenant),
+                *([reader] if reader else []),
+                *([access.nonroot_scc_binding(tenant)] if cluster.is_openshift else []),
+            ],
+        )
+        yield "isolation", isolation.network_policies(tenant, cluster)
+        yield "quota", [quota.resource_quota(tenant, platform.pools), quota.limit_range(tenant)]
