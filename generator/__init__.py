@@ -1,1 +1,83 @@
-"""mpigen: one platform.yaml becomes a checked, plain-YAML GitOps tree for MPI training."""
+"""mpigen: one platform.yaml becomes a checked, plain-YAML GitOps tree for MPI training.
+
+The names below are the public API. They are imported on first use: only what needs Node starts it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from generator.app import App
+    from generator.config.cluster import Cluster, Versions
+    from generator.config.gitops import GitOps
+    from generator.config.platform import Platform
+    from generator.config.policies import Policies
+    from generator.config.pools import Pool, Taint
+    from generator.config.runtimes import Runtime
+    from generator.config.tenants import Access, Egress, Tenant
+    from generator.constructs import Component
+    from generator.manifests import Manifest
+    from generator.runtimes.chart import MpiRuntime
+    from generator.runtimes.openmpi import Volume
+
+__all__ = [
+    "Access",
+    "App",
+    "Cluster",
+    "Component",
+    "Egress",
+    "GitOps",
+    "Manifest",
+    "MpiRuntime",
+    "Platform",
+    "Policies",
+    "Pool",
+    "Runtime",
+    "Taint",
+    "Tenant",
+    "Versions",
+    "Volume",
+    "load_platform",
+]
+
+_HOMES = {
+    "App": "generator.app",
+    "Cluster": "generator.config.cluster",
+    "Versions": "generator.config.cluster",
+    "GitOps": "generator.config.gitops",
+    "Platform": "generator.config.platform",
+    "Policies": "generator.config.policies",
+    "Pool": "generator.config.pools",
+    "Taint": "generator.config.pools",
+    "Runtime": "generator.config.runtimes",
+    "Access": "generator.config.tenants",
+    "Egress": "generator.config.tenants",
+    "Tenant": "generator.config.tenants",
+    "Component": "generator.constructs",
+    "Manifest": "generator.manifests",
+    "MpiRuntime": "generator.runtimes.chart",
+    "Volume": "generator.runtimes.openmpi",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def load_platform(file: str | Path) -> Platform:
+    """Read a platform.yaml, so that a platform.py can build on it.
+
+    Raises:
+        generator.errors.ConfigError: with every problem found.
+    """
+    from pathlib import Path
+
+    from generator.config.load import load_platform as load
+
+    return load(Path(file))

@@ -17,12 +17,10 @@ class App(ManifestApp):
     """
 
     def __init__(self, platform: Platform) -> None:
-        super().__init__()
-        self.platform = platform
+        super().__init__(platform)
         QueueTree(self, "queues", platform=platform)
         for runtime in platform.runtimes:
-            pool = platform.pool(runtime.pool)
-            MpiRuntime(self, f"runtime-{runtime.name}", runtime=runtime, pool=pool, cluster=platform.cluster)
+            MpiRuntime(self, f"runtime-{runtime.name}", runtime=runtime)
         if platform.tenants:
             TenantRoles(self, "roles")
         for tenant in platform.tenants:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from generator.config.platform import Platform
 from generator.manifests import Body, Manifest
 from generator.node import provide_node
 
@@ -34,13 +35,13 @@ class Component(constructs.Construct):
     def __init__(self, scope: constructs.Construct, id: str, manifests: Iterable[Manifest]) -> None:  # noqa: A002
         super().__init__(scope, id)
         self.manifests = tuple(manifests)
+        self.api_objects: tuple[cdk8s.ApiObject, ...] = ()
         if not isinstance(self.node.root, ManifestApp):
-            self._place_api_objects()
-
-    def _place_api_objects(self) -> None:
-        chart = cdk8s.Chart(self, "chart")
-        for number, manifest in enumerate(self.manifests):
-            place_api_object(chart, f"{number}-{manifest.kind.lower()}-{manifest.name}", manifest.body)
+            chart = cdk8s.Chart(self, "chart")
+            self.api_objects = tuple(
+                place_api_object(chart, f"{number}-{manifest.kind.lower()}", manifest.body)
+                for number, manifest in enumerate(self.manifests)
+            )
 
 
 def place_api_object(scope: constructs.Construct, id: str, body: Body) -> cdk8s.ApiObject:  # noqa: A002
@@ -57,23 +58,15 @@ def place_api_object(scope: constructs.Construct, id: str, body: Body) -> cdk8s.
 
 
 class ManifestApp(cdk8s.App):
-    """A cdk8s App whose manifests are collected in Python, whoever made them."""
+    """A cdk8s App of one platform, whose components keep their manifests in Python.
 
-    def collect(self) -> list[Manifest]:
-        """Every manifest of the tree: those of our components, and what cdk8s renders of the admin's own ApiObjects.
+    Args:
+        platform: what the app is of.
+    """
 
-        Raises:
-            RuntimeError: from cdk8s, when a construct of the admin's does not validate.
-        """
-        collected: list[Manifest] = []
-        custom: list[Body] = []
-        for construct in self.node.find_all():
-            if isinstance(construct, Component):
-                collected.extend(construct.manifests)
-            elif isinstance(construct, cdk8s.ApiObject):
-                custom.append(construct.to_json())
-        collected.extend(Manifest(body, _custom_file(body)) for body in custom)
-        return collected
+    def __init__(self, platform: Platform) -> None:
+        super().__init__()
+        self.platform = platform
 
     def synth(self) -> None:
         """Refuse: a platform is written by `mpigen synth`, whole or not at all, and checked before.
@@ -82,6 +75,36 @@ class ManifestApp(cdk8s.App):
             RuntimeError: always.
         """
         raise RuntimeError("write this app with `mpigen synth`; app.synth() would bypass its checks and its lock")
+
+
+def platform_of(scope: constructs.Construct) -> Platform:
+    """The platform whose app a construct is in.
+
+    Raises:
+        ValueError: it is in a plain cdk8s App.
+    """
+    root = scope.node.root
+    if not isinstance(root, ManifestApp):
+        raise ValueError("in a plain cdk8s App say which: platform=…")  # noqa: TRY004 - a missing argument
+    return root.platform
+
+
+def collect(app: cdk8s.App) -> list[Manifest]:
+    """Every manifest of an app: those of components, and what cdk8s renders of an admin's own ApiObjects.
+
+    Raises:
+        RuntimeError: from cdk8s, when an ApiObject cannot be rendered.
+    """
+    tree = app.node.find_all()
+    components = [construct for construct in tree if isinstance(construct, Component)]
+    theirs = {id(api_object) for component in components for api_object in component.api_objects}
+    own = [manifest for component in components for manifest in component.manifests]
+    custom = [
+        construct.to_json()
+        for construct in tree
+        if isinstance(construct, cdk8s.ApiObject) and id(construct) not in theirs
+    ]
+    return [*own, *(Manifest(body, _custom_file(body)) for body in custom)]
 
 
 def _custom_file(body: dict[str, Any]) -> str:

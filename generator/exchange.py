@@ -72,8 +72,8 @@ def refusals(folder: Path) -> Iterator[None]:
 def exclusive(folder: Path) -> Iterator[None]:
     """Make `folder` where it is missing, and hold it for this process alone.
 
-    The lock is on the folder itself: there is no lock file for git to see, and the kernel lets go of it when the process
-    ends, however it ends. What killed runs left behind is put back or removed before the block starts.
+    The lock is on the folder itself: there is no lock file for git to see, and the kernel lets go of it when the
+    process ends, however it ends. What killed runs left behind is put back or removed before the block starts.
 
     Raises:
         OutputError: another process holds it, or it is a symbolic link.

@@ -1,7 +1,8 @@
 """Kubernetes quantities: read, multiply, and write in the canonical form that the API server keeps.
 
-Source: k8s.io/apimachinery pkg/api/resource/quantity.go (`Quantity`, `CanonicalizeBytes`): no fraction digits, and the
-largest suffix that loses nothing. A canonical quantity is stored as it was sent, so Argo CD sees no difference.
+Source: k8s.io/apimachinery v0.34.2 pkg/api/resource/quantity.go (`ParseQuantity`, `CanonicalizeBytes`): no fraction
+digits, and the largest suffix that loses nothing. A canonical quantity is stored as it was sent, so Argo CD sees no
+difference. Exponents (`1e3`) are read, and written with a suffix instead (`1k`).
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, floor
 
 _FORM = re.compile(
-    r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?"
+    r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?"
 )
 _BINARY = {suffix: 1024**power for power, suffix in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))}
 _DECIMAL = {
@@ -21,6 +23,7 @@ _DECIMAL = {
     "": Fraction(1),
     **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", start=1)},
 }
+_MOST = 2**63 - 1  # beyond it the API server caps the amount, or loses its zeros (`1000E` is written as `1`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Quantity:
     def __str__(self) -> str:
         if self.value == 0:
             return "0"
-        if self.is_binary and self.value.denominator == 1:
+        if self.is_binary and self.value.denominator == 1 and abs(self.value) >= _BINARY["Ki"]:
             return _written(int(self.value), _BINARY)
         if self.value.denominator == 1:
             return _written(int(self.value), {suffix: int(size) for suffix, size in _DECIMAL.items() if size >= 1})
@@ -41,8 +44,7 @@ class Quantity:
             scaled = self.value / _DECIMAL[suffix]
             if scaled.denominator == 1:
                 return f"{scaled.numerator}{suffix}"
-        rounded = -(-self.value // _DECIMAL["n"])  # the API server rounds up to a nano
-        return f"{rounded}n"
+        return str(Quantity(_to_nano(self.value)))
 
     def __mul__(self, factor: int | Fraction) -> Quantity:
         return Quantity(self.value * factor, self.is_binary)
@@ -53,6 +55,14 @@ class Quantity:
     def floor(self, unit: int | Fraction = 1) -> Quantity:
         """The largest multiple of `unit` that does not exceed this amount."""
         return Quantity(Fraction(self.value // unit * unit), self.is_binary)
+
+
+def _to_nano(value: Fraction) -> Fraction:
+    """The API server rounds what is finer than a nano away from zero."""
+    nanos = value * 10**9
+    if nanos.denominator == 1:
+        return value
+    return Fraction(ceil(nanos) if nanos > 0 else floor(nanos), 10**9)
 
 
 def _written(number: int, suffixes: dict[str, int]) -> str:
@@ -75,9 +85,13 @@ def parse(text: str) -> Quantity:
     if match is None:
         raise ValueError(f"`{text}` is not a quantity")
     suffix = match["suffix"] or ""
-    number = Fraction(match["number"] if match["number"][-1] != "." else match["number"][:-1])
-    if suffix in _BINARY and suffix:
-        return Quantity(number * _BINARY[suffix], is_binary=True)
-    if suffix in _DECIMAL:
-        return Quantity(number * _DECIMAL[suffix])
-    return Quantity(number * Fraction(10) ** int(suffix[1:]))
+    number = Fraction(match["number"].removesuffix("."))
+    is_binary = suffix != "" and suffix in _BINARY
+    if is_binary:
+        scale = Fraction(_BINARY[suffix])
+    else:
+        scale = _DECIMAL[suffix] if suffix in _DECIMAL else Fraction(10) ** int(suffix[1:])
+    value = _to_nano(number * scale)
+    if abs(value) > _MOST:
+        raise ValueError(f"`{text}` is more than a quantity can hold")
+    return Quantity(value, is_binary)

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import Field, ValidationInfo, field_validator
 
+from generator.config.draft import suggestion
 from generator.config.fields import Section, refusal
+from generator.versions import minors
 
 
-def _is_version(value: Any) -> Any:
-    if isinstance(value, int | float):
-        raise refusal(f"{value} is a number in YAML", f'write it in quotes: "{value}"')
-    return value
+def _newest(component: str) -> Any:
+    known = minors(component)
+    return Field(default=known[0], json_schema_extra={"enum": [*known]})
 
 
 class Versions(Section):
     """Minor versions of what runs in the cluster. Leave one out to get the newest that is supported."""
 
-    kubernetes: Annotated[Literal["1.34"], BeforeValidator(_is_version)] = "1.34"
+    kubernetes: str = _newest("kubernetes")
     """OpenShift 4.21 is Kubernetes 1.34."""
-    trainer: Annotated[Literal["2.3"], BeforeValidator(_is_version)] = "2.3"
+    trainer: str = _newest("trainer")
     """Kubeflow Trainer."""
-    jobset: Annotated[Literal["0.12"], BeforeValidator(_is_version)] = "0.12"
+    jobset: str = _newest("jobset")
     """JobSet, which Trainer installs."""
-    kueue: Annotated[Literal["0.19"], BeforeValidator(_is_version)] = "0.19"
+    kueue: str = _newest("kueue")
     """Kueue."""
-    argocd: Annotated[Literal["3.2"], BeforeValidator(_is_version)] = "3.2"
+    argocd: str = _newest("argocd")
     """Argo CD."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_supported(cls, value: Any, field: ValidationInfo) -> Any:
+        if isinstance(value, int | float):
+            raise refusal(f"`{value}` is a number in YAML", f'write it in quotes: "{value}"')
+        known = minors(field.field_name or "")
+        if value not in known:
+            raise refusal(f"{field.field_name} `{value}` is not supported", suggestion(str(value), known))
+        return value
 
 
 class Cluster(Section):

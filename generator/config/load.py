@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from generator.config.complaints import Complaint, complaints, shown
+from generator.config.draft import Draft
 from generator.config.platform import Platform
 from generator.config.pools import Pool
-from generator.config.draft import Draft
 from generator.config.references import contradictions
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant

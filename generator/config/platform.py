@@ -11,11 +11,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, fi
 from pydantic_core import InitErrorDetails
 
 from generator.config.cluster import Cluster
+from generator.config.draft import Draft
 from generator.config.fields import Name, Section, refusal
 from generator.config.gitops import GitOps
 from generator.config.policies import Policies
 from generator.config.pools import Pool
-from generator.config.draft import Draft
 from generator.config.references import contradictions
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
@@ -84,7 +84,7 @@ class Platform(Section):
         return {pool.name: pool for pool in self.pools}[name]
 
     def digest(self) -> str:
-        """`sha256:…` of everything but the release number, the same for every spelling of the same platform."""
+        """SHA-256, in hexadecimal, of all but the release number: the same for every spelling of the same platform."""
         content = self.model_dump(mode="json", by_alias=True, exclude={"release"})
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+        return hashlib.sha256(canonical.encode()).hexdigest()

@@ -20,8 +20,11 @@ _WORDS: dict[str, Scalar] = {
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
 # strconv.ParseInt(text, base 0): the prefix names the base, a bare leading zero means octal.
-_INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)")
+_INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]{0,19})")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_POINT_FIRST = re.compile(
+    r"\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?"
+)  # strconv.ParseFloat wants digits around `_`
 _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1  # what ParseInt, then ParseUint, can hold; beyond them a float
 
 
@@ -35,12 +38,13 @@ def resolve(text: str) -> Scalar:
         return _WORDS[text]
     if text[0] not in "+-.0123456789":
         return text
-    digits = text if text[0] == "." else text.replace("_", "")
+    digits = text.replace("_", "")
     if _INTEGER.fullmatch(digits):
         number = _integer(digits)
         if _MIN_INT <= number <= _MAX_INT:
             return number
-    return float(digits) if _FLOAT.fullmatch(digits) else text
+    is_float = _POINT_FIRST.fullmatch(text) if text[0] == "." else _FLOAT.fullmatch(digits)
+    return _float(digits, text) if is_float else text
 
 
 def _integer(digits: str) -> int:
@@ -48,6 +52,11 @@ def _integer(digits: str) -> int:
     magnitude = digits.lstrip("+-")
     is_octal = len(magnitude) > 1 and magnitude[0] == "0" and magnitude[1] in "01234567"
     return sign * int(magnitude, 8 if is_octal else 0)
+
+
+def _float(digits: str, text: str) -> float | str:
+    value = float(digits)
+    return value if math.isfinite(value) else text  # strconv.ParseFloat refuses what overflows
 
 
 class Resolver(dict[str, Scalar]):

@@ -9,8 +9,8 @@ from generator.gitops.argocd import app_project, application
 from generator.manifests import Manifest
 
 
-def pointer(platform: Platform, manifests: Sequence[Manifest]) -> list[Manifest]:
-    """The project and the application of a release; nothing where no engine applies it.
+def pointer(platform: Platform, manifests: Sequence[Manifest], release: str) -> list[Manifest]:
+    """The project and the application that apply a release of the platform; nothing where no engine does.
 
     Files are relative to `output/<platform>/argocd/`.
     """
@@ -18,5 +18,5 @@ def pointer(platform: Platform, manifests: Sequence[Manifest]) -> list[Manifest]
         return []
     return [
         Manifest(app_project(platform, platform.gitops, manifests), "project.yaml"),
-        Manifest(application(platform, platform.gitops, platform.release), "application.yaml"),
+        Manifest(application(platform, platform.gitops, release), "application.yaml"),
     ]

@@ -1,6 +1,7 @@
 """Cohort, ClusterQueue and LocalQueue: who always has what, and who may borrow it while it lies idle.
 
-Fields, defaults and rules: kueue v0.19.2 apis/kueue/v1beta2/clusterqueue_types.go, pkg/webhooks. Defaults are written out, so that Argo CD finds nothing that the API server added; quantities are strings, because Kueue rewrites a
+Fields, defaults and rules: kueue v0.19.2 apis/kueue/v1beta2/clusterqueue_types.go and pkg/webhooks. Defaults are
+written out, so that Argo CD finds nothing that the API server added; quantities are strings, because Kueue rewrites a
 number once and stores it the next time.
 """
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from constructs import Construct
 
-from generator.config.cluster import Cluster
-from generator.config.pools import Pool
+from generator.config.platform import Platform
 from generator.config.runtimes import Runtime
-from generator.constructs import Component
+from generator.constructs import Component, platform_of
 from generator.manifests import Manifest
 from generator.runtimes.openmpi import Extras, Volume, cluster_training_runtime
 
@@ -21,13 +20,16 @@ class MpiRuntime(Component):
         scope: the app.
         id: unique in the app.
         runtime: as in the `runtimes` section.
-        pool: where it runs.
-        cluster: what it runs on.
+        platform: what it is part of; only needed in a plain `cdk8s.App`.
+
+    Raises:
+        KeyError: the platform has no such pool.
     """
 
-    def __init__(self, scope: Construct, id: str, *, runtime: Runtime, pool: Pool, cluster: Cluster) -> None:  # noqa: A002
+    def __init__(self, scope: Construct, id: str, *, runtime: Runtime, platform: Platform | None = None) -> None:  # noqa: A002
+        platform = platform or platform_of(scope)
         extras = Extras(environment=self.environment(), volumes=self.volumes())
-        body = cluster_training_runtime(runtime, pool, cluster, extras)
+        body = cluster_training_runtime(runtime, platform.pool(runtime.pool), platform.cluster, extras)
         super().__init__(scope, id, [Manifest(body, f"cluster/runtimes/{runtime.name}.yaml")])
 
     def environment(self) -> Mapping[str, str]:

@@ -1,0 +1,62 @@
+# `make` renders and checks every example; `make test` runs every gate. Both set up .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+export MPIGEN_CACHE := $(CURDIR)/.cache
+EXAMPLES := $(sort $(wildcard examples/*/platform.yaml examples/*/platform.py))
+
+.PHONY: demo test lint format types layers pytest slow bench schemas lock golden clean
+
+demo: .venv/.ready
+	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform"; done
+	@$(BIN)/mpigen validate output --engine both
+
+test: lint types layers pytest
+
+.venv/.ready: requirements/dev.lock requirements/go.lock pyproject.toml
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@command -v go >/dev/null || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/go.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+lint: .venv/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: .venv/.ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: .venv/.ready
+	$(BIN)/mypy
+
+layers: .venv/.ready
+	$(BIN)/lint-imports --no-cache
+
+pytest: .venv/.ready
+	$(BIN)/pytest -n 2 -m "not slow"
+
+slow: .venv/.ready
+	$(BIN)/pytest -n 2 -m slow
+
+bench: .venv/.ready
+	$(BIN)/python -m benchmarks
+
+# Recompile schemas/ from the pinned upstream modules.
+schemas: .venv/.ready
+	$(BIN)/mpigen schemas compile schemas
+	$(BIN)/mpigen schema > examples/platform.schema.json
+
+# Render output/ anew after a change of what is emitted.
+golden: .venv/.ready
+	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform" --replace; done
+
+lock:
+	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --custom-compile-command "make lock" --quiet --upgrade --output-file requirements/dev.lock
+	uv pip compile --group go --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --custom-compile-command "make lock" --quiet --upgrade --output-file requirements/go.lock
+
+clean:
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

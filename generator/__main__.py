@@ -1,0 +1,5 @@
+"""`python -m generator` is `mpigen`."""
+
+from generator.cli import main
+
+main()

@@ -1,0 +1,97 @@
+"""schema/*: does the API server know every field, type and value of an object?
+
+The rules are the JSON Schemas of `schemas/`, compiled from the upstream releases that a platform names; strict, as with
+the API server's field validation `Strict`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from generator.checks.finding import Severity
+from generator.documents.load import Path
+from generator.manifests import Manifest
+from generator.schemas.embedded import Engine, Violation
+
+_REFUSED = "the API server refuses the object"
+_WHY = {
+    "unknown-field": "strict field validation refuses it; without that, it is dropped in silence",
+    "missing-field": _REFUSED,
+    "wrong-type": _REFUSED,
+    "not-allowed": _REFUSED,
+    "no-schema": "nothing can be said about it, so it may be anything",
+    "not-an-object": "nothing can be applied without a kind and a version",
+}
+_RULES = {
+    "additionalProperties": "unknown-field",
+    "required": "missing-field",
+    "type": "wrong-type",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A broken rule at a path of a manifest; its line is found later, and only then."""
+
+    path: Path
+    check: str
+    message: str
+    why: str
+    fix: str
+    severity: Severity = Severity.ERROR
+
+
+def breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
+    """What the schema of a manifest's kind refuses in it."""
+    if not manifest.kind or not manifest.api_version:
+        absent = " and ".join(f"`{key}`" for key in ("apiVersion", "kind") if not manifest.body.get(key))
+        yield _breach((), "not-an-object", f"{absent or '`kind`'} is missing", "write both")
+        return
+    found = engine.violations(manifest.body)
+    if found is None:
+        what = f"no schema for {manifest.kind} of {manifest.api_version}"
+        yield _breach(("kind",), "no-schema", what, "correct the version, or pass --ignore-missing-schemas")
+        return
+    for violation in found:
+        rule = _RULES.get(violation.keyword, "not-allowed")
+        yield _breach(violation.path, rule, violation.message, _fix(rule, violation))
+
+
+def _breach(path: Path, rule: str, message: str, fix: str) -> Breach:
+    return Breach(path, f"schema/{rule}", message, _WHY[rule], fix)
+
+
+def _fix(rule: str, violation: Violation) -> str:
+    match rule:
+        case "unknown-field":
+            return _suggested(violation.path[-1], violation.candidates) or "remove it"
+        case "missing-field":
+            return "add it"
+        case "wrong-type":
+            return f"write {_kinds(violation.expected)}"
+    if isinstance(violation.expected, tuple):
+        known = [str(value) for value in violation.expected]
+        return _suggested(violation.value, known) or f"write one of: {', '.join(known)}"
+    return "correct the value"
+
+
+def _suggested(word: object, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(str(word), known, n=1)
+    return f"did you mean `{close[0]}`?" if close else ""
+
+
+def _kinds(expected: object) -> str:
+    names = expected if isinstance(expected, tuple) else (expected,)
+    return " or ".join(_ARTICLES.get(str(name), str(name)) for name in names)
+
+
+_ARTICLES = {
+    "string": "a string (in quotes if it looks like a number)",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "a mapping",
+    "array": "a list",
+}

@@ -1,0 +1,27 @@
+"""`mpigen init`: a platform file to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from generator.examples import EXAMPLES
+
+
+@click.command(epilog="Example: mpigen init --example openshift-h100")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path())
+@click.option(
+    "--example", type=click.Choice(EXAMPLES), default="cpu-kubernetes", show_default=True, help="What to start from."
+)
+def init(folder: Path, example: str) -> None:
+    """Write a platform file into FOLDER, here unless told otherwise, with the JSON Schema that editors use.
+
+    Files that are there already are never overwritten.
+    """
+    from generator.examples import start
+
+    written = start(example, folder)
+    for path in written:
+        click.echo(f"wrote {path}")
+    click.echo(f"next: mpigen synth {written[0]}")

@@ -1,0 +1,17 @@
+"""`mpigen schema`: the JSON Schema of platform.yaml, for editors."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(epilog="Example: mpigen schema > platform.schema.json")
+def schema() -> None:
+    """Print the JSON Schema of platform.yaml.
+
+    An editor with a YAML language server completes and checks a file that begins with
+    `# yaml-language-server: $schema=platform.schema.json`.
+    """
+    from generator.config.schema import platform_schema
+
+    click.echo(platform_schema(), nl=False)

@@ -1,0 +1,98 @@
+"""`mpigen synth`: platform file → checked release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from generator.cli.output import counted, format_option, progress, show
+from generator.errors import ExitCode
+
+if TYPE_CHECKING:
+    from generator.pipeline import Synthesis
+    from generator.release import Pointer, Written
+
+
+@click.command(epilog="Example: mpigen synth platform.yaml --output output")
+@click.argument("platform", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("output"),
+    show_default=True,
+    help="The folder that holds the releases of all platforms.",
+)
+@click.option("--replace", is_flag=True, help="Write a release anew that is there with other content.")
+@click.option("--discard-edits", is_flag=True, help="Overwrite files of ours that were changed by hand.")
+@click.option(
+    "--promote/--no-promote",
+    default=None,
+    help="Point Argo CD at this release, or do not. Default: when the release is new.",
+)
+@format_option
+def synth(  # noqa: PLR0913 - one parameter for each option
+    platform: Path, output: Path, replace: bool, discard_edits: bool, promote: bool | None, form: str
+) -> int:
+    """Write the release that PLATFORM, a platform.yaml or platform.py, describes.
+
+    The tree is rendered and checked, and only then put in place, whole or not at all:
+    OUTPUT/<platform>/<release>/, and OUTPUT/<platform>/argocd/, which points at it.
+    """
+    from generator import pipeline
+
+    choices = pipeline.Choices(replace=replace, discard_edits=discard_edits, promote=promote)
+    with progress(f"rendering {platform}"):
+        done = pipeline.synth(platform, output, choices)
+    show(form, _summary(done), done.checked.in_order(), _lines(done))
+    return ExitCode.FINDINGS if done.checked.has_errors else ExitCode.OK
+
+
+def _summary(done: Synthesis) -> dict[str, object]:
+    written = done.written
+    return {
+        "platform": done.platform.platform,
+        "release": done.platform.release,
+        "folder": str(written.folder) if written else "",
+        "status": written.status if written else "refused",
+        "objects": done.checked.objects,
+        "kinds": dict(sorted(done.checked.kinds.items())),
+        "findings": len(done.checked.findings),
+    }
+
+
+def _lines(done: Synthesis) -> Iterator[str]:
+    name = f"{done.platform.platform} {done.platform.release}"
+    found = counted(len(done.checked.findings), "finding")
+    if done.written is None:
+        yield f"{name}: refused, {found}; nothing was written"
+        return
+    yield f"{name}: {done.written.status}, {counted(done.checked.objects, 'object')}, {found}"
+    yield f"  {_parts(done)}"
+    yield f"  {done.written.folder}{_changes(done.written)}"
+    if done.written.pointer:
+        yield f"  {_pointer(done.written.pointer)}"
+    yield from (f"  kept, not ours: {path}" for path in done.written.kept)
+
+
+def _parts(done: Synthesis) -> str:
+    platform = done.platform
+    parts = ((platform.pools, "pool"), (platform.runtimes, "runtime"), (platform.tenants, "tenant"))
+    return ", ".join(counted(len(entries), noun) for entries, noun in parts)
+
+
+def _changes(written: Written) -> str:
+    if written.status != "replaced":
+        return f": {counted(written.files, 'file')}"
+    return f": {len(written.added)} added, {len(written.changed)} changed, {len(written.removed)} removed"
+
+
+def _pointer(pointer: Pointer) -> str:
+    if pointer.edits:
+        return f"Argo CD's pointer was edited by hand and left alone ({len(pointer.edits)} places)"
+    if pointer.moved:
+        return f"Argo CD now applies {pointer.at}" + (f" instead of {pointer.before}" if pointer.before else "")
+    return f"Argo CD applies {pointer.at}"

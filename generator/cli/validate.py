@@ -1,0 +1,64 @@
+"""`mpigen validate`: any manifests, ours or not, offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from generator.cli.output import ENGINES, counted, format_option, progress, show
+from generator.errors import ExitCode
+
+if TYPE_CHECKING:
+    from generator.validation import Validation
+
+
+@click.command(epilog="Example: kubectl kustomize overlays/prod | mpigen validate -")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="embedded",
+    show_default=True,
+    help="What judges: our engine, the real kubeconform, or both.",
+)
+@click.option("--ignore-missing-schemas", is_flag=True, help="Report kinds without a schema, and pass them.")
+@format_option
+def validate(paths: tuple[Path, ...], engine: str, ignore_missing_schemas: bool, form: str) -> int:
+    """Check manifests in PATHS: YAML or JSON files, folders of them, or - for standard input.
+
+    Every object is held against the schema of its kind, as strictly as the API server can. Files
+    may hold many documents and lists. Nothing is fetched and no cluster is asked.
+    """
+    from generator import validation
+
+    stdin = click.get_binary_stream("stdin").read() if Path("-") in paths else None
+    files = [path for path in paths if str(path) != "-"]
+    with progress("checking"):
+        done = validation.validate(files, stdin, engine, cache_folder(), ignore_missing=ignore_missing_schemas)
+    show(form, _summary(done), done.checked.in_order(), [_line(done)])
+    return ExitCode.FINDINGS if done.checked.has_errors else ExitCode.OK
+
+
+def cache_folder() -> Path:
+    """Where builds are kept: `$MPIGEN_CACHE`, else the user's cache."""
+    import os
+
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mpigen"
+    return Path(os.environ.get("MPIGEN_CACHE") or default)
+
+
+def _summary(done: Validation) -> dict[str, object]:
+    return {
+        "files": done.checked.files,
+        "objects": done.checked.objects,
+        "kinds": dict(sorted(done.checked.kinds.items())),
+        "findings": len(done.checked.findings),
+        "engines": dict(done.by_engine),
+    }
+
+
+def _line(done: Validation) -> str:
+    verdicts = ", ".join(f"{engine}: {counted(number, 'finding')}" for engine, number in done.by_engine.items())
+    return f"{counted(done.checked.objects, 'object')} in {counted(done.checked.files, 'file')}: {verdicts}"

@@ -1,0 +1,47 @@
+"""The examples that `mpigen init` starts from: kept in `examples/`, and carried in the wheel."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from generator.errors import OutputError, Problem
+
+EXAMPLES = ("cpu-kubernetes", "openshift-h100", "university", "custom-python")
+_SCHEMA = "platform.schema.json"
+_SCHEMA_LINE = re.compile(r"(?m)^# yaml-language-server: \$schema=.*$")
+
+
+def start(example: str, folder: Path) -> list[Path]:
+    """Copy an example into a folder, with the schema beside it; the platform file comes first.
+
+    Raises:
+        OutputError: a file is there already, or cannot be written; then none is written.
+    """
+    from generator.config.schema import platform_schema
+
+    sources = sorted(_home(example).glob("*.*"), key=lambda path: (path.stem != "platform", path.name))
+    texts = {source.name: _SCHEMA_LINE.sub(_schema_line, source.read_text("utf-8")) for source in sources}
+    texts[_SCHEMA] = platform_schema()
+    taken = [folder / name for name in texts if (folder / name).exists()]
+    if taken:
+        fix = "name another folder, or remove it"
+        raise OutputError(tuple(Problem("is there already", fix, file=str(path)) for path in taken))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text, "utf-8")
+    except OSError as error:
+        raise OutputError((Problem(f"cannot be written: {error.strerror}", file=str(error.filename)),)) from None
+    return [folder / name for name in texts]
+
+
+def _schema_line(_match: re.Match[str]) -> str:
+    return f"# yaml-language-server: $schema={_SCHEMA}"
+
+
+def _home(example: str) -> Path:
+    """In a wheel beside this module, in a source checkout at the top."""
+    package = Path(__file__).parent
+    carried = package / "data" / "examples" / example
+    return carried if carried.is_dir() else package.parent / "examples" / example

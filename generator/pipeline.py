@@ -1,0 +1,131 @@
+"""Read this first: the whole of mpigen as a few calls.
+
+platform.yaml / platform.py ── config ──▶ Platform ── charts ──▶ [Manifest] ── checks ──▶ [Finding]
+                                                                    └── release ──▶ output/<platform>/<release>/
+any YAML on disk ──────────── manifests.read ──▶ [Manifest] ── the same checks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from generator import manifests, release
+from generator.checks.run import Checked, check_rendered
+from generator.errors import ConfigError, Problem
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+
+if TYPE_CHECKING:
+    import cdk8s
+
+    from generator.config.platform import Platform
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the caller of `synth` decides; see `mpigen synth --help`."""
+
+    replace: bool = False
+    discard_edits: bool = False
+    promote: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesis:
+    """What `synth` did. `written` is None when a check failed: then nothing was touched."""
+
+    platform: Platform
+    checked: Checked
+    written: release.Written | None
+
+
+def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
+    """Platform file → checked release below `output`.
+
+    Raises:
+        ConfigError: the platform file is wrong.
+        OutputError: the output cannot be written without losing something.
+    """
+    platform, app = load(platform_file)
+    tree, pointer = render(platform, app)
+    checked = check(tree, pointer)
+    if checked.has_errors:
+        return Synthesis(platform, checked, written=None)
+    written = release.write(
+        _release(platform, tree, pointer),
+        output,
+        replace=choices.replace,
+        discard_edits=choices.discard_edits,
+        promote=choices.promote,
+    )
+    return Synthesis(platform, checked, written)
+
+
+def load(platform_file: Path) -> tuple[Platform, cdk8s.App]:
+    """The platform of a file, and its app: of a platform.py that defines one, that one.
+
+    Raises:
+        ConfigError: the file is wrong, or a platform.py defines neither `platform` nor `app`.
+    """
+    from generator.app import App
+
+    if platform_file.suffix != ".py":
+        from generator.config.load import load_platform
+
+        platform = load_platform(platform_file)
+        return platform, App(platform)
+    return _load_python(platform_file)
+
+
+def _load_python(platform_file: Path) -> tuple[Platform, cdk8s.App]:
+    import cdk8s
+
+    from generator.app import App
+    from generator.config.platform import Platform
+    from generator.config.python_file import run_platform_file
+
+    defined = run_platform_file(platform_file)
+    app = defined.get("app")
+    platform = app.platform if isinstance(app, App) else defined.get("platform")
+    if not isinstance(platform, Platform):
+        message = "it defines neither `platform`, a Platform, nor `app`, an App of one"
+        raise ConfigError((Problem(message, "write `platform = Platform(...)`", str(platform_file)),))
+    return platform, app if isinstance(app, cdk8s.App) else App(platform)
+
+
+def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest], list[manifests.Manifest]]:
+    """The manifests of the release, each file's in the order in which they stand there, and those of its pointer."""
+    from generator.constructs import collect
+    from generator.gitops.pointer import pointer
+    from generator.gitops.waves import in_waves
+
+    tree = collect(app)
+    if platform.gitops is None:
+        return tree, []
+    return in_waves(tree), pointer(platform, tree, platform.release)
+
+
+def check(tree: list[manifests.Manifest], pointer: list[manifests.Manifest]) -> Checked:
+    """Every check over everything that was rendered."""
+    engine = Engine(Catalog.bundled())
+    everything = [*tree, *(replace(manifest, file=f"{release.POINTER}/{manifest.file}") for manifest in pointer)]
+    return check_rendered(everything, manifests.write(everything), engine)
+
+
+def _release(platform: Platform, tree: list[manifests.Manifest], pointer: list[manifests.Manifest]) -> release.Release:
+    from generator.gitops.pointer import pointer as pointer_to
+
+    def pointer_texts(version: str) -> Mapping[str, str]:
+        return manifests.write(pointer_to(platform, tree, version))
+
+    return release.Release(
+        platform=platform.platform,
+        version=platform.release,
+        files=manifests.write(tree),
+        pointer=pointer_texts if pointer else lambda _version: {},
+        inputs=platform.digest(),
+        targets=platform.cluster.versions.model_dump(),
+    )

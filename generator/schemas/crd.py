@@ -1,0 +1,139 @@
+"""Custom kinds: CustomResourceDefinitions → one self-contained, strict JSON Schema per served version.
+
+What the API server does with a custom resource, in its order (k8s.io/apiextensions-apiserver v0.34.2, pkg/apiserver):
+fields outside the structural schema are unknown (schema/pruning/algorithm.go), nulls that are not `nullable` vanish from
+objects (schema/defaulting/prunenulls.go), defaults fill in what is absent (schema/defaulting/algorithm.go), and only then
+the values are validated. So a property with a default is never missing, and null is wrong only where it is the item of a
+list or stands for a required property.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from generator.errors import EngineError, Problem
+from generator.schemas.formats import Schema, demands
+from generator.schemas.kind import Kind, document, reference
+from generator.schemas.observed import shape
+from generator.schemas.openapi import BuiltIns
+from generator.schemas.repeats import share_repeats
+
+_METADATA = "meta.v1.ObjectMeta"
+_LIMITS = {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
+_KEPT = _LIMITS | {"default", "enum"}
+_READ = {"type", "format", "pattern", "nullable", "properties", "required", "items", "additionalProperties", "anyOf"}
+_PROSE = {"description", "title", "example", "externalDocs"}
+_INT_OR_STRING = "x-kubernetes-int-or-string"
+_PRESERVE = "x-kubernetes-preserve-unknown-fields"
+# Rules about how lists merge, and rules in CEL: neither is about the shape of a manifest.
+_ELSEWHERE = {f"x-kubernetes-{name}" for name in ("list-type", "list-map-keys", "map-type", "validations")}
+_KNOWN = _KEPT | _READ | _PROSE | _ELSEWHERE | {_INT_OR_STRING, _PRESERVE}
+
+
+def custom_kinds(folder: Path, built_ins: BuiltIns) -> list[Kind]:
+    """Every served version of every CustomResourceDefinition in a folder.
+
+    Raises:
+        EngineError: a definition uses a keyword that we do not know.
+    """
+    found: list[Kind] = []
+    for file in sorted(folder.glob("*.yaml")):
+        definition = yaml.load(file.read_bytes(), yaml.CSafeLoader)
+        if definition["kind"] == "CustomResourceDefinition":
+            spec = definition["spec"]
+            found += [_kind(spec, version, built_ins) for version in spec["versions"] if version["served"]]
+    return found
+
+
+def _kind(spec: Mapping[str, Any], version: Mapping[str, Any], built_ins: BuiltIns) -> Kind:
+    group, names, name = spec["group"], spec["names"], version["name"]
+    root = node(version["schema"]["openAPIV3Schema"])
+    required = set(root.get("required", ()))
+    if "status" in version.get("subresources", {}):
+        root["properties"]["status"] = shape(root["properties"]["status"])
+        required.discard("status")
+    properties, definitions = share_repeats(root["properties"])
+    properties["metadata"] = reference(_METADATA)
+    definitions |= built_ins.definitions(properties["metadata"])
+    schema = document(f"{group}/{name}", names["kind"], properties, required, definitions)
+    return Kind(group, name, names["kind"], names["plural"], spec["scope"], schema)
+
+
+def node(upstream: Schema, *, is_nullable: bool = False) -> Schema:
+    """One node of a structural schema as JSON Schema.
+
+    Args:
+        upstream: the node, as in a CustomResourceDefinition.
+        is_nullable: whether the server takes null here although the node does not say `nullable`.
+
+    Raises:
+        EngineError: the node uses a keyword that we do not know.
+    """
+    _refuse_unknown(upstream)
+    kinds = ["integer", "string"] if upstream.get(_INT_OR_STRING) else [upstream[key] for key in ("type",) if key in upstream]
+    result = {keyword: upstream[keyword] for keyword in _KEPT if keyword in upstream}
+    if "pattern" in upstream:
+        result["pattern"] = _portable(upstream["pattern"])
+    if "items" in upstream:
+        result["items"] = node(upstream["items"], is_nullable="default" in upstream["items"])
+    elif "object" in kinds:
+        result |= _fields(upstream)
+    elif kinds and "array" not in kinds:
+        result |= _within(result, demands(kinds[0], upstream.get("format", "")))
+    return _typed(result, kinds, is_nullable=is_nullable or upstream.get("nullable", False))
+
+
+def _fields(upstream: Schema) -> Schema:
+    """The fields of an object. One that names none and does not preserve unknown ones has none."""
+    properties = upstream.get("properties", {})
+    required = [name for name in upstream.get("required", ()) if "default" not in properties.get(name, {})]
+    result: Schema = {"required": sorted(required)} if required else {}
+    if properties:
+        result["properties"] = {
+            name: node(schema, is_nullable=name not in required) for name, schema in properties.items()
+        }
+    others = upstream.get("additionalProperties", upstream.get(_PRESERVE, False))
+    if others is not True:
+        result["additionalProperties"] = node(others, is_nullable=True) if others else False
+    return result
+
+
+def _typed(result: Schema, kinds: list[str], *, is_nullable: bool) -> Schema:
+    if kinds:
+        allowed = [*kinds, "null"] if is_nullable else kinds
+        result["type"] = allowed if len(allowed) > 1 else allowed[0]
+    if is_nullable and "enum" in result:
+        result["enum"] = [*result["enum"], None]
+    return result
+
+
+def _within(limits: Schema, demanded: Schema) -> Schema:
+    """The range of a number's format, narrowed by its own limits; other demands as they are."""
+    narrowed = dict(demanded)
+    for keyword, narrower in (("minimum", max), ("maximum", min)):
+        if keyword in limits and keyword in demanded:
+            narrowed[keyword] = narrower(limits[keyword], demanded[keyword])
+    return narrowed
+
+
+def _portable(pattern: str) -> str:
+    """A Go pattern that means the same to every engine: `(?i)` in mid-pattern is Go's alone."""
+    before, ignore_case, after = pattern.partition("(?i)")
+    if not ignore_case:
+        return pattern
+    if re.search("[a-zA-Z]", after.replace("a-z", "")):
+        raise EngineError((Problem(f"the pattern `{pattern}` ignores case", "teach generator/schemas/crd.py"),))
+    return before + after.replace("a-z", "a-zA-Z")
+
+
+def _refuse_unknown(upstream: Schema) -> None:
+    unknown = sorted(set(upstream) - _KNOWN)
+    if "anyOf" in upstream and _INT_OR_STRING not in upstream:
+        unknown.append("anyOf")
+    if unknown:
+        raise EngineError((Problem(f"a CRD uses {', '.join(unknown)}", "teach generator/schemas/crd.py"),))

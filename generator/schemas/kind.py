@@ -1,0 +1,86 @@
+"""Kind: one kind at one version with its JSON Schema, and how that schema is laid out and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from generator.schemas.formats import Schema
+
+_DEFINITIONS = "#/definitions/"
+_DRAFT = "http://json-schema.org/draft-07/schema#"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind at one version.
+
+    Attributes:
+        group: the API group; empty for the core group.
+        version: such as `v1beta2`.
+        kind: such as `ClusterQueue`.
+        plural: the name of the resource, such as `clusterqueues`.
+        scope: `Namespaced` or `Cluster`.
+        schema: its JSON Schema (draft 7), self-contained.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    scope: str
+    schema: Schema
+
+    @property
+    def api_version(self) -> str:
+        """Such as `kueue.x-k8s.io/v1beta2`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def path(self) -> str:
+        """The file inside its component's folder, as kubeconform's `{{.Group}}` and its siblings spell it."""
+        return f"{self.group or self.version}/{self.kind.lower()}_{self.version}.json"
+
+
+def document(api_version: str, kind: str, properties: Schema, required: Iterable[str], definitions: Schema) -> Schema:
+    """The schema of a whole object: who it says it is, what it holds, and nothing else."""
+    identity = {"apiVersion": {"type": "string", "const": api_version}, "kind": {"type": "string", "const": kind}}
+    return {
+        "$schema": _DRAFT,
+        "type": "object",
+        "properties": {**properties, **identity},
+        "required": sorted({"apiVersion", "kind", *required}),
+        "additionalProperties": False,
+        "definitions": definitions,
+    }
+
+
+def reference(name: str) -> Schema:
+    """A pointer to a definition of the same document."""
+    return {"$ref": _DEFINITIONS + name}
+
+
+def references(node: Any) -> Iterator[str]:
+    """The names of all definitions that a schema points to."""
+    if isinstance(node, dict):
+        target = node.get("$ref")
+        if isinstance(target, str):
+            yield target.removeprefix(_DEFINITIONS)
+        for child in node.values():
+            yield from references(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from references(child)
+
+
+def write_schema(schema: Schema) -> str:
+    """JSON text: keys sorted, small, yet one line per definition so that a new release reads as a diff."""
+    definitions = ",\n".join(f"{_json(name)}:{_json(body)}" for name, body in sorted(schema["definitions"].items()))
+    rest = {key: value for key, value in schema.items() if key != "definitions"}
+    return f'{_json(rest)[:-1]},\n"definitions":{{\n{definitions}\n}}}}\n'
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

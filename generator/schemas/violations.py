@@ -1,0 +1,113 @@
+"""Violation: one place where an object breaks its schema, said so that a person can act on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from generator.schemas.formats import MEANINGS, Schema
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError
+
+_SHOWN = 60  # characters of an offending value
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken demand of a schema.
+
+    Attributes:
+        path: where, from the root of the object; of an unknown field including its name, of a missing one without.
+        keyword: the JSON Schema keyword: `additionalProperties` for an unknown field, `required` for a missing one,
+            `type`, `enum`, `const`, `pattern`, `minimum`, …
+        message: what is wrong, in words.
+        value: what stands there; of a missing field the object that lacks it.
+        expected: what the keyword demands: the missing name, the allowed types or values, the pattern, the limit;
+            nothing for an unknown field.
+        candidates: the fields that the object may have, for an unknown or missing one; else empty.
+    """
+
+    path: tuple[str | int, ...]
+    keyword: str
+    message: str
+    value: Any
+    expected: Any
+    candidates: tuple[str, ...] = ()
+
+
+def explain(errors: Iterable[ValidationError], schema: Schema, body: Any) -> list[Violation]:
+    """The engine's errors about `body` as violations: one per unknown field, and one per place and keyword."""
+    found: dict[tuple[object, ...], Violation] = {}
+    for error in errors:
+        value = _at(body, error.instance_path)  # the engine's own copy has null for what JSON cannot say, such as .nan
+        for violation in _violations(error, schema, value):
+            # A field that must not be null is judged both where it stands and by its shared definition.
+            key = (violation.path, violation.keyword, violation.expected if violation.keyword == "required" else None)
+            found.setdefault(key, violation)
+    return list(found.values())
+
+
+def _violations(error: ValidationError, schema: Schema, value: Any) -> Iterator[Violation]:
+    path, keyword, details = tuple(error.instance_path), error.kind.name, error.kind.as_dict()
+    if keyword == "additionalProperties":
+        known = _fields(error, schema)
+        for name in details["unexpected"]:
+            yield Violation((*path, name), keyword, f"unknown field `{name}`", value[name], None, known)
+    elif keyword == "required":
+        name = details["property"]
+        yield Violation(path, keyword, f"`{name}` is missing", value, name, _fields(error, schema))
+    else:
+        expected = _expected(next(iter(details.values()), None))
+        yield Violation(path, keyword, _message(keyword, value, expected, error.message), value, expected)
+
+
+def _fields(error: ValidationError, schema: Schema) -> tuple[str, ...]:
+    """The names of the fields that stand beside the keyword that failed."""
+    return tuple(sorted(_at(schema, error.schema_path[:-1]).get("properties", ())))
+
+
+def _at(node: Any, path: Sequence[str | int]) -> Any:
+    for step in path:
+        node = node[step]
+    return node
+
+
+def _expected(demand: Any) -> Any:
+    """Lists as tuples, without null and the empty string: these only say that a field may be absent."""
+    if isinstance(demand, list):
+        return tuple(item for item in demand if item not in (None, "", "null"))
+    return demand
+
+
+def _message(keyword: str, value: Any, expected: Any, otherwise: str) -> str:
+    write = _MESSAGES.get(keyword)
+    return write(_shown(value), expected) if write else otherwise
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _listed(values: Iterable[Any]) -> str:
+    shown = [f"`{value}`" if isinstance(value, str) else _shown(value) for value in values]
+    return ", ".join(shown)
+
+
+_MESSAGES: dict[str, Callable[[str, Any], str]] = {
+    "type": lambda shown, types: f"`{shown}` is not of type {' or '.join(types)}",
+    "enum": lambda shown, values: f"`{shown}` is not one of {_listed(values)}",
+    "const": lambda shown, value: f"`{shown}` must be {_listed([value])}",
+    "pattern": lambda shown, text: f"`{shown}` is not {MEANINGS[text]}" if text in MEANINGS else f"`{shown}` does not match `{text}`",
+    "minimum": lambda shown, limit: f"{shown} is less than the least allowed, {limit}",
+    "maximum": lambda shown, limit: f"{shown} is more than the most allowed, {limit}",
+    "minLength": lambda shown, limit: f"`{shown}` is shorter than {limit} characters",
+    "maxLength": lambda shown, limit: f"`{shown}` is longer than {limit} characters",
+    "minItems": lambda _, limit: f"fewer than {limit} items",
+    "maxItems": lambda _, limit: f"more than {limit} items",
+    "minProperties": lambda _, limit: f"fewer than {limit} entries",
+    "maxProperties": lambda _, limit: f"more than {limit} entries",
+}

@@ -1,0 +1,82 @@
+"""The upstream releases that mpigen knows, as data: what `platform.yaml` may name and what schemas are compiled from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One upstream project at one release.
+
+    Attributes:
+        name: what `platform.yaml` calls it, such as `kueue`.
+        minor: the version a user names, such as `0.19`.
+        module: the Go module that carries the API definitions.
+        version: the exact release of that module.
+        sum: the hash of the module's content, as in `go.sum`.
+        folder: where in the module the definitions lie.
+        source: the same folder for people.
+    """
+
+    name: str
+    minor: str
+    module: str
+    version: str
+    sum: str
+    folder: str
+    source: str
+
+
+SUPPORTED: tuple[Component, ...] = (
+    Component(
+        name="kubernetes",
+        minor="1.34",
+        module="k8s.io/kubernetes",
+        version="v1.34.2",
+        sum="h1:WQdDvYJazkmkwSncgNwGvVtaCt4TYXIU3wSMRgvp3MI=",
+        folder="api/openapi-spec/v3",
+        source="https://github.com/kubernetes/kubernetes/tree/v1.34.2/api/openapi-spec/v3",
+    ),
+    Component(
+        name="trainer",
+        minor="2.3",
+        module="github.com/kubeflow/trainer/v2",
+        version="v2.3.0",
+        sum="h1:Je+e7zvTLzB4qW09J1fB7pZrqvPtWuGng2NqdN5p5QU=",
+        folder="manifests/base/crds",
+        source="https://github.com/kubeflow/trainer/tree/v2.3.0/manifests/base/crds",
+    ),
+    Component(
+        name="jobset",
+        minor="0.12",
+        module="sigs.k8s.io/jobset",
+        version="v0.12.0",
+        sum="h1:YYPuV0px8Ongq/RXmJg6V0w2UC67aiR+rCMD06vhQQQ=",
+        folder="config/components/crd/bases",
+        source="https://github.com/kubernetes-sigs/jobset/tree/v0.12.0/config/components/crd/bases",
+    ),
+    Component(
+        name="kueue",
+        minor="0.19",
+        module="sigs.k8s.io/kueue",
+        version="v0.19.2",
+        sum="h1:mPNzr37u0nwI7ikST5QQl5gg6EgtYOAvC9ZbTgywdN8=",
+        folder="config/components/crd/bases",
+        source="https://github.com/kubernetes-sigs/kueue/tree/v0.19.2/config/components/crd/bases",
+    ),
+    Component(
+        name="argocd",
+        minor="3.2",
+        module="github.com/argoproj/argo-cd/v3",
+        version="v3.2.1",
+        sum="h1:rvrkW/JdH4V+xJgNDZI9wa/Ygd+fWoGbd1rAhvno22c=",
+        folder="manifests/crds",
+        source="https://github.com/argoproj/argo-cd/tree/v3.2.1/manifests/crds",
+    ),
+)
+
+
+def minors(name: str) -> tuple[str, ...]:
+    """The versions of a component that `platform.yaml` may name, newest first; empty for an unknown component."""
+    return tuple(component.minor for component in SUPPORTED if component.name == name)
