@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from generator.checks.files import check_everywhere, manifest_files
-from generator.checks.finding import Severity
+from generator.checks.finding import Finding, Severity
 from generator.checks.run import Checked, check_text
+from generator.errors import DocumentError
+from generator.manifests import position, read
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
+
+_STDIN = "stdin"
+_NO_SCHEMA = "could not find schema for"  # kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
 
 
 @dataclass(slots=True)
@@ -22,13 +27,89 @@ class Validation:
     by_engine: dict[str, int] = field(default_factory=dict)
 
 
-def validate(
-    paths: Sequence[Path], stdin: bytes | None, engine: str, cache: Path, *, ignore_missing: bool
-) -> Validation:
-    """Check files, folders and what standard input gave."""
-    files = manifest_files(paths)
-    e = Engine(Catalog.bundled())
-    checked = check_everywhere(files, e, os.cpu_count() or 1)
-    if stdin is not None:
-        checked.add(check_text(stdin, "-", e))
-    return Validation(checked, {"embedded": len(checked.findings)})
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What to check.
+
+    Attributes:
+        paths: files, and folders of files.
+        stdin: what standard input gave; None if it was not asked for.
+        ignore_missing: whether a kind without a schema passes.
+    """
+
+    paths: Sequence[Path]
+    stdin: bytes | None = None
+    ignore_missing: bool = False
+
+
+def validate(subject: Subject, engine: str, cache: Path) -> Validation:
+    """Check with `embedded`, `kubeconform` or `both`.
+
+    Raises:
+        OutputError: a path does not exist.
+        EngineError: kubeconform cannot be built or run.
+    """
+    files = manifest_files(subject.paths)
+    catalog = Catalog.bundled()
+    done = Validation(Checked())
+    if engine != "kubeconform":
+        done.checked = _embedded(files, subject, catalog)
+        done.by_engine["embedded"] = len(done.checked.findings)
+    if engine != "embedded":
+        found = list(_kubeconform(files, subject, catalog, cache, done.checked))
+        done.by_engine["kubeconform"] = len(found)
+        said = {(finding.file, finding.resource) for finding in done.checked.findings}
+        done.checked.findings += [finding for finding in found if (finding.file, finding.resource) not in said]
+    if subject.ignore_missing:
+        done.checked.findings = [_passed(finding) for finding in done.checked.findings]
+    return done
+
+
+def _embedded(files: Sequence[Path], subject: Subject, catalog: Catalog) -> Checked:
+    engine = Engine(catalog)
+    checked = check_everywhere(files, engine, os.cpu_count() or 1)
+    if subject.stdin is not None:
+        checked.add(check_text(subject.stdin, _STDIN, engine))
+    return checked
+
+
+def _passed(finding: Finding) -> Finding:
+    return replace(finding, severity=Severity.INFO) if finding.check.endswith("/no-schema") else finding
+
+
+def _kubeconform(
+    files: Sequence[Path], subject: Subject, catalog: Catalog, cache: Path, checked: Checked
+) -> Iterator[Finding]:
+    """Its verdicts as findings. What it counts is taken over only where our own engine has not counted already."""
+    from generator.schemas.gobuild import ensure_kubeconform
+    from generator.schemas.kubeconform import Kubeconform, Result, Status
+
+    kubeconform = Kubeconform(ensure_kubeconform(cache), catalog.locations())
+    results: list[Result] = list(kubeconform.run(files))
+    if subject.stdin is not None:
+        results += kubeconform.run_text(subject.stdin.decode(errors="replace"))
+    if not checked.files:
+        checked.files = len({result.file for result in results})
+        checked.kinds.update(result.kind for result in results if result.status is not Status.EMPTY)
+    for result in results:
+        if result.status in (Status.INVALID, Status.ERROR):
+            text = subject.stdin or b"" if result.file == _STDIN else Path(result.file).read_bytes()
+            yield _finding(result.file, result.kind, result.name, result.message, text)
+
+
+def _finding(file: str, kind: str, name: str, message: str, text: bytes) -> Finding:
+    resource, line, column = _place(file, kind, name, text)
+    rule = "no-schema" if message.startswith(_NO_SCHEMA) else "invalid"
+    why = "the second engine refuses the object"
+    return Finding(file, line, column, "$", f"kubeconform/{rule}", resource, message, why, "")
+
+
+def _place(file: str, kind: str, name: str, text: bytes) -> tuple[str, int, int]:
+    """The object that kubeconform means, which it names by kind and name only, and where it begins."""
+    try:
+        for manifest in read(text, file):
+            if manifest.kind == kind and name in ("", manifest.name):
+                return (manifest.resource, *position(manifest, text))
+    except DocumentError:
+        pass  # then the file as a whole is meant
+    return "", 1, 1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 
 from generator.checks.run import Checked, check_files
@@ -41,8 +39,16 @@ def check_everywhere(files: Sequence[Path], engine: Engine, processes: int) -> C
     """`check_files`, on several processes where that is faster."""
     size = sum(file.stat().st_size for file in files)
     workers = min(processes, size // _WORTH_A_PROCESS + 1)
-    if workers < 2 or "fork" not in get_all_start_methods():  # noqa: PLR2004 - one is this process
+    if workers == 1 or not hasattr(os, "fork"):
         return check_files(files, engine)
+    return _shared(files, engine, workers)
+
+
+def _shared(files: Sequence[Path], engine: Engine, workers: int) -> Checked:
+    # Imported here: it takes as long as checking a few files.
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
     shares = [files[start::workers] for start in range(workers)]
     total = Checked()
     with ProcessPoolExecutor(workers - 1, mp_context=get_context("fork")) as pool:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from generator.checks.finding import Severity
 from generator.documents.load import Path
 from generator.manifests import Manifest
-from generator.schemas.embedded import Engine, Violation
+from generator.schemas.embedded import Engine
+from generator.schemas.violations import Violation
 
 _REFUSED = "the API server refuses the object"
 _WHY = {

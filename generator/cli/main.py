@@ -10,6 +10,7 @@ import click
 
 from generator.cli.completion import completion
 from generator.cli.init import init
+from generator.cli.output import show_problems
 from generator.cli.schema import schema
 from generator.cli.schemas import schemas
 from generator.cli.synth import synth
@@ -75,13 +76,12 @@ def run(arguments: list[str]) -> int:
 
 
 def _show_problems(error: MpigenError, arguments: list[str]) -> None:
-    from generator.cli.output import console
-    from generator.report import machine, text
-
     if _wants_json(arguments):
+        from generator.report import machine
+
         click.echo(machine.report({"problems": len(error.problems)}, problems=error.problems))
     else:
-        text.print_problems(error.problems, console(stderr=True))
+        show_problems(error.problems)
 
 
 def _wants_json(arguments: list[str]) -> bool:

@@ -1,7 +1,8 @@
-"""How results reach the user: the console, the options that all commands share, progress on a terminal."""
+"""How results reach the user: what all commands share, colour and progress on a terminal, silence on a pipe."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from generator.checks.finding import Finding
+    from generator.errors import Problem
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -25,36 +25,48 @@ def format_option(command: _Command) -> _Command:
     )(command)
 
 
-def console(*, stderr: bool = False) -> Console:
-    """A console that is plain on a pipe and heeds NO_COLOR."""
-    from rich.console import Console
-
-    return Console(stderr=stderr, highlight=False, soft_wrap=True)
-
-
 @contextmanager
 def progress(message: str) -> Iterator[None]:
-    """A spinner on a terminal; nothing on a pipe."""
-    from rich.console import Console
-
-    errors = Console(stderr=True)
-    if not errors.is_terminal:
+    """A spinner while something takes long, if standard error is a terminal."""
+    if not sys.stderr.isatty():
         yield
         return
-    with errors.status(message):
+    from rich.console import Console
+
+    with Console(stderr=True).status(message):
         yield
 
 
 def show(form: str, summary: dict[str, Any], findings: Iterable[Finding], lines: Iterable[str]) -> None:
     """Findings first, then what was done; or one JSON document of both."""
-    from generator.report import machine, text
-
     if form == "json":
+        from generator.report import machine
+
         click.echo(machine.report(summary, findings))
         return
-    text.print_findings(findings, console())
+    _show_findings(findings)
     for line in lines:
         click.echo(line)
+
+
+def _show_findings(findings: Iterable[Finding]) -> None:
+    from generator.report import text
+
+    if not sys.stdout.isatty():
+        for finding in findings:
+            click.echo(text.plain(finding))
+        return
+    from rich.console import Console  # heeds NO_COLOR
+
+    console = Console(highlight=False, soft_wrap=True)
+    for finding in findings:
+        console.print(text.coloured(finding))
+
+
+def show_problems(problems: Iterable[Problem]) -> None:
+    """Bad input: one line for each problem, on standard error."""
+    for problem in problems:
+        click.echo(f"error: {problem}", err=True)
 
 
 def counted(number: int, noun: str) -> str:

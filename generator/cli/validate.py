@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,20 +35,18 @@ def validate(paths: tuple[Path, ...], engine: str, ignore_missing_schemas: bool,
     """
     from generator import validation
 
-    stdin = click.get_binary_stream("stdin").read() if Path("-") in paths else None
+    stdin = sys.stdin.buffer.read() if Path("-") in paths else None
     files = [path for path in paths if str(path) != "-"]
     with progress("checking"):
-        done = validation.validate(files, stdin, engine, cache_folder(), ignore_missing=ignore_missing_schemas)
+        done = validation.validate(validation.Subject(files, stdin, ignore_missing_schemas), engine, _cache())
     show(form, _summary(done), done.checked.in_order(), [_line(done)])
     return ExitCode.FINDINGS if done.checked.has_errors else ExitCode.OK
 
 
-def cache_folder() -> Path:
-    """Where builds are kept: `$MPIGEN_CACHE`, else the user's cache."""
-    import os
+def _cache() -> Path:
+    from generator.schemas.gobuild import cache_folder
 
-    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mpigen"
-    return Path(os.environ.get("MPIGEN_CACHE") or default)
+    return cache_folder(os.environ.get("MPIGEN_CACHE"), os.environ.get("XDG_CACHE_HOME"))
 
 
 def _summary(done: Validation) -> dict[str, object]:

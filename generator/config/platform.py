@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, fi
 from pydantic_core import InitErrorDetails
 
 from generator.config.cluster import Cluster
-from generator.config.draft import Draft
+from generator.config.draft import Draft, suggestion
 from generator.config.fields import Name, Section, refusal
 from generator.config.gitops import GitOps
 from generator.config.policies import Policies
@@ -79,9 +79,12 @@ class Platform(Section):
         """The pool of that name.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is none; with the nearest name.
         """
-        return {pool.name: pool for pool in self.pools}[name]
+        by_name = {pool.name: pool for pool in self.pools}
+        if name not in by_name:
+            raise KeyError(f"there is no pool `{name}`; {suggestion(name, by_name)}")
+        return by_name[name]
 
     def digest(self) -> str:
         """SHA-256, in hexadecimal, of all but the release number: the same for every spelling of the same platform."""

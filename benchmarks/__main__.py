@@ -1,0 +1,106 @@
+"""`make bench`: how mpigen compares with kubectl kustomize and kubeconform, in one run on one machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.platforms import kustomization, platform_file
+from benchmarks.timing import Timing, measure
+from generator.schemas.catalog import Catalog
+from generator.schemas.gobuild import ensure_kubeconform
+
+BIN = Path(sys.executable).parent
+MPIGEN = BIN / "mpigen"
+SIZES = (100, 500, 1000)
+Row = tuple[str, str, str]
+
+
+def main() -> None:
+    """Print one table: what was measured, the figure, the budget."""
+    table = Table("measured", "figure", "budget", title="mpigen benchmarks")
+    with tempfile.TemporaryDirectory() as scratch:
+        for row in _rows(Path(scratch)):
+            table.add_row(*row)
+            print("  ".join(row), file=sys.stderr, flush=True)
+    Console().print(table)
+
+
+def _rows(scratch: Path) -> Iterator[Row]:
+    timings = {size: _synth(scratch, size) for size in SIZES}
+    for size in SIZES:
+        yield f"synth, {size} tenants", _seconds(timings[size]), ""
+    yield from _growth(timings)
+    for size in (100, 500):
+        yield from _against_kustomize(scratch, size, timings[size])
+        yield from _against_kubeconform(scratch, size)
+    yield from _small_commands(scratch)
+
+
+def _tree(scratch: Path, size: int) -> Path:
+    return scratch / "output" / f"bench-{size}" / "1.0.0"
+
+
+def _synth(scratch: Path, size: int) -> Timing:
+    file = platform_file(scratch, size)
+    output = scratch / "output"
+    best = Timing(float("inf"), 0)
+    for _ in range(3):
+        shutil.rmtree(output / f"bench-{size}", ignore_errors=True)
+        best = min(best, measure([MPIGEN, "synth", file, "--output", output], 1), key=lambda timing: timing.seconds)
+    return best
+
+
+def _growth(timings: dict[int, Timing]) -> Iterator[Row]:
+    ratio = timings[1000].seconds / timings[100].seconds
+    yield "synth, 1000 tenants / 100 tenants", f"{ratio:.1f} ×", "≤ 11 ×"
+    yield "synth, 1000 tenants, peak memory", f"{timings[1000].peak_mib:.0f} MiB", "< 1024 MiB"
+
+
+def _against_kustomize(scratch: Path, size: int, ours: Timing) -> Iterator[Row]:
+    copy = scratch / f"kustomize-{size}"
+    shutil.copytree(_tree(scratch, size), copy)
+    kustomization(copy)
+    peer = measure([BIN / "kubectl", "kustomize", copy], 1)
+    yield f"kubectl kustomize, {size} tenants", _seconds(peer), ""
+    budget = "≤ 0.40 ×" if size == 500 else ""
+    yield f"synth with all checks / kustomize, {size} tenants", f"{ours.seconds / peer.seconds:.2f} ×", budget
+
+
+def _against_kubeconform(scratch: Path, size: int) -> Iterator[Row]:
+    tree = _tree(scratch, size)
+    kubeconform = ensure_kubeconform(Path(os.environ["MPIGEN_CACHE"]))
+    locations = [part for location in Catalog.bundled().locations() for part in ("-schema-location", location)]
+    ours = measure([MPIGEN, "validate", tree], 7)
+    peer = measure([kubeconform, "-strict", *locations, tree], 7)
+    yield f"validate, {size} tenants", _seconds(ours), ""
+    yield f"kubeconform -strict, {size} tenants", _seconds(peer), ""
+    yield f"validate / kubeconform, {size} tenants", f"{ours.seconds / peer.seconds:.2f} ×", "≤ 0.80 ×"
+
+
+def _small_commands(scratch: Path) -> Iterator[Row]:
+    """With a Node that fails when it is started, so that nothing can start it unseen."""
+    trap = scratch / "node"
+    trap.write_text("#!/bin/sh\necho 'Node was started' >&2\nexit 1\n", encoding="utf-8")
+    trap.chmod(0o755)
+    environment = {"JSII_NODE": str(trap)}
+    file = next(_tree(scratch, 100).rglob("queue.yaml"))
+    for name, command, budget in (
+        ("mpigen --help", [MPIGEN, "--help"], "< 150 ms"),
+        ("mpigen validate, one file", [MPIGEN, "validate", file], "< 300 ms"),
+    ):
+        yield name, f"{measure(command, 15, environment).seconds * 1000:.0f} ms", budget
+
+
+def _seconds(timing: Timing) -> str:
+    return f"{timing.seconds:.2f} s"
+
+
+main()

@@ -1,0 +1,44 @@
+"""Platforms of any size, to measure with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_HEAD = """\
+platform: {name}
+release: 1.0.0
+cluster: {{distribution: openshift}}
+pools:
+  - name: h100
+    nodes: {nodes}
+    allocatable: {{cpu: 192, memory: 2Ti, nvidia.com/gpu: 8}}
+    labels: {{nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}
+    taints: [{{key: nvidia.com/gpu, effect: NoSchedule}}]
+  - {{name: cpu, nodes: {nodes}, allocatable: {{cpu: 64, memory: 256Gi}}}}
+runtimes:
+  - {{name: openmpi-cpu, use: openmpi, pool: cpu}}
+  - {{name: openmpi-h100, use: openmpi, pool: h100, image: quay.io/acme/openmpi-cuda:1}}
+tenants:
+"""
+_TENANT = """\
+  - name: team-{number:05d}
+    quota: {{h100: 1, cpu: 1}}
+    borrow: {{h100: 4}}
+    access: {{admin: [group:leads-{number}], edit: [group:team-{number}], view: [group:all]}}
+    egress: [{{name: s3, cidr: 10.20.0.0/16, ports: [443]}}]
+"""
+_TAIL = "gitops: {repository: https://git.example.com/platform.git}\n"
+
+
+def platform_file(folder: Path, tenants: int) -> Path:
+    """Write a platform with that many tenants, two pools and two runtimes; 13 objects in 5 files for each tenant."""
+    file = folder / f"bench-{tenants}.yaml"
+    teams = "".join(_TENANT.format(number=number) for number in range(tenants))
+    file.write_text(_HEAD.format(name=f"bench-{tenants}", nodes=tenants) + teams + _TAIL, encoding="utf-8")
+    return file
+
+
+def kustomization(folder: Path) -> None:
+    """Make a folder of manifests something that `kubectl kustomize` prints."""
+    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.yaml"))
+    (folder / "kustomization.yaml").write_text("resources:\n" + "".join(f"- {file}\n" for file in files), "utf-8")

@@ -1,0 +1,92 @@
+"""The same platform gives the same bytes, wherever, whenever and however it is written down."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generator import Platform, pipeline
+from generator.app import App
+from generator.documents.emit import Emitter
+from generator.manifests import write
+from tests.acceptance.test_examples import tree
+from tests.conftest import EXAMPLES, ROOT, Run, small_platform
+
+ENVIRONMENTS = [
+    {"PYTHONHASHSEED": "0"},
+    {"PYTHONHASHSEED": "4242", "TZ": "Asia/Kathmandu"},
+    {"LC_ALL": "C", "LANG": "C"},
+    {"LC_ALL": "tr_TR.UTF-8", "PYTHONUTF8": "0"},
+]
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=str)
+def test_the_environment_does_not_matter(environment: dict[str, str], tmp_path: Path, mpigen: Run) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    ran = mpigen("synth", EXAMPLES["university"], "--output", tmp_path / "out", cwd=elsewhere, **environment)
+    assert ran.returncode == 0, ran.stderr
+    assert tree(tmp_path / "out" / "university") == tree(ROOT / "output" / "university")
+
+
+def test_a_second_synth_touches_nothing(tmp_path: Path, example: Path) -> None:
+    pipeline.synth(example, tmp_path, pipeline.Choices())
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    again = pipeline.synth(example, tmp_path, pipeline.Choices())
+    assert again.written is not None
+    assert again.written.status == "unchanged"
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def shuffled(value: Any, chance: random.Random) -> Any:
+    """The same platform, with the keys of every mapping and the entries of every list in another order."""
+    if isinstance(value, dict):
+        keys = list(value)
+        chance.shuffle(keys)
+        return {key: shuffled(value[key], chance) for key in keys}
+    if isinstance(value, list):
+        items = [shuffled(item, chance) for item in value]
+        chance.shuffle(items)
+        return items
+    return value
+
+
+def rendered(platform: Platform) -> dict[str, str]:
+    tree, pointer = pipeline.render(platform, App(platform))
+    return {**write(tree), **write(pointer)}
+
+
+@settings(max_examples=20, deadline=None)
+@given(chance=st.randoms(use_true_random=False))
+def test_the_order_of_the_input_does_not_matter(chance: random.Random) -> None:
+    original = Platform.model_validate(small_platform())
+    other = Platform.model_validate(shuffled(small_platform(), chance))
+    assert other == original
+    assert other.digest() == original.digest()
+    assert rendered(other) == rendered(original)
+
+
+@settings(max_examples=20, deadline=None)
+@given(chance=st.randoms(use_true_random=False))
+def test_the_order_of_the_file_does_not_matter(chance: random.Random, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("shuffled")
+    file = folder / "platform.yaml"
+    file.write_text(Emitter().emit([shuffled(small_platform(), chance)]))
+    platform, app = pipeline.load(file)
+    first, _ = pipeline.render(platform, app)
+    assert write(first) == write(pipeline.render(platform, App(Platform.model_validate(small_platform())))[0])
+
+
+def test_one_team_more_changes_only_its_own_files() -> None:
+    before = rendered(Platform.model_validate(small_platform()))
+    grown = small_platform()
+    grown["tenants"].append({"name": "team-c", "quota": {"cpu": 1}, "access": {"edit": ["group:c"]}})
+    after = rendered(Platform.model_validate(grown))
+    assert {path for path in after if after[path] != before.get(path)} == {
+        f"tenants/team-c/{file}.yaml" for file in ("namespace", "access", "isolation", "quota", "queue")
+    }

@@ -1,0 +1,61 @@
+"""The examples: what is committed in output/ is what they render to, today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from generator import pipeline
+from tests.conftest import EXAMPLES, ROOT, Run
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_output_holds_what_the_example_renders_to(example: Path, tmp_path: Path) -> None:
+    """`make golden` after a change of what is emitted; the diff is what to review."""
+    pipeline.synth(example, tmp_path, pipeline.Choices())
+    name = example.parent.name
+    assert tree(tmp_path / name) == tree(ROOT / "output" / name)
+
+
+def test_output_holds_nothing_but_the_examples() -> None:
+    assert sorted(path.name for path in (ROOT / "output").iterdir()) == sorted(EXAMPLES)
+
+
+def test_each_platform_is_called_as_its_example(example: Path) -> None:
+    platform, _ = pipeline.load(example)
+    assert platform.platform == example.parent.name
+
+
+def test_the_smallest_example_is_small() -> None:
+    assert len(EXAMPLES["cpu-kubernetes"].read_text().splitlines()) <= 25
+
+
+def test_a_runtime_of_an_admins_own_takes_at_most_thirty_lines() -> None:
+    assert len(EXAMPLES["custom-python"].read_text().splitlines()) <= 30
+
+
+def test_examples_point_editors_at_the_schema(example: Path) -> None:
+    files = [path for path in example.parent.glob("*.yaml") if path.name == "platform.yaml"]
+    for path in files:
+        (line,) = [line for line in path.read_text().splitlines() if "yaml-language-server" in line]
+        assert (path.parent / line.rpartition("=")[2]).resolve() == ROOT / "examples" / "platform.schema.json"
+
+
+def test_the_schema_for_editors_is_current(mpigen: Run) -> None:
+    assert mpigen("schema").stdout == (ROOT / "examples" / "platform.schema.json").read_text()
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "custom-python"])
+def test_the_same_platform_in_python_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
+    source = EXAMPLES[name]
+    platform, _ = pipeline.load(source)
+    (tmp_path / "platform.py").write_text(
+        f"from generator import *\nfrom generator import Platform\nplatform = {platform!r}\n"
+    )
+    pipeline.synth(source, tmp_path / "yaml", pipeline.Choices())
+    pipeline.synth(tmp_path / "platform.py", tmp_path / "python", pipeline.Choices())
+    assert tree(tmp_path / "yaml") == tree(tmp_path / "python")

@@ -1,0 +1,82 @@
+"""What tests share: the examples, a sound platform, and the command line as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generator import Platform
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = {path.parent.name: path for path in sorted(ROOT.glob("examples/*/platform.*")) if path.suffix != ".json"}
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(params=EXAMPLES, ids=str)
+def example(request: pytest.FixtureRequest) -> Path:
+    """The platform file of each example."""
+    return EXAMPLES[request.param]
+
+
+@pytest.fixture
+def platform() -> Platform:
+    """A small platform with everything in it: two pools, a runtime on each, two tenants, an engine."""
+    return Platform.model_validate(small_platform())
+
+
+def small_platform() -> dict[str, Any]:
+    """The same as plain data, for tests that change it first."""
+    return {
+        "platform": "small",
+        "release": "1.0.0",
+        "pools": [
+            {
+                "name": "gpu",
+                "nodes": 4,
+                "allocatable": {"cpu": 96, "memory": "1Ti", "nvidia.com/gpu": 8},
+                "labels": {"example.com/pool": "gpu"},
+                "taints": [{"key": "nvidia.com/gpu"}],
+            },
+            {"name": "cpu", "nodes": 10, "allocatable": {"cpu": "63500m", "memory": "250Gi"}},
+        ],
+        "runtimes": [
+            {"name": "openmpi-gpu", "pool": "gpu", "image": "quay.io/acme/openmpi:1"},
+            {"name": "openmpi-cpu", "pool": "cpu"},
+        ],
+        "tenants": [
+            {
+                "name": "team-a",
+                "quota": {"gpu": 2, "cpu": 4},
+                "borrow": {"gpu": 1},
+                "access": {"admin": ["user:ada"], "edit": ["group:a"], "view": ["serviceaccount:ci/reader"]},
+                "egress": [{"name": "s3", "cidr": "10.20.0.0/16", "ports": [443]}],
+            },
+            {"name": "team-b", "quota": {"nvidia.com/gpu": 4}, "cohort": "research"},
+        ],
+        "gitops": {"repository": "https://git.example.com/platform.git"},
+    }
+
+
+@pytest.fixture
+def mpigen(tmp_path: Path) -> Run:
+    """Run `mpigen ARGUMENTS…` in an empty folder, in a process of its own."""
+
+    def run(*arguments: str | Path, cwd: Path = tmp_path, **environment: str) -> subprocess.CompletedProcess[str]:
+        stdin = environment.pop("stdin", "")
+        return subprocess.run(
+            [sys.executable, "-m", "generator", *map(str, arguments)],
+            cwd=cwd,
+            env={**os.environ, **environment},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run

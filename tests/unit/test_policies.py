@@ -1,0 +1,166 @@
+"""Tenancy: what a team's namespace allows, and what it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from generator import Cluster, Platform, Policies
+from generator.config.workload import RUNTIME_LABEL
+from generator.policies import access, isolation, namespace, quota
+from generator.quantities import parse
+from tests.conftest import small_platform
+
+OPENSHIFT = Cluster(distribution="openshift")
+
+
+def granted(role: str) -> set[tuple[str, str, str]]:
+    """(group, resource, verb) of a role."""
+    (body,) = [body for body in access.cluster_roles() if body["metadata"]["name"] == role]
+    return {
+        (group, resource, verb)
+        for rule in body["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_the_enforced_standard_is_pinned_to_the_clusters_version(platform: Platform) -> None:
+    labels = namespace.namespace(platform.tenants[0], Policies(), Cluster())["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert labels["pod-security.kubernetes.io/enforce-version"] == "v1.34"
+
+
+def test_openshift_namespaces_are_known_to_kueue_and_left_alone_by_the_label_syncer(platform: Platform) -> None:
+    labels = namespace.namespace(platform.tenants[0], Policies(), OPENSHIFT)["metadata"]["labels"]
+    assert labels["kueue.openshift.io/managed"] == "true"
+    assert labels["security.openshift.io/scc.podSecurityLabelSync"] == "false"
+    plain = namespace.namespace(platform.tenants[0], Policies(), Cluster())["metadata"]["labels"]
+    assert not [label for label in plain if "openshift" in label]
+
+
+def test_a_namespace_is_deleted_only_when_a_person_confirms(platform: Platform) -> None:
+    body = namespace.namespace(platform.tenants[0], Policies(), Cluster())
+    options = body["metadata"]["annotations"]["argocd.argoproj.io/sync-options"]
+    assert options == "Prune=confirm,Delete=confirm"
+
+
+def test_each_role_holds_the_one_before() -> None:
+    assert granted("mpigen-view") < granted("mpigen-edit") < granted("mpigen-admin")
+
+
+def test_viewers_read_jobs_logs_and_queues_and_change_nothing() -> None:
+    view = granted("mpigen-view")
+    assert {verb for _, _, verb in view} == {"get", "list", "watch"}
+    assert ("", "pods/log", "get") in view
+    assert ("trainer.kubeflow.org", "trainingruntimes", "list") in view  # without it the SDK fails for everybody
+
+
+def test_nobody_reads_secrets_enters_pods_or_writes_what_bounds_them() -> None:
+    admin = granted("mpigen-admin")
+    assert not {(group, resource) for group, resource, verb in admin if resource == "secrets" and verb in access._READ}
+    assert not {
+        resource
+        for _, resource, _ in admin
+        if resource.startswith("pods/") and resource not in ("pods/log", "pods/status")
+    }
+    written = {resource for _, resource, verb in admin if verb not in access._READ}
+    assert written == {"trainjobs", "persistentvolumeclaims", "secrets", "rolebindings", "clusterroles"}
+
+
+def test_admins_may_bind_the_three_roles_and_no_other() -> None:
+    (body,) = [body for body in access.cluster_roles() if body["metadata"]["name"] == "mpigen-admin"]
+    (rule,) = [rule for rule in body["rules"] if "clusterroles" in rule["resources"]]
+    assert (rule["verbs"], rule["resourceNames"]) == (["bind"], ["mpigen-admin", "mpigen-edit", "mpigen-view"])
+
+
+def test_no_rule_has_a_wildcard() -> None:
+    for body in access.cluster_roles():
+        assert "*" not in str(body["rules"])
+
+
+def test_access_is_bound_as_it_is_written(platform: Platform) -> None:
+    bound = {body["metadata"]["name"]: body["subjects"] for body in access.role_bindings(platform.tenants[0])}
+    rbac = "rbac.authorization.k8s.io"
+    assert bound == {
+        "mpigen-view": [{"kind": "ServiceAccount", "name": "reader", "namespace": "ci"}],
+        "mpigen-edit": [{"apiGroup": rbac, "kind": "Group", "name": "a"}],
+        "mpigen-admin": [{"apiGroup": rbac, "kind": "User", "name": "ada"}],
+    }
+
+
+def test_all_of_a_tenants_people_read_the_clusters_runtimes(platform: Platform) -> None:
+    binding = access.runtime_reader_binding(platform.tenants[0])
+    assert binding is not None
+    assert [subject["name"] for subject in binding["subjects"]] == ["a", "reader", "ada"]
+    assert access.runtime_reader_binding(platform.tenants[1]) is None
+
+
+def test_the_scc_goes_to_the_pods_account_not_to_people(platform: Platform) -> None:
+    (subject,) = access.nonroot_scc_binding(platform.tenants[0])["subjects"]
+    assert subject == {"kind": "ServiceAccount", "name": "mpi", "namespace": "team-a"}
+
+
+def test_the_pods_account_mounts_no_token(platform: Platform) -> None:
+    assert namespace.service_account(platform.tenants[0])["automountServiceAccountToken"] is False
+
+
+def test_nothing_is_allowed_that_no_policy_names(platform: Platform) -> None:
+    spec = isolation.default_deny(platform.tenants[0])["spec"]
+    assert spec == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "where", "port"), [(Cluster(), "kube-system", 53), (OPENSHIFT, "openshift-dns", 5353)]
+)
+def test_names_are_found_over_udp_and_tcp_on_the_resolvers_own_port(
+    cluster: Cluster, where: str, port: int, platform: Platform
+) -> None:
+    (rule,) = isolation.dns(platform.tenants[0], cluster)["spec"]["egress"]
+    (peer,) = rule["to"]  # one peer with two selectors: both must match
+    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": where}
+    assert "podSelector" in peer
+    assert rule["ports"] == [{"protocol": "UDP", "port": port}, {"protocol": "TCP", "port": port}]
+
+
+def test_mpi_pods_reach_each_other_on_every_port_and_nobody_else(platform: Platform) -> None:
+    pods = {"matchExpressions": [{"key": RUNTIME_LABEL, "operator": "Exists"}]}
+    assert isolation.mpi(platform.tenants[0])["spec"] == {
+        "podSelector": pods,
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": [{"podSelector": pods}]}],
+        "egress": [{"to": [{"podSelector": pods}]}],
+    }
+
+
+def test_egress_names_the_network_and_the_ports(platform: Platform) -> None:
+    (target,) = platform.tenants[0].egress
+    (rule,) = isolation.egress(platform.tenants[0], target)["spec"]["egress"]
+    assert rule == {"to": [{"ipBlock": {"cidr": "10.20.0.0/16"}}], "ports": [{"protocol": "TCP", "port": 443}]}
+
+
+def test_no_policy_can_be_called_as_a_trainjob_is(platform: Platform) -> None:
+    """opendatahub-io/trainer pkg/rhai/networkpolicy.go overwrites the policy with a TrainJob's name."""
+    for body in isolation.network_policies(platform.tenants[0], Cluster()):
+        assert body["metadata"]["name"].startswith("np-")
+
+
+def test_the_quota_holds_all_that_kueue_can_admit(platform: Platform) -> None:
+    hard = quota.resource_quota(platform.tenants[0], platform.pools)["spec"]["hard"]
+    assert parse(hard["requests.nvidia.com/gpu"]).value == 2 * 8 + 1 * 8
+    assert not {"requests.cpu", "requests.memory", "limits.cpu", "nvidia.com/gpu"} & set(hard)
+
+
+def test_containers_that_ask_for_nothing_get_little_and_no_limit(platform: Platform) -> None:
+    (limit,) = quota.limit_range(platform.tenants[0])["spec"]["limits"]
+    assert limit == {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "256Mi"}}
+
+
+def test_a_weaker_standard_is_a_choice(platform: Platform) -> None:
+    data = small_platform() | {"policies": {"podSecurity": "baseline"}}
+    chosen = Platform.model_validate(data)
+    labels: dict[str, Any] = namespace.namespace(platform.tenants[0], chosen.policies, Cluster())["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+    assert labels["pod-security.kubernetes.io/warn"] == "restricted"
