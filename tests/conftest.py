@@ -15,6 +15,7 @@ from generator import Platform
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = {path.parent.name: path for path in sorted(ROOT.glob("examples/*/platform.*")) if path.suffix != ".json"}
+MPIGEN = Path(sys.executable).with_name("mpigen")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -70,7 +71,7 @@ def mpigen(tmp_path: Path) -> Run:
     def run(*arguments: str | Path, cwd: Path = tmp_path, **environment: str) -> subprocess.CompletedProcess[str]:
         stdin = environment.pop("stdin", "")
         return subprocess.run(
-            [sys.executable, "-m", "generator", *map(str, arguments)],
+            [MPIGEN, *map(str, arguments)],
             cwd=cwd,
             env={**os.environ, **environment},
             input=stdin,

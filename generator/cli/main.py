@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -42,37 +43,46 @@ for _command in (init, synth, validate, schema, schemas, completion):
 
 def main() -> None:
     """Run the command line and exit."""
+    if "_MPIGEN_COMPLETE" in os.environ:
+        mpigen.main(prog_name="mpigen")  # click answers the shell and exits
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
     try:
-        result: Any = mpigen.main(arguments, prog_name="mpigen", standalone_mode=False)
+        with mpigen.make_context("mpigen", list(arguments)) as context:
+            result: Any = mpigen.invoke(context)
         sys.stdout.flush()
-    except click.ClickException as error:
-        error.show()
-        return ExitCode.INVALID_INPUT
-    except MpigenError as error:
-        _show_problems(error, arguments)
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader (`| head`) has gone; Python would complain once more when it closes standard output.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
-    except Exception as error:
-        if "--debug" in arguments:
+    except (Exception, KeyboardInterrupt) as error:
+        if "--debug" in arguments and not isinstance(error, click.exceptions.Exit):
             raise
-        click.echo(
-            f"mpigen: a bug of ours: {type(error).__name__}: {error}\n"
-            "Nothing was written. Please report it with the output of `mpigen --debug …`.",
-            err=True,
-        )
-        return ExitCode.BUG
+        return _explain(error, arguments)
     return result if isinstance(result, int) else ExitCode.OK
+
+
+def _explain(error: BaseException, arguments: list[str]) -> int:
+    """Say what went wrong in the way that its kind deserves, and give the exit code of that kind."""
+    match error:
+        case click.exceptions.Exit():
+            return error.exit_code
+        case click.ClickException():
+            error.show()
+            return ExitCode.INVALID_INPUT
+        case MpigenError():
+            _show_problems(error, arguments)
+            return error.exit_code
+        case click.Abort() | KeyboardInterrupt():
+            click.echo("interrupted", err=True)
+            return ExitCode.INTERRUPTED
+        case BrokenPipeError():
+            # The reader (`| head`) has gone; Python would complain once more when it closes standard output.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return ExitCode.OK
+        case _:
+            click.echo(f"mpigen: a bug of ours: {type(error).__name__}: {error}", err=True)
+            click.echo("Please report it with what `mpigen --debug …` prints.", err=True)
+            return ExitCode.BUG
 
 
 def _show_problems(error: MpigenError, arguments: list[str]) -> None:
@@ -85,6 +95,4 @@ def _show_problems(error: MpigenError, arguments: list[str]) -> None:
 
 
 def _wants_json(arguments: list[str]) -> bool:
-    return "--format=json" in arguments or any(
-        option == "--format" and value == "json" for option, value in zip(arguments, arguments[1:], strict=False)
-    )
+    return "--format=json" in arguments or ("--format", "json") in pairwise(arguments)

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     help="Point Argo CD at this release, or do not. Default: when the release is new.",
 )
 @format_option
-def synth(  # noqa: PLR0913 - one parameter for each option
-    platform: Path, output: Path, replace: bool, discard_edits: bool, promote: bool | None, form: str
-) -> int:
+def synth(platform: Path, output: Path, replace: bool, discard_edits: bool, promote: bool | None, form: str) -> int:
     """Write the release that PLATFORM, a platform.yaml or platform.py, describes.
 
     The tree is rendered and checked, and only then put in place, whole or not at all:

@@ -46,8 +46,9 @@ def run_platform_file(file: Path) -> dict[str, Any]:
 
 @contextmanager
 def _siblings_importable(file: Path) -> Iterator[None]:
+    """Last on the path: a platform.py must not stand in for the standard library's `platform`."""
     folder = str(file.resolve().parent)
-    sys.path.insert(0, folder)
+    sys.path.append(folder)
     try:
         yield
     finally:

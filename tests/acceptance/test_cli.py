@@ -1,0 +1,233 @@
+"""The command line as a user meets it: what it says, where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from generator.examples import EXAMPLES as FLAVOURS
+from tests.conftest import EXAMPLES, MPIGEN, ROOT, Run
+
+COMMANDS = [[], ["init"], ["synth"], ["validate"], ["schema"], ["schemas"], ["schemas", "list"], ["completion"]]
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  lables: {app: web}
+spec:
+  containers:
+    - name: web
+      image: nginx
+"""
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself_with_an_example(command: list[str], mpigen: Run) -> None:
+    ran = mpigen(*command, "--help")
+    assert ran.returncode == 0
+    assert "Example" in ran.stdout
+
+
+def test_only_synth_starts_node(tmp_path: Path, mpigen: Run) -> None:
+    trap = tmp_path / "node"
+    trap.write_text("#!/bin/sh\nexit 1\n")
+    trap.chmod(0o755)
+    (tmp_path / "pod.yaml").write_text(POD.replace("lables", "labels"))
+    for arguments in (["--help"], ["validate", "pod.yaml"], ["schema"], ["schemas", "list"], ["init", "new"]):
+        assert mpigen(*arguments, JSII_NODE=str(trap)).returncode == 0
+    assert mpigen("synth", EXAMPLES["cpu-kubernetes"], JSII_NODE=str(trap)).returncode != 0
+
+
+def test_without_node_on_the_path_synth_brings_its_own_and_says_nothing_of_it(tmp_path: Path, mpigen: Run) -> None:
+    ran = mpigen("synth", EXAMPLES["cpu-kubernetes"], PATH=str(tmp_path))
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_a_finding_names_place_reason_and_fix_and_gives_exit_code_1(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+    ran = mpigen("validate", "pod.yaml")
+    assert ran.returncode == 1
+    assert ran.stdout == (
+        "pod.yaml:5:3: error: schema/unknown-field: Pod web $.metadata.lables: unknown field `lables`\n"
+        "    why: strict field validation refuses it; without that, it is dropped in silence\n"
+        "    fix: did you mean `labels`?\n"
+        "1 object in 1 file: embedded: 1 finding\n"
+    )
+
+
+def test_findings_for_machines_are_one_versioned_document(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+    ran = mpigen("validate", "pod.yaml", "--format", "json")
+    report = json.loads(ran.stdout)
+    assert (ran.returncode, report["version"], report["problems"]) == (1, "mpigen.dev/report/v1", [])
+    (finding,) = report["findings"]
+    assert {key: finding[key] for key in ("file", "line", "column", "path", "check", "severity")} == {
+        "file": "pod.yaml", "line": 5, "column": 3, "path": "$.metadata.lables",
+        "check": "schema/unknown-field", "severity": "error",
+    }  # fmt: skip
+
+
+def test_standard_input_many_documents_and_lists_are_checked(mpigen: Run) -> None:
+    indented = "".join(f"    {line}\n" for line in POD.splitlines())
+    text = f"apiVersion: v1\nkind: List\nitems:\n  -\n{indented}---\n{POD.replace('lables', 'labels')}"
+    ran = mpigen("validate", "-", stdin=text)
+    assert ran.returncode == 1
+    assert "stdin:9:7: error: schema/unknown-field: Pod web $.items[0].metadata.lables" in ran.stdout
+    assert "2 objects in 1 file" in ran.stdout
+
+
+def test_folders_are_searched_and_each_file_is_checked_once(tmp_path: Path, mpigen: Run) -> None:
+    for name in ("a.yaml", "deep/b.yml", "deep/c.json", ".hidden/d.yaml", "readme.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}')
+    ran = mpigen("validate", ".", "deep", "a.yaml")
+    assert ran.stdout == "3 objects in 3 files: embedded: 0 findings\n"
+
+
+def test_a_kind_without_schema_is_reported_and_may_be_passed(mpigen: Run) -> None:
+    text = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n"
+    refused = mpigen("validate", "-", stdin=text)
+    assert (refused.returncode, "stdin:2:7: error: schema/no-schema" in refused.stdout) == (1, True)
+    passed = mpigen("validate", "-", "--ignore-missing-schemas", stdin=text)
+    assert (passed.returncode, "stdin:2:7: info: schema/no-schema" in passed.stdout) == (0, True)
+
+
+def test_a_file_that_is_not_yaml_is_a_finding_and_the_others_are_still_checked(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "a.yaml").write_text("a: [\n")
+    (tmp_path / "b.yaml").write_text(POD)
+    ran = mpigen("validate", "a.yaml", "b.yaml")
+    assert ran.returncode == 1
+    assert "a.yaml:2:1: error: yaml/unreadable" in ran.stdout
+    assert "b.yaml:5:3" in ran.stdout
+
+
+def test_findings_are_in_the_same_order_on_one_core_and_on_many(tmp_path: Path, mpigen: Run) -> None:
+    for number in range(400):
+        (tmp_path / f"{number:03}.yaml").write_text(POD + f"# {'x' * 2000}\n")
+    together = mpigen("validate", ".")
+    apart = "".join(mpigen("validate", f"{number:03}.yaml").stdout.rpartition("1 object")[0] for number in (0, 1, 2))
+    assert together.stdout.startswith(apart)
+    assert together.stdout.endswith("400 objects in 400 files: embedded: 400 findings\n")
+
+
+@pytest.mark.parametrize("arguments", [["nope"], ["validate"], ["validate", "--engine", "x", "."], ["synth"]])
+def test_wrong_usage_gives_exit_code_2(arguments: list[str], mpigen: Run) -> None:
+    ran = mpigen(*arguments)
+    assert (ran.returncode, "Error:" in ran.stderr, "Traceback" in ran.stderr) == (2, True, False)
+
+
+def test_paths_that_do_not_exist_are_all_named(mpigen: Run) -> None:
+    ran = mpigen("validate", "one.yaml", "two.yaml")
+    assert ran.returncode == 2
+    assert ran.stderr == (
+        "error: one.yaml: there is no such file or folder\nerror: two.yaml: there is no such file or folder\n"
+    )
+
+
+def test_bad_input_for_machines_is_the_same_document(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "platform.yaml").write_text("platform: x\n")
+    ran = mpigen("synth", "platform.yaml", "--format", "json")
+    report = json.loads(ran.stdout)
+    assert (ran.returncode, report["version"]) == (2, "mpigen.dev/report/v1")
+    assert [problem["path"] for problem in report["problems"]] == ["release", "pools"]
+
+
+def test_a_wrong_platform_leaves_the_old_tree_alone(tmp_path: Path, mpigen: Run) -> None:
+    file = tmp_path / "platform.yaml"
+    shutil.copy(EXAMPLES["cpu-kubernetes"], file)
+    assert mpigen("synth", file).returncode == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "output").rglob("*") if path.is_file()}
+    file.write_text(file.read_text().replace("nodes: 3", "nodes: 0"))
+    ran = mpigen("synth", file)
+    assert (ran.returncode, "platform.yaml:7:12: pools[0].nodes: `0` is too small" in ran.stderr) == (2, True)
+    assert {path: path.read_bytes() for path in (tmp_path / "output").rglob("*") if path.is_file()} == before
+
+
+def test_a_finding_in_what_is_rendered_leaves_the_output_alone(tmp_path: Path, mpigen: Run) -> None:
+    source = EXAMPLES["custom-python"]
+    shutil.copy(source.with_name("base.yaml"), tmp_path)
+    (tmp_path / "platform.py").write_text(source.read_text().replace('"/value"', '"/valeu"'))
+    ran = mpigen("synth", "platform.py")
+    assert ran.returncode == 1
+    assert "custom/cluster/priorityclass-urgent.yaml" in ran.stdout
+    assert "schema/unknown-field: PriorityClass urgent $.valeu" in ran.stdout
+    assert not (tmp_path / "output").exists()
+
+
+def test_an_existing_release_with_other_content_needs_a_word(tmp_path: Path, mpigen: Run) -> None:
+    file = tmp_path / "platform.yaml"
+    shutil.copy(EXAMPLES["cpu-kubernetes"], file)
+    mpigen("synth", file)
+    file.write_text(file.read_text().replace("nodes: 3", "nodes: 4"))
+    file.write_text(file.read_text().replace("{cpu: 3}", "{cpu: 4}"))
+    refused = mpigen("synth", file)
+    assert refused.returncode == 2
+    assert "--replace" in refused.stderr
+    assert mpigen("synth", file, "--replace").returncode == 0
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_init_gives_a_platform_that_synth_takes(flavour: str, tmp_path: Path, mpigen: Run) -> None:
+    started = mpigen("init", "--example", flavour)
+    assert started.returncode == 0, started.stderr
+    command = started.stdout.splitlines()[-1].removeprefix("next: mpigen ").split()
+    assert mpigen(*command).returncode == 0
+    assert (tmp_path / "platform.schema.json").is_file()
+
+
+def test_init_overwrites_nothing(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "platform.yaml").write_text("mine")
+    ran = mpigen("init")
+    assert (ran.returncode, "platform.yaml: is there already" in ran.stderr) == (2, True)
+    assert (tmp_path / "platform.yaml").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["platform.yaml"]
+
+
+def test_a_platform_py_in_the_working_folder_is_not_taken_for_pythons_own(tmp_path: Path) -> None:
+    (tmp_path / "platform.py").write_text("raise SystemExit('taken for the standard library')\n")
+    command = [sys.executable, "-m", "generator", "synth", str(EXAMPLES["cpu-kubernetes"])]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_of_the_shell(shell: str, mpigen: Run) -> None:
+    ran = mpigen("completion", shell)
+    assert (ran.returncode, "_MPIGEN_COMPLETE" in ran.stdout) == (0, True)
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=ran.stdout, text=True, check=True)
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    ran = subprocess.run([MPIGEN, "schemas", "list"], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+def test_the_locations_are_what_kubeconform_takes(mpigen: Run) -> None:
+    lines = mpigen("schemas", "locations").stdout.splitlines()
+    assert all(line.startswith("-schema-location ") and line.endswith(".json") for line in lines)
+    assert len(lines) >= 5
+
+
+def test_schemas_are_listed_with_their_release(mpigen: Run) -> None:
+    listed = mpigen("schemas", "list").stdout
+    assert any(
+        line.split() == ["kueue.x-k8s.io/v1beta2", "ClusterQueue", "Cluster", "kueue@0.19"]
+        for line in listed.splitlines()
+    )
+
+
+def test_no_command_writes_outside_where_it_was_told(tmp_path: Path, mpigen: Run) -> None:
+    before = sorted(str(path) for path in ROOT.glob("examples/**/*"))
+    mpigen("synth", EXAMPLES["custom-python"], "--output", tmp_path / "out", PYTHONDONTWRITEBYTECODE="1")
+    assert sorted(str(path) for path in ROOT.glob("examples/**/*")) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]

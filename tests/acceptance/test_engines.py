@@ -1,0 +1,124 @@
+"""Two independent engines judge everything that we emit, and give the same verdict on what is wrong."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generator.documents.emit import Emitter
+from generator.manifests import Manifest, read
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from generator.schemas.gobuild import cache_folder, ensure_kubeconform
+from generator.schemas.kubeconform import Kubeconform, Status
+from tests.conftest import ROOT, Run
+
+OUTPUT = ROOT / "output"
+
+
+@pytest.fixture(scope="module")
+def kubeconform() -> Kubeconform:
+    """The real one, built on first use."""
+    cache = cache_folder(os.environ.get("MPIGEN_CACHE"), os.environ.get("XDG_CACHE_HOME"))
+    return Kubeconform(ensure_kubeconform(cache), Catalog.bundled().locations())
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine(Catalog.bundled())
+
+
+def emitted() -> Iterator[Manifest]:
+    for file in sorted(OUTPUT.rglob("*")):
+        if file.suffix in (".yaml", ".json"):
+            yield from read(file.read_bytes(), str(file))
+
+
+def one_of_each_kind() -> dict[str, Manifest]:
+    """The largest object of each kind that we emit: it has the most fields to get wrong."""
+    largest: dict[str, Manifest] = {}
+    for manifest in sorted(emitted(), key=lambda manifest: (len(str(manifest.body)), manifest.file)):
+        largest[f"{manifest.api_version}/{manifest.kind}"] = manifest
+    return largest
+
+
+def known_fields(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Paths of fields that a schema knows by name; keys of labels, resources and the like are free."""
+    free = (
+        "labels",
+        "annotations",
+        "matchLabels",
+        "nodeLabels",
+        "nodeSelector",
+        "requests",
+        "limits",
+        "hard",
+        "files",
+        "defaultRequest",
+        "targets",
+    )
+    if isinstance(body, dict) and (not path or path[-1] not in free):
+        for key, value in body.items():
+            if path or key not in ("apiVersion", "kind"):
+                yield (*path, key)
+            yield from known_fields(value, (*path, key))
+    elif isinstance(body, list):
+        for index, item in enumerate(body):
+            yield from known_fields(item, (*path, index))
+
+
+def renamed(body: Any, path: tuple[Any, ...], name: str) -> Any:
+    """The same object with the field at `path` called otherwise."""
+    if isinstance(body, list):
+        return [renamed(item, path[1:], name) if index == path[0] else item for index, item in enumerate(body)]
+    step, *rest = path
+    if not rest:
+        return {name if key == step else key: value for key, value in body.items()}
+    return {key: renamed(value, tuple(rest), name) if key == step else value for key, value in body.items()}
+
+
+def test_both_engines_accept_every_file_of_the_output(mpigen: Run) -> None:
+    ran = mpigen("validate", OUTPUT, "--engine", "both")
+    assert ran.returncode == 0, ran.stdout
+    assert "embedded: 0 findings, kubeconform: 0 findings" in ran.stdout
+
+
+def test_kubeconform_alone_accepts_the_output_folder(kubeconform: Kubeconform) -> None:
+    results = kubeconform.run([OUTPUT])
+    assert {result.status for result in results} == {Status.VALID}
+    assert len(results) == len(list(emitted()))
+
+
+@pytest.mark.parametrize("kind", one_of_each_kind())
+def test_both_engines_refuse_a_typo_in_each_kind(
+    kind: str, engine: Engine, kubeconform: Kubeconform, tmp_path: Path
+) -> None:
+    """Eight seeded typos in each kind, each in a file of its own."""
+    manifest = one_of_each_kind()[kind]
+    chance = random.Random(kind)
+    fields = list(known_fields(manifest.body))
+    chosen = chance.sample(fields, min(8, len(fields)))
+    verdicts: dict[str, bool] = {}
+    for number, path in enumerate(chosen):
+        typo = renamed(manifest.body, path, f"{path[-1]}x")
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(Emitter().emit([typo]))
+        verdicts[str(file)] = engine.violations(typo) == []
+    judged = {result.file: result.status is Status.VALID for result in kubeconform.run([tmp_path])}
+    assert judged == verdicts
+    assert set(verdicts.values()) == {False}
+
+
+@pytest.mark.parametrize("kind", one_of_each_kind())
+def test_both_engines_accept_the_object_without_the_typo(
+    kind: str, engine: Engine, kubeconform: Kubeconform, tmp_path: Path
+) -> None:
+    manifest = one_of_each_kind()[kind]
+    (tmp_path / "sound.yaml").write_text(Emitter().emit([manifest.body]))
+    assert engine.violations(manifest.body) == []
+    assert [result.status for result in kubeconform.run([tmp_path])] == [Status.VALID]

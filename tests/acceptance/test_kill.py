@@ -1,0 +1,130 @@
+"""kill -9 at any moment leaves one whole release on disk, and nothing for the next run to stumble over."""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import generator
+from generator.release import Release, verify, write
+
+CHILD = """
+import json, sys
+from pathlib import Path
+from generator import exchange
+from generator.release import Release, write
+job = json.loads(sys.stdin.readline())
+if job["in_two_steps"]:
+    exchange._exchange = lambda *_: False
+release = Release("prod", "1.0.0", job["files"], "0" * 64, {}, lambda version: {"application.yaml": job["pointer"]})
+print("ready", flush=True)
+if sys.stdin.readline() == "go\\n":
+    write(release, Path(job["root"]), replace=True)
+    print("done", flush=True)
+"""
+
+
+def files(mark: str) -> dict[str, str]:
+    """About 300 files; a few exist only under one mark."""
+    names = [f"tenants/team-{tenant:02}/{kind}.yaml" for tenant in range(50) for kind in ("a", "b", "c", "d", "e", "f")]
+    return {name: f"# {mark} {name}\n" * 20 for name in [*names, f"cluster/only-{mark}.yaml"]}
+
+
+CONTENTS = {mark: files(mark) for mark in "AB"}
+
+
+def pointer(mark: str) -> str:
+    return f"# {mark}\npath: output/prod/1.0.0\n"
+
+
+def release(mark: str) -> Release:
+    return Release("prod", "1.0.0", CONTENTS[mark], "0" * 64, {}, lambda _: {"application.yaml": pointer(mark)})
+
+
+@dataclass
+class Writer:
+    """A process that gets everything ready, and writes when it is let go."""
+
+    root: Path
+    in_two_steps: bool
+
+    def start(self, mark: str) -> subprocess.Popen[str]:
+        """Start it; it touches nothing yet, so it may get ready while others write."""
+        job = {"root": str(self.root), "files": CONTENTS[mark], "pointer": pointer(mark)}
+        command, repository = [sys.executable, "-c", CHILD], Path(generator.__path__[0]).parent
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd=repository
+        )
+        assert process.stdin
+        process.stdin.write(json.dumps(job | {"in_two_steps": self.in_two_steps}) + "\n")
+        return process
+
+    def let_go(self, process: subprocess.Popen[str]) -> None:
+        """Return at the moment when it begins to write."""
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        process.stdin.write("go\n")
+
+    def duration(self, mark: str) -> float:
+        """Seconds that writing takes when nobody kills it."""
+        with self.start(mark) as process:
+            self.let_go(process)
+            start = time.perf_counter()
+            assert process.stdout
+            assert process.stdout.readline() == "done\n"
+            return time.perf_counter() - start
+
+
+def mark_on_disk(root: Path) -> str:
+    """Which of the two contents the release holds, every byte of it; empty when there is no release."""
+    folder = root / "prod/1.0.0"
+    if not folder.exists():
+        return ""
+    assert [problem.file for problem in verify(folder)] == [str(folder / "mine.txt")]
+    held = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.yaml")}
+    (mark,) = (mark for mark in CONTENTS if CONTENTS[mark] == held)
+    return mark
+
+
+def mark_of_pointer(root: Path) -> str:
+    folder = root / "prod/argocd"
+    lock = json.loads((folder / "pointer.lock").read_text())
+    (mark,) = (mark for mark in CONTENTS if pointer(mark) == (folder / "application.yaml").read_text())
+    assert list(lock["files"]) == ["application.yaml"]
+    return mark
+
+
+@pytest.mark.parametrize(("kills", "in_two_steps"), [(50, False), (15, True)], ids=["exchange", "two-steps"])
+def test_a_killed_writer_leaves_one_whole_release(tmp_path: Path, kills: int, *, in_two_steps: bool) -> None:
+    writer, moments = Writer(tmp_path, in_two_steps), random.Random(20260101)
+    mine = write(release("A"), tmp_path).folder / "mine.txt"
+    mine.write_text("mine\n")
+    needed = statistics.median(map(writer.duration, "BABA"))
+    seen, debris = {"A": 0, "B": 0, "": 0}, 0
+    with ExitStack() as processes:
+        upcoming = processes.enter_context(writer.start("B"))
+        for turn in range(kills):
+            old, new = "BA" if turn % 2 else "AB"
+            process, upcoming = upcoming, processes.enter_context(writer.start(old))
+            writer.let_go(process)
+            time.sleep(needed * (turn + moments.random()) / kills * 1.1)
+            process.kill()
+            process.wait()
+            seen[mark_on_disk(tmp_path)] += 1
+            mark_of_pointer(tmp_path)
+            debris += any((tmp_path / "prod").glob(".*"))
+            assert write(release(new), tmp_path, replace=True).kept == ("mine.txt",)
+            assert (mark_on_disk(tmp_path), mark_of_pointer(tmp_path), mine.read_text()) == (new, new, "mine\n")
+            assert sorted(path.name for path in (tmp_path / "prod").iterdir()) == ["1.0.0", "argocd"]
+    assert in_two_steps or not seen[""]
+    assert debris > kills // 5, f"the kills missed the writing: {seen}, {needed:.3f} s"
