@@ -66,10 +66,9 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
 
 
 def _embedded(files: Sequence[Path], subject: Subject, catalog: Catalog) -> Checked:
-    engine = Engine(catalog)
-    checked = check_everywhere(files, engine, os.cpu_count() or 1)
+    checked = check_everywhere(files, catalog, os.cpu_count() or 1)
     if subject.stdin is not None:
-        checked.add(check_text(subject.stdin, _STDIN, engine))
+        checked.add(check_text(subject.stdin, _STDIN, Engine(catalog)))
     return checked
 
 

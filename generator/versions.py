@@ -1,4 +1,4 @@
-"""The upstream releases that mpigen knows, as data: what `platform.yaml` may name and what schemas are compiled from."""
+"""The upstream releases that mpigen knows, as data: what `platform.yaml` may name, what schemas are compiled from."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from generator.checks.finding import Finding, Severity
 from generator.checks.schema import Breach, breaches
@@ -71,14 +70,6 @@ def check_text(text: bytes, file: str, engine: Engine) -> Checked:
             checked.findings += [_placed(each, manifest, text) for each in breaches(manifest, engine)]
     except DocumentError as error:
         checked.findings += [_unreadable(problem) for problem in error.problems]
-    return checked
-
-
-def check_files(files: Iterable[Path], engine: Engine) -> Checked:
-    """Check every object of many files."""
-    checked = Checked()
-    for file in files:
-        checked.add(check_text(file.read_bytes(), str(file), engine))
     return checked
 
 

@@ -25,6 +25,9 @@ _WHY = {
     "no-schema": "nothing can be said about it, so it may be anything",
     "not-an-object": "nothing can be applied without a kind and a version",
 }
+CHECKS = tuple(f"schema/{rule}" for rule in _WHY)
+"""The ids of this family."""
+
 _RULES = {
     "additionalProperties": "unknown-field",
     "required": "missing-field",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from generator.errors import OutputError, Problem
 from generator.schemas.catalog import FILE
 from generator.schemas.crd import custom_kinds
 from generator.schemas.kind import Kind, write_schema
@@ -32,7 +33,10 @@ def compile_schemas(destination: Path, components: Sequence[Component] = SUPPORT
 
     Raises:
         EngineError: there is no Go, a module cannot be had or is not what we pinned, or says what we do not understand.
+        OutputError: the folder holds something else.
     """
+    if destination.is_dir() and any(destination.iterdir()) and not (destination / FILE).is_file():
+        raise OutputError((Problem(f"{destination} holds no schemas", "name a new or an empty folder"),))
     destination.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=destination.parent, prefix=".schemas-") as scratch:
         fresh = Path(scratch) / "schemas"

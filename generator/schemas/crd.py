@@ -1,10 +1,10 @@
 """Custom kinds: CustomResourceDefinitions → one self-contained, strict JSON Schema per served version.
 
 What the API server does with a custom resource, in its order (k8s.io/apiextensions-apiserver v0.34.2, pkg/apiserver):
-fields outside the structural schema are unknown (schema/pruning/algorithm.go), nulls that are not `nullable` vanish from
-objects (schema/defaulting/prunenulls.go), defaults fill in what is absent (schema/defaulting/algorithm.go), and only then
-the values are validated. So a property with a default is never missing, and null is wrong only where it is the item of a
-list or stands for a required property.
+fields outside the structural schema are unknown (schema/pruning/algorithm.go), nulls that are not `nullable` vanish
+from objects (schema/defaulting/prunenulls.go), defaults fill in what is absent (schema/defaulting/algorithm.go), and
+only then the values are validated. So a property with a default is never missing, and null is wrong only where it is
+the item of a list or stands for a required property.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def node(upstream: Schema, *, is_nullable: bool = False) -> Schema:
         EngineError: the node uses a keyword that we do not know.
     """
     _refuse_unknown(upstream)
-    kinds = ["integer", "string"] if upstream.get(_INT_OR_STRING) else [upstream[key] for key in ("type",) if key in upstream]
+    kinds = [upstream["type"]] if "type" in upstream else []
+    if upstream.get(_INT_OR_STRING):
+        kinds = ["integer", "string"]
     result = {keyword: upstream[keyword] for keyword in _KEPT if keyword in upstream}
     if "pattern" in upstream:
         result["pattern"] = _portable(upstream["pattern"])
@@ -99,7 +101,7 @@ def _fields(upstream: Schema) -> Schema:
         }
     others = upstream.get("additionalProperties", upstream.get(_PRESERVE, False))
     if others is not True:
-        result["additionalProperties"] = node(others, is_nullable=True) if others else False
+        result["additionalProperties"] = others and node(others, is_nullable=True)
     return result
 
 

@@ -1,7 +1,7 @@
 """Allowed values of built-in fields, which the checked-in OpenAPI leaves out but every API server publishes.
 
-hack/update-openapi-spec.sh of k8s.io/kubernetes writes the specification with `OpenAPIEnums=false`; the feature is on in
-every release since 1.24 (pkg/features/kube_features.go). The generated Go source has the values.
+hack/update-openapi-spec.sh of k8s.io/kubernetes writes the specification with `OpenAPIEnums=false`; the feature is on
+in every release since 1.24 (pkg/features/kube_features.go). The generated Go source has the values.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Schema = dict[str, Any]
 
 # k8s.io/apimachinery pkg/api/resource/quantity.go `UnmarshalJSON` (trims blanks), `parseQuantityString`, suffix.go
 # `interpret`. One deviation: the server reads a text without any digit, such as `m`, as zero; we demand a digit.
-QUANTITY = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?\s*$"
+QUANTITY = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)? *$"
 # k8s.io/apimachinery pkg/apis/meta/v1/{time,micro_time}.go `UnmarshalJSON`: RFC 3339, the second with six decimals.
 _DAY_AND_TIME = (
     r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
@@ -28,17 +28,28 @@ BASE64 = (
     r"(([A-Za-z0-9+/][\r\n]*){2}=[\r\n]*=[\r\n]*|([A-Za-z0-9+/][\r\n]*){3}=[\r\n]*)?$"
 )
 
+# What controller-gen writes for a quantity, a DNS label and a DNS subdomain.
+CUSTOM_QUANTITY = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+
 MEANINGS = {
     QUANTITY: "a quantity such as 500m, 2 or 16Gi",
+    CUSTOM_QUANTITY: "a quantity such as 500m, 2 or 16Gi",
+    f"^{_LABEL}$": "a name of lower-case letters, digits and inner hyphens",
+    rf"^{_LABEL}(\.{_LABEL})*$": "a name of lower-case letters, digits, and inner hyphens and dots",
     TIME: "a time such as 2026-01-31T12:00:00Z",
     MICRO_TIME: "a time such as 2026-01-31T12:00:00.000000Z",
     BASE64: "base64",
 }
 
+# Of custom resources the server ignores int32 (pkg/apiserver/validation/formats.go), but their controllers, written in
+# Go, cannot read what does not fit: we demand it there too.
 _RANGES = {
     ("integer", "int32"): {"minimum": -(2**31), "maximum": 2**31 - 1},
     ("integer", "int64"): {"minimum": -(2**63), "maximum": 2**63 - 1},
-    # kube-openapi pkg/validation/validate/values.go `IsValueValidAgainstRange`: an integer is int64 unless it says less.
+    # kube-openapi pkg/validation/validate/values.go `IsValueValidAgainstRange`: int64, unless the format says less.
     ("integer", ""): {"minimum": -(2**63), "maximum": 2**63 - 1},
 }
 _PATTERNS = {("string", "date-time"): TIME, ("string", "byte"): BASE64}

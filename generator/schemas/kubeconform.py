@@ -79,8 +79,8 @@ class Kubeconform:
     def run_text(self, text: str) -> tuple[Result, ...]:
         """Judge one YAML text.
 
-        It goes through a file: kubeconform hands workers a buffer that it refills while they read (pkg/resource/stream.go
-        `FromStream`), so what it says about a longer standard input is left to chance.
+        It goes through a file: of standard input kubeconform hands its workers a buffer that it refills while they read
+        (pkg/resource/stream.go `FromStream`), so what it says about a longer one is left to chance.
 
         Raises:
             EngineError: as `run`.

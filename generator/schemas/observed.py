@@ -11,19 +11,21 @@ from typing import Any
 from generator.schemas.formats import Schema
 
 SUFFIX = ".observed"
-_SHAPE = ("$ref", "type", "properties", "items", "additionalProperties", "allOf")
+_SHAPE = ("$ref", "type", "properties", "items", "additionalProperties")
 
 
 def shape(schema: Schema) -> Schema:
-    """Only the shape of a schema: field names and types. What it refers to becomes the `.observed` twin."""
+    """Only the shape of a schema: field names and types, or null. What it refers to becomes the `.observed` twin."""
+    if "allOf" in schema:  # a reference that must not be null
+        return shape(schema["allOf"][0])
     return {keyword: _shape_of(keyword, schema[keyword]) for keyword in _SHAPE if keyword in schema}
 
 
 def _shape_of(keyword: str, value: Any) -> Any:
     if keyword == "$ref":
         return value + SUFFIX
+    if keyword == "type":
+        return [*([value] if isinstance(value, str) else value), *([] if "null" in value else ["null"])]
     if keyword == "properties":
         return {name: shape(child) for name, child in value.items()}
-    if keyword == "allOf":
-        return [shape(child) for child in value]
     return shape(value) if isinstance(value, dict) else value

@@ -1,7 +1,7 @@
 """Kubernetes' own kinds: OpenAPI v3 documents → one self-contained, strict JSON Schema per kind.
 
-The API server reads built-in kinds with Go's strict JSON decoder (sigs.k8s.io/json): a field that the Go struct lacks is
-an error, and null reads as the zero value, so it is accepted wherever the zero value is.
+The API server reads built-in kinds with Go's strict JSON decoder (sigs.k8s.io/json): a field that the Go struct lacks
+is an error, and null reads as the zero value, so it is accepted wherever the zero value is.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from generator.errors import EngineError, Problem
 from generator.schemas.enums import read_enums
 from generator.schemas.formats import MICRO_TIME, QUANTITY, TIME, Schema, demands
 from generator.schemas.kind import Kind, document, reference, references
+from generator.schemas.lenient import NOT_ENFORCED
 from generator.schemas.observed import SUFFIX, shape
 
 # Types that read themselves (`UnmarshalJSON`), and what they take. What lies below a JSONSchemaPropsOr… is read without
@@ -30,20 +32,25 @@ _SELF_READING: dict[str, Schema] = {
     "apiextensions.v1.JSONSchemaPropsOrBool": {"type": ["object", "boolean", "null"]},
     "apiextensions.v1.JSONSchemaPropsOrStringArray": {"type": ["object", "array", "null"]},
 }
-# Published as required, yet filled in by the server: pkg/apis/rbac/v1/defaults.go, pkg/apis/batch/v1/defaults.go.
-_FILLED_IN = {("rbac.v1.RoleRef", "apiGroup"), ("batch.v1.PodFailurePolicyOnPodConditionsPattern", "status")}
 
 
 class BuiltIns:
     """The kinds of one Kubernetes release."""
 
     def __init__(self, module: Path, folder: str) -> None:
+        """Read the documents of `folder` and the allowed values beside them.
+
+        Raises:
+            EngineError: two types go by one name.
+        """
         self._types: dict[str, Schema] = {}
         self._paths: dict[str, Any] = {}
         for file in sorted((module / folder).glob("api*__*_openapi.json")):
             read = json.loads(file.read_bytes())
             self._paths.update(read["paths"])
-            self._types.update({_short(name): schema for name, schema in read["components"]["schemas"].items()})
+            for name, schema in read["components"]["schemas"].items():
+                if self._types.setdefault(_short(name), schema) != schema:
+                    raise EngineError((Problem(f"{file.name} has another {name} than the files before it"),))
         self._enums = {(_short(name), field): values for (name, field), values in read_enums(module).items()}
 
     def kinds(self) -> list[Kind]:
@@ -73,7 +80,8 @@ class BuiltIns:
                 yield path, operations["post"]
 
     def _kind(self, tops: dict[tuple[str, str, str], str], path: str, create: Any) -> Kind:
-        group, version, name = (create["x-kubernetes-group-version-kind"][part] for part in ("group", "version", "kind"))
+        gvk = create["x-kubernetes-group-version-kind"]
+        group, version, name = gvk["group"], gvk["version"], gvk["kind"]
         struct = self._struct(tops[group, version, name])
         properties = struct["properties"]
         if "status" in properties:
@@ -93,7 +101,7 @@ class BuiltIns:
 
     def _struct(self, name: str) -> Schema:
         upstream = self._types[name]
-        required = sorted(field for field in upstream.get("required", ()) if (name, field) not in _FILLED_IN)
+        required = self._required(name)
         properties = {
             field: self._field(name, field, schema, is_optional=field not in required)
             for field, schema in upstream.get("properties", {}).items()
@@ -108,7 +116,7 @@ class BuiltIns:
             node["items"] = {"type": "string", "enum": values}
         elif values:
             # An absent value reads as the empty string, which the server replaces by the default or takes for "unset".
-            node["enum"] = [*values, *({"": 0, None: 0} if is_optional else {})]
+            node["enum"] = list(dict.fromkeys([*values, "", None])) if is_optional else values
         if schema.get("default"):  # kube-openapi writes the zero value wherever Go has one: those say nothing
             node["default"] = schema["default"]
         return node
@@ -128,7 +136,10 @@ class BuiltIns:
 
     def _may_be_zero(self, schema: Schema) -> bool:
         target = _target(schema)
-        return not target or target in _SELF_READING or not self._types[target].get("required")
+        return not target or target in _SELF_READING or not self._required(target)
+
+    def _required(self, name: str) -> list[str]:
+        return sorted(field for field in self._types[name].get("required", ()) if (name, field) not in NOT_ENFORCED)
 
     def _not_null(self, target: str) -> Schema:
         types = _SELF_READING.get(target, {"type": ["object"]}).get("type", [])

@@ -101,7 +101,9 @@ _MESSAGES: dict[str, Callable[[str, Any], str]] = {
     "type": lambda shown, types: f"`{shown}` is not of type {' or '.join(types)}",
     "enum": lambda shown, values: f"`{shown}` is not one of {_listed(values)}",
     "const": lambda shown, value: f"`{shown}` must be {_listed([value])}",
-    "pattern": lambda shown, text: f"`{shown}` is not {MEANINGS[text]}" if text in MEANINGS else f"`{shown}` does not match `{text}`",
+    "pattern": lambda shown, text: (
+        f"`{shown}` is not {MEANINGS[text]}" if text in MEANINGS else f"`{shown}` does not match `{text}`"
+    ),
     "minimum": lambda shown, limit: f"{shown} is less than the least allowed, {limit}",
     "maximum": lambda shown, limit: f"{shown} is more than the most allowed, {limit}",
     "minLength": lambda shown, limit: f"`{shown}` is shorter than {limit} characters",

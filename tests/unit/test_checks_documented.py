@@ -1,0 +1,15 @@
+"""Every check is documented, and nothing is documented that is no check."""
+
+from __future__ import annotations
+
+import re
+
+from generator.checks.schema import CHECKS as SCHEMA_CHECKS
+from tests.conftest import ROOT
+
+SECTIONS = set(re.findall(r"^## (\w+/[\w-]+)$", (ROOT / "docs" / "checks.md").read_text(), flags=re.MULTILINE))
+
+
+def test_each_check_has_its_section() -> None:
+    known = {*SCHEMA_CHECKS, "yaml/unreadable", "kubeconform/invalid", "kubeconform/no-schema"}
+    assert known == SECTIONS

@@ -1,0 +1,118 @@
+"""The catalogue and the files it describes are one: nothing missing, nothing extra, nothing changed by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from generator.errors import EngineError, OutputError
+from generator.schemas.catalog import FILE, Catalog
+from generator.schemas.compile import compile_schemas
+from generator.versions import SUPPORTED, minors
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return Catalog.bundled()
+
+
+def test_every_schema_is_as_the_catalogue_says(catalog: Catalog) -> None:
+    found = {
+        str(path.relative_to(catalog.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in catalog.folder.rglob("*")
+        if path.is_file() and path.name != FILE
+    }
+    assert found == {entry.path: entry.sha256 for entry in catalog.entries.values()}
+
+
+def test_the_catalogue_names_the_pinned_modules(catalog: Catalog) -> None:
+    read = json.loads((catalog.folder / FILE).read_text())["components"]
+    assert [(entry["name"], entry["module"], entry["version"], entry["sum"]) for entry in read] == [
+        (component.name, component.module, component.version, component.sum) for component in SUPPORTED
+    ]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "plural", "scope"),
+    [
+        ("v1", "Pod", "pods", "Namespaced"),
+        ("v1", "Node", "nodes", "Cluster"),
+        ("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", "Namespaced"),
+        ("admissionregistration.k8s.io/v1beta1", "MutatingAdmissionPolicy", "mutatingadmissionpolicies", "Cluster"),
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", "Cluster"),
+        ("apiregistration.k8s.io/v1", "APIService", "apiservices", "Cluster"),
+        ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime", "clustertrainingruntimes", "Cluster"),
+        ("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjobs", "Namespaced"),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets", "Namespaced"),
+        ("kueue.x-k8s.io/v1beta1", "ClusterQueue", "clusterqueues", "Cluster"),
+        ("kueue.x-k8s.io/v1beta2", "LocalQueue", "localqueues", "Namespaced"),
+        ("argoproj.io/v1alpha1", "ApplicationSet", "applicationsets", "Namespaced"),
+    ],
+)
+def test_a_kind_is_known(catalog: Catalog, api_version: str, kind: str, plural: str, scope: str) -> None:
+    file = catalog.find(api_version, kind)
+    assert file
+    assert file.is_file()
+    assert catalog.entries[api_version, kind].plural == plural
+    assert catalog.scope(api_version, kind) == scope
+
+
+@pytest.mark.parametrize(("api_version", "kind"), [("v2", "Pod"), ("v1", "pod"), ("v1", "PodList"), ("", "")])
+def test_another_kind_is_not(catalog: Catalog, api_version: str, kind: str) -> None:
+    assert catalog.find(api_version, kind) is None
+    assert catalog.scope(api_version, kind) is None
+
+
+def test_locations_lead_kubeconform_to_every_schema(catalog: Catalog) -> None:
+    for entry in catalog.entries.values():
+        group, _, version = entry.api_version.rpartition("/")
+        values = {"Group": group or version, "ResourceKind": entry.kind.lower(), "ResourceAPIVersion": version}
+        places = list(catalog.locations())
+        for name, value in values.items():
+            places = [place.replace(f"{{{{.{name}}}}}", value) for place in places]
+        assert str(catalog.folder / entry.path) in places
+
+
+def test_a_folder_without_a_catalogue_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="no catalogue of schemas"):
+        Catalog(tmp_path).find("v1", "Pod")
+
+
+def test_versions_tells_what_a_platform_may_name() -> None:
+    assert minors("kueue") == ("0.19",)
+    assert minors("helm") == ()
+
+
+def test_looking_a_kind_up_imports_neither_pydantic_nor_an_engine() -> None:
+    code = (
+        "import sys; from generator.schemas.catalog import Catalog; Catalog.bundled().find('v1', 'Pod');"
+        "sys.exit(' '.join({'pydantic', 'jsonschema_rs', 'yaml', 'cdk8s'} & set(sys.modules)) or 0)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_compiling_does_not_replace_what_is_not_ours(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(OutputError, match="holds no schemas"):
+        compile_schemas(tmp_path)
+    assert (tmp_path / "thesis.txt").exists()
+
+
+@pytest.mark.slow
+def test_compiling_again_gives_the_same_bytes(catalog: Catalog, tmp_path: Path) -> None:
+    (tmp_path / "schemas").mkdir()
+    for left_over in (FILE, "left-over.json"):
+        (tmp_path / "schemas" / left_over).touch()
+    assert compile_schemas(tmp_path / "schemas") == len(catalog.entries)
+    assert _files(tmp_path / "schemas") == _files(catalog.folder)
+    assert list(tmp_path.iterdir()) == [tmp_path / "schemas"]
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -1,0 +1,181 @@
+"""How upstream definitions become strict JSON Schemas: one claim of the API server's behaviour per test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from generator.errors import EngineError
+from generator.schemas import sources
+from generator.schemas.crd import node
+from generator.schemas.enums import read_enums
+from generator.schemas.formats import BASE64, QUANTITY, TIME, demands
+from generator.schemas.kind import write_schema
+from generator.schemas.observed import shape
+from generator.schemas.repeats import share_repeats
+from generator.versions import SUPPORTED
+
+STRING = {"type": "string"}
+
+
+def accepts(upstream: dict[str, Any], value: object) -> bool:
+    return bool(jsonschema.Draft7Validator(node(upstream)).is_valid(value))
+
+
+@pytest.mark.parametrize(
+    ("upstream", "accepted", "refused"),
+    [
+        pytest.param({"type": "object", "properties": {"a": STRING}}, {"a": "x"}, {"b": "x"}, id="unknown field"),
+        pytest.param({"type": "object"}, {}, {"a": 1}, id="an object without fields has none"),
+        pytest.param({"type": "object", "additionalProperties": STRING}, {"a": "x"}, {"a": 1}, id="a map"),
+        pytest.param({"type": "object", "additionalProperties": STRING}, {"a": None}, [], id="null in a map vanishes"),
+        pytest.param(
+            {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"a": STRING}},
+            {"b": {"c": 1}},
+            {"a": 1},
+            id="what preserves unknown fields still judges the known ones",
+        ),
+        pytest.param({"x-kubernetes-preserve-unknown-fields": True}, [1, {"a": None}], ..., id="anything"),
+        pytest.param({"type": "object", "properties": {"a": STRING}}, {"a": None}, None, id="null vanishes"),
+        pytest.param(
+            {"type": "object", "properties": {"a": STRING}, "required": ["a"]},
+            {"a": ""},
+            {"a": None},
+            id="null of a required field",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"a": {**STRING, "default": "x"}}, "required": ["a"]},
+            {"a": None},
+            {"a": 1},
+            id="a default makes up for null",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"a": {**STRING, "default": "x"}}, "required": ["a"]},
+            {},
+            {"b": 1},
+            id="a default makes up for absence",
+        ),
+        pytest.param({"type": "array", "items": STRING}, ["x"], [None], id="null in a list stays"),
+        pytest.param({"type": "array", "items": {**STRING, "nullable": True}}, [None], [1], id="a nullable item"),
+        pytest.param({**STRING, "enum": ["a"], "nullable": True}, None, "b", id="a nullable enum"),
+        pytest.param(
+            {"anyOf": [{"type": "integer"}, STRING], "pattern": "^[0-9]+$", "x-kubernetes-int-or-string": True},
+            5,
+            "a",
+            id="int or string",
+        ),
+        pytest.param({"x-kubernetes-int-or-string": True}, "5", 0.5, id="a fraction is neither"),
+        pytest.param({"type": "integer", "format": "int32"}, 2**31 - 1, 2**31, id="int32"),
+        pytest.param({"type": "integer"}, -(2**63), -(2**63) - 1, id="an integer is int64"),
+        pytest.param({"type": "integer", "format": "int32", "minimum": 1}, 1, 0, id="own minimum"),
+        pytest.param({**STRING, "format": "date-time"}, "2026-01-31T12:00:00Z", "2026-01-31", id="date-time"),
+        pytest.param({**STRING, "pattern": "^(?i)[a-z]+$"}, "aB", "1", id="(?i) in mid-pattern"),
+    ],
+)
+def test_custom_resources(upstream: dict[str, Any], accepted: object, refused: object) -> None:
+    assert accepts(upstream, accepted)
+    assert refused is ... or not accepts(upstream, refused)
+
+
+@pytest.mark.parametrize(
+    "upstream",
+    [
+        {"oneOf": [STRING]},
+        {"type": "object", "x-kubernetes-embedded-resource": True},
+        {**STRING, "anyOf": [{"minLength": 1}]},
+        {**STRING, "format": "duration"},
+        {**STRING, "pattern": "^(?i)x$"},
+    ],
+)
+def test_what_we_have_not_looked_up_is_refused_rather_than_guessed(upstream: dict[str, Any]) -> None:
+    with pytest.raises(EngineError, match=r"teach generator/schemas/\w+\.py"):
+        node(upstream)
+
+
+def test_prose_and_rules_in_cel_are_dropped_and_defaults_kept() -> None:
+    upstream = {**STRING, "description": "d", "title": "t", "default": "x", "x-kubernetes-validations": [{"rule": "r"}]}
+    assert node(upstream) == {"type": "string", "default": "x"}
+
+
+def test_of_a_status_only_the_shape_is_judged() -> None:
+    upstream = {
+        "type": "object",
+        "required": ["a"],
+        "properties": {"a": {**STRING, "enum": ["x"]}, "l": {"type": "array", "items": STRING, "minItems": 1}},
+    }
+    status = jsonschema.Draft7Validator(shape(node(upstream)))
+    accepted: list[Any] = [{}, None, {"a": "y"}, {"l": [None]}]
+    refused: list[Any] = [{"b": 1}, {"a": 1}, {"l": {}}]
+    assert all(status.is_valid(value) for value in accepted)
+    assert not any(status.is_valid(value) for value in refused)
+
+
+def test_a_reference_in_a_status_leads_to_the_twin_of_its_definition() -> None:
+    assert shape({"type": "object", "allOf": [{"$ref": "#/definitions/A"}]}) == {"$ref": "#/definitions/A.observed"}
+
+
+def test_repeats_are_shared_once_and_outermost_first() -> None:
+    inner = {"type": "object", "properties": {f"field{number}": STRING for number in range(9)}}
+    outer = {"type": "object", "properties": {"inner": inner, "more": {"type": "array", "items": STRING}}}
+    properties, definitions = share_repeats({"a": outer, "b": {"type": "array", "items": outer}, "c": STRING})
+    assert properties == {
+        "a": {"$ref": "#/definitions/a"},
+        "b": {"type": "array", "items": {"$ref": "#/definitions/a"}},
+        "c": STRING,
+    }
+    assert definitions == {"a": outer}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "accepted", "refused"),
+    [
+        (QUANTITY, "1,-1,+.5,1.,500m,2Gi,1E,1e3,1E-3, 1 ", ",1 Gi,1K,1gi,m,1e,0x1,1e1.5"),
+        (
+            TIME,
+            "2026-01-31T12:00:00Z,2026-01-31T12:00:00.5+01:00",
+            ",2026-01-31,2026-13-01T12:00:00Z,2026-01-31 12:00:00Z",
+        ),
+        (BASE64, ",aGk=,aG\nk=\n,QQ==,aGVs", "a,aGk,hello world,====,QQ=,_-_-"),
+    ],
+)
+def test_scalar_patterns(pattern: str, accepted: str, refused: str) -> None:
+    schema = jsonschema.Draft7Validator({"pattern": pattern})
+    assert [text for text in accepted.split(",") if not schema.is_valid(text)] == []
+    assert [text for text in refused.split(",") if schema.is_valid(text)] == []
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(EngineError, match="the format `uuid` of string"):
+        demands("string", "uuid")
+
+
+def test_enums_come_from_the_generated_go_source(tmp_path: Path) -> None:
+    source = tmp_path / "pkg/generated/openapi/zz_generated.openapi.go"
+    source.parent.mkdir(parents=True)
+    source.write_text(
+        '\t\t"k8s.io/api/core/v1.A":   schema_A(ref),\n'
+        "func schema_A(ref common.ReferenceCallback) common.OpenAPIDefinition {\n"
+        '\t\t\t\t\t"one": {\n\t\t\t\t\t\t\tEnum:        []interface{}{"X", "Y"},\n'
+        '\t\t\t\t\t"many": {\n\t\t\t\t\t\t\t\t\t\tEnum:    []interface{}{"Z"},\n'
+    )
+    name = "io.k8s.api.core.v1.A"
+    assert read_enums(tmp_path) == {(name, "one"): ["X", "Y"], (name, "many"): ["Z"]}
+
+
+def test_a_schema_is_written_with_one_line_per_definition() -> None:
+    schema = {"type": "object", "definitions": {"b": STRING, "a": {"type": ["null", "string"]}}}
+    text = write_schema(schema)
+    assert text == '{"type":"object",\n"definitions":{\n"a":{"type":["null","string"]},\n"b":{"type":"string"}\n}}\n'
+    assert json.loads(text) == schema
+
+
+def test_a_module_with_other_content_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    kueue = next(component for component in SUPPORTED if component.name == "kueue")
+    module = {"Path": kueue.module, "Version": kueue.version, "Dir": "anywhere", "Sum": "h1:other"}
+    monkeypatch.setattr(sources, "run_go", lambda *_: json.dumps(module))
+    with pytest.raises(EngineError, match=r"sigs\.k8s\.io/kueue@v0\.19\.2 has the hash h1:other, not h1:mPNz"):
+        sources.fetch([kueue])

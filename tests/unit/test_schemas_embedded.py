@@ -1,0 +1,171 @@
+"""The embedded engine accepts what the API server accepts, and says in words what is wrong with the rest."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from generator.schemas.violations import Violation
+
+Body = dict[str, Any]
+ACCEPTED: list[Body] = list(
+    yaml.load_all(Path(__file__).with_name("test_schemas_accepted.yaml").read_text(), yaml.CSafeLoader)
+)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine(Catalog.bundled())
+
+
+def first(kind: str) -> Body:
+    return copy.deepcopy(next(body for body in ACCEPTED if body["kind"] == kind))
+
+
+def changed(kind: str, path: str, value: object) -> Body:
+    """An accepted object with one place changed; `...` removes it."""
+    body: Any = first(kind)
+    *parents, last = (int(step) if step.isdigit() else step for step in path.split("."))
+    place = body
+    for step in parents:
+        place = place[step]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    result: Body = body
+    return result
+
+
+@pytest.mark.parametrize("body", ACCEPTED, ids=lambda body: f"{body['apiVersion']} {body['kind']}")
+def test_what_the_api_server_accepts_is_accepted(engine: Engine, body: Body) -> None:
+    assert engine.violations(body) == []
+
+
+A_QUANTITY = "a quantity such as 500m, 2 or 16Gi"
+QUOTA = "spec.resourceGroups.0.flavors.0.resources.0"
+RUNTIME_POD = "spec.template.spec.replicatedJobs.0.template.spec.template.spec"
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "keyword", "message"),
+    [
+        ("Pod", "spec.restartpolicy", "Never", "additionalProperties", "unknown field `restartpolicy`"),
+        ("Pod", "spec.containers.0.env.0.vaule", "x", "additionalProperties", "unknown field `vaule`"),
+        ("Pod", "spec.containers.0.name", ..., "required", "`name` is missing"),
+        ("Pod", "spec.containers.0.name", None, "type", "`null` is not of type string"),
+        ("Pod", "spec.containers.0", None, "type", "`null` is not of type object"),
+        ("Pod", "spec.restartPolicy", "never", "enum", '`"never"` is not one of `Always`, `Never`, `OnFailure`'),
+        ("Pod", "spec.containers.0.ports.0.containerPort", "22", "type", '`"22"` is not of type integer'),
+        (
+            "Pod",
+            "spec.containers.0.startupProbe.tcpSocket.port",
+            True,
+            "type",
+            "`true` is not of type integer or string",
+        ),
+        ("Pod", "spec.terminationGracePeriodSeconds", 2**70, "maximum", None),
+        ("Pod", "spec.containers.0.resources.limits.cpu", "two", "pattern", f'`"two"` is not {A_QUANTITY}'),
+        ("Pod", "metadata.labels.a", 1, "type", "`1` is not of type string"),
+        ("Pod", "metadata.label", {}, "additionalProperties", "unknown field `label`"),
+        ("Secret", "data.a", "plain text", "pattern", '`"plain text"` is not base64'),
+        ("Service", "spec.ports", {}, "type", "`{}` is not of type array"),
+        ("Deployment", "status.foo", 1, "additionalProperties", "unknown field `foo`"),
+        ("Lease", "spec.renewTime", "now", "pattern", '`"now"` is not a time such as 2026-01-31T12:00:00.000000Z'),
+        ("NetworkPolicy", "spec.policyTypes.0", "ingress", "enum", '`"ingress"` is not one of `Egress`, `Ingress`'),
+        (
+            "ClusterTrainingRuntime",
+            f"{RUNTIME_POD}.subdomian",
+            "x",
+            "additionalProperties",
+            "unknown field `subdomian`",
+        ),
+        ("ClusterTrainingRuntime", "spec.mlPolicy.mpi.mpiImplementation", "LAM", "enum", None),
+        ("TrainJob", "spec.runtimeRef", ..., "required", "`runtimeRef` is missing"),
+        ("TrainJob", "spec.trainer.numNodes", "two", "type", '`"two"` is not of type integer'),
+        ("ClusterQueue", f"{QUOTA}.nominalQuota", 0.5, "type", "`0.5` is not of type integer or string"),
+        ("ClusterQueue", f"{QUOTA}.nominalQuota", "5x", "pattern", f'`"5x"` is not {A_QUANTITY}'),
+        ("ClusterQueue", "spec.cohort", "c", "additionalProperties", "unknown field `cohort`"),
+        ("LocalQueue", "metadata.namespaces", "x", "additionalProperties", "unknown field `namespaces`"),
+        ("Topology", "spec.levels", [], "minItems", "fewer than 1 items"),
+        ("Application", "spec.source.helm.values_object", {}, "additionalProperties", "unknown field `values_object`"),
+    ],
+)
+def test_a_fault_is_found_where_it_is(
+    engine: Engine, kind: str, path: str, value: object, keyword: str, message: str | None
+) -> None:
+    found = engine.violations(changed(kind, path, value))
+    assert found is not None
+    place = tuple(int(step) if step.isdigit() else step for step in path.split("."))
+    expected_path = place[:-1] if keyword == "required" else place
+    assert [(violation.path, violation.keyword) for violation in found] == [(expected_path, keyword)]
+    assert message in (found[0].message, None)
+
+
+def test_status_and_absent_values_need_not_be_complete(engine: Engine) -> None:
+    for kind, path, value in [
+        ("Deployment", "status", {"conditions": [{"type": "Available"}]}),
+        ("Deployment", "metadata.creationTimestamp", None),
+        ("TrainJob", "status", {}),
+        ("Pod", "spec.containers.0.imagePullPolicy", ""),
+        ("Pod", "spec.containers.0.resources.limits.cpu", 0.5),
+        ("Pod", "spec.containers.0.args", [None]),
+        ("Pod", "spec.affinity", None),
+        ("ClusterTrainingRuntime", f"{RUNTIME_POD}.affinity", None),
+        ("RoleBinding", "roleRef.apiGroup", ...),
+        ("Application", "spec.source.helm.valuesObject", {"any": {"thing": [1]}}),
+    ]:
+        assert engine.violations(changed(kind, path, value)) == [], (kind, path)
+
+
+def test_a_violation_carries_what_a_fix_needs(engine: Engine) -> None:
+    body = first("Pod")
+    container = body["spec"]["containers"][0]
+    container |= {"imagePulPolicy": "Always", "immage": "x", "imagePullPolicy": "Sometimes"}
+    del container["name"]
+    found = {violation.path[-1]: violation for violation in engine.violations(body) or ()}
+    at = ("spec", "containers", 0)
+    assert set(found) == {"imagePulPolicy", "immage", "imagePullPolicy", 0}
+    assert found["immage"].path == (*at, "immage")
+    assert found["immage"].value == "x"
+    assert {"image", "imagePullPolicy"} <= set(found["immage"].candidates)
+    assert (found[0].keyword, found[0].expected) == ("required", "name")
+    assert found["imagePullPolicy"] == Violation(
+        path=(*at, "imagePullPolicy"),
+        keyword="enum",
+        message='`"Sometimes"` is not one of `Always`, `IfNotPresent`, `Never`',
+        value="Sometimes",
+        expected=("Always", "IfNotPresent", "Never"),
+    )
+
+
+def test_a_long_value_is_cut(engine: Engine) -> None:
+    found = engine.violations(changed("Pod", "spec.restartPolicy", "x" * 500))
+    assert found
+    assert len(found[0].message) < 150
+    assert found[0].value == "x" * 500
+
+
+def test_what_json_cannot_say_is_shown_as_it_was_written(engine: Engine) -> None:
+    found = engine.violations(changed("Deployment", "spec.replicas", float("nan")))
+    assert [violation.message for violation in found or ()] == ["`NaN` is not of type integer"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"apiVersion": "v1"}, {"apiVersion": "v9", "kind": "Pod"}, {"apiVersion": ["v1"], "kind": {}}, {"kind": None}],
+)
+def test_there_is_no_verdict_without_a_schema(engine: Engine, body: Body) -> None:
+    assert engine.violations(body) is None
+
+
+def test_the_schema_of_a_kind_is_compiled_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert engine.violations(first("Pod")) == []
+    monkeypatch.setattr(Catalog, "find", lambda *_: pytest.fail("looked up again"))
+    assert engine.violations(first("Pod")) == []

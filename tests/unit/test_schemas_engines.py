@@ -1,0 +1,142 @@
+"""Three engines, one verdict: for objects of every kind, sound and spoilt, drawn from the schemas with a fixed seed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from generator.schemas.formats import BASE64, CUSTOM_QUANTITY, MICRO_TIME, QUANTITY, TIME
+from generator.schemas.gobuild import cache_folder, ensure_kubeconform
+from generator.schemas.kubeconform import Kubeconform, Status
+
+SPOILT_PER_KIND = 5
+DEEP = 10  # levels; below, only what is required
+JUNK: tuple[Any, ...] = (None, "", "x", 0, -1, 1.5, True, [], {}, [None], {"a": None}, 2**40, 2**70, "1", "500m", [{}])
+FITTING = {
+    **dict.fromkeys((QUANTITY, CUSTOM_QUANTITY), "500m"),
+    TIME: "2026-01-31T12:00:00Z",
+    MICRO_TIME: "2026-01-31T12:00:00.000000Z",
+    BASE64: "aGk=",
+}
+
+
+class Sampler:
+    """Draws objects that a schema accepts."""
+
+    def __init__(self, schema: dict[str, Any], random: Random) -> None:
+        self._schema, self._random = schema, random
+
+    def draw(self) -> Any:
+        """One of them, of the whole schema."""
+        return self._value(self._schema, 0)
+
+    def _value(self, node: dict[str, Any], depth: int) -> Any:
+        node = self._resolved(node)
+        if "const" in node or "enum" in node:
+            return node.get("const") or self._random.choice(node["enum"])
+        types = node.get("type", ["string", "null", "object"])
+        kind = self._random.choice([types] if isinstance(types, str) else types)
+        if kind == "array":
+            count = max(node.get("minItems", 0), self._random.randint(0, 2) if depth < DEEP else 0)
+            return [self._value(node.get("items", {}), depth + 1) for _ in range(count)]
+        return self._object(node, depth) if kind == "object" else self._scalar(node, kind)
+
+    def _resolved(self, node: dict[str, Any]) -> dict[str, Any]:
+        while "$ref" in node or "allOf" in node:
+            target = node.get("$ref") or node["allOf"][0]["$ref"]
+            rest = {key: value for key, value in node.items() if key not in ("$ref", "allOf")}
+            node = {**self._schema["definitions"][target.rpartition("/")[2]], **rest}
+        return node
+
+    def _object(self, node: dict[str, Any], depth: int) -> dict[str, Any]:
+        required, chance = node.get("required", ()), 0.5 if depth < 3 else 0.2 if depth < DEEP else 0
+        properties = node.get("properties", {})
+        names = [name for name in properties if name in required or self._random.random() < chance]
+        names += [name for name in properties if name not in names][: max(0, node.get("minProperties", 0) - len(names))]
+        drawn = {name: self._value(properties[name], depth + 1) for name in names}
+        if isinstance(node.get("additionalProperties"), dict) and depth < DEEP:
+            drawn |= {name: self._value(node["additionalProperties"], depth + 1) for name in "ab"}
+        return drawn
+
+    def _scalar(self, node: dict[str, Any], kind: str) -> Any:
+        match kind:
+            case "integer":
+                return min(max(1, node.get("minimum", 1)), node.get("maximum", 1))
+            case "string":
+                return FITTING.get(node.get("pattern", ""), "a" * max(1, node.get("minLength", 1)))
+            case "boolean":
+                return self._random.random() < 0.5
+        return 1.5 if kind == "number" else None
+
+
+def spoil(body: Any, random: Random) -> Any:
+    """A copy with one place replaced, removed or given an unknown field."""
+    body = json.loads(json.dumps(body))
+    path = random.choice([path for path in _places(body) if path[0] not in ("apiVersion", "kind")] or [("metadata",)])
+    holder = body
+    for step in path[:-1]:
+        holder = holder[step]
+    dice = random.random()
+    if dice < 0.6 or path == ("metadata",):
+        holder[path[-1]] = random.choice(JUNK)
+    elif dice < 0.8 and isinstance(holder, dict):
+        holder["unknown"] = 1
+    else:
+        del holder[path[-1]]
+    return body
+
+
+def _places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [place for step, child in children for place in ((*path, step), *_places(child, (*path, step)))]
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return Catalog.bundled()
+
+
+@pytest.fixture(scope="module")
+def kubeconform(catalog: Catalog) -> Kubeconform:
+    return Kubeconform(ensure_kubeconform(cache_folder()), catalog.locations())
+
+
+def test_the_engines_agree_on_every_kind(catalog: Catalog, kubeconform: Kubeconform, tmp_path: Path) -> None:
+    random, engine = Random(20261121), Engine(catalog)
+    bodies: dict[str, Any] = {}
+    verdicts: dict[str, bool] = {}
+    for entry in catalog.entries.values():
+        schema = json.loads((catalog.folder / entry.path).read_bytes())
+        jsonschema.Draft7Validator.check_schema(schema)
+        oracle = jsonschema.Draft7Validator(schema)
+        sound = Sampler(schema, random).draw()
+        assert engine.violations(sound) == [], entry
+        for body in (sound, *(spoil(sound, random) for _ in range(SPOILT_PER_KIND))):
+            file = tmp_path / f"{len(bodies)}.yaml"
+            file.write_text(json.dumps(body))
+            bodies[file.name], verdicts[file.name] = body, engine.violations(body) == []
+            assert oracle.is_valid(body) == verdicts[file.name], body
+    results = {Path(result.file).name: result for result in kubeconform.run([tmp_path])}
+    disagreements = {
+        name: (bodies[name], result)
+        for name, result in results.items()
+        if (result.status is Status.VALID) != verdicts[name]
+    }
+    assert disagreements == {}
+    assert len(results) == len(bodies)
+    assert 0.3 < sum(verdicts.values()) / len(verdicts) < 0.7  # else one of the two sides goes untested
+
+
+def test_the_engines_accept_what_the_api_server_accepts(kubeconform: Kubeconform) -> None:
+    file = Path(__file__).with_name("test_schemas_accepted.yaml")
+    results = kubeconform.run([file])
+    assert [result for result in results if result.status is not Status.VALID] == []
+    assert len(results) == len(list(yaml.load_all(file.read_text(), yaml.CSafeLoader)))

@@ -1,0 +1,173 @@
+"""The wrapper around kubeconform: what it runs, what it reads from the report, and what it says when there is none."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from generator.errors import EngineError
+from generator.schemas import gobuild, gotool
+from generator.schemas.catalog import Catalog
+from generator.schemas.gobuild import VERSION, cache_folder, ensure_kubeconform
+from generator.schemas.kubeconform import Kubeconform, Result, Status
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: a}]}\n"
+
+
+@pytest.fixture(scope="module")
+def kubeconform() -> Kubeconform:
+    return Kubeconform(ensure_kubeconform(cache_folder()), Catalog.bundled().locations())
+
+
+def test_every_status_is_told(kubeconform: Kubeconform) -> None:
+    text = "---\n".join(
+        (
+            POD % "good",
+            (POD % "bad").replace("containers", "container"),
+            "apiVersion: example.com/v1\nkind: Unknown\nmetadata: {name: unknown}\n",
+            "# nothing\n",
+            (POD % "twice") + "kind: Pod\n",
+            "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap, metadata: {generateName: item-}}]\n",
+        )
+    )
+    results = kubeconform.run_text(text)
+    assert [(result.version, result.kind, result.name, result.status) for result in results] == [
+        ("", "", "", Status.EMPTY),
+        ("example.com/v1", "Unknown", "unknown", Status.ERROR),
+        ("v1", "ConfigMap", "item-{{ generateName }}", Status.VALID),
+        ("v1", "Pod", "bad", Status.INVALID),
+        ("v1", "Pod", "good", Status.VALID),
+        ("v1", "Pod", "twice", Status.ERROR),
+    ]
+    messages = {result.name: result.message for result in results}
+    assert "additional properties 'container' not allowed" in messages["bad"]
+    assert messages["unknown"] == "could not find schema for Unknown"
+    assert '"kind" already set in map' in messages["twice"]
+    assert messages["good"] == ""
+    assert {result.file for result in results} == {"stdin"}
+
+
+def test_files_and_folders_are_read_and_reported_by_name(kubeconform: Kubeconform, tmp_path: Path) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    (folder / "one.yaml").write_text(POD % "one")
+    (folder / "notes.txt").write_text("not yaml: [")
+    (tmp_path / "-two.json").write_text('{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "two"}}')
+    assert kubeconform.run([folder, tmp_path / "-two.json"]) == (
+        Result(str(tmp_path / "-two.json"), "v1", "Namespace", "two", Status.VALID, ""),
+        Result(str(folder / "one.yaml"), "v1", "Pod", "one", Status.VALID, ""),
+    )
+
+
+def test_more_paths_than_a_command_line_holds(
+    kubeconform: Kubeconform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("generator.schemas.kubeconform._ARGUMENTS_LIMIT", 3 * len(str(tmp_path)))
+    files = [tmp_path / f"{number}.yaml" for number in range(10)]
+    for file in files:
+        file.write_text(POD % file.stem)
+    assert [result.name for result in kubeconform.run(files)] == [file.stem for file in files]
+
+
+def test_no_path_is_no_result(kubeconform: Kubeconform) -> None:
+    assert kubeconform.run([]) == ()
+
+
+def test_a_file_that_is_not_there_is_an_error_of_that_file(kubeconform: Kubeconform, tmp_path: Path) -> None:
+    (result,) = kubeconform.run([tmp_path / "none.yaml"])
+    assert (result.file, result.status) == (str(tmp_path / "none.yaml"), Status.ERROR)
+    assert "no such file" in result.message
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo oops >&2; exit 3", "kubeconform gave no report but: oops"),
+        ("exit 3", "kubeconform gave no report but: nothing, and exit code 3"),
+        ("echo '{}'", "kubeconform gave no report but: {}"),
+        ("""echo '{"resources": [{"status": "statusNew"}]}'""", 'kubeconform gave no report but: {"resources"'),
+    ],
+)
+def test_a_report_that_cannot_be_read(tmp_path: Path, script: str, message: str) -> None:
+    fake = tmp_path / "kubeconform"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    with pytest.raises(EngineError) as caught:
+        Kubeconform(fake, []).run([tmp_path])
+    assert message in str(caught.value)
+
+
+def test_a_binary_that_does_not_run(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="kubeconform does not run"):
+        Kubeconform(tmp_path / "none", []).run([tmp_path])
+
+
+def test_it_is_built_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[list[str]] = []
+
+    def build(arguments: list[str], folder: Path) -> str:
+        assert f"github.com/yannh/kubeconform {VERSION}" in (folder / "go.mod").read_text()
+        assert f"github.com/yannh/kubeconform {VERSION} h1:" in (folder / "go.sum").read_text()
+        runs.append(arguments)
+        Path(arguments[arguments.index("-o") + 1]).write_text("binary")
+        return ""
+
+    monkeypatch.setattr(gobuild, "run_go", build)
+    binary = ensure_kubeconform(tmp_path / "cache")
+    assert ensure_kubeconform(tmp_path / "cache") == binary
+    assert len(runs) == 1
+    assert list((tmp_path / "cache").iterdir()) == [binary]
+    assert binary.read_text() == "binary"
+
+
+def test_a_failed_build_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pins = tmp_path / "pins"
+    shutil.copytree(gobuild._PINS, pins)
+    (pins / "go.sum").write_text("")
+    monkeypatch.setattr(gobuild, "_PINS", pins)
+    with pytest.raises(EngineError, match=r"go build .* failed: (?s:.*)missing go\.sum entry"):
+        ensure_kubeconform(tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_without_go_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    with pytest.raises(EngineError, match=r"there is no Go toolchain; install Go 1\.24 or later"):
+        gotool.find_go()
+
+
+def test_go_from_pypi_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = tmp_path / "go" / "bin" / "go"
+    command.parent.mkdir(parents=True)
+    command.touch(mode=0o755)
+    (tmp_path / "go" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    assert gotool.find_go() == command
+
+
+@pytest.mark.parametrize(
+    ("chosen", "caches", "is_checkout", "expected"),
+    [
+        ("/chosen", "/caches", True, "/chosen"),
+        ("", "/caches", True, "CHECKOUT/.cache"),
+        (None, "/caches", False, "/caches/mpigen"),
+        (None, None, False, "HOME/.cache/mpigen"),
+    ],
+)
+def test_where_the_cache_is(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    chosen: str | None,
+    caches: str | None,
+    is_checkout: bool,
+    expected: str,
+) -> None:
+    (tmp_path / "schemas").mkdir()
+    if is_checkout:
+        (tmp_path / "pyproject.toml").touch()
+    monkeypatch.setattr(gobuild, "_CHECKOUT", tmp_path)
+    expected = expected.replace("CHECKOUT", str(tmp_path)).replace("HOME", str(Path.home()))
+    assert cache_folder(chosen, caches) == Path(expected)
