@@ -62,10 +62,9 @@ def refusals(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
-        culprit = f" (`{os.fsdecode(error.filename)}`)" if error.filename else ""
-        fix = _FIXES.get(error.errno or 0, "")
-        raise OutputError((Problem(f"cannot be written: {reason}{culprit}", fix, file=str(folder)),)) from error
+        culprit = f" (`{error.filename}`)" if error.filename else ""
+        message = f"the operating system refuses: {error.strerror or error}{culprit}"
+        raise OutputError((Problem(message, _FIXES.get(error.errno or 0, ""), str(folder)),)) from error
 
 
 @contextmanager
@@ -136,7 +135,7 @@ def carry(source: Path, tree: Path, files: Iterable[str], folders: Iterable[str]
     A file gets a second name rather than a copy, so that nobody's only copy is ever rewritten.
 
     Raises:
-        OSError: a file can be neither linked nor copied, or its name is taken.
+        OSError: a file can be neither linked nor copied.
     """
     files = list(files)
     for folder in sorted({*folders, *parents(files)}):
@@ -145,9 +144,7 @@ def carry(source: Path, tree: Path, files: Iterable[str], folders: Iterable[str]
             shutil.copymode(source / folder, tree / folder)
     for path in files:
         try:
-            os.link(source / path, tree / path, follow_symlinks=False)
-        except FileExistsError:
-            raise
+            os.link(source / path, tree / path)
         except OSError:  # no hard links there, or not for this user
             shutil.copy2(source / path, tree / path)
             _flush(tree / path)
@@ -157,7 +154,7 @@ def put(tree: Path, target: Path) -> None:
     """Put `tree`, a folder from `staging`, in the place of `target`, at one instant where the system can.
 
     Raises:
-        OSError: `target` is as it was.
+        OSError: nothing was exchanged, or only the flush after it failed.
     """
     _flush(tree)
     if not target.exists():

@@ -12,6 +12,7 @@ from typing import Any
 from generator.documents.emit import Emitter
 from generator.documents.load import Path, load
 from generator.documents.locate import Position, locate
+from generator.documents.syntax import shown
 from generator.errors import DocumentError, Problem
 
 Body = dict[str, Any]
@@ -97,8 +98,7 @@ def read(text: str | bytes, file: str) -> Iterator[Manifest]:
 
 
 def _not_an_object(data: object, file: str, line: int) -> Problem:
-    shown = "a list" if isinstance(data, list) else f"`{data}`"
-    return Problem(f"a document is {shown}, not an object", "start it with apiVersion and kind", file, line, 1)
+    return Problem(f"a document is {shown(data)}, not an object", "start it with apiVersion and kind", file, line, 1)
 
 
 def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import ceil, floor
 
 _FORM = re.compile(
-    r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?"
+    r"(?P<number>[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40}))(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?"
 )
 _BINARY = {suffix: 1024**power for power, suffix in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))}
 _DECIMAL = {
@@ -79,11 +79,11 @@ def parse(text: str) -> Quantity:
     ('1', '2Ti', '1536Mi', '1k')
 
     Raises:
-        ValueError: the text is not a quantity.
+        ValueError: the text is not a quantity; the message says what it is, to follow `… is`.
     """
     match = _FORM.fullmatch(text)
     if match is None:
-        raise ValueError(f"`{text}` is not a quantity")
+        raise ValueError("not a quantity")
     suffix = match["suffix"] or ""
     number = Fraction(match["number"].removesuffix("."))
     is_binary = suffix != "" and suffix in _BINARY
@@ -93,5 +93,5 @@ def parse(text: str) -> Quantity:
         scale = _DECIMAL[suffix] if suffix in _DECIMAL else Fraction(10) ** int(suffix[1:])
     value = _to_nano(number * scale)
     if abs(value) > _MOST:
-        raise ValueError(f"`{text}` is more than a quantity can hold")
+        raise ValueError("more than a quantity can hold")
     return Quantity(value, is_binary)

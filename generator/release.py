@@ -126,7 +126,8 @@ def write(
             no pointer yet, and when it names this release already.
 
     Raises:
-        OutputError: something would be lost, another process writes there, or the system refuses; the old tree stays.
+        OutputError: something would be lost, another process writes there, or the system refuses. Nothing changed,
+            except that a system which refuses to exchange the pointer does so after the release is in place.
         ValueError: the release itself is malformed.
     """
     wanted, aim = _wanted_tree(release), _wanted_pointer(release, release.version)
@@ -153,7 +154,7 @@ def verify(folder: Path) -> list[Problem]:
         found = _look(folder, LOCK)
     if found.is_empty:
         return [Problem("is not a release: it holds no files", file=str(folder))]
-    stray = "is not in release.json: no check has seen it, and Argo CD would apply it"
+    stray = "is not in release.json, so no check has seen it"
     strays = [Problem(stray, "move it out of the release", file=str(folder / path)) for path in found.kept]
     return [*found.odd, *found.unlocked, *found.edits.values(), *(strays if found.lock else [])]
 
@@ -178,6 +179,8 @@ class _Plan:
         """Say what stands against touching the folder at all."""
         found, spelled = self.found, _spelling(self.wanted.files)
         yield from (*found.odd, *found.unlocked, *(() if discard_edits else found.edits.values()))
+        if found.unlocked:  # then every file there would seem to be in the way
+            return
         if found.lock and not self._is_own(found.lock):
             message = f"{self.wanted.lock_name} speaks of `{found.lock.platform}/{found.lock.version}`"
             yield Problem(message, "remove this folder: it is a copy of another one", file=str(found.path))
@@ -189,7 +192,7 @@ class _Plan:
     def conflict(self) -> Iterator[Problem]:
         """Say what makes the release another one than the one that exists under its version."""
         old, new = self.found.lock, self.wanted.lock
-        if old is None or old == new:
+        if old is None or old == new or not self._is_own(old):
             return
         names = sorted({path for path, _ in set(old.files.items()) ^ set(new.files.items())})
         names = names or [f"{LOCK} (the inputs or the target versions)"]
@@ -233,8 +236,8 @@ def _confirm(tree: Path, plan: _Plan) -> None:
 def _report(tree: _Plan, pointer: _Plan, *, moving: bool) -> Written:
     old, new, found = tree.found.ours, tree.wanted.lock.files, pointer.found
     status: Status = "unchanged" if tree.is_done else "created" if tree.found.lock is None else "replaced"
-    at = pointer.wanted.lock.version if moving else found.version
-    edits = () if moving else tuple(found.edits.values())
+    at, edits = (pointer.wanted.lock.version, ()) if moving else (found.version, tuple(found.edits.values()))
+    named = Pointer(found.version, at, moving and not pointer.is_done, edits)
     return Written(
         folder=tree.found.path,
         status=status,
@@ -244,9 +247,7 @@ def _report(tree: _Plan, pointer: _Plan, *, moving: bool) -> Written:
         changed=tuple(sorted(path for path in new.keys() & old.keys() if new[path] != old[path])),
         removed=tuple(sorted(old.keys() - new.keys())),
         kept=tree.found.kept,
-        pointer=Pointer(found.version, at, moving and not pointer.is_done, edits)
-        if pointer.wanted.lock.files
-        else None,
+        pointer=named if pointer.wanted.lock.files else None,
     )
 
 
@@ -322,8 +323,10 @@ def _wanted_pointer(release: Release, version: str) -> _Wanted:
 
 
 def _wanted(lock: Lock, lock_name: str, texts: Mapping[str, str]) -> _Wanted:
+    if lock_name in texts:
+        raise ValueError(f"{lock_name} is the lock's name")
     _spelling([lock_name, *texts])
-    files = {path: texts[path].encode() for path in sorted(texts)}
+    files = {path: text.encode() for path, text in texts.items()}
     for path, data in files.items():
         if b"\r" in data:
             raise ValueError(f"a line ends with CR: {path!r}")
@@ -347,7 +350,7 @@ def _spelling(paths: Collection[str]) -> dict[str, str]:
             raise ValueError(f"not a relative path: {path!r}")
     for step in (*(f"{folder}/" for folder in parents(paths)), *paths):
         known = spelled.setdefault(_folded(step), step)
-        if known is not step:
+        if known != step:
             raise ValueError(f"{step!r} cannot lie beside {known!r}")
     return spelled
 
@@ -452,7 +455,7 @@ def _look_at_pointer(release: Release, home: Path) -> _Found:
     found = _look(home / POINTER, POINTER_LOCK)
     if not found.lock_data:  # a folder of the user's, where there may be room for our files
         found = but(found, unlocked=())
-    others = sorted(path.parent.name for path in home.glob(f"[!.]*/{LOCK}"))
+    others = sorted(path.parent.name for path in home.glob(f"*/{LOCK}") if _NAME.fullmatch(path.parent.name))
     for version in (release.version, *others):
         lock = _wanted_pointer(release, version).lock
         if lock.files and lock.files.items() <= found.held.items():
@@ -492,7 +495,9 @@ def _edit(folder: Path, name: str, expected: str, *, exists: bool) -> Problem:
     if not exists:
         return Problem("was deleted by hand", _PUT_BACK, file)
     if _digest(_read(folder, name).replace(b"\r\n", b"\n")) == expected:
-        return Problem("has CRLF line ends", "put `output/** -text` into .gitattributes and check it out again", file)
+        return Problem(
+            "has CRLF line ends", "set `-text` for the output folder in .gitattributes and check it out again", file
+        )
     return Problem("was edited by hand", _PUT_BACK, file)
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from generator import quantities
 from generator.config.draft import Contradiction, Draft
-from generator.config.shares import amounts
+from generator.config.shares import amounts, offering
 from generator.config.tenants import Tenant
 
 
@@ -35,27 +35,28 @@ def overcommitted(draft: Draft, tenants: list[Tenant]) -> Iterator[Contradiction
     """What teams always have must exist: Kueue would admit what then waits for nodes for ever."""
     promised = _promised(draft, tenants)
     for index, pool in draft.pools.items():
-        nodes = max(
-            promised.get((pool.name, resource), Fraction(0)) / each
-            for resource, amount in pool.allocatable.items()
-            if (each := quantities.parse(amount).value)
-        )
+        each = {resource: quantities.parse(amount) for resource, amount in pool.allocatable.items()}
+        needs = {resource: promised.get((pool.name, resource), Fraction(0)) / each[resource].value for resource in each}
+        scarcest = max(needs, key=lambda resource: (needs[resource], resource == pool.accelerator))
+        nodes = needs[scarcest]
         if nodes > pool.nodes:
-            shown = nodes.numerator if nodes.denominator == 1 else f"{float(nodes):.1f}"
+            is_whole = nodes.denominator == 1
+            taken = f"{nodes} nodes" if is_whole else f"{each[scarcest] * nodes} {scarcest}"
+            there = str(pool.nodes if is_whole else each[scarcest] * pool.nodes)
             yield Contradiction(
                 ("pools", index, "nodes"),
-                f"the tenants' quotas take {shown} nodes of pool `{pool.name}`, which has {pool.nodes}",
+                f"the tenants' quotas take {taken} of pool `{pool.name}`, which has {there}",
                 "lower a quota and allow `borrow` instead, or add nodes",
             )
 
 
 def _promised(draft: Draft, tenants: list[Tenant]) -> dict[tuple[str, str], Fraction]:
     """Pool and resource → the sum of all quotas, of the tenants that name sound pools only."""
-    unsound = set(draft.declared["pools"]) - set(draft.pool_named)
+    pools = list(draft.pools.values())
     promised: dict[tuple[str, str], Fraction] = {}
     for tenant in tenants:
-        if unsound.isdisjoint(tenant.quota):
-            for pool, resources in amounts(tenant.quota, list(draft.pools.values())).items():
+        if all(key in draft.pool_named or len(offering(key, pools)) == 1 for key in tenant.quota):
+            for pool, resources in amounts(tenant.quota, pools).items():
                 for resource, amount in resources.items():
                     promised[pool, resource] = promised.get((pool, resource), Fraction(0)) + amount.value
     return promised

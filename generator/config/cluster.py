@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from generator.config.draft import suggestion
 from generator.config.fields import Section, refusal
+from generator.documents.syntax import shown
 from generator.versions import minors
 
 
@@ -33,11 +33,12 @@ class Versions(Section):
     @field_validator("*", mode="before")
     @classmethod
     def _is_supported(cls, value: Any, field: ValidationInfo) -> Any:
-        if isinstance(value, int | float):
-            raise refusal(f"`{value}` is a number in YAML", f'write it in quotes: "{value}"')
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            raise refusal(f"{shown(value)} is a number in YAML", "put the version in quotes")
         known = minors(field.field_name or "")
         if value not in known:
-            raise refusal(f"{field.field_name} `{value}` is not supported", suggestion(str(value), known))
+            supported = " or ".join(f'"{minor}"' for minor in known)
+            raise refusal(f"{shown(value)} is not a supported version of {field.field_name}", f"write {supported}")
         return value
 
 

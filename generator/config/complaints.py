@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -9,45 +10,50 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from generator.config.draft import suggestion
+from generator.documents.syntax import shown
 
 _EXPECTED = {
-    "string_type": "a string",
-    "string_too_short": "a text that is not empty",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "bool_type": "true or false",
-    "tuple_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
+    "string_type": ("a text", "write it in quotes"),
+    "string_unicode": ("a text", "remove what is no character from it"),
+    "int_type": ("a whole number", "write one, such as 4"),
+    "tuple_type": ("a list", "begin each of its items with `- `"),
+    "dict_type": ("a mapping", "write its entries as `key: value`"),
+    "model_type": ("a mapping", "write its fields as `key: value`"),
+    "model_attributes_type": ("a mapping", "write its fields as `key: value`"),
 }
+"""Pydantic's kind of error → what belongs there, and how to write it."""
+_MARKERS = {"[key]", "[amount]", "[each]"}  # of pydantic's, and of the tags of `tenants.Share`: no steps of the file
 
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One error at one path of the data, as written there."""
+    """One error at one path of the data, as written there: at the value, or at the key that should not be."""
 
     path: tuple[str | int, ...]
     message: str
     fix: str
+    is_of_key: bool = False
 
 
 def complaints(error: ValidationError, model: type[BaseModel], prefix: tuple[str | int, ...] = ()) -> list[Complaint]:
     """Everything that a model refuses, in the order of its fields."""
-    return [_complaint(detail, model, prefix) for detail in error.errors(include_url=False)]
+    return [_complaint(detail, model, prefix) for detail in error.errors(include_url=False) if not _is_echo(detail)]
+
+
+def _is_echo(detail: ErrorDetails) -> bool:
+    """Pydantic calls a list too short when its items are refused, each with an error of its own."""
+    return detail["type"] == "too_short" and len(detail["input"]) > 0
 
 
 def _complaint(detail: ErrorDetails, model: type[BaseModel], prefix: tuple[str | int, ...]) -> Complaint:
-    path = tuple(step for step in detail["loc"] if step != "[key]")
-    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
-    message, fix = _words(kind, path, value, context, model)
-    return Complaint((*prefix, *path), message, fix)
+    path = tuple(step for step in detail["loc"] if step not in _MARKERS)
+    message, fix = _words(detail, path, model)
+    return Complaint((*prefix, *path), message, fix, detail["type"] == "extra_forbidden" or "[key]" in detail["loc"])
 
 
-def _words(
-    kind: str, path: tuple[str | int, ...], value: object, context: dict[str, Any], model: type[BaseModel]
-) -> tuple[str, str]:
+def _words(detail: ErrorDetails, path: tuple[str | int, ...], model: type[BaseModel]) -> tuple[str, str]:
     """What is wrong, and what to do."""
+    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     last = str(path[-1]) if path else ""
     match kind:
         case "refused":
@@ -55,7 +61,7 @@ def _words(
         case "missing":
             words = f"`{last}` is missing", _described(model, path)
         case "extra_forbidden":
-            words = f"there is no field `{last}` here", suggestion(last, _fields(_model_at(model, path[:-1])))
+            words = f"there is no field {shown(last)} here", suggestion(last, _fields(_model_at(model, path[:-1])))
         case "literal_error":
             allowed = [word.strip("' ") for word in context["expected"].replace(" or ", ", ").split(",")]
             words = f"{shown(value)} is not possible here", suggestion(str(value), allowed)
@@ -65,23 +71,27 @@ def _words(
             words = f"{shown(value)} is too large", f"write at most {context['le']}"
         case "too_short":
             words = f"`{last}` is empty", f"put at least {context['min_length']} in"
-        case _:
-            quote = kind == "string_type" and isinstance(value, int | float | bool)
-            expected = _EXPECTED.get(kind, f"something else ({kind.replace('_', ' ')})")
-            words = f"{shown(value)} where {expected} belongs", "write it in quotes" if quote else ""
+        case "string_too_short":
+            words = f"`{last}` is empty", "write a text"
+        case _ if kind in _EXPECTED:
+            words = _expected(kind, value, _described(model, path))
+        case _:  # a validator or a model of the user's own
+            words = f"{shown(value)}: {detail['msg']}", ""
     return words
 
 
-def shown(value: object) -> str:
-    """A value as its writer would recognise it, in a few words."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list | tuple):
-        return "a list"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"`{text if len(text) <= 60 else text[:57] + '...'}`"  # noqa: PLR2004 - one line of a terminal
+def _expected(kind: str, value: object, description: str) -> tuple[str, str]:
+    expected, fix = _EXPECTED[kind]
+    match kind, value:
+        case _, None:
+            fix = description
+        case "string_type", list() | dict():
+            fix = "write one text"
+        case "int_type", str() if re.fullmatch("[0-9]{1,10}", value):
+            fix = f"write {value} without quotes"
+        case "int_type", float():
+            fix = "write it without a point or an exponent"
+    return f"{shown(value)} where {expected} belongs", fix
 
 
 def _fields(model: type[BaseModel] | None) -> list[str]:
@@ -89,12 +99,15 @@ def _fields(model: type[BaseModel] | None) -> list[str]:
 
 
 def _described(model: type[BaseModel], path: tuple[str | int, ...]) -> str:
+    """How to mend a field without a value."""
     parent = _model_at(model, path[:-1])
     for name, info in parent.model_fields.items() if parent else ():
-        if path and path[-1] in (name, info.alias) and info.description:
-            first = " ".join(info.description.split()).split(". ")[0].rstrip(".")
-            return f"add it: {first[0].lower()}{first[1:]}"
-    return "add it"
+        if path and path[-1] in (name, info.alias):
+            if not info.is_required():
+                return "write one, or remove the field"
+            first = " ".join((info.description or "").split()).split(". ")[0].rstrip(".")
+            return f"add it: {first[:1].lower()}{first[1:]}"
+    return "write one"
 
 
 def _model_at(model: type[BaseModel], path: tuple[str | int, ...]) -> type[BaseModel] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,14 +15,17 @@ from generator.config.tenants import Tenant
 if TYPE_CHECKING:
     from generator.config.platform import Platform
 
+_LONGEST_WORD = 100  # letters; what is longer resembles nothing, and takes long to compare
+
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Two places of the platform that cannot both be meant."""
+    """Two places of the platform that cannot both be meant; this one is a value, or the key that should not be."""
 
     path: tuple[str | int, ...]
     message: str
     fix: str
+    is_of_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class Draft:
     """The entries of a platform file that are sound by themselves, by their place in their list.
 
     Attributes:
-        declared: every name that the file declares in a section, sound or not.
+        declared: every name that the file declares in a section, sound or not; an empty one where it cannot be known.
     """
 
     platform: str
@@ -55,14 +59,27 @@ class Draft:
 
     @property
     def pool_named(self) -> dict[str, Pool]:
-        """The sound pools by name."""
-        return {pool.name: pool for pool in self.pools.values()}
+        """The sound pools by name, but for a name that is there twice: it could mean either."""
+        times = Counter(self.declared["pools"])
+        return {pool.name: pool for pool in self.pools.values() if times[pool.name] <= 1}
+
+    @property
+    def has_all_names(self) -> bool:
+        """Whether every pool has a name, so that a pool of another name does not exist."""
+        return all(self.declared["pools"])
+
+    @property
+    def has_all_pools(self) -> bool:
+        """Whether every pool is sound, so that what none of them offers does not exist."""
+        return len(self.pools) == len(self.declared["pools"])
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """`did you mean …?` when something known is close, else what is known."""
-    names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    names = sorted({name for name in known if name})
+    close = difflib.get_close_matches(word[:_LONGEST_WORD], names, n=1, cutoff=0.6)
     if close:
         return f"did you mean `{close[0]}`?"
-    return f"write one of: {', '.join(names)}" if names else "declare it first"
+    if not names:
+        return "declare it first"
+    return f"write one of: {', '.join(names)}" if len(names) > 1 else f"write {names[0]}"

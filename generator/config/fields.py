@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from generator import quantities
+from generator.documents.syntax import shown
 
 
 class Section(BaseModel):
@@ -32,7 +33,8 @@ def refusal(message: str, fix: str) -> PydanticCustomError:
 
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _RESOURCE = re.compile(
-    r"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|[a-z0-9][-a-z0-9.]*\.[a-z0-9]+/[-A-Za-z0-9_.]+"
+    r"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i"
+    r"|[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
 _LABEL_KEY = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -41,7 +43,7 @@ _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?
 def _is_name(value: str) -> str:
     if not _LABEL.fullmatch(value):
         raise refusal(
-            f"`{value}` is not a Kubernetes name",
+            f"{shown(value)} is not a Kubernetes name",
             "use at most 63 lower-case letters, digits and hyphens, beginning and ending with a letter or digit",
         )
     return value
@@ -50,21 +52,22 @@ def _is_name(value: str) -> str:
 def _is_resource(value: str) -> str:
     if not _RESOURCE.fullmatch(value):
         raise refusal(
-            f"`{value}` is not a resource name", "write cpu, memory, or an extended resource such as nvidia.com/gpu"
+            f"{shown(value)} is not a resource name",
+            "write cpu, memory, or an extended resource such as nvidia.com/gpu",
         )
     return value
 
 
 def _is_label_key(value: str) -> str:
     if not _LABEL_KEY.fullmatch(value):
-        raise refusal(f"`{value}` is not a label key", "write a key such as example.com/pool")
+        raise refusal(f"{shown(value)} is not a label key", "write a key such as example.com/pool")
     return value
 
 
 def _is_label_value(value: str) -> str:
     if not _LABEL_VALUE.fullmatch(value):
         raise refusal(
-            f"`{value}` is not a label value", "use at most 63 letters, digits, `-`, `_` and `.`, without spaces"
+            f"{shown(value)} is not a label value", "use at most 63 letters, digits, `-`, `_` and `.`, without spaces"
         )
     return value
 
@@ -72,13 +75,13 @@ def _is_label_value(value: str) -> str:
 def canonical_quantity(value: Any) -> str:
     """A quantity as the API server writes it; numbers are taken too, since nobody quotes `cpu: 64`."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise refusal(f"`{value}` is not a quantity", "write a number or a quantity such as 64, 500m or 256Gi")
+        raise refusal(f"{shown(value)} is not a quantity", "write it like 64, 500m or 256Gi")
     try:
         quantity = quantities.parse(str(value))
-    except ValueError:
-        raise refusal(f"`{value}` is not a quantity", "write it like 64, 500m or 256Gi") from None
+    except ValueError as error:
+        raise refusal(f"{shown(value)} is {error}", "write it like 64, 500m or 256Gi") from None
     if quantity.value < 0:
-        raise refusal(f"`{value}` is below zero", "write zero or more")
+        raise refusal(f"{shown(value)} is below zero", "write zero or more")
     return str(quantity)
 
 
@@ -89,7 +92,7 @@ Resource = Annotated[str, Field(strict=True), AfterValidator(_is_resource)]
 LabelKey = Annotated[str, Field(strict=True), AfterValidator(_is_label_key)]
 LabelValue = Annotated[str, Field(strict=True), AfterValidator(_is_label_value)]
 Text = Annotated[str, Field(strict=True, min_length=1)]
-Count = Annotated[int, Field(strict=True, ge=1)]
+Count = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
 Quantity = Annotated[
     str,
     BeforeValidator(canonical_quantity),

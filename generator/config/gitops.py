@@ -8,20 +8,23 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from generator.config.fields import Name, Section, Text, refusal
+from generator.documents.syntax import shown
 
 _REPOSITORY = re.compile(r"(?:https?|ssh|file)://\S+|[\w.-]+@[\w.-]+:\S+")
 
 
 def _is_repository(value: str) -> str:
     if not _REPOSITORY.fullmatch(value):
-        raise refusal(f"`{value}` is not a Git URL", "write it like https://git.example.com/platform.git")
+        raise refusal(f"{shown(value)} is not a Git URL", "write it like https://git.example.com/platform.git")
     return value
 
 
 def _is_folder(value: str) -> str:
     parts = value.strip("/").split("/")
     if value.startswith("/") or not all(parts) or {".", ".."} & set(parts):
-        raise refusal(f"`{value}` is not a folder of the repository", "write a path such as output or clusters/prod")
+        raise refusal(
+            f"{shown(value)} is not a folder of the repository", "write a path such as output or clusters/prod"
+        )
     return "/".join(parts)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from generator.config.complaints import Complaint, complaints, shown
+from generator.config.complaints import Complaint, complaints
 from generator.config.draft import Draft
 from generator.config.platform import Platform
 from generator.config.pools import Pool
@@ -16,13 +16,16 @@ from generator.config.references import contradictions
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
 from generator.documents.load import Document, load
-from generator.documents.locate import format_path, locate
+from generator.documents.locate import format_path, locate_all
+from generator.documents.syntax import shown
 from generator.errors import ConfigError, DocumentError, Problem
 
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _SECTIONS: dict[str, type[BaseModel]] = {"pools": Pool, "runtimes": Runtime, "tenants": Tenant}
 
-_STAND_INS = {"name": "unnamed", "image": "unknown"}  # for fields whose absence would be a complaint of its own
+_STAND_INS = {"name": "unnamed", "image": "unknown", "nodes": 10**6}  # where absence would be a complaint of its own
+_LONGEST_NAME = 63  # letters
+_ATTEMPTS = 4  # to make an entry sound: what is wrong may hide something else that is wrong
 
 
 def load_platform(file: Path) -> Platform:
@@ -34,11 +37,10 @@ def load_platform(file: Path) -> Platform:
     text = _text(file)
     document = _only_document(text, file)
     try:
-        return Platform.model_validate(document.data)
+        return Platform.model_validate(document.data, by_alias=True, by_name=False)
     except ValidationError as error:
         found = [*_shape(error), *_meaning(document.data)]
-        problems = [_placed(complaint, text, document, file) for complaint in found]
-        raise ConfigError(tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))) from None
+        raise ConfigError(_placed(found, text, document, file)) from None
 
 
 def _text(file: Path) -> bytes:
@@ -77,7 +79,7 @@ def _in_file(problem: Problem, file: Path) -> Problem:
 
 
 def _shape(error: ValidationError) -> Iterator[Complaint]:
-    """What is wrong with the sections by themselves. Contradictions name entries, not positions: `_meaning` has them."""
+    """What is wrong with the sections by themselves. Contradictions name entries, not places: `_meaning` has them."""
     for complaint in complaints(error, Platform):
         if not (len(complaint.path) > 1 and complaint.path[0] in _SECTIONS and isinstance(complaint.path[1], str)):
             yield complaint
@@ -85,7 +87,7 @@ def _shape(error: ValidationError) -> Iterator[Complaint]:
 
 def _meaning(data: dict[str, Any]) -> Iterator[Complaint]:
     for found in contradictions(_draft(data)):
-        yield Complaint(found.path, found.message, found.fix)
+        yield Complaint(found.path, found.message, found.fix, found.is_of_key)
 
 
 def _draft(data: dict[str, Any]) -> Draft:
@@ -98,7 +100,7 @@ def _draft(data: dict[str, Any]) -> Draft:
         sound[section] = {
             index: entry for index, raw in enumerate(entries) if (entry := _sound(model, raw)) is not None
         }
-        declared[section] = tuple(_name(raw) for raw in entries)
+        declared[section] = tuple(_name(raw) for raw in entries) or ("",)
     name = data.get("platform")
     return Draft(
         platform=name if isinstance(name, str) else "",
@@ -110,26 +112,57 @@ def _draft(data: dict[str, Any]) -> Draft:
 
 
 def _sound(model: type[BaseModel], raw: object) -> BaseModel | None:
-    """The entry, if need be without the fields that are wrong in it: the others may still contradict something."""
-    try:
-        return model.model_validate(raw)
-    except ValidationError as error:
-        if not isinstance(raw, dict):
-            return None
-        wrong = {complaint.path[0] for complaint in complaints(error, model) if complaint.path}
-    rest = {field: value for field, value in raw.items() if field not in wrong}
-    stand_in = {field: value for field, value in _STAND_INS.items() if field in wrong and field in model.model_fields}
-    try:
-        return model.model_validate({**rest, **stand_in})
-    except ValidationError:
+    """The entry, if need be without what is wrong in it: the rest may still contradict something."""
+    if not isinstance(raw, dict):
         return None
+    trimmed: Any = raw
+    for _ in range(_ATTEMPTS):
+        try:
+            entry = model.model_validate(trimmed, by_alias=True, by_name=False)
+        except ValidationError as error:
+            paths = [complaint.path for complaint in complaints(error, model)]
+            needed = {str(path[0]) for path in paths if path} & _STAND_INS.keys() & model.model_fields.keys()
+            trimmed = _without(trimmed, [wrong for path in paths if (wrong := _present(trimmed, path))])
+            trimmed.update({field: _STAND_INS[field] for field in needed})
+        else:
+            return entry.model_copy(update={"name": _name(raw) or "?"})
+    return None
+
+
+def _present(data: Any, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """The part of a path that exists: what lacks a field is wrong as a whole."""
+    for length, step in enumerate(path):
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
+            return path[:length]
+    return path
+
+
+def _without(data: Any, paths: list[tuple[str | int, ...]]) -> Any:
+    """A copy of the data without what stands at the paths."""
+    inner: dict[str | int, list[tuple[str | int, ...]]] = {}
+    for step, *rest in paths:
+        inner.setdefault(step, []).append(tuple(rest))
+    if isinstance(data, dict):
+        return {key: _without(value, inner.get(key, [])) for key, value in data.items() if () not in inner.get(key, [])}
+    if isinstance(data, list):
+        return [_without(value, inner.get(at, [])) for at, value in enumerate(data) if () not in inner.get(at, [])]
+    return data
 
 
 def _name(raw: object) -> str:
+    """The name of an entry, though it may break the rules for names; empty when it has none that messages can show."""
     name = raw.get("name") if isinstance(raw, dict) else None
-    return name if isinstance(name, str) else ""
+    return name if isinstance(name, str) and len(name) <= _LONGEST_NAME and name.isprintable() else ""
 
 
-def _placed(complaint: Complaint, text: bytes, document: Document, file: Path) -> Problem:
-    line, column = locate(text, document.index, complaint.path)
-    return Problem(complaint.message, complaint.fix, str(file), line, column, format_path(complaint.path))
+def _placed(found: list[Complaint], text: bytes, document: Document, file: Path) -> tuple[Problem, ...]:
+    places = locate_all(text, document.index, [complaint.path for complaint in found])
+    problems = []
+    for complaint in found:
+        place = places[complaint.path]
+        line, column = place.key if complaint.is_of_key else place.node
+        path = format_path(complaint.path)
+        problems.append(Problem(complaint.message, complaint.fix, str(file), line, column, path))
+    return tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))

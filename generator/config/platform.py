@@ -19,19 +19,20 @@ from generator.config.pools import Pool
 from generator.config.references import contradictions
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
+from generator.documents.syntax import shown
 
-_SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?")
+_SEMVER = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?")
 
 
 def _is_text(value: Any) -> Any:
     if isinstance(value, int | float):
-        raise refusal(f"`{value}` is a number in YAML", "write three numbers with dots, such as 1.0.0")
+        raise refusal(f"{shown(value)} is not a text in YAML", "write three numbers with dots, such as 1.0.0")
     return value
 
 
 def _is_release(value: str) -> str:
     if not _SEMVER.fullmatch(value):
-        raise refusal(f"`{value}` is not a semantic version", "write three numbers with dots, such as 1.0.0")
+        raise refusal(f"{shown(value)} is not a semantic version", "write three numbers with dots, such as 1.0.0")
     return value
 
 

@@ -40,9 +40,10 @@ class Pool(Section):
     @field_validator("allocatable")
     @classmethod
     def _has_cpu_and_memory(cls, value: dict[str, str]) -> dict[str, str]:
+        value = {resource: amount for resource, amount in value.items() if amount != "0"}
         absent = [resource for resource in ("cpu", "memory") if resource not in value]
         if absent:
-            raise refusal(f"no {' and no '.join(absent)} in it", "every node has both: add what one node offers")
+            raise refusal(f"no {' and no '.join(absent)} in it", "every node has both: write what one node offers")
         accelerators = [resource for resource in value if resource.startswith(ACCELERATORS)]
         if len(accelerators) > 1:
             raise refusal(

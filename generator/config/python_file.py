@@ -13,9 +13,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from generator.config.complaints import complaints
+from generator.config.fields import Section
 from generator.config.platform import Platform
 from generator.documents.locate import format_path
 from generator.errors import ConfigError, MpigenError, Problem
+
+_SECTIONS = {section.__name__: section for section in Section.__subclasses__()}
 
 
 def run_platform_file(file: Path) -> dict[str, Any]:
@@ -33,14 +36,16 @@ def run_platform_file(file: Path) -> dict[str, Any]:
         raise
     except ValidationError as error:
         line = _line(error, file)
-        found = complaints(error, Platform)
+        model = _SECTIONS.get(error.title, Platform)
+        found = complaints(error, model, prefix=() if error.title == "Platform" else (error.title,))
         raise ConfigError(
             tuple(Problem(one.message, one.fix, str(file), line, path=format_path(one.path)) for one in found)
         ) from None
     except SyntaxError as error:
-        raise ConfigError((Problem(f"not Python: {error.msg}", "", str(file), error.lineno or 0),)) from None
+        where, line, column = error.filename or str(file), error.lineno or 0, error.offset or 0
+        raise ConfigError((Problem(f"not Python: {error.msg}", "", where, line, column),)) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-        message = f"{type(error).__name__}: {error}".splitlines()[0]
+        message = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
         raise ConfigError((Problem(message, "mend the platform file", str(file), _line(error, file)),)) from None
 
 

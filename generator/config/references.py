@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator import quantities
@@ -12,6 +12,7 @@ from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
 from generator.config.shares import offering
 from generator.config.tenants import Tenant
+from generator.documents.syntax import shown
 
 _Path = tuple[str | int, ...]
 
@@ -43,8 +44,9 @@ def _declared_twice(section: str, names: tuple[str, ...]) -> Iterator[Contradict
 
 def _runtime(path: _Path, runtime: Runtime, draft: Draft) -> Iterator[Contradiction]:
     if runtime.pool not in draft.declared["pools"]:
-        fix = suggestion(runtime.pool, draft.declared["pools"])
-        yield Contradiction((*path, "pool"), f"there is no pool `{runtime.pool}`", fix)
+        if draft.has_all_names:
+            fix = suggestion(runtime.pool, draft.declared["pools"])
+            yield Contradiction((*path, "pool"), f"there is no pool `{runtime.pool}`", fix)
         return
     pool = draft.pool_named.get(runtime.pool)
     if pool is None:
@@ -61,9 +63,8 @@ def _runtime(path: _Path, runtime: Runtime, draft: Draft) -> Iterator[Contradict
 
 def _fits_a_node(path: _Path, resource: str, amount: str, pool: Pool) -> Iterator[Contradiction]:
     if resource not in pool.allocatable:
-        yield Contradiction(
-            path, f"nodes of pool `{pool.name}` have no {resource}", suggestion(resource, pool.allocatable)
-        )
+        fix = suggestion(resource, pool.allocatable)
+        yield Contradiction(path, f"nodes of pool `{pool.name}` have no {resource}", fix, is_of_key=True)
     elif quantities.parse(amount).value > quantities.parse(pool.allocatable[resource]).value:
         yield Contradiction(
             path,
@@ -78,29 +79,60 @@ def _tenant(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction
             (*path, "cohort"), f"`{tenant.cohort}` is the platform's own cohort", "leave it out, or name a group"
         )
     for field in ("quota", "borrow"):
-        for key, share in getattr(tenant, field).items():
-            yield from _share((*path, field, key), key, share, draft)
+        shares = getattr(tenant, field)
+        for key in shares:
+            yield from _share((*path, field, key), key, shares, draft)
 
 
-def _share(path: _Path, key: str, share: Any, draft: Draft) -> Iterator[Contradiction]:
+def _share(path: _Path, key: str, shares: Mapping[str, Any], draft: Draft) -> Iterator[Contradiction]:
+    share = shares[key]
     if key in draft.declared["pools"]:
         yield from _share_of_pool(path, key, share, draft)
         return
     offers = offering(key, list(draft.pools.values()))
-    if isinstance(share, dict) or not offers:
-        known = {*draft.declared["pools"], *(name for pool in draft.pools.values() for name in pool.allocatable)}
-        yield Contradiction(path, f"there is no pool and no resource `{key}`", suggestion(key, known))
+    if isinstance(share, dict):
+        if draft.has_all_names:
+            fix = suggestion(key, draft.declared["pools"])
+            yield Contradiction(path, f"there is no pool {shown(key)}", fix, is_of_key=True)
+    elif not offers:
+        if draft.has_all_pools:
+            known = {*draft.declared["pools"], *(name for pool in draft.pools.values() for name in pool.allocatable)}
+            what = f"there is no pool and no resource {shown(key)}"
+            yield Contradiction(path, what, suggestion(key, known), is_of_key=True)
     elif len(offers) > 1:
         names = ", ".join(pool.name for pool in offers)
-        example = f"{offers[0].name}: {{{key}: {share}}}"
-        yield Contradiction(path, f"several pools have {key}: {names}", f"say which, such as `{example}`")
+        fix = f"say which, such as `{offers[0].name}: {{{key}: {share}}}`"
+        yield Contradiction(path, f"several pools have {key}: {names}", fix, is_of_key=True)
+    elif offers[0].name in shares:
+        what = f"only pool `{offers[0].name}` has {key}, and its share is written out here already"
+        fix = f"write both as one, such as `{offers[0].name}: {{{key}: {share}}}`"
+        yield Contradiction(path, what, fix, is_of_key=True)
+    else:
+        yield from _within(path, key, str(share), offers[0])
 
 
 def _share_of_pool(path: _Path, name: str, share: Any, draft: Draft) -> Iterator[Contradiction]:
+    pool = draft.pool_named.get(name)
     if isinstance(share, str):
-        yield Contradiction(path, f"`{share}` nodes", "write a whole number of nodes, or resources of the pool")
-    elif isinstance(share, dict) and (pool := draft.pool_named.get(name)):
-        for resource in share:
-            if resource not in pool.allocatable:
+        fix = "write a whole number without quotes, or resources of the pool"
+        yield Contradiction(path, f"`{share}` is not a number of nodes", fix)
+    elif pool is None:
+        return
+    elif isinstance(share, dict):
+        for resource, amount in share.items():
+            if resource in pool.allocatable:
+                yield from _within((*path, resource), resource, amount, pool)
+            else:
                 fix = suggestion(resource, pool.allocatable)
-                yield Contradiction((*path, resource), f"nodes of pool `{name}` have no {resource}", fix)
+                what = f"nodes of pool `{name}` have no {resource}"
+                yield Contradiction((*path, resource), what, fix, is_of_key=True)
+    elif share > pool.nodes:
+        what = f"`{share}` is more than the {pool.nodes} nodes of pool `{name}`"
+        yield Contradiction(path, what, "write at most what the pool has")
+
+
+def _within(path: _Path, resource: str, amount: str, pool: Pool) -> Iterator[Contradiction]:
+    there = quantities.parse(pool.allocatable[resource]) * pool.nodes
+    if quantities.parse(amount).value > there.value:
+        what = f"`{amount}` is more than the {there} {resource} of pool `{pool.name}`"
+        yield Contradiction(path, what, "write at most what the pool has")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from generator.config.fields import Count, Name, Resources, Section, Text
 
@@ -25,3 +25,8 @@ class Runtime(Section):
     """Ranks on each node. Default: one for each device, or for each whole CPU on a CPU pool."""
     resources: Resources = Field(default={})
     """What the ranks of one node request, replacing the default of all devices and nine tenths of cpu and memory."""
+
+    @field_validator("resources")
+    @classmethod
+    def _in_order(cls, value: dict[str, str]) -> dict[str, str]:
+        return dict(sorted(value.items()))

@@ -54,5 +54,4 @@ def _of_resources(pool: Pool, resources: Mapping[str, str]) -> dict[str, Quantit
 
 def nodes_worth(pool: Pool, resource: str, amount: str) -> Fraction:
     """How many nodes of the pool hold that much of the resource."""
-    each = quantities.parse(pool.allocatable[resource]).value
-    return quantities.parse(amount).value / each if each else Fraction(0)
+    return quantities.parse(amount).value / quantities.parse(pool.allocatable[resource]).value

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, field_validator
+from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, field_validator
 
-from generator.config.fields import Count, Name, Section, canonical_quantity, refusal
+from generator.config.fields import Count, Name, Resources, Section, canonical_quantity, refusal
+from generator.documents.syntax import shown
 
 _SUBJECT = re.compile(
-    r"(?P<kind>group|user):(?P<name>\S(?:.*\S)?)|serviceaccount:(?P<namespace>[^/\s]+)/(?P<account>[^/\s]+)"
+    r"(group|user):\S(?:.*\S)?"
+    r"|serviceaccount:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
 )
 _RESERVED = re.compile(r"default|kube-.*|openshift|openshift-.*")
 
 
 def _is_subject(value: str) -> str:
     if not _SUBJECT.fullmatch(value):
-        raise refusal(f"`{value}` names nobody", "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME")
+        raise refusal(f"{shown(value)} names nobody", "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME")
     return value
 
 
@@ -31,27 +34,36 @@ def _is_free(value: str) -> str:
 def _is_cidr(value: str) -> str:
     try:
         return str(ipaddress.ip_network(value))
-    except ValueError as error:
-        raise refusal(f"`{value}` is not a network: {error}", "write it like 10.20.0.0/16") from None
+    except ValueError:
+        raise refusal(f"{shown(value)} is not a network", _network_of(value)) from None
 
 
-def _share(value: Any) -> int | str | dict[str, str]:
-    if isinstance(value, dict):
-        return {str(resource): canonical_quantity(amount) for resource, amount in sorted(value.items())}
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    return canonical_quantity(value)
+def _network_of(value: str) -> str:
+    try:
+        return f"its host bits are set: write {ipaddress.ip_network(value, strict=False)}"
+    except ValueError:
+        return "write it like 10.20.0.0/16"
+
+
+def _amount(value: Any) -> int | str:
+    quantity = canonical_quantity(value)
+    return value if isinstance(value, int) else quantity
+
+
+def _sorted(value: dict[str, Any]) -> dict[str, Any]:
+    return dict(sorted(value.items()))
 
 
 Share = Annotated[
-    int | str | dict[str, str],
-    PlainValidator(_share),
+    Annotated[int | str, PlainValidator(_amount), Tag("[amount]")]
+    | Annotated[Resources, Field(min_length=1), AfterValidator(_sorted), Tag("[each]")],
+    Discriminator(lambda value: "[each]" if isinstance(value, dict) else "[amount]"),
     WithJsonSchema(
         {
             "anyOf": [
                 {"type": "integer", "minimum": 0},
-                {"type": "string"},
-                {"type": "object", "additionalProperties": {"type": ["string", "number"]}},
+                {"type": ["string", "number"]},
+                {"type": "object", "minProperties": 1, "additionalProperties": {"type": ["string", "number"]}},
             ]
         }
     ),
@@ -114,13 +126,13 @@ class Tenant(Section):
     @field_validator("quota", "borrow")
     @classmethod
     def _in_order(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return dict(sorted(value.items()))
+        return _sorted(value)
 
     @field_validator("egress")
     @classmethod
     def _named_once(cls, value: tuple[Egress, ...]) -> tuple[Egress, ...]:
-        names = [egress.name for egress in value]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        names = Counter(egress.name for egress in value)
+        twice = [name for name, count in names.items() if count > 1]
         if twice:
             raise refusal(f"`{twice[0]}` is there twice", "give each network its own name")
         return tuple(sorted(value, key=lambda egress: egress.name))

@@ -9,7 +9,7 @@ from typing import Any
 
 from yaml import CSafeDumper, events
 
-from generator.documents.scalars import is_plain_safe
+from generator.documents.scalars import MAX_INTEGER, MIN_INTEGER, is_plain_safe
 
 _UNFOLDED = 2**31 - 1  # columns; folding a long line changes nothing but the diff
 _DOCUMENT_START = events.DocumentStartEvent(explicit=True)
@@ -30,7 +30,7 @@ class Emitter:
         """One text of all documents, each led by `---`, with keys in the order in which they stand.
 
         Raises:
-            TypeError: for a value that is not JSON: the data did not come from a manifest.
+            TypeError: for a value that no reader would read as it is: the data did not come from a manifest.
         """
         stream = io.StringIO()
         emitter = CSafeDumper(stream, allow_unicode=True, width=_UNFOLDED)
@@ -65,6 +65,8 @@ class Emitter:
             raise TypeError(f"a key must be a string, not {text!r}")
         if is_plain_safe(text):
             event = _plain(text)
+        elif any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise TypeError(f"{text!r} holds half a character, which no text can")
         else:
             event = events.ScalarEvent(None, None, (False, True), text, style="|" if _is_block(text) else '"')
         self._strings[text] = event
@@ -81,6 +83,8 @@ def _literal(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
+        if not MIN_INTEGER <= value <= MAX_INTEGER:
+            raise TypeError(f"{value} does not fit into 64 bits, and readers would round it")
         return str(value)
     if isinstance(value, float) and math.isfinite(value):
         return _float(value)

@@ -6,22 +6,33 @@ not kept while loading: `locate` walks the text again for the few places that a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 import yaml
 from yaml import events
 
 from generator.documents.scalars import Resolver, Scalar
-from generator.errors import DocumentError, Problem
+from generator.documents.syntax import not_text, not_yaml, shown, unreadable
+from generator.errors import DocumentError
 
 Path = tuple[str | int, ...]
 
 MAX_DEPTH = 128  # levels; the deepest upstream CRD nests about 60
-MAX_NODES = 1_000_000  # containers after alias expansion; an alias bomb passes it within a few lines
-_STR = "tag:yaml.org,2002:str"
-_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float", "null")}
+MAX_NODES = 1_000_000  # that aliases may expand to; an alias bomb passes it within a few lines
+_MAX_KEY = 2**63 - 1  # of a key that is a number
+_CORE = "tag:yaml.org,2002:"
+_STR = f"{_CORE}str"
+_CONTAINER_TAGS = {"!", f"{_CORE}map", f"{_CORE}seq"}
+_SCALAR_TAGS: dict[str, tuple[type, ...]] = {
+    f"{_CORE}bool": (bool,),
+    f"{_CORE}int": (int,),
+    f"{_CORE}float": (int, float),
+    f"{_CORE}null": (NoneType,),
+}
 _resolved = Resolver()
 
 
@@ -40,45 +51,35 @@ def load(text: str | bytes) -> Iterator[Document]:
     Raises:
         DocumentError: at the first place that cannot be read, with its line and column.
     """
+    raw = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
     try:
-        builder = _Builder(text)
-        yield from builder.documents()
+        yield from _Builder(raw).documents()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise _unreadable(_syntax_message(error, text, mark), mark) from None
+        raise not_yaml(error, raw) from None
     except yaml.reader.ReaderError as error:
-        raise DocumentError((Problem(f"not a text: {error.reason}", "save the file as UTF-8"),)) from None
-
-
-def _syntax_message(error: yaml.MarkedYAMLError, text: str | bytes, mark: Any) -> str:
-    raw = text if isinstance(text, bytes) else text.encode()
-    line = raw.splitlines()[mark.line] if mark and mark.line < raw.count(b"\n") + 1 else b""
-    if mark and line[: mark.column + 1].endswith(b"\t"):
-        return "a tab where YAML allows only spaces; indent with spaces"
-    return f"not YAML: {', '.join(part for part in (error.context, error.problem) if part)}"
-
-
-def _unreadable(message: str, mark: Any) -> DocumentError:
-    what, _, fix = message.partition("; ")
-    line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-    return DocumentError((Problem(what, fix, line=line, column=column),))
+        raise not_text(error, raw) from None
 
 
 class _Builder:
     """Turns one event stream into data. Holds what a document's anchors stand for and how large it has grown."""
 
-    __slots__ = ("anchors", "next_event", "nodes")
+    __slots__ = ("anchors", "expanded", "next_event", "nodes")
 
-    def __init__(self, text: str | bytes) -> None:
-        self.next_event: Callable[[], Any] = yaml.CSafeLoader(text).get_event
-        self.anchors: dict[str, tuple[Any, int]] = {}
+    def __init__(self, raw: bytes) -> None:
+        self.next_event: Callable[[], Any] = yaml.CSafeLoader(raw).get_event
+        self.anchors: dict[str, tuple[Any, int] | None] = {}  # None while what it names is still being read
         self.nodes = 0
+        self.expanded = 0
 
     def documents(self) -> Iterator[Document]:
         index = 0
         self.next_event()  # the start of the stream
-        while type(self.next_event()) is not events.StreamEndEvent:  # else the start of a document
-            self.anchors, self.nodes = {}, 0
+        while type(start := self.next_event()) is not events.StreamEndEvent:  # else the start of a document
+            if start.version not in (None, (1, 1)):
+                raise unreadable(
+                    "a `%YAML` version that clients of Kubernetes refuse; remove the line", start.start_mark
+                )
+            self.anchors, self.nodes, self.expanded = {}, 0, 0
             first = self.next_event()
             yield Document(self._node(first, 0), index, first.start_mark.line + 1)
             self.next_event()  # the end of the document
@@ -91,85 +92,132 @@ class _Builder:
         before = self.nodes
         value: Any
         if kind is events.ScalarEvent:
-            value = _resolved[event.value] if event.implicit[0] else _explicit(event)
-        elif kind is events.MappingStartEvent:
-            value = self._mapping(event, depth + 1)
+            value = _scalar(event)
         else:
-            value = self._sequence(event, depth + 1)
+            self._enter(event, depth + 1)
+            value = (self._mapping if kind is events.MappingStartEvent else self._sequence)(depth + 1)
+            self.nodes += 1 + len(value)
         if event.anchor is not None:
             self.anchors[event.anchor] = (value, self.nodes - before)
         return value
 
-    def _mapping(self, start: Any, depth: int) -> dict[str, Any]:
-        self._enter(start, depth)
+    def _mapping(self, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        merged: list[Any] = []
+        inherited: dict[str, Any] | None = None
         while type(event := self.next_event()) is not events.MappingEndEvent:
             if type(event) is not events.ScalarEvent:
-                raise _unreadable("a key that is not a scalar; write a plain string as the key", event.start_mark)
+                raise unreadable(
+                    "a key that is not a text; write a plain string, and put a text with brackets in quotes",
+                    event.start_mark,
+                )
             key = event.value
-            if event.implicit[0]:
-                if key == "<<":
-                    merged.append((event.start_mark, self._node(self.next_event(), depth)))
-                    continue
-                if type(_resolved[key]) is not str:
-                    key = _key(_resolved[key], event)
+            if event.implicit[0] and key == "<<":
+                if inherited is not None:
+                    raise unreadable("the key `<<` is written twice; give one of them a list", event.start_mark)
+                inherited = _inherited(self._node(self.next_event(), depth), result, event.start_mark)
+                continue
+            if event.tag is not None or (event.implicit[0] and type(_resolved[key]) is not str):
+                key = key_text(event)
+            if event.anchor is not None:
+                self.anchors[event.anchor] = (event.value, 1)
             if key in result:
-                raise _unreadable(f"the key `{key}` is written twice; keep one of the two", event.start_mark)
+                raise unreadable(f"the key {shown(key)} is written twice; keep one of the two", event.start_mark)
             result[key] = self._node(self.next_event(), depth)
-        return _merge(result, merged) if merged else result
+        return {**inherited, **result} if inherited else result
 
-    def _sequence(self, start: Any, depth: int) -> list[Any]:
-        self._enter(start, depth)
+    def _sequence(self, depth: int) -> list[Any]:
         result: list[Any] = []
         while type(event := self.next_event()) is not events.SequenceEndEvent:
             result.append(self._node(event, depth))
         return result
 
     def _enter(self, event: Any, depth: int) -> None:
-        self.nodes += 1
         if depth > MAX_DEPTH:
-            raise _unreadable(f"nested more than {MAX_DEPTH} levels deep; flatten it", event.start_mark)
+            raise unreadable(f"nested more than {MAX_DEPTH} levels deep; flatten it", event.start_mark)
+        if event.tag is not None and event.tag not in _CONTAINER_TAGS:
+            raise _foreign(event)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = None
 
     def _alias(self, event: Any) -> Any:
-        if event.anchor not in self.anchors:
-            raise _unreadable(
-                f"the alias `*{event.anchor}` has no anchor before it; define `&{event.anchor}` first", event.start_mark
+        name = event.anchor
+        if name not in self.anchors:
+            raise unreadable(
+                f"the alias {shown(f'*{name}')} has no anchor before it; define it with `&` first", event.start_mark
             )
-        value, size = self.anchors[event.anchor]
+        anchored = self.anchors[name]
+        if anchored is None:
+            raise unreadable(
+                f"the alias {shown(f'*{name}')} stands inside what it names; write the value out", event.start_mark
+            )
+        value, size = anchored
         self.nodes += size
-        if self.nodes > MAX_NODES:
-            raise _unreadable(
-                f"aliases expand to more than {MAX_NODES:,} nodes; write the values out", event.start_mark
-            )
+        self.expanded += size
+        if self.expanded > MAX_NODES:
+            raise unreadable(f"aliases expand to more than {MAX_NODES:,} nodes; write the values out", event.start_mark)
         return value
+
+
+def _scalar(event: Any) -> Scalar:
+    value = _resolved[event.value] if event.implicit[0] else _explicit(event)
+    if type(value) is float and not math.isfinite(value):
+        raise unreadable(
+            f"{shown(event.value)} is a number that JSON does not have; put a text in quotes", event.start_mark
+        )
+    return value
 
 
 def _explicit(event: Any) -> Scalar:
     """A quoted or tagged scalar: a string, unless a core tag says otherwise."""
     if event.tag is None or event.tag in (_STR, "!"):
         return str(event.value)
-    if event.tag in _TAGS:
-        return _resolved[event.value]
-    raise _unreadable(f"the tag `{event.tag}` is not one that Kubernetes reads; remove it", event.start_mark)
+    if event.tag not in _SCALAR_TAGS:
+        raise _foreign(event)
+    value = _resolved[event.value]
+    if type(value) not in _SCALAR_TAGS[event.tag]:
+        tag = event.tag.replace(_CORE, "!!")
+        raise unreadable(f"{shown(event.value)} is not what its tag `{tag}` says; remove the tag", event.start_mark)
+    return value
 
 
-def _key(value: Scalar, event: Any) -> str:
-    """A key that is not a string becomes one, as in sigs.k8s.io/yaml `convertToJSONableObject`."""
+def _foreign(event: Any) -> DocumentError:
+    tag = event.tag.replace(_CORE, "!!")
+    return unreadable(f"the tag {shown(tag)} has no place in a manifest; remove it", event.start_mark)
+
+
+def key_text(event: Any) -> str:
+    """A key as text; one that is not a string becomes one, as in sigs.k8s.io/yaml `convertToJSONableObject`."""
+    value = _scalar(event)
     if value is None:
-        raise _unreadable("an empty or null key; give the key a name", event.start_mark)
+        raise unreadable("an empty or null key; give the key a name", event.start_mark)
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)
+    if _is_rewritten(value, event.value):
+        raise unreadable(
+            f"the key {shown(event.value)} is a number that clients rewrite; put it in quotes", event.start_mark
+        )
+    return str(event.value if isinstance(value, float) else value)
 
 
-def _merge(own: dict[str, Any], merged: list[tuple[Any, Any]]) -> dict[str, Any]:
-    """Apply `<<`: earlier sources win over later ones, the mapping's own keys over all."""
+def _is_rewritten(key: Scalar, text: str) -> bool:
+    """Go writes float keys with `%g` for 32 bits: six digits are safe. It has no form for integers beyond 63 bits."""
+    if isinstance(key, float):
+        return text != f"{key:.6g}"
+    return isinstance(key, int) and key > _MAX_KEY
+
+
+def _inherited(value: Any, before: dict[str, Any], mark: Any) -> dict[str, Any]:
+    """What `<<` brings into a mapping: earlier sources win over later ones, the mapping's own keys over all.
+
+    goyaml.v2 lets the source win over keys that stand before it, other readers do not: such keys are refused.
+    """
     result: dict[str, Any] = {}
-    for mark, value in merged:
-        for source in value if isinstance(value, list) else [value]:
-            if not isinstance(source, dict):
-                raise _unreadable("`<<` merges mappings only; point it at a mapping", mark)
-            for key, item in source.items():
-                result.setdefault(key, item)
-    return {**result, **own}
+    for source in value if isinstance(value, list) else [value]:
+        if not isinstance(source, dict):
+            raise unreadable("`<<` merges mappings only; point it at a mapping", mark)
+        for key, item in source.items():
+            if key in before:
+                what = f"`<<` brings {shown(key)}, which stands above it"
+                raise unreadable(f"{what}; write `<<` before the keys that override it", mark)
+            result.setdefault(key, item)
+    return result

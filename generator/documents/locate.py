@@ -2,68 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from yaml import CSafeLoader, events
 
-from generator.documents.load import Path
+from generator.documents.load import Path, key_text
+from generator.documents.syntax import on_one_line
 
 Position = tuple[int, int]
+
+_LONGEST_KEY = 320  # letters; a label key has 317 at most
+
+
+class Place(NamedTuple):
+    """The 1-based lines and columns of one node.
+
+    Attributes:
+        node: of a scalar its value, of a mapping or a list the key that holds it.
+        key: the key itself, or the start of the list item.
+    """
+
+    node: Position
+    key: Position
 
 
 def locate(text: str | bytes, index: int, path: Path) -> Position:
     """The 1-based line and column of `path` in document number `index` of a readable text.
 
-    A scalar is located at its value, a mapping or list at the key that holds it, a path that does not exist at its
-    nearest existing parent.
+    A path that does not exist is located at its nearest existing parent.
     """
-    stream = _Stream(text)
-    stream.skip_documents(index)
-    return stream.find(path)
+    return locate_all(text, index, [path])[path].node
 
 
-class _Stream:
-    def __init__(self, text: str | bytes) -> None:
+def locate_all(text: str | bytes, index: int, paths: Iterable[Path]) -> dict[Path, Place]:
+    """The places of many paths, in one walk through the text."""
+    asked = set(paths)
+    walk = _Walk(text, {path[:length] for path in asked for length in range(len(path) + 1)})
+    walk.go_to(index)
+    walk.visit_root()
+    return {path: _nearest(walk.found, path) for path in asked}
+
+
+def _nearest(found: dict[Path, Place], path: Path) -> Place:
+    if path in found:
+        return found[path]
+    while path not in found:
+        path = path[:-1]
+    return Place(found[path].node, found[path].node)
+
+
+class _Walk:
+    """One walk through a document, into the wanted paths and past all others."""
+
+    def __init__(self, text: str | bytes, wanted: set[Path]) -> None:
         self.next_event: Callable[[], Any] = CSafeLoader(text).get_event
-        self.next_event()  # the start of the stream
-        self.next_event()  # the start of a document
+        self.wanted = wanted
+        self.found: dict[Path, Place] = {}
 
-    def skip_documents(self, count: int) -> None:
-        for _ in range(count):
-            self.skip(self.next_event())
-            self.next_event()  # the end of the document
-            self.next_event()  # the start of the next
+    def go_to(self, index: int) -> None:
+        for _ in range(index + 1):
+            while type(self.next_event()) is not events.DocumentStartEvent:
+                pass
 
-    def find(self, path: Path) -> Position:
-        event = self.next_event()
-        best = _position(event)
-        for step in path:
-            found = self._enter(event, step)
-            if found is None:
-                return best
-            event, holder = found
-            best = _position(event if type(event) is events.ScalarEvent and event.value else holder)
-        return best
+    def visit_root(self) -> None:
+        root = self.next_event()
+        self._visit(root, (), root)
 
-    def _enter(self, event: Any, step: str | int) -> tuple[Any, Any] | None:
-        """Move to the child `step` of a container: its first event, and the event that names it."""
+    def _visit(self, event: Any, path: Path, holder: Any) -> None:
+        is_shown = type(event) is events.ScalarEvent and (event.value or not event.implicit[0])
+        self.found[path] = Place(_position(event if is_shown else holder), _position(holder))
         if type(event) is events.MappingStartEvent:
             while type(key := self.next_event()) is not events.MappingEndEvent:
-                value = self.next_event()
-                if key.value == str(step):
-                    return value, key
-                self.skip(value)
+                self._child(self.next_event(), (*path, key_text(key)), key)
         elif type(event) is events.SequenceStartEvent:
             position = 0
             while type(item := self.next_event()) is not events.SequenceEndEvent:
-                if position == step:
-                    return item, item
-                self.skip(item)
+                self._child(item, (*path, position), item)
                 position += 1
-        return None
 
-    def skip(self, event: Any) -> None:
+    def _child(self, event: Any, path: Path, holder: Any) -> None:
+        if path in self.wanted:
+            self._visit(event, path, holder)
+            return
         depth = 0
         while True:
             if type(event) in (events.MappingStartEvent, events.SequenceStartEvent):
@@ -89,8 +110,9 @@ def format_path(path: Path, root: str = "") -> str:
     for step in path:
         if isinstance(step, int):
             text += f"[{step}]"
-        elif step and all(letter.isalnum() or letter in "-_$" for letter in step):
+        elif step and len(step) <= _LONGEST_KEY and all(letter.isalnum() or letter in "-_$" for letter in step):
             text += f".{step}" if text else step
         else:
-            text += f'["{step}"]'
+            quoted = step.replace("\\", r"\\").replace('"', r"\"")
+            text += f'["{on_one_line(quoted, _LONGEST_KEY)}"]'
     return text

@@ -19,13 +19,12 @@ _WORDS: dict[str, Scalar] = {
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
-# strconv.ParseInt(text, base 0): the prefix names the base, a bare leading zero means octal.
+# strconv.ParseInt(text, base 0): the prefix names the base, a bare leading zero means octal. `0b-1` is left out.
 _INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]{0,19})")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_POINT_FIRST = re.compile(
-    r"\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?"
-)  # strconv.ParseFloat wants digits around `_`
-_MIN_INT, _MAX_INT = -(2**63), 2**64 - 1  # what ParseInt, then ParseUint, can hold; beyond them a float
+# strconv.ParseFloat on the text as it is: `_` only between digits.
+_POINT_FIRST = re.compile(r"\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?")
+MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1  # what ParseInt, then ParseUint, can hold; beyond them a float
 
 
 def resolve(text: str) -> Scalar:
@@ -41,7 +40,7 @@ def resolve(text: str) -> Scalar:
     digits = text.replace("_", "")
     if _INTEGER.fullmatch(digits):
         number = _integer(digits)
-        if _MIN_INT <= number <= _MAX_INT:
+        if MIN_INTEGER <= number <= MAX_INTEGER:
             return number
     is_float = _POINT_FIRST.fullmatch(text) if text[0] == "." else _FLOAT.fullmatch(digits)
     return _float(digits, text) if is_float else text

@@ -15,6 +15,7 @@ from generator.schemas.catalog import FILE
 from generator.schemas.crd import custom_kinds
 from generator.schemas.kind import Kind, write_schema
 from generator.schemas.openapi import BuiltIns
+from generator.schemas.own import OWN, own_kinds
 from generator.schemas.sources import fetch
 from generator.versions import SUPPORTED, Component
 
@@ -54,6 +55,7 @@ def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
     found = {kubernetes: built_ins.kinds()}
     for component in others:
         found[component] = custom_kinds(modules[component] / component.folder, built_ins)
+    found[OWN] = own_kinds()
     return found
 
 

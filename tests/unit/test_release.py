@@ -1,0 +1,441 @@
+"""A release folder: immutable, owned file by file, and never a place where somebody's work gets lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generator.errors import OutputError, Problem
+from generator.release import Release, verify, write
+
+INPUTS = hashlib.sha256(b"platform").hexdigest()
+FILES = {"cluster/queues/queue.yaml": "kind: Queue\n", "tenants/cv/quota.yaml": "kind: Quota\n", "top.yaml": "a: ü\n"}
+
+
+def release(files: dict[str, str] | None = None, **changes: Any) -> Release:
+    values = {"platform": "prod", "version": "1.0.0", "inputs": INPUTS, "targets": {"kueue": "0.19"}, **changes}
+    return Release(files=FILES if files is None else files, **values)
+
+
+def snapshot(folder: Path) -> dict[str, tuple[bytes, int, int]]:
+    """Every file and folder with its content, mode and time of change: equal snapshots mean untouched."""
+    entries = {}
+    for path in [folder, *sorted(folder.rglob("*"))]:
+        status = path.lstat()
+        data = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+        entries[str(path)] = (data, status.st_mode, status.st_mtime_ns)
+    return entries
+
+
+def refused(root: Path, wanted: Release, **options: Any) -> tuple[Problem, ...]:
+    """Write, expect a refusal that leaves the output as it was, and give its problems."""
+    before = snapshot(root)
+    with pytest.raises(OutputError) as caught:
+        write(wanted, root, **options)
+    assert snapshot(root) == before
+    return caught.value.problems
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """An output folder that holds release 1.0.0."""
+    write(release(), tmp_path / "output")
+    return tmp_path / "output"
+
+
+@pytest.fixture
+def folder(root: Path) -> Path:
+    return root / "prod/1.0.0"
+
+
+# Created
+
+
+def test_a_new_release_holds_the_files_and_a_lock(tmp_path: Path) -> None:
+    written = write(release(), tmp_path / "deep/output")
+    folder = tmp_path / "deep/output/prod/1.0.0"
+    lock = (folder / "release.json").read_text()
+    assert {path: (folder / path).read_bytes().decode() for path in FILES} == FILES
+    assert json.loads(lock) == {
+        "platform": "prod",
+        "version": "1.0.0",
+        "inputs": f"sha256:{INPUTS}",
+        "targets": {"kueue": "0.19"},
+        "files": {path: f"sha256:{hashlib.sha256(text.encode()).hexdigest()}" for path, text in FILES.items()},
+    }
+    assert lock == json.dumps(json.loads(lock), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    assert (written.folder, written.status, written.files) == (folder, "created", 4)
+    assert written.size == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    assert (written.added, written.changed, written.removed, written.kept) == (tuple(sorted(FILES)), (), (), ())
+    assert written.pointer is None
+    assert os.listdir(tmp_path / "deep/output/prod") == ["1.0.0"]  # noqa: PTH208  # names, hidden ones too
+
+
+def test_the_bytes_do_not_depend_on_the_order_of_the_input(folder: Path, tmp_path: Path) -> None:
+    other = write(release(dict(reversed(FILES.items()))), tmp_path / "other").folder
+    assert (other / "release.json").read_bytes() == (folder / "release.json").read_bytes()
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_modes_do_not_depend_on_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        write(release(pointer=lambda version: {"app.yaml": version}), tmp_path / "output")
+    finally:
+        os.umask(before)
+    modes = {(path.is_dir(), path.stat().st_mode & 0o7777) for path in (tmp_path / "output").rglob("*")}
+    assert modes == {(True, 0o755), (False, 0o644)}
+
+
+def test_a_release_without_files_is_a_release(tmp_path: Path) -> None:
+    assert write(release({}), tmp_path).status == "created"
+    assert write(release({}), tmp_path).status == "unchanged"
+
+
+def test_an_empty_folder_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "prod/1.0.0/cluster").mkdir(parents=True)
+    assert write(release(), tmp_path).status == "created"
+    assert verify(tmp_path / "prod/1.0.0") == []
+
+
+def test_releases_and_platforms_lie_side_by_side(root: Path, folder: Path) -> None:
+    before = snapshot(folder)
+    write(release({"a.yaml": "a\n"}, version="1.1.0"), root)
+    write(release({"a.yaml": "a\n"}, platform="test"), root)
+    assert snapshot(folder) == before
+    assert verify(root / "prod/1.1.0") == verify(root / "test/1.0.0") == []
+
+
+# Unchanged, in conflict, replaced
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_the_same_content_touches_nothing(root: Path, *, replace: bool) -> None:
+    before = snapshot(root)
+    written = write(release(), root, replace=replace, discard_edits=replace)
+    assert (written.status, written.files, written.added, written.changed) == ("unchanged", 4, (), ())
+    assert snapshot(root) == before
+
+
+def test_other_content_under_the_same_version_is_refused(root: Path, folder: Path) -> None:
+    changed = {"top.yaml": "a: 2\n", "tenants/cv/quota.yaml": "kind: Quota\n", "new.yaml": "b\n"}
+    (problem,) = refused(root, release(changed))
+    assert problem == Problem(
+        "release 1.0.0 exists with other content: cluster/queues/queue.yaml, new.yaml, top.yaml",
+        "bump `release:` in the platform file, or pass --replace while it has not been released",
+        str(folder),
+    )
+
+
+def test_a_refusal_names_ten_files_and_counts_the_rest(root: Path) -> None:
+    (problem,) = refused(root, release({**FILES, **{f"n{number:02}.yaml": "x\n" for number in range(13)}}))
+    names = ", ".join(f"n{number:02}.yaml" for number in range(10))
+    assert problem.message == f"release 1.0.0 exists with other content: {names} and 3 more"
+
+
+@pytest.mark.parametrize("change", [{"inputs": "0" * 64}, {"targets": {"kueue": "0.20"}}])
+def test_other_inputs_are_other_content(root: Path, change: dict[str, Any]) -> None:
+    (problem,) = refused(root, release(None, **change))
+    assert problem.message.endswith("other content: release.json (the inputs or the target versions)")
+    assert write(release(None, **change), root, replace=True).status == "replaced"
+
+
+def test_replace_swaps_the_tree_and_tells_what_changed(root: Path, folder: Path) -> None:
+    changed = {"top.yaml": "a: 2\n", "tenants/cv/quota.yaml": "kind: Quota\n", "new.yaml": "b\n"}
+    written = write(release(changed), root, replace=True)
+    assert written.status == "replaced"
+    assert (written.added, written.changed, written.removed) == (
+        ("new.yaml",),
+        ("top.yaml",),
+        ("cluster/queues/queue.yaml",),
+    )
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*")} == {
+        *changed,
+        "release.json",
+        "tenants",
+        "tenants/cv",
+    }
+    assert verify(folder) == []
+    assert [path.name for path in root.joinpath("prod").iterdir()] == ["1.0.0"]
+
+
+def test_a_folder_may_become_a_file_and_back(root: Path, folder: Path) -> None:
+    write(release({"tenants": "a file\n"}), root, replace=True)
+    write(release(), root, replace=True)
+    assert verify(folder) == []
+
+
+# Edited by hand
+
+PUT_BACK = "put it back (`git checkout`) and the change into the platform file, or pass --discard-edits"
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_every_edited_or_deleted_file_is_reported(root: Path, folder: Path, *, replace: bool) -> None:
+    (folder / "top.yaml").write_text("mine\n")
+    (folder / "tenants/cv/quota.yaml").unlink()
+    problems = refused(root, release(), replace=replace)
+    assert problems == (
+        Problem("was deleted by hand", PUT_BACK, str(folder / "tenants/cv/quota.yaml")),
+        Problem("was edited by hand", PUT_BACK, str(folder / "top.yaml")),
+    )
+
+
+def test_edits_and_other_content_are_reported_at_once(root: Path, folder: Path) -> None:
+    (folder / "top.yaml").write_text("mine\n")
+    problems = refused(root, release({**FILES, "top.yaml": "theirs\n"}))
+    assert [problem.message for problem in problems] == [
+        "was edited by hand",
+        "release 1.0.0 exists with other content: top.yaml",
+    ]
+
+
+def test_edits_are_discarded_on_request(root: Path, folder: Path) -> None:
+    (folder / "top.yaml").write_text("mine\n")
+    (folder / "tenants/cv/quota.yaml").unlink()
+    written = write(release(), root, discard_edits=True)
+    assert (written.status, written.added, written.changed) == ("replaced", ("tenants/cv/quota.yaml",), ("top.yaml",))
+    assert verify(folder) == []
+
+
+def test_discarding_edits_does_not_allow_other_content(root: Path, folder: Path) -> None:
+    (folder / "top.yaml").write_text("mine\n")
+    (problem,) = refused(root, release({"top.yaml": "theirs\n"}), discard_edits=True)
+    assert "exists with other content" in problem.message
+    write(release({"top.yaml": "theirs\n"}), root, discard_edits=True, replace=True)
+    assert (folder / "top.yaml").read_text() == "theirs\n"
+
+
+def test_a_lock_in_another_layout_is_an_edit(root: Path, folder: Path) -> None:
+    lock = folder / "release.json"
+    lock.write_text(json.dumps(json.loads(lock.read_text())))
+    (problem,) = refused(root, release())
+    assert (problem.message, problem.file) == ("was edited by hand", str(lock))
+    assert write(release(), root, discard_edits=True).status == "replaced"
+
+
+def test_line_ends_of_a_windows_checkout_are_told_apart_from_edits(root: Path, folder: Path) -> None:
+    for path in ("release.json", "top.yaml"):
+        (folder / path).write_bytes((folder / path).read_bytes().replace(b"\n", b"\r\n"))
+    problems = refused(root, release())
+    assert [(problem.message, problem.file) for problem in problems] == [
+        ("has CRLF line ends", str(folder / "release.json")),
+        ("has CRLF line ends", str(folder / "top.yaml")),
+    ]
+
+
+def test_a_mode_is_no_edit(root: Path, folder: Path) -> None:
+    (folder / "top.yaml").chmod(0o600)
+    assert write(release(), root).status == "unchanged"
+
+
+# Not ours
+
+
+def test_files_that_are_not_ours_are_carried_over(root: Path, folder: Path) -> None:
+    mine = {"README.md": 0o600, "cluster/run.sh": 0o755, "own/deep/x.bin": 0o640}
+    for path, mode in mine.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(os.urandom(100))
+        (folder / path).chmod(mode)
+    (folder / "own/empty").mkdir()
+    (folder / "own").chmod(0o700)
+    before = {path: (folder / path).read_bytes() for path in mine}
+    times = {path: (folder / path).stat().st_mtime_ns for path in mine}
+    written = write(release({"top.yaml": "a: 2\n"}), root, replace=True)
+    assert written.kept == tuple(sorted(mine))
+    assert {path: (folder / path).read_bytes() for path in mine} == before
+    assert {path: (folder / path).stat().st_mtime_ns for path in mine} == times
+    assert {path: (folder / path).stat().st_mode & 0o7777 for path in mine} == mine
+    assert (folder / "own").stat().st_mode & 0o7777 == 0o700
+    assert (folder / "own/empty").is_dir()
+    assert {(folder / path).stat().st_nlink for path in mine} == {1}
+    assert write(release({"top.yaml": "a: 2\n"}), root).kept == tuple(sorted(mine))
+
+
+@pytest.mark.parametrize(
+    ("mine", "wanted"),
+    [
+        ("new.yaml", "new.yaml"),
+        ("New.yaml", "new.yaml"),
+        ("new", "new/a.yaml"),
+        ("New/b.yaml", "new/a.yaml"),
+        ("new/a.yaml", "new"),
+    ],
+)
+def test_a_file_in_the_way_is_refused(root: Path, folder: Path, mine: str, wanted: str) -> None:
+    (folder / mine).parent.mkdir(exist_ok=True)
+    (folder / mine).write_text("mine\n")
+    problems = refused(root, release({wanted: "ours\n"}), replace=True, discard_edits=True)
+    assert {problem.fix for problem in problems} == {"move it away"}
+    assert problems[0].file == str(folder / mine)
+    assert "is not ours, and in the way of our `new" in problems[0].message
+
+
+def test_an_empty_folder_in_the_way_is_refused(root: Path, folder: Path) -> None:
+    (folder / "new").mkdir()
+    assert refused(root, release({"new": "ours\n"}), replace=True)
+    assert write(release({"new/a.yaml": "ours\n"}), root, replace=True).status == "replaced"
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_folder_without_a_lock_is_not_ours(tmp_path: Path, *, replace: bool) -> None:
+    folder = tmp_path / "prod/1.0.0"
+    folder.mkdir(parents=True)
+    (folder / "top.yaml").write_text(FILES["top.yaml"])
+    (problem,) = refused(tmp_path, release(), replace=replace, discard_edits=replace)
+    assert (problem.message, problem.file) == ("holds files but no release.json", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("lock", "reason"),
+    [
+        ("", "Expecting value: line 1 column 1 (char 0)"),
+        ("<<<<<<< HEAD\n{}", "Expecting value: line 1 column 1 (char 0)"),
+        ("[]", "it does not have the fields of a lock"),
+        ('{"files": {}}', "it does not have the fields of a lock"),
+        ('{"platform": "p", "version": "1", "files": []}', "it does not have the fields of a lock"),
+        ('{"platform": "p", "version": 1, "files": {}}', "a field is not a text"),
+        ('{"platform": "p", "version": "1", "files": {"a": null}}', "a field is not a text"),
+        ('{"platform": "p", "version": "1", "files": {"../a": ""}}', "not a relative path: '../a'"),
+        ('{"platform": "\\ud800", "version": "1", "files": {}}', "surrogates not allowed"),
+        ("[" * 100_000, "it does not have the fields of a lock"),
+    ],
+)
+def test_a_broken_lock_is_refused(root: Path, folder: Path, lock: str, reason: str) -> None:
+    (folder / "release.json").write_text(lock)
+    (problem,) = refused(root, release(), replace=True, discard_edits=True)
+    assert problem.message.startswith("cannot be read: ")
+    assert problem.message.endswith(reason)
+    assert (problem.fix, problem.file) == ("put it back (`git checkout`)", str(folder / "release.json"))
+
+
+def test_a_lock_that_is_not_text_is_refused(root: Path, folder: Path) -> None:
+    (folder / "release.json").write_bytes(b"\xff\xfe\x00")
+    assert refused(root, release(), replace=True)
+
+
+@pytest.mark.parametrize("change", [{"version": "1.1.0"}, {"platform": "test"}])
+def test_a_copy_of_another_release_is_refused(root: Path, folder: Path, change: dict[str, str]) -> None:
+    wanted = release(None, **change)
+    copy = root / wanted.platform / wanted.version
+    copy.parent.mkdir(exist_ok=True)
+    folder.rename(copy)
+    for options in ({}, {"replace": True, "discard_edits": True}):
+        (problem,) = refused(root, wanted, **options)
+        assert (problem.message, problem.file) == ("release.json speaks of `prod/1.0.0`", str(copy))
+
+
+# Not files
+
+
+@pytest.mark.parametrize("place", ["top.yaml", "release.json", "mine", "tenants/cv"])
+def test_a_link_inside_is_refused(root: Path, folder: Path, tmp_path: Path, place: str) -> None:
+    if (folder / place).exists():
+        (folder / place).rename(tmp_path / "moved")
+    (folder / place).symlink_to(tmp_path / "moved")
+    problems = refused(root, release(), replace=True, discard_edits=True)
+    assert Problem("is a symbolic link", "move it away", str(folder / place)) in problems
+
+
+def test_a_pipe_inside_is_refused(root: Path, folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    (problem,) = refused(root, release({}), replace=True)
+    assert problem.message == "is neither a regular file nor a folder"
+
+
+@pytest.mark.parametrize("place", ["prod", "prod/1.0.0"])
+def test_a_link_as_the_folder_is_refused(root: Path, tmp_path: Path, place: str) -> None:
+    (root / place).rename(tmp_path / "moved")
+    (root / place).symlink_to(tmp_path / "moved")
+    before = snapshot(tmp_path / "moved")
+    (problem,) = refused(root, release({}), replace=True, discard_edits=True)
+    assert (problem.message, problem.file) == ("is a symbolic link", str(root / place))
+    assert snapshot(tmp_path / "moved") == before
+
+
+def test_the_output_folder_may_be_a_link(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(root)
+    assert write(release(), tmp_path / "link").status == "unchanged"
+
+
+# Our own mistakes
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "/a", "a/", "a//b", ".", "..", "a/../b", "./a", "a/.", "a\\b", "a\0b", "release.json", "Release.JSON"],
+)
+def test_a_bad_file_name_is_a_bug(tmp_path: Path, path: str) -> None:
+    with pytest.raises(ValueError, match=r"not a relative path|lock's name|cannot lie beside"):
+        write(release({path: "x\n"}), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("a.yaml", "A.yaml"),
+        ("t/a.yaml", "T/b.yaml"),
+        ("a", "a/b"),
+        ("A", "a/b"),
+        ("straße", "STRASSE"),
+        ("\u00e9.yaml", "e\u0301.yaml"),
+        ("release.json/a", "b"),
+    ],
+)
+def test_names_that_meet_in_a_checkout_are_a_bug(tmp_path: Path, one: str, two: str) -> None:
+    for files in ({one: "", two: ""}, {two: "", one: ""}):
+        with pytest.raises(ValueError, match="cannot lie beside"):
+            write(release(files), tmp_path)
+
+
+def test_names_that_only_look_odd_are_fine(tmp_path: Path) -> None:
+    files = {"...": "x\n", "..a/b..": "x\n", "a b/ü.yaml": "x\n", "sub/release.json": "x\n", ".hidden": "x\n"}
+    assert write(release(files), tmp_path).files == 6
+    assert verify(tmp_path / "prod/1.0.0") == []
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".1.0", "a/b", "argocd", "1.0\n"])
+@pytest.mark.parametrize("field", ["platform", "version"])
+def test_a_bad_folder_name_is_a_bug(tmp_path: Path, field: str, name: str) -> None:
+    with pytest.raises(ValueError, match="not a name for an output folder"):
+        write(release(None, **{field: name}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"inputs": "sha256:" + "0" * 64}, {"files": {"a": "x\r\n"}}, {"files": {"a": "\ud800"}}]
+)
+def test_bad_content_is_a_bug(tmp_path: Path, change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"not a sha256|ends with CR|surrogates"):
+        write(release(**change), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+# Verified
+
+
+def test_verify_finds_every_difference(folder: Path) -> None:
+    assert verify(folder) == []
+    (folder / "top.yaml").write_text("mine\n")
+    (folder / "tenants/cv/quota.yaml").unlink()
+    (folder / "extra.yaml").write_text("mine\n")
+    (folder / "link").symlink_to("top.yaml")
+    assert {(problem.file, problem.message) for problem in verify(folder)} == {
+        (str(folder / "top.yaml"), "was edited by hand"),
+        (str(folder / "tenants/cv/quota.yaml"), "was deleted by hand"),
+        (str(folder / "extra.yaml"), "is not in release.json, so no check has seen it"),
+        (str(folder / "link"), "is a symbolic link"),
+    }
+
+
+def test_verify_wants_a_release(folder: Path, tmp_path: Path) -> None:
+    (folder / "release.json").unlink()
+    assert [problem.message for problem in verify(folder)] == ["holds files but no release.json"]
+    assert [problem.message for problem in verify(tmp_path / "none")] == ["is not a release: it holds no files"]
+    assert [problem.message for problem in verify(folder / "top.yaml")] == ["is neither a regular file nor a folder"]

@@ -1,0 +1,373 @@
+"""What the operating system does to us: refusals, other processes, killed runs. The old tree outlives them all."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generator import exchange
+from generator.errors import OutputError
+from generator.release import LOCK, Release, _confirm, _look, _Plan, _wanted_tree, verify, write
+
+NOBODY = 65534
+MARKER = "mpigen prepares 1.0.0 here; when it is not running, this folder can be deleted\n"
+
+
+def release(text: str = "a\n", count: int = 1) -> Release:
+    files = {f"tenants/t{number}/a.yaml": text for number in range(count)}
+    return Release("prod", "1.0.0", files, "0" * 64, {}, lambda version: {"application.yaml": f"path: {version}\n"})
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def refusal(root: Path, wanted: Release, **options: Any) -> str:
+    """Write, expect a refusal that leaves every file as it was and no sibling, and give its text."""
+    before = contents(root)
+    with pytest.raises(OutputError) as caught:
+        write(wanted, root, **options)
+    assert contents(root) == before
+    assert siblings(root) == []
+    return str(caught.value)
+
+
+def siblings(root: Path) -> list[str]:
+    return [path.name for path in root.rglob(".*.tmp")]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write(release(), tmp_path / "output")
+    return tmp_path / "output"
+
+
+# Refusals
+
+
+@contextmanager
+def unprivileged() -> Iterator[Path]:
+    """Give a folder of our own, and take away root's right to ignore modes."""
+    folder = Path(tempfile.mkdtemp(prefix="release-"))
+    try:
+        if os.geteuid() == 0:
+            os.chown(folder, NOBODY, -1)
+            os.seteuid(NOBODY)
+        yield folder
+    finally:
+        if os.getuid() == 0:
+            os.seteuid(0)
+        subprocess.run(["chmod", "-R", "u+rwx", folder], check=True)
+        shutil.rmtree(folder)
+
+
+def test_a_folder_that_cannot_be_written() -> None:
+    with unprivileged() as folder:
+        write(release(), folder)
+        (folder / "prod").chmod(0o555)
+        message = refusal(folder, release("b\n"), replace=True)
+        assert "the operating system refuses: Permission denied" in message
+        assert message.startswith(f"{folder}/prod: ")
+        assert message.endswith("give yourself the right to write there, or choose another output folder")
+        assert write(release(), folder).status == "unchanged"
+        (folder / "prod").chmod(0o755)
+        assert write(release("b\n"), folder, replace=True).status == "replaced"
+
+
+def test_a_root_that_cannot_be_written() -> None:
+    with unprivileged() as folder:
+        folder.chmod(0o555)
+        assert "Permission denied" in refusal(folder, release())
+
+
+def test_a_file_that_cannot_be_read() -> None:
+    with unprivileged() as folder:
+        write(release(), folder)
+        file = folder / "prod/1.0.0/tenants/t0/a.yaml"
+        file.chmod(0o000)
+        for action in (lambda: write(release(), folder), lambda: verify(folder / "prod/1.0.0")):
+            with pytest.raises(OutputError, match=r"Permission denied \(`.*a\.yaml`\)"):
+                action()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a file of another user")
+def test_a_file_of_another_user_is_copied_where_it_cannot_be_linked() -> None:
+    with unprivileged() as folder:
+        mine = write(release(), folder).folder / "mine.sh"
+        os.seteuid(0)
+        mine.write_text("mine\n")
+        mine.chmod(0o755)
+        os.seteuid(NOBODY)
+        before = mine.stat()
+        assert write(release("b\n"), folder, replace=True).kept == ("mine.sh",)
+        assert (mine.read_text(), mine.stat().st_mode, mine.stat().st_mtime_ns) == (
+            "mine\n",
+            before.st_mode,
+            before.st_mtime_ns,
+        )
+
+
+@pytest.mark.parametrize("place", ["", "prod"])
+def test_a_file_in_the_place_of_a_folder(tmp_path: Path, place: str) -> None:
+    root = tmp_path / "output"
+    (root / place).parent.mkdir(exist_ok=True)
+    (root / place).write_text("mine\n")
+    with pytest.raises(OutputError, match=r"the operating system refuses: .*; move away what is in the place"):
+        write(release(), root)
+    assert (root / place).read_text() == "mine\n"
+
+
+def test_a_file_in_the_place_of_the_release(tmp_path: Path) -> None:
+    (tmp_path / "prod").mkdir()
+    (tmp_path / "prod/1.0.0").write_text("mine\n")
+    assert "prod/1.0.0: is neither a regular file nor a folder; move it away" in refusal(tmp_path, release())
+
+
+def test_a_name_that_is_too_long(root: Path) -> None:
+    wanted = Release("prod", "1.1.0", {f"{'x' * 300}.yaml": ""}, "0" * 64, {})
+    assert "File name too long" in refusal(root, wanted)
+
+
+def test_a_limit_on_the_size_of_files(root: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        message = refusal(root, release("b" * 2000), replace=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "File too large (`tenants/t0/a.yaml`); raise the limit on file sizes" in message
+    assert write(release("b" * 2000), root, replace=True).status == "replaced"
+
+
+@contextmanager
+def mounted(kind: str, options: str, folder: Path) -> Iterator[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(["mount", "-t", kind, "-o", options, kind, folder], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"cannot mount: {done.stderr.decode()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+needs_mount = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs mount")
+
+
+@pytest.mark.parametrize("options", ["size=400k", "nr_inodes=150"])
+@needs_mount
+def test_a_full_disk(tmp_path: Path, options: str) -> None:
+    with mounted("tmpfs", options, tmp_path / "disk") as root:
+        write(release(count=40), root)
+        message = refusal(root, release("b" * 4000, count=80), replace=True)
+        assert message.startswith(f"{root}/prod: the operating system refuses: No space left on device (`tenants/")
+        assert message.endswith("free some space there and run again")
+        assert write(release("b\n"), root, replace=True).status == "replaced"
+
+
+@needs_mount
+def test_a_disk_that_is_too_full_for_the_pointer_changes_nothing(tmp_path: Path) -> None:
+    with mounted("tmpfs", "size=400k", tmp_path / "disk") as root:
+        write(release(), root)
+        big = Release("prod", "1.1.0", {"a.yaml": ""}, "0" * 64, {}, lambda version: {"a.yaml": version * 100_000})
+        assert "No space left on device (`a.yaml`)" in refusal(root, big)
+        assert not (root / "prod/1.1.0").exists()
+
+
+@needs_mount
+def test_a_disk_that_is_read_only(tmp_path: Path) -> None:
+    with mounted("tmpfs", "size=1m", tmp_path / "disk") as root:
+        write(release(), root)
+        subprocess.run(["mount", "-o", "remount,ro", root], check=True)
+        message = refusal(root, release("b\n"), replace=True)
+        assert "Read-only file system" in message
+        assert write(release(), root).status == "unchanged"
+
+
+@needs_mount
+def test_an_overlay_over_a_tree_of_a_lower_layer(tmp_path: Path) -> None:
+    with mounted("tmpfs", "size=1m", tmp_path / "layers") as layers:
+        for name in ("lower", "upper", "work"):
+            (layers / name).mkdir()
+        write(release(), layers / "lower")
+        options = f"lowerdir={layers}/lower,upperdir={layers}/upper,workdir={layers}/work,redirect_dir=off"
+        with mounted("overlay", options, tmp_path / "merged") as root:
+            message = refusal(root, release("b\n"), replace=True)
+            assert message.endswith("cannot rename a folder of a lower layer: write to a mounted volume")
+            other = Release("prod", "1.1.0", {}, "0" * 64, {})
+            assert write(other, root).status == "created"
+
+
+@needs_mount
+def test_a_pointer_that_cannot_be_exchanged_leaves_both_folders_whole(root: Path) -> None:
+    new = Release("prod", "1.1.0", {"a.yaml": "a\n"}, "0" * 64, {}, release().pointer)
+    with mounted("tmpfs", "size=1m", root / "prod/argocd"), pytest.raises(OutputError, match="resource busy"):
+        write(new, root)
+    assert verify(root / "prod/1.1.0") == []
+    assert (root / "prod/argocd/application.yaml").read_text() == "path: 1.0.0\n"
+    assert siblings(root) == []
+    written = write(new, root, promote=True)
+    assert (written.status, written.pointer and written.pointer.moved) == ("unchanged", True)
+
+
+def test_what_the_disk_did_not_keep_is_noticed(tmp_path: Path) -> None:
+    plan = _Plan(_look(tmp_path / "prod/1.0.0", LOCK), _wanted_tree(release()))
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    exchange.fill(tree, plan.wanted.files)
+    _confirm(tree, plan)
+    (tree / "tenants/t0/a.yaml").write_text("\0\n")
+    with pytest.raises(OutputError, match=r"1\.0\.0/tenants/t0/a\.yaml: does not read as it was written"):
+        _confirm(tree, plan)
+
+
+# Other processes
+
+
+def test_a_second_writer_of_the_same_platform_is_turned_away(root: Path) -> None:
+    holder = os.open(root / "prod", os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    try:
+        message = refusal(root, release())
+        other = Release("test", "1.0.0", {}, "0" * 64, {})
+        assert write(other, root).status == "created"
+    finally:
+        os.close(holder)
+    assert message == f"{root}/prod: another mpigen is writing here; wait until it is done and run again"
+    assert write(release(), root).status == "unchanged"
+
+
+def test_the_folder_is_free_again_after_a_refusal(root: Path) -> None:
+    refusal(root, release("b\n"))
+    refusal(root, release("b\n"))
+    assert write(release("b\n"), root, replace=True).status == "replaced"
+
+
+# Killed runs
+
+
+def sibling(root: Path, name: str = ".1.0.0.abcd_123.tmp", marker: str | None = MARKER) -> Path:
+    folder = root / "prod" / name
+    folder.mkdir()
+    if marker is not None:
+        (folder / "mpigen").write_text(marker)
+    return folder
+
+
+@pytest.mark.parametrize("marker", [None, "", MARKER[:20], MARKER])
+def test_a_sibling_that_was_hardly_begun_is_removed(root: Path, marker: str | None) -> None:
+    sibling(root, marker=marker)
+    assert write(release(), root).status == "unchanged"
+    assert siblings(root) == []
+
+
+@pytest.mark.parametrize("part", ["tree", "old"])
+def test_a_sibling_with_a_tree_is_removed(root: Path, part: str) -> None:
+    (sibling(root) / part / "tenants").mkdir(parents=True)
+    (root / "prod/.1.0.0.abcd_123.tmp" / part / "tenants/a.yaml").write_text("a\n")
+    assert write(release("b\n"), root, replace=True).status == "replaced"
+    assert siblings(root) == []
+
+
+def test_a_sibling_of_the_pointer_is_removed(root: Path) -> None:
+    (sibling(root, ".argocd.abcd_123.tmp", MARKER.replace("1.0.0", "argocd")) / "tree").mkdir()
+    write(release(), root)
+    assert siblings(root) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "marker", "part"),
+    [
+        (".1.0.0.abcd_123.tmp", None, "tree"),
+        (".1.0.0.abcd_123.tmp", "mine\n", "tree"),
+        (".1.0.0.abcd_123.tmp", MARKER.replace("1.0.0", "1.1.0"), "tree"),
+        (".1.0.0.abcd_123.tmp", MARKER, "mine"),
+        (".1.0.0.abcd_123.tmp", "mine\n", ""),
+        (".1.0.0.short.tmp", MARKER, "tree"),
+        (".1.0.0.abcd_123.bak", MARKER, "tree"),
+        ("1.0.0.abcd_123.tmp", MARKER, "tree"),
+    ],
+)
+def test_what_is_not_provably_ours_is_left(root: Path, name: str, marker: str | None, part: str) -> None:
+    folder = sibling(root, name, marker)
+    (folder / part).mkdir(exist_ok=True)
+    before = contents(root)
+    assert write(release(), root).status == "unchanged"
+    assert contents(root) == before
+    assert (folder / part).is_dir()
+
+
+def test_a_link_that_looks_like_a_sibling_is_left(root: Path, tmp_path: Path) -> None:
+    target = sibling(root).rename(tmp_path / "elsewhere")
+    (root / "prod/.1.0.0.abcd_123.tmp").symlink_to(target)
+    write(release(), root)
+    assert (target / "mpigen").read_text() == MARKER
+
+
+def test_a_tree_that_was_moved_away_is_moved_back(root: Path) -> None:
+    before = contents(root)
+    (root / "prod/1.0.0").rename(sibling(root) / "old")
+    (root / "prod/.1.0.0.abcd_123.tmp/tree").mkdir()
+    assert write(release(), root).status == "unchanged"
+    assert contents(root) == before
+    assert siblings(root) == []
+
+
+# The exchange itself
+
+
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    for name in ("sibling/tree", "target"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").write_text(name)
+    return tmp_path / "sibling/tree", tmp_path / "target"
+
+
+def test_put_exchanges_two_folders(tmp_path: Path) -> None:
+    tree, target = pair(tmp_path)
+    exchange.put(tree, target)
+    assert (target / "file").read_text() == "sibling/tree"
+    assert (tree / "file").read_text() == "target"  # this system can exchange: no `old`
+
+
+def test_two_steps_do_the_same_where_folders_cannot_be_exchanged(tmp_path: Path) -> None:
+    tree, target = pair(tmp_path)
+    exchange.replace_in_two_steps(tree, target)
+    assert (target / "file").read_text() == "sibling/tree"
+    assert (tmp_path / "sibling/old/file").read_text() == "target"
+
+
+def test_an_exchange_that_fails_says_why(tmp_path: Path) -> None:
+    tree, _ = pair(tmp_path)
+    with pytest.raises(OSError, match="target/deeper") as caught:
+        exchange._exchange(tree, tmp_path / "target/deeper")
+    assert caught.value.errno == errno.ENOENT
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, OSError])
+def test_an_interrupted_staging_leaves_the_target_and_nothing_else(
+    tmp_path: Path, interrupt: type[BaseException]
+) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+
+    def interrupted() -> None:
+        with exchange.staging(target) as tree:
+            target.rename(tree.with_name("old"))  # the middle of two steps
+            raise interrupt
+
+    with pytest.raises(interrupt):
+        interrupted()
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
