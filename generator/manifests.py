@@ -102,17 +102,21 @@ def _not_an_object(data: object, file: str, line: int) -> Problem:
 
 
 def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]:
-    """Items of a list (`kind: List`, `kind: ConfigMapList`, …), or the object itself."""
-    items = body.get("items")
-    if isinstance(items, list) and _text(body.get("kind")).endswith("List"):
-        for position, item in enumerate(items):
-            path = (*inside, "items", position)
-            if isinstance(item, dict):
-                yield from _open(item, file, index, path)
-            else:
-                yield Manifest({}, file, index, path)
-    else:
+    """Items of a list (`kind: List`, `kind: ConfigMapList`, …), or the object itself.
+
+    Items of a typed list need not say what they are: apimachinery v0.34.2, unstructured/helpers.go `decodeToList`.
+    """
+    kind, items = _text(body.get("kind")), body.get("items")
+    if not (isinstance(items, list) and kind.endswith("List")):
         yield Manifest(body, file, index, inside)
+        return
+    implied = {} if kind == "List" else {"apiVersion": body.get("apiVersion"), "kind": kind.removesuffix("List")}
+    for position, item in enumerate(items):
+        path = (*inside, "items", position)
+        if isinstance(item, dict):
+            yield from _open(item if item.keys() & {"apiVersion", "kind"} else {**implied, **item}, file, index, path)
+        else:
+            yield Manifest({}, file, index, path)
 
 
 def position(manifest: Manifest, text: str | bytes, path: Path = ()) -> Position:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--promote/--no-promote",
     default=None,
-    help="Point Argo CD at this release, or do not. Default: when the release is new.",
+    help="Point Argo CD at this release, or do not. Default: when it is new and the newest.",
 )
 @format_option
 def synth(platform: Path, output: Path, replace: bool, discard_edits: bool, promote: bool | None, form: str) -> int:
@@ -72,8 +72,8 @@ def _lines(done: Synthesis) -> Iterator[str]:
     yield f"  {_parts(done)}"
     yield f"  {done.written.folder}{_changes(done.written)}"
     if done.written.pointer:
-        yield f"  {_pointer(done.written.pointer)}"
-    yield from (f"  kept, not ours: {path}" for path in done.written.kept)
+        yield f"  {_pointer(done.written.pointer, done.platform.release)}"
+    yield from (f"  not ours, unchecked, and applied with the rest: {path}" for path in done.written.kept)
 
 
 def _parts(done: Synthesis) -> str:
@@ -88,9 +88,10 @@ def _changes(written: Written) -> str:
     return f": {len(written.added)} added, {len(written.changed)} changed, {len(written.removed)} removed"
 
 
-def _pointer(pointer: Pointer) -> str:
+def _pointer(pointer: Pointer, release: str) -> str:
     if pointer.edits:
         return f"Argo CD's pointer was edited by hand and left alone ({len(pointer.edits)} places)"
     if pointer.moved:
         return f"Argo CD now applies {pointer.at}" + (f" instead of {pointer.before}" if pointer.before else "")
-    return f"Argo CD applies {pointer.at}"
+    hint = "" if pointer.at == release else "; pass --promote to make it this one"
+    return f"Argo CD applies {pointer.at}{hint}"

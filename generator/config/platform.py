@@ -89,6 +89,6 @@ class Platform(Section):
 
     def digest(self) -> str:
         """SHA-256, in hexadecimal, of all but the release number: the same for every spelling of the same platform."""
-        content = self.model_dump(mode="json", by_alias=True, exclude={"release"})
+        content = self.model_dump(mode="json", by_alias=True, exclude={"release"}, exclude_defaults=True)
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()

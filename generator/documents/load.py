@@ -77,7 +77,7 @@ class _Builder:
         while type(start := self.next_event()) is not events.StreamEndEvent:  # else the start of a document
             if start.version not in (None, (1, 1)):
                 raise unreadable(
-                    "a `%YAML` version that clients of Kubernetes refuse; remove the line", start.start_mark
+                    "a `%YAML` version that clients of Kubernetes refuse", "remove the line", start.start_mark
                 )
             self.anchors, self.nodes, self.expanded = {}, 0, 0
             first = self.next_event()
@@ -107,13 +107,14 @@ class _Builder:
         while type(event := self.next_event()) is not events.MappingEndEvent:
             if type(event) is not events.ScalarEvent:
                 raise unreadable(
-                    "a key that is not a text; write a plain string, and put a text with brackets in quotes",
+                    "a key that is not a text",
+                    "write a plain string, and put a text with brackets in quotes",
                     event.start_mark,
                 )
             key = event.value
             if event.implicit[0] and key == "<<":
                 if inherited is not None:
-                    raise unreadable("the key `<<` is written twice; give one of them a list", event.start_mark)
+                    raise unreadable("the key `<<` is written twice", "give one of them a list", event.start_mark)
                 inherited = _inherited(self._node(self.next_event(), depth), result, event.start_mark)
                 continue
             if event.tag is not None or (event.implicit[0] and type(_resolved[key]) is not str):
@@ -121,7 +122,7 @@ class _Builder:
             if event.anchor is not None:
                 self.anchors[event.anchor] = (event.value, 1)
             if key in result:
-                raise unreadable(f"the key {shown(key)} is written twice; keep one of the two", event.start_mark)
+                raise unreadable(f"the key {shown(key)} is written twice", "keep one of the two", event.start_mark)
             result[key] = self._node(self.next_event(), depth)
         return {**inherited, **result} if inherited else result
 
@@ -133,7 +134,7 @@ class _Builder:
 
     def _enter(self, event: Any, depth: int) -> None:
         if depth > MAX_DEPTH:
-            raise unreadable(f"nested more than {MAX_DEPTH} levels deep; flatten it", event.start_mark)
+            raise unreadable(f"nested more than {MAX_DEPTH} levels deep", "flatten it", event.start_mark)
         if event.tag is not None and event.tag not in _CONTAINER_TAGS:
             raise _foreign(event)
         if event.anchor is not None:
@@ -143,18 +144,20 @@ class _Builder:
         name = event.anchor
         if name not in self.anchors:
             raise unreadable(
-                f"the alias {shown(f'*{name}')} has no anchor before it; define it with `&` first", event.start_mark
+                f"the alias {shown(f'*{name}')} has no anchor before it", "define it with `&` first", event.start_mark
             )
         anchored = self.anchors[name]
         if anchored is None:
             raise unreadable(
-                f"the alias {shown(f'*{name}')} stands inside what it names; write the value out", event.start_mark
+                f"the alias {shown(f'*{name}')} stands inside what it names", "write the value out", event.start_mark
             )
         value, size = anchored
         self.nodes += size
         self.expanded += size
         if self.expanded > MAX_NODES:
-            raise unreadable(f"aliases expand to more than {MAX_NODES:,} nodes; write the values out", event.start_mark)
+            raise unreadable(
+                f"aliases expand to more than {MAX_NODES:,} nodes", "write the values out", event.start_mark
+            )
         return value
 
 
@@ -162,7 +165,7 @@ def _scalar(event: Any) -> Scalar:
     value = _resolved[event.value] if event.implicit[0] else _explicit(event)
     if type(value) is float and not math.isfinite(value):
         raise unreadable(
-            f"{shown(event.value)} is a number that JSON does not have; put a text in quotes", event.start_mark
+            f"{shown(event.value)} is a number that JSON does not have", "put a text in quotes", event.start_mark
         )
     return value
 
@@ -176,25 +179,25 @@ def _explicit(event: Any) -> Scalar:
     value = _resolved[event.value]
     if type(value) not in _SCALAR_TAGS[event.tag]:
         tag = event.tag.replace(_CORE, "!!")
-        raise unreadable(f"{shown(event.value)} is not what its tag `{tag}` says; remove the tag", event.start_mark)
+        raise unreadable(f"{shown(event.value)} is not what its tag `{tag}` says", "remove the tag", event.start_mark)
     return value
 
 
 def _foreign(event: Any) -> DocumentError:
     tag = event.tag.replace(_CORE, "!!")
-    return unreadable(f"the tag {shown(tag)} has no place in a manifest; remove it", event.start_mark)
+    return unreadable(f"the tag {shown(tag)} has no place in a manifest", "remove it", event.start_mark)
 
 
 def key_text(event: Any) -> str:
     """A key as text; one that is not a string becomes one, as in sigs.k8s.io/yaml `convertToJSONableObject`."""
     value = _scalar(event)
     if value is None:
-        raise unreadable("an empty or null key; give the key a name", event.start_mark)
+        raise unreadable("an empty or null key", "give the key a name", event.start_mark)
     if isinstance(value, bool):
         return str(value).lower()
     if _is_rewritten(value, event.value):
         raise unreadable(
-            f"the key {shown(event.value)} is a number that clients rewrite; put it in quotes", event.start_mark
+            f"the key {shown(event.value)} is a number that clients rewrite", "put it in quotes", event.start_mark
         )
     return str(event.value if isinstance(value, float) else value)
 
@@ -214,10 +217,10 @@ def _inherited(value: Any, before: dict[str, Any], mark: Any) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for source in value if isinstance(value, list) else [value]:
         if not isinstance(source, dict):
-            raise unreadable("`<<` merges mappings only; point it at a mapping", mark)
+            raise unreadable("`<<` merges mappings only", "point it at a mapping", mark)
         for key, item in source.items():
             if key in before:
                 what = f"`<<` brings {shown(key)}, which stands above it"
-                raise unreadable(f"{what}; write `<<` before the keys that override it", mark)
+                raise unreadable(f"{what}", "write `<<` before the keys that override it", mark)
             result.setdefault(key, item)
     return result

@@ -9,37 +9,62 @@ import yaml
 from generator.errors import DocumentError, Problem
 
 _UNCLOSED_QUOTE = (
-    "the quote that opens here is not closed; close it, or put a value that holds quotes into the other kind"
+    "the quote that opens here is not closed",
+    "close it, or put a text that holds one into the other kind",
 )
+_UNNAMED_ANCHOR = "`&` and `*` begin an anchor or an alias, which needs a name"
 _WORDS = {
-    "mapping values are not allowed in this context": "a `:` where no key can stand; "
-    "indent the keys of a mapping alike, end each with `:`, and put a value that holds `: ` in quotes",
-    "did not find expected key": "no key where the mapping of line {start} goes on; "
-    "write `key: value`, indented as its other keys are, and nothing after a closing quote",
-    "could not find expected ':'": "a key without a value; write `key: value`",
-    "did not find expected '-' indicator": "no `- ` where the list of line {start} goes on; indent its items alike",
-    "block sequence entries are not allowed in this context": "a `- ` where no list can stand; "
-    "begin the list in the line below its key",
-    "did not find expected ',' or ']'": "the `[` of line {start} is not closed; "
-    "put `,` between its items and `]` after the last",
-    "did not find expected ',' or '}'": "the `{{` of line {start} is not closed; "
-    "put `,` between its entries and `}}` after the last",
-    "did not find expected node content": "nothing where a value belongs; write one, or remove what announces it",
+    "mapping values are not allowed in this context": (
+        "a `:` where no key can stand",
+        "indent the keys of a mapping alike, end each with `:`, and put a value that holds `: ` in quotes",
+    ),
+    "did not find expected key": (
+        "no key where the mapping of line {start} goes on",
+        "write `key: value`, indented as its other keys are, and nothing after a closing quote",
+    ),
+    "could not find expected ':'": ("a key without a value", "write `key: value`"),
+    "did not find expected '-' indicator": (
+        "no `- ` where the list of line {start} goes on",
+        "indent its items alike",
+    ),
+    "block sequence entries are not allowed in this context": (
+        "a `- ` where no list can stand",
+        "begin the list in the line below its key",
+    ),
+    "did not find expected ',' or ']'": (
+        "the `[` of line {start} is not closed",
+        "put `,` between its items and `]` after the last",
+    ),
+    "did not find expected ',' or '}'": (
+        "the `{{` of line {start} is not closed",
+        "put `,` between its entries and `}` after the last",
+    ),
+    "did not find expected node content": ("nothing where a value belongs", "write one, or remove what announces it"),
     "found unexpected end of stream": _UNCLOSED_QUOTE,
     "found unexpected document indicator": _UNCLOSED_QUOTE,
-    "found character that cannot start any token": "{character} cannot begin a value; put the value in quotes",
-    "did not find expected alphabetic or numeric character": "`&` and `*` begin an anchor or an alias, "
-    "which needs a name; put a text that begins with them in quotes",
-    "found unknown escape character": "an escape that YAML does not know; put a text with backslashes in single quotes",
-    "found invalid Unicode character escape code": "an escape that names no character; write the character itself",
-    "did not find expected hexdecimal number": r"an escape without its digits; write it like \u00e9",
-    "found unknown directive name": "a directive; put a text that begins with `%` in quotes",
-    "did not find expected comment or line break": "text right after `|` or `>`; begin it in the next line",
-    "found undefined tag handle": "a tag that nothing declares; put a text that begins with `!` in quotes",
-    "did not find expected <document start>": "text after the end of the document; begin the next one with `---`",
+    "found character that cannot start any token": ("{character} cannot begin a value", "put the value in quotes"),
+    "did not find expected alphabetic or numeric character": (
+        _UNNAMED_ANCHOR,
+        "put a text that begins with them in quotes",
+    ),
+    "found unknown escape character": (
+        "an escape that YAML does not know",
+        "put a text with backslashes in single quotes",
+    ),
+    "found invalid Unicode character escape code": (
+        "an escape that names no character",
+        "write the character itself",
+    ),
+    "did not find expected hexdecimal number": ("an escape without its digits", r"write it like \u00e9"),
+    "found unknown directive name": ("a directive", "put a text that begins with `%` in quotes"),
+    "did not find expected comment or line break": ("text right after `|` or `>`", "begin it in the next line"),
+    "found undefined tag handle": ("a tag that nothing declares", "put a text that begins with `!` in quotes"),
+    "did not find expected <document start>": (
+        "text after the end of the document",
+        "begin the next one with `---`",
+    ),
 }
-"""libyaml's problem → ours and the fix."""
-
+"""libyaml's problem → ours, and the fix."""
 
 _LONGEST = 60  # letters of a value in a message, which should fit one line of a terminal
 
@@ -65,10 +90,9 @@ def on_one_line(text: str, longest: int) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
-def unreadable(message: str, mark: Any) -> DocumentError:
-    """One problem, written `what; fix`, at a mark of libyaml."""
-    what, _, fix = message.partition("; ")
-    return DocumentError((Problem(what, fix, line=mark.line + 1, column=mark.column + 1),))
+def unreadable(message: str, fix: str, mark: Any) -> DocumentError:
+    """One problem at a mark of libyaml."""
+    return DocumentError((Problem(message, fix, line=mark.line + 1, column=mark.column + 1),))
 
 
 def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
@@ -79,13 +103,19 @@ def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
     text = raw.decode(errors="replace")
     character = text[mark.index : mark.index + 1]
     if character == "\t" or "tab character" in problem:
-        return unreadable("a tab where YAML allows only spaces; indent with spaces", mark)
-    message = _WORDS.get(problem)
-    if message is None:
-        return unreadable(f"not YAML: {', '.join(part for part in (error.context, problem) if part)}", mark)
-    is_at_the_end = mark.index >= len(text.rstrip())
-    place = start if message is _UNCLOSED_QUOTE or is_at_the_end else mark
-    return unreadable(message.format(start=start.line + 1, character=character), place)
+        return unreadable("a tab where YAML allows only spaces", "indent with spaces", mark)
+    if problem not in _WORDS:
+        return unreadable(f"not YAML: {', '.join(part for part in (error.context, problem) if part)}", "", mark)
+    message, fix = _WORDS[problem]
+    written = text.rstrip()
+    is_at_the_end = mark.index >= len(written)
+    if is_at_the_end and "node content" in problem:
+        line, column = written.count("\n") + 1, len(written.rpartition("\n")[2]) + 1
+        return DocumentError(
+            (Problem("the text ends before a bracket is closed", "close it", line=line, column=column),)
+        )
+    place = start if is_at_the_end or (message, fix) == _UNCLOSED_QUOTE else mark
+    return unreadable(message.format(start=start.line + 1, character=character), fix, place)
 
 
 def not_text(error: yaml.reader.ReaderError, raw: bytes) -> DocumentError:

@@ -23,7 +23,7 @@ from generator.release import Release, verify, write
 CHILD = """
 import json, sys
 from pathlib import Path
-from generator import exchange
+from generator.release import exchange
 from generator.release import Release, write
 job = json.loads(sys.stdin.readline())
 if job["in_two_steps"]:
@@ -103,7 +103,7 @@ def mark_of_pointer(root: Path) -> str:
     folder = root / "prod/argocd"
     lock = json.loads((folder / "pointer.lock").read_text())
     (mark,) = (mark for mark in CONTENTS if pointer(mark) == (folder / "application.yaml").read_text())
-    assert lock["files"] == {"application.yaml": f"sha256:{hashlib.sha256(pointer(mark).encode()).hexdigest()}"}
+    assert lock["spec"]["files"] == {"application.yaml": f"sha256:{hashlib.sha256(pointer(mark).encode()).hexdigest()}"}
     return mark
 
 

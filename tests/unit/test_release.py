@@ -62,11 +62,16 @@ def test_a_new_release_holds_the_files_and_a_lock(tmp_path: Path) -> None:
     lock = (folder / "release.json").read_text()
     assert {path: (folder / path).read_bytes().decode() for path in FILES} == FILES
     assert json.loads(lock) == {
-        "platform": "prod",
-        "version": "1.0.0",
-        "inputs": f"sha256:{INPUTS}",
-        "targets": {"kueue": "0.19"},
-        "files": {path: f"sha256:{hashlib.sha256(text.encode()).hexdigest()}" for path, text in FILES.items()},
+        "apiVersion": "mpigen.dev/v1",
+        "kind": "Release",
+        "metadata": {"name": "prod", "annotations": {"config.kubernetes.io/local-config": "true"}},
+        "spec": {
+            "platform": "prod",
+            "version": "1.0.0",
+            "inputs": f"sha256:{INPUTS}",
+            "targets": {"kueue": "0.19"},
+            "files": {path: f"sha256:{hashlib.sha256(text.encode()).hexdigest()}" for path, text in FILES.items()},
+        },
     }
     assert lock == json.dumps(json.loads(lock), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     assert (written.folder, written.status, written.files) == (folder, "created", 4)
@@ -299,11 +304,11 @@ def test_a_folder_without_a_lock_is_not_ours(tmp_path: Path, *, replace: bool) -
         ("<<<<<<< HEAD\n{}", "Expecting value: line 1 column 1 (char 0)"),
         ("[]", "it does not have the fields of a lock"),
         ('{"files": {}}', "it does not have the fields of a lock"),
-        ('{"platform": "p", "version": "1", "files": []}', "it does not have the fields of a lock"),
-        ('{"platform": "p", "version": 1, "files": {}}', "a field is not a text"),
-        ('{"platform": "p", "version": "1", "files": {"a": null}}', "a field is not a text"),
-        ('{"platform": "p", "version": "1", "files": {"../a": ""}}', "not a relative path: '../a'"),
-        ('{"platform": "\\ud800", "version": "1", "files": {}}', "surrogates not allowed"),
+        ('{"spec": {"platform": "p", "version": "1", "files": []}}', "it does not have the fields of a lock"),
+        ('{"spec": {"platform": "p", "version": 1, "files": {}}}', "a field is not a text"),
+        ('{"spec": {"platform": "p", "version": "1", "files": {"a": null}}}', "a field is not a text"),
+        ('{"spec": {"platform": "p", "version": "1", "files": {"../a": ""}}}', "not a relative path: '../a'"),
+        ('{"spec": {"platform": "\\ud800", "version": "1", "files": {}}}', "surrogates not allowed"),
         ("[" * 100_000, "it does not have the fields of a lock"),
     ],
 )

@@ -241,6 +241,13 @@ def test_a_link_as_the_pointer_is_refused(root: Path, tmp_path: Path) -> None:
 def test_the_pointer_of_another_platform_is_refused(root: Path) -> None:
     (root / "test").mkdir()
     (root / "prod/argocd").rename(root / "test/argocd")
-    foreign = Release("test", "1.0.0", {}, "0" * 64, {}, lambda version: {"application.yaml": f"test {version}"})
+    foreign = Release("test", "1.2.0", {}, "0" * 64, {}, lambda version: {"application.yaml": f"test {version}"})
     with pytest.raises(OutputError, match=r"pointer\.lock speaks of `prod/1\.1\.0`; remove this folder"):
         write(foreign, root)
+
+
+def test_an_older_release_made_anew_is_no_roll_back(root: Path) -> None:
+    """The pointer names 1.1.0; a new 1.0.9 does not take it, a new 1.10.0 does."""
+    assert put(root, "1.0.9").pointer == Pointer("1.1.0", "1.1.0", written=False)
+    assert put(root, "1.10.0-rc.1").pointer == Pointer("1.1.0", "1.10.0-rc.1", written=True)
+    assert put(root, "1.10.0").pointer == Pointer("1.10.0-rc.1", "1.10.0", written=True)

@@ -86,7 +86,9 @@ class Output(RuleBasedStateMachine):
         touched = folder.files != files or bool(folder.edits)
         assert done.status == ("created" if folder.files is None else "replaced" if touched else "unchanged")
         assert done.kept == tuple(sorted(folder.theirs))
-        moves = promote or (promote is None and (folder.files is None or self.pointer in ("", version)))
+        moves = promote or (
+            promote is None and (self.pointer in ("", version) or (folder.files is None and version > self.pointer))
+        )
         assert done.pointer.before == self.pointer
         self.pointer = version if moves else self.pointer
         self.folders[version] = Folder(files, {}, folder.theirs)

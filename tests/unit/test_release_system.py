@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
-from generator import exchange
 from generator.errors import OutputError
-from generator.release import LOCK, Release, _confirm, _look, _Plan, _wanted_tree, verify, write
+from generator.release import LOCK, Release, exchange, verify, write
+from generator.release.found import look
+from generator.release.lock import wanted_tree
+from generator.release.plan import Plan, _confirm
 
 NOBODY = 65534
 MARKER = "mpigen prepares 1.0.0 here; when it is not running, this folder can be deleted\n"
@@ -223,7 +225,7 @@ def test_a_pointer_that_cannot_be_exchanged_leaves_both_folders_whole(root: Path
 
 
 def test_what_the_disk_did_not_keep_is_noticed(tmp_path: Path) -> None:
-    plan = _Plan(_look(tmp_path / "prod/1.0.0", LOCK), _wanted_tree(release()))
+    plan = Plan(look(tmp_path / "prod/1.0.0", LOCK), wanted_tree(release()))
     tree = tmp_path / "tree"
     tree.mkdir()
     exchange.fill(tree, plan.wanted.files)

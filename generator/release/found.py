@@ -1,0 +1,147 @@
+"""What a folder holds: files of ours, files that are not, and what a hand has done to them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from dataclasses import replace as but
+from pathlib import Path
+
+from generator.errors import Problem
+from generator.release.exchange import parents
+from generator.release.lock import LOCK, NAME, POINTER, POINTER_LOCK, Lock, Release, digest, wanted_pointer
+
+_PUT_BACK = "put it back (`git checkout`) and the change into the platform file, or pass --discard-edits"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A folder as it is.
+
+    Attributes:
+        path: the folder; nothing may be there.
+        held: path → digest of every file but the lock.
+        folders: every folder below it.
+        lock: the lock; None when there is none, or none that can be read.
+        lock_data: its bytes; empty when there is none.
+        odd: links, devices and the like.
+        unlocked: why files have no lock; empty when they have one, or there are none.
+        edits: path → what happened to a file of ours.
+    """
+
+    path: Path
+    held: Mapping[str, str] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+    lock: Lock | None = None
+    lock_data: bytes = b""
+    odd: tuple[Problem, ...] = ()
+    unlocked: tuple[Problem, ...] = ()
+    edits: Mapping[str, Problem] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing there that anybody could miss."""
+        return not (self.held or self.lock_data or self.odd or self.unlocked)
+
+    @property
+    def version(self) -> str:
+        """The release that the lock names; empty without one."""
+        return self.lock.version if self.lock else ""
+
+    @property
+    def ours(self) -> dict[str, str]:
+        """Path → digest of the files that the lock lists, as they are."""
+        return {path: self.held[path] for path in (self.lock.files if self.lock else ()) if path in self.held}
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The files that the lock does not list."""
+        return tuple(sorted(self.held.keys() - self.ours.keys()))
+
+    @property
+    def spare_folders(self) -> tuple[str, ...]:
+        """The folders that no file of ours calls for."""
+        return tuple(sorted({*self.folders} - {*parents(self.lock.files if self.lock else ())}))
+
+
+def look(path: Path, lock_name: str) -> Found:
+    """What is at `path`, read once; nothing there is an answer too."""
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        return Found(path, odd=(_odd(path),))
+    if not path.exists():
+        return Found(path)
+    files, folders, odd = _scan(path)
+    held = {name: digest(read_file(path, name)) for name in files if name != lock_name}
+    found = Found(path, held, tuple(folders), odd=tuple(_odd(path / name) for name in odd))
+    if lock_name not in files:
+        missing = Problem(f"holds files but no {lock_name}", "move the folder away: mpigen did not write it", str(path))
+        return but(found, unlocked=(missing,) if files else ())
+    data = read_file(path, lock_name)
+    try:
+        lock = Lock.decode(data)
+        canonical = lock.encode()
+    except ValueError as error:
+        broken = Problem(f"cannot be read: {error}", "put it back (`git checkout`)", str(path / lock_name))
+        return but(found, lock_data=data, unlocked=(broken,))
+    actual, expected = {**held, lock_name: digest(data)}, {**lock.files, lock_name: digest(canonical)}
+    edited = [name for name, digest in expected.items() if actual.get(name) != digest]
+    edits = {name: _edit(path, name, expected[name], exists=name in actual) for name in sorted(edited)}
+    return but(found, lock=lock, lock_data=data, edits=edits)
+
+
+def look_at_pointer(release: Release, home: Path) -> Found:
+    """Look at the pointer, and know the release that it names even when a hand turned it there."""
+    found = look(home / POINTER, POINTER_LOCK)
+    if not found.lock_data:  # a folder of the user's, where there may be room for our files
+        found = but(found, unlocked=())
+    others = sorted(path.parent.name for path in home.glob(f"*/{LOCK}") if NAME.fullmatch(path.parent.name))
+    for version in (release.version, *others):
+        lock = wanted_pointer(release, version).lock
+        if lock.files and lock.files.items() <= found.held.items():
+            edits = {path: edit for path, edit in found.edits.items() if path not in {POINTER_LOCK, *lock.files}}
+            files = {**(found.lock.files if found.lock else {}), **lock.files}
+            return but(found, lock=but(lock, files=files), unlocked=(), edits=edits)
+    return found
+
+
+def _scan(folder: Path) -> tuple[list[str], list[str], list[str]]:
+    """List the files, the folders and the rest below `folder`, as relative posix paths."""
+    files: list[str] = []
+    folders: list[str] = []
+    odd: list[str] = []
+    todo = [""]
+    while todo:
+        within = todo.pop()
+        with os.scandir(folder / within) as entries:
+            for entry in entries:
+                path = within + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(path)
+                    todo.append(f"{path}/")
+                else:
+                    (files if entry.is_file(follow_symlinks=False) else odd).append(path)
+    return files, folders, odd
+
+
+def read_file(folder: Path, name: str) -> bytes:
+    """The bytes of a regular file; a link in its place is refused by the system."""
+    handle = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NOFOLLOW)
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        return file.readall()
+
+
+def _edit(folder: Path, name: str, expected: str, *, exists: bool) -> Problem:
+    file = str(folder / name)
+    if not exists:
+        return Problem("was deleted by hand", _PUT_BACK, file)
+    if digest(read_file(folder, name).replace(b"\r\n", b"\n")) == expected:
+        return Problem(
+            "has CRLF line ends", "set `-text` for the output folder in .gitattributes and check it out again", file
+        )
+    return Problem("was edited by hand", _PUT_BACK, file)
+
+
+def _odd(path: Path) -> Problem:
+    what = "a symbolic link" if path.is_symlink() else "neither a regular file nor a folder"
+    return Problem(f"is {what}", "move it away", file=str(path))

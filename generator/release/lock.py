@@ -1,0 +1,180 @@
+"""What a folder is to hold: its files, and the lock that says which are ours and what they were made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from dataclasses import replace as but
+
+from generator.release.exchange import parents
+
+LOCK = "release.json"
+POINTER = "argocd"
+POINTER_LOCK = "pointer.lock"
+"""Argo CD takes no notice of it: in a folder it reads *.yaml, *.yml, *.json and *.jsonnet only."""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # no leading dot: those names belong to `exchange`
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_NOT_RELATIVE = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\\\0]")  # "", "." or ".." between slashes
+
+
+def _no_pointer(_version: str) -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What to put on disk. Paths are relative, posix and differ in more than case; lines of texts end with LF.
+
+    Attributes:
+        platform: the folder below the output root.
+        version: the folder below the platform.
+        files: path inside the release folder → text.
+        inputs: sha256 of the canonical platform, 64 hexadecimal digits.
+        targets: what the release was checked against, such as `{"kubernetes": "1.34"}`.
+        pointer: version → the pointer's files for it, path inside `argocd/` → text; empty without a GitOps engine.
+            A function, so that a roll-back by hand, one line in git, is known for what it is without reading YAML.
+    """
+
+    platform: str
+    version: str
+    files: Mapping[str, str]
+    inputs: str
+    targets: Mapping[str, str]
+    pointer: Callable[[str], Mapping[str, str]] = _no_pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What `release.json` and `pointer.lock` say: what we own in a folder, and what it was made from.
+
+    mpigen's own version is not in it: an upgrade that renders the same bytes must leave every release as it is.
+
+    Attributes:
+        platform: the platform's name.
+        version: the release, or the release that the pointer names.
+        files: path → `sha256:…` of every file that we own, except the lock itself.
+        inputs: `sha256:…` of the canonical platform; empty in a pointer's lock.
+        targets: target versions; empty in a pointer's lock.
+    """
+
+    platform: str
+    version: str
+    files: Mapping[str, str]
+    inputs: str = ""
+    targets: Mapping[str, str] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """Give the one way to write this lock.
+
+        It has the form of a Kubernetes object, since it lies among manifests and every checker of a folder reads it;
+        the annotation is the one by which kpt and kustomize know what is not to be applied.
+        """
+        spec: dict[str, object] = {"platform": self.platform, "version": self.version, "files": dict(self.files)}
+        if self.inputs:
+            spec |= {"inputs": self.inputs, "targets": dict(self.targets)}
+        metadata = {"name": self.platform, "annotations": {"config.kubernetes.io/local-config": "true"}}
+        content = {"apiVersion": "mpigen.dev/v1", "kind": "Release", "metadata": metadata, "spec": spec}
+        return (json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Lock:
+        """Read a lock.
+
+        Raises:
+            ValueError: it is not one; the message says why.
+        """
+        try:
+            lock = cls(**json.loads(data)["spec"])
+            texts = (lock.platform, lock.version, lock.inputs, *lock.files.values(), *lock.targets.values())
+        except (KeyError, TypeError, AttributeError, RecursionError):
+            raise ValueError("it does not have the fields of a lock") from None
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("a field is not a text")
+        spelling(lock.files)
+        return lock
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A folder as it is to be: `files` with the lock, which comes last because it is written last."""
+
+    lock: Lock
+    lock_name: str
+    files: dict[str, bytes]
+
+
+def wanted_tree(release: Release) -> Wanted:
+    """The release folder.
+
+    Raises:
+        ValueError: a name, a path, a text or the digest of the inputs is malformed: our bug.
+    """
+    if not _SHA256.fullmatch(release.inputs):
+        raise ValueError(f"not a sha256: {release.inputs!r}")
+    for name in (release.platform, release.version):
+        if not NAME.fullmatch(name) or name == POINTER:
+            raise ValueError(f"not a name for an output folder: {name!r}")
+    lock = Lock(release.platform, release.version, {}, f"sha256:{release.inputs}", dict(release.targets))
+    return _wanted(lock, LOCK, release.files)
+
+
+def wanted_pointer(release: Release, version: str) -> Wanted:
+    """The pointer folder, as it is when it names `version`; ValueError as above."""
+    return _wanted(Lock(release.platform, version, {}), POINTER_LOCK, release.pointer(version))
+
+
+def _wanted(lock: Lock, lock_name: str, texts: Mapping[str, str]) -> Wanted:
+    if lock_name in texts:
+        raise ValueError(f"{lock_name} is the lock's name")
+    spelling([lock_name, *texts])
+    files = {path: text.encode() for path, text in texts.items()}
+    for path, data in files.items():
+        if b"\r" in data:
+            raise ValueError(f"a line ends with CR: {path!r}")
+    lock = but(lock, files={path: digest(data) for path, data in files.items()})
+    return Wanted(lock, lock_name, {**files, lock_name: lock.encode()})
+
+
+def digest(data: bytes) -> str:
+    """`sha256:` and 64 hexadecimal digits."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def spelling(paths: Collection[str]) -> dict[str, str]:
+    """Map what a file system that ignores case sees to the spelling of every file and, with a final slash, folder.
+
+    Raises:
+        ValueError: a path is not relative posix, or cannot lie beside another one.
+    """
+    spelled: dict[str, str] = {}
+    for path in paths:
+        if _NOT_RELATIVE.search(path):
+            raise ValueError(f"not a relative path: {path!r}")
+    for step in (*(f"{folder}/" for folder in parents(paths)), *paths):
+        known = spelled.setdefault(_folded(step), step)
+        if known != step:
+            raise ValueError(f"{step!r} cannot lie beside {known!r}")
+    return spelled
+
+
+def clash(path: str, spelled: Mapping[str, str]) -> str:
+    """Find what `path` cannot lie beside; two folders of one spelling are one folder, anything else clashes."""
+    for step in _steps(path):
+        known = spelled.get(_folded(step), "")
+        if known and not (known == step and step.endswith("/")):
+            return known
+    return ""
+
+
+def _steps(path: str) -> list[str]:
+    """`a/b/c.yaml` → `a/`, `a/b/`, `a/b/c.yaml`."""
+    return [path[: match.end()] for match in re.finditer(r"/|[^/]\Z", path)]
+
+
+def _folded(step: str) -> str:
+    return unicodedata.normalize("NFC", step.removesuffix("/").casefold())

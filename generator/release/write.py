@@ -1,0 +1,146 @@
+"""Put a release on disk, and compare one with its lock."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from generator.errors import OutputError, Problem
+from generator.release.exchange import exclusive, refusals
+from generator.release.found import look, look_at_pointer
+from generator.release.lock import LOCK, Release, wanted_pointer, wanted_tree
+from generator.release.plan import Plan, carry_out
+
+Status = Literal["created", "unchanged", "replaced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """What became of the pointer.
+
+    Attributes:
+        before: the release that it named; empty when there was none, or none that we know.
+        at: the release that it names now.
+        written: whether a byte of it changed; it may change without moving.
+        edits: what was edited by hand in a pointer that was left as it is.
+    """
+
+    before: str
+    at: str
+    written: bool
+    edits: tuple[Problem, ...] = ()
+
+    @property
+    def moved(self) -> bool:
+        """Whether it names another release than before."""
+        return self.before != self.at
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What `write` did. Paths are relative to `folder` and sorted.
+
+    Attributes:
+        folder: the release folder.
+        status: `created`, `unchanged` (nothing was touched) or `replaced`.
+        files: how many files we own there, the lock included.
+        size: their sum in bytes.
+        added: files that were not there before; like the next two, without the lock.
+        changed: files whose bytes were others before.
+        removed: files of ours that are gone.
+        kept: files there that are not ours, carried over as they were.
+        pointer: None without a GitOps engine.
+    """
+
+    folder: Path
+    status: Status
+    files: int
+    size: int
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+    pointer: Pointer | None
+
+
+def write(
+    release: Release, root: Path, *, replace: bool = False, discard_edits: bool = False, promote: bool | None = None
+) -> Written:
+    """Put `release` below `root`, whole or not at all.
+
+    Args:
+        release: what to write.
+        root: the output folder; made where it is missing.
+        replace: whether a release of that version with other content may be replaced.
+        discard_edits: whether files of ours that were edited or deleted by hand may be written again.
+        promote: whether the pointer is to name this release. By default it is when the release is new and the pointer
+            names an older one, when there is no pointer yet, and when it names this release already.
+
+    Raises:
+        OutputError: something would be lost, another process writes there, or the system refuses. Nothing changed,
+            except that a system which refuses to exchange the pointer does so after the release is in place.
+        ValueError: the release itself is malformed.
+    """
+    wanted, aim = wanted_tree(release), wanted_pointer(release, release.version)
+    home = root / release.platform
+    with refusals(home), exclusive(home):
+        tree = Plan(look(home / release.version, LOCK), wanted)
+        pointer = Plan(look_at_pointer(release, home), aim)
+        moving = _is_promoted(tree, pointer, promote)
+        problems = [*tree.losses(discard_edits=discard_edits), *([] if replace else tree.conflict())]
+        problems += pointer.losses(discard_edits=discard_edits) if moving else []
+        if problems:
+            raise OutputError(tuple(problems))
+        carry_out([plan for plan in ([tree, pointer] if moving else [tree]) if not plan.is_done])
+    return _report(tree, pointer, moving=moving)
+
+
+def verify(folder: Path) -> list[Problem]:
+    """Compare a release folder with its lock: every file that is edited, missing, not in it, or not a file at all.
+
+    Raises:
+        OutputError: the system refuses to read it.
+    """
+    with refusals(folder):
+        found = look(folder, LOCK)
+    if found.is_empty:
+        return [Problem("is not a release: it holds no files", file=str(folder))]
+    stray = "is not in release.json, so no check has seen it"
+    strays = [Problem(stray, "move it out of the release", file=str(folder / path)) for path in found.kept]
+    return [*found.odd, *found.unlocked, *found.edits.values(), *(strays if found.lock else [])]
+
+
+def _is_promoted(tree: Plan, pointer: Plan, promote: bool | None) -> bool:
+    """By default a new release is, unless the pointer names a newer one: making an old one anew is no roll-back."""
+    if not pointer.wanted.lock.files:
+        return False
+    if promote is not None:
+        return promote
+    ours, theirs = pointer.wanted.lock.version, pointer.found.version
+    return theirs in {"", ours} or (tree.found.lock is None and _precedence(ours) > _precedence(theirs))
+
+
+def _precedence(version: str) -> tuple[list[int], bool, str]:
+    """A sort key for versions: numbers as numbers, a pre-release before its release (semver.org, 11)."""
+    core, _, pre = version.partition("-")
+    return [int(number) for number in re.findall(r"[0-9]+", core)], not pre, pre
+
+
+def _report(tree: Plan, pointer: Plan, *, moving: bool) -> Written:
+    old, new, found = tree.found.ours, tree.wanted.lock.files, pointer.found
+    status: Status = "unchanged" if tree.is_done else "created" if tree.found.lock is None else "replaced"
+    at, edits = (pointer.wanted.lock.version, ()) if moving else (found.version, tuple(found.edits.values()))
+    named = Pointer(found.version, at, moving and not pointer.is_done, edits)
+    return Written(
+        folder=tree.found.path,
+        status=status,
+        files=len(tree.wanted.files),
+        size=sum(map(len, tree.wanted.files.values())),
+        added=tuple(sorted(new.keys() - old.keys())),
+        changed=tuple(sorted(path for path in new.keys() & old.keys() if new[path] != old[path])),
+        removed=tuple(sorted(old.keys() - new.keys())),
+        kept=tree.found.kept,
+        pointer=named if pointer.wanted.lock.files else None,
+    )

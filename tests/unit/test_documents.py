@@ -1,0 +1,185 @@
+"""YAML is read as kubectl reads it, and what readers would not read alike is refused with its place."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from generator.documents.load import MAX_DEPTH, load
+from generator.documents.locate import format_path
+from generator.documents.scalars import resolve
+from generator.documents.syntax import shown
+from generator.errors import DocumentError, ExitCode
+from tests.conftest import ROOT
+
+# Made by running sigs.k8s.io/yaml v1.4.0 over `x: TEXT` for a list of texts: `YAMLToJSONStrict`.
+TABLE: list[dict[str, Any]] = json.loads((ROOT / "tests/fixtures/scalars.json").read_text("utf-8"))
+READ = {row["text"]: row["json"] for row in TABLE if "refused" not in row}
+
+
+def data(text: str | bytes) -> list[Any]:
+    """The data of every document."""
+    return [document.data for document in load(text)]
+
+
+@pytest.mark.parametrize("text", READ)
+def test_a_scalar_is_what_go_takes_it_for(text: str) -> None:
+    value, expected = resolve(text), READ[text]
+    assert data(f"x: {text}") == [{"x": value}]
+    assert value == (float(expected) if isinstance(value, float) else expected)
+    assert isinstance(value, float) or type(value) is type(expected)  # JSON writes 1.0 as 1
+
+
+@pytest.mark.parametrize("text", [row["text"] for row in TABLE if "refused" in row])
+def test_a_number_that_json_does_not_have_is_refused(text: str) -> None:
+    with pytest.raises(DocumentError, match=f"1:4: `{text.replace('+', '[+]')}` is a number that JSON does not have"):
+        data(f"x: {text}")
+    assert data(f"x: '{text}'") == [{"x": text}]
+
+
+@given(st.text("0123456789+-._eExXoObBaAfFyYnN~:tTzZiInN", min_size=1, max_size=9))
+@example("9" * 5000)
+@example("0x" + "f" * 5000)
+@example("." + "1" * 5000 + "e" + "9" * 50)
+def test_every_scalar_is_a_value_or_the_text_itself(text: str) -> None:
+    value = resolve(text)
+    if isinstance(value, str):
+        assert value == text
+    elif isinstance(value, float) and math.isfinite(value):
+        assert value == float(text.replace("_", ""))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("on: 1", {"true": 1}),
+        ("0x10: 1", {"16": 1}),
+        ("1.5: 1", {"1.5": 1}),
+        ("2026-01-01: 1", {"2026-01-01": 1}),
+        ("'on': 1", {"on": 1}),
+        ("!!str 1.10: 1", {"1.10": 1}),
+        ("x: !!int '3'", {"x": 3}),
+        ("x: !!float 3", {"x": 3}),
+        ("x: !!str 1", {"x": "1"}),
+        ("x: !!map {k: !!seq [1]}", {"x": {"k": [1]}}),
+        ("&k a: *k", {"a": "a"}),
+        ("x: &a {b: 1}\nw: {<<: *a, b: 2}", {"x": {"b": 1}, "w": {"b": 2}}),
+        (
+            "x: &a {b: 1}\nw: &c {b: 2, d: 3}\nz: {<<: [*a, *c]}",
+            {"x": {"b": 1}, "w": {"b": 2, "d": 3}, "z": {"b": 1, "d": 3}},
+        ),
+        ("x: &a 1\nw: &a 2\nz: *a", {"x": 1, "w": 2, "z": 2}),
+        ("'<<': {a: 1}", {"<<": {"a": 1}}),
+        ("%YAML 1.1\n---\na: 1", {"a": 1}),
+        ("x: " + "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1), None),
+    ],
+)
+def test_what_kubectl_reads_is_read(text: str, expected: Any) -> None:
+    assert expected is None or data(text) == [expected]
+    assert len(data(text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: 1\na: 2", "2:1: the key `a` is written twice; keep one of the two"),
+        ("1: a\n'1': b", "2:1: the key `1` is written twice; keep one of the two"),
+        ("1.10: a", "1:1: the key `1.10` is a number that clients rewrite; put it in quotes"),
+        ("123456.789: a", "1:1: the key `123456.789` is a number that clients rewrite; put it in quotes"),
+        (
+            "18446744073709551615: a",
+            "1:1: the key `18446744073709551615` is a number that clients rewrite; put it in quotes",
+        ),
+        ("!local a: 1", "1:1: the tag `!local` has no place in a manifest; remove it"),
+        ("x: !!set {a}", "1:4: the tag `!!set` has no place in a manifest; remove it"),
+        ("x: !!binary aGk=", "1:4: the tag `!!binary` has no place in a manifest; remove it"),
+        ("x: !!bool maybe", "1:4: `maybe` is not what its tag `!!bool` says; remove the tag"),
+        ("x: &a [*a]", "1:8: the alias `*a` stands inside what it names; write the value out"),
+        ("x: &a 1\ny: &a {b: *a}", "2:11: the alias `*a` stands inside what it names; write the value out"),
+        (
+            "x: &a 1\n*a : b",
+            "2:1: a key that is not a text; write a plain string, and put a text with brackets in quotes",
+        ),
+        (
+            "{b: 1, <<: {b: 2}}",
+            "1:8: `<<` brings `b`, which stands above it; write `<<` before the keys that override it",
+        ),
+        ("%YAML 1.2\n---\na: 1", "1:1: a `%YAML` version that clients of Kubernetes refuse; remove the line"),
+        ("x: [", "1:5: the text ends before a bracket is closed; close it"),
+        ("x: \ud800", "1:4: the byte 0xED is not UTF-8; save the file as UTF-8"),
+        (b"x: \xe9\n", "1:4: the byte 0xE9 is not UTF-8; save the file as UTF-8"),
+        ("é: é\x07", '1:5: the control character U+0007; remove it, or write it as "\\u0007"'),
+        (
+            "é: 'é\n",
+            "1:4: the quote that opens here is not closed; close it, or put a text that holds one into the other kind",
+        ),
+    ],
+)
+def test_what_readers_disagree_on_is_refused_with_its_place(text: str | bytes, said: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        data(text)
+    assert str(caught.value) == said
+    assert caught.value.exit_code is ExitCode.INVALID_INPUT
+
+
+def test_documents_know_their_index_and_their_first_line() -> None:
+    documents = list(load("# a\n---\n# b\nx: 1\n---\n---\n- z\n"))
+    assert [(each.data, each.index, each.line) for each in documents] == [({"x": 1}, 0, 4), (None, 1, 6), (["z"], 2, 7)]
+
+
+def test_documents_before_the_broken_one_are_read() -> None:
+    documents = load("a: 1\n---\nb: [c\n")
+    assert next(documents).data == {"a": 1}
+    with pytest.raises(DocumentError, match=r"3:4: the `\[` of line 3 is not closed"):
+        next(documents)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=30) | st.text("ab:-?[]{}&*!|>'\"%@#, \n\t<~.1", max_size=30) | st.binary(max_size=30))
+def test_any_text_is_read_or_refused_with_its_place(text: str | bytes) -> None:
+    try:
+        read = data(text)
+    except DocumentError as error:
+        (problem,) = error.problems
+        assert problem.line >= 1
+        assert problem.column >= 1
+        assert problem.message
+        assert str(problem).isprintable()
+    else:
+        json.dumps(read, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ((), ""),
+        (("a", 0, "b-c"), "a[0].b-c"),
+        (("example.com/a", "", "x y"), '["example.com/a"][""]["x y"]'),
+        (('a"b\\', "\x1b[31m", "\u202e"), '["a\\"b\\\\"]["\\x1b[31m"]["\\u202e"]'),
+        (("k" * 400,), '["' + "k" * 317 + '..."]'),
+    ],
+)
+def test_a_path_is_one_line_that_a_terminal_does_not_obey(path: tuple[str | int, ...], text: str) -> None:
+    assert format_path(path) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "nothing"),
+        (True, "`true`"),
+        (1.5, "`1.5`"),
+        ("", "an empty text"),
+        ({}, "a mapping"),
+        ((), "a list"),
+        ("a\n\x1b", "`a\\n\\x1b`"),
+        ("x" * 61, f"`{'x' * 57}...`"),
+    ],
+)
+def test_a_value_is_shown_in_a_few_words(value: object, text: str) -> None:
+    assert shown(value) == text
