@@ -221,6 +221,6 @@ def _inherited(value: Any, before: dict[str, Any], mark: Any) -> dict[str, Any]:
         for key, item in source.items():
             if key in before:
                 what = f"`<<` brings {shown(key)}, which stands above it"
-                raise unreadable(f"{what}", "write `<<` before the keys that override it", mark)
+                raise unreadable(what, "write `<<` before the keys that override it", mark)
             result.setdefault(key, item)
     return result

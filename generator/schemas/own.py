@@ -9,6 +9,8 @@ from generator.schemas.formats import Schema
 from generator.schemas.kind import Kind, document
 from generator.versions import Component
 
+DIGEST = "^sha256:[0-9a-f]{64}$"
+
 OWN = Component(
     name="mpigen",
     minor="1",
@@ -20,7 +22,7 @@ OWN = Component(
 )
 
 _TEXT: Schema = {"type": "string", "minLength": 1}
-_DIGEST: Schema = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
+_DIGEST: Schema = {"type": "string", "pattern": DIGEST}
 
 
 def _record(**fields: Schema) -> Schema:

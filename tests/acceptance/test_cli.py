@@ -104,7 +104,7 @@ def test_a_file_that_is_not_yaml_is_a_finding_and_the_others_are_still_checked(t
     (tmp_path / "b.yaml").write_text(POD)
     ran = mpigen("validate", "a.yaml", "b.yaml")
     assert ran.returncode == 1
-    assert "a.yaml:2:1: error: yaml/unreadable" in ran.stdout
+    assert "a.yaml:1:5: error: yaml/unreadable" in ran.stdout
     assert "b.yaml:5:3" in ran.stdout
 
 

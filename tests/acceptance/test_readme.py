@@ -18,13 +18,12 @@ platform: broken
 release: 1.0.0
 pools:
   - name: cpu
-    # three nodes
     nodes: 3
     allocatable: {cpu: 16, memory: 64Gi}
 runtimes:
-  - {name: openmpi, use: openmpi,     pool: cpus}
+  - {name: openmpi, use: openmpi, pool: cpus}
 tenants:
-  - {name: team-sim, quota: {cpu: 4}}
+  - {name: team-sim, quota: {cpu: 2}, acces: {edit: [group:sim]}}
 """
 
 

@@ -13,6 +13,7 @@ import pytest
 from generator.errors import EngineError, OutputError
 from generator.schemas.catalog import FILE, Catalog
 from generator.schemas.compile import compile_schemas
+from generator.schemas.own import OWN
 from generator.versions import SUPPORTED, minors
 
 
@@ -33,7 +34,7 @@ def test_every_schema_is_as_the_catalogue_says(catalog: Catalog) -> None:
 def test_the_catalogue_names_the_pinned_modules(catalog: Catalog) -> None:
     read = json.loads((catalog.folder / FILE).read_text())["components"]
     assert [(entry["name"], entry["module"], entry["version"], entry["sum"]) for entry in read] == [
-        (component.name, component.module, component.version, component.sum) for component in SUPPORTED
+        (component.name, component.module, component.version, component.sum) for component in (*SUPPORTED, OWN)
     ]
 
 

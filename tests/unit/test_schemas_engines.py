@@ -16,6 +16,7 @@ from generator.schemas.embedded import Engine
 from generator.schemas.formats import BASE64, CUSTOM_QUANTITY, MICRO_TIME, QUANTITY, TIME
 from generator.schemas.gobuild import cache_folder, ensure_kubeconform
 from generator.schemas.kubeconform import Kubeconform, Status
+from generator.schemas.own import DIGEST
 
 SPOILT_PER_KIND = 5
 DEEP = 10  # levels; below, only what is required
@@ -25,6 +26,7 @@ FITTING = {
     TIME: "2026-01-31T12:00:00Z",
     MICRO_TIME: "2026-01-31T12:00:00.000000Z",
     BASE64: "aGk=",
+    DIGEST: f"sha256:{64 * '0'}",
 }
 
 

@@ -1,0 +1,156 @@
+"""A Platform is what was meant, not how it was written: order and spelling leave no trace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from generator import Platform
+from generator.config.load import load_platform
+from generator.documents.emit import Emitter
+from tests.conftest import small_platform
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def rich_platform() -> dict[str, Any]:
+    """The small platform with several entries wherever there can be several."""
+    data = small_platform()
+    data["pools"][0]["labels"] |= {"example.com/rack": "7", "a": "b"}
+    data["pools"][0]["taints"] += [{"key": "nvidia.com/gpu", "effect": "NoExecute"}, {"key": "a", "value": "b"}]
+    data["pools"][0]["allocatable"] |= {"rdma/hca_a": 8, "ephemeral-storage": "1Ti"}
+    data["runtimes"][0]["resources"] = {"memory": "512Gi", "cpu": 90, "rdma/hca_a": 8, "nvidia.com/gpu": 8}
+    data["tenants"][0]["quota"]["gpu"] = {"nvidia.com/gpu": 8, "cpu": 12, "memory": "64Gi"}
+    data["tenants"][0]["access"] = {"admin": ["user:b", "user:a"], "edit": ["group:b", "group:a"], "view": ["user:c"]}
+    data["tenants"][0]["egress"].append({"name": "git", "cidr": "10.9.0.0/24", "ports": [443, 22]})
+    return data
+
+
+def written(platform: Platform) -> str:
+    """Everything in it, in the order in which builders meet it."""
+    return json.dumps(platform.model_dump(mode="json", by_alias=True))
+
+
+def shuffled(value: Any, random: Random) -> Any:
+    """The same data with every list and every mapping in another order."""
+    if isinstance(value, dict):
+        return {key: shuffled(value[key], random) for key in random.sample(list(value), len(value))}
+    if isinstance(value, list):
+        return [shuffled(item, random) for item in random.sample(value, len(value))]
+    return value
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.randoms(use_true_random=False))
+def test_the_order_in_which_it_was_written_leaves_no_trace(random: Random) -> None:
+    straight = Platform.model_validate(rich_platform())
+    mixed = Platform.model_validate(shuffled(rich_platform(), random))
+    assert mixed == straight
+    assert mixed.digest() == straight.digest()
+    assert written(mixed) == written(straight)
+
+
+@pytest.mark.parametrize("by_alias", [True, False])
+@pytest.mark.parametrize("mode", ["python", "json"])
+def test_what_is_dumped_is_read_back(by_alias: bool, mode: str) -> None:
+    platform = Platform.model_validate(rich_platform())
+    again = Platform.model_validate(platform.model_dump(mode=mode, by_alias=by_alias))
+    assert again == platform
+    assert written(again) == written(platform)
+
+
+def test_a_file_is_read_as_the_same_data_given_in_python(tmp_path: Path) -> None:
+    file = tmp_path / "platform.yaml"
+    file.write_text(Emitter().emit([rich_platform()]), "utf-8")
+    assert load_platform(file) == Platform.model_validate(rich_platform())
+
+
+SPELLINGS: dict[str, Change] = {
+    "cpu in millis": lambda data: data["pools"][0]["allocatable"].update(cpu="96000m"),
+    "memory in other units": lambda data: data["pools"][0]["allocatable"].update(memory="1024Gi"),
+    "memory in bytes": lambda data: data["pools"][0]["allocatable"].update(memory="1048576Mi"),
+    "a fraction for millis": lambda data: data["pools"][1]["allocatable"].update(cpu=63.5),
+    "a resource that the node does not have": lambda data: data["pools"][1]["allocatable"].update({"hugepages-2Mi": "0"}),
+    "a subject twice": lambda data: data["tenants"][0]["access"]["admin"].append("user:ada"),
+    "a port twice": lambda data: data["tenants"][0]["egress"][0]["ports"].append(443),
+    "a default written out": lambda data: data["tenants"][1].update(weight=1, borrow={}),
+    "the default of a section": lambda data: data.update(policies={"podSecurity": "restricted"}, cluster={}),
+    "a netmask for a prefix": lambda data: data["tenants"][0]["egress"][0].update(cidr="10.20.0.0/255.255.0.0"),
+    "a slash at the end": lambda data: data["gitops"].update(path="output/"),
+    "a whole float for a quantity": lambda data: data["tenants"][1]["quota"].update({"nvidia.com/gpu": "4.0"}),
+}
+
+
+@pytest.mark.parametrize("spelling", set(SPELLINGS) - {"a whole float for a quantity"})
+def test_another_spelling_is_the_same_platform(spelling: str) -> None:
+    data = small_platform()
+    SPELLINGS[spelling](data)
+    respelt, straight = Platform.model_validate(data), Platform.model_validate(small_platform())
+    assert written(respelt) == written(straight)
+    assert respelt.digest() == straight.digest()
+
+
+def leaves(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """The path of every scalar."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return [leaf for key, item in items for leaf in leaves(item, (*path, key))]
+    return [path]
+
+
+CHANGED = {
+    "platform": "other",
+    "name": None,
+    "nodes": 20,
+    "cpu": 12,
+    "memory": "128Gi",
+    "nvidia.com/gpu": 6,
+    "gpu": 1,
+    "key": "other",
+    "example.com/pool": "other",
+    "image": "quay.io/other",
+    "cohort": "other",
+    "cidr": "10.21.0.0/16",
+    "repository": "https://other",
+}
+
+
+@pytest.mark.parametrize("path", [leaf for leaf in leaves(small_platform()) if CHANGED.get(str(leaf[-1]))], ids=str)
+def test_any_change_but_the_release_changes_the_digest(path: tuple[str | int, ...]) -> None:
+    data: Any = small_platform()
+    place = data
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = CHANGED[str(path[-1])]
+    assert Platform.model_validate(data).digest() != Platform.model_validate(small_platform()).digest()
+
+
+def test_the_release_number_is_not_in_the_digest() -> None:
+    straight = Platform.model_validate(small_platform())
+    raised = Platform.model_validate({**small_platform(), "release": "1.0.1-rc.1"})
+    assert raised != straight
+    assert raised.digest() == straight.digest()
+
+
+def test_a_platform_cannot_be_changed() -> None:
+    platform = Platform.model_validate(small_platform())
+    with pytest.raises(ValidationError, match="frozen"):
+        platform.release = "2.0.0"
+
+
+def test_camel_case_is_for_yaml_and_snake_case_for_python(tmp_path: Path) -> None:
+    data = small_platform()
+    data["runtimes"][0]["processes_per_node"] = 4
+    assert Platform.model_validate(data).runtimes[1].processes_per_node == 4
+    file = tmp_path / "platform.yaml"
+    file.write_text(Emitter().emit([data]), "utf-8")
+    with pytest.raises(Exception, match="did you mean `processesPerNode`"):
+        load_platform(file)
