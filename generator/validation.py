@@ -43,7 +43,7 @@ class Subject:
 
 
 def validate(subject: Subject, engine: str, cache: Path) -> Validation:
-    """Check with `embedded`, `kubeconform` or `both`.
+    """Check with `embedded`, `kubeconform` or `both`; what the second one is built into lies in `cache`.
 
     Raises:
         OutputError: a path does not exist.

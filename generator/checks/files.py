@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from generator.checks.run import Checked, check_text
+from generator.checks.run import Checked, check_text, unreadable
 from generator.errors import OutputError, Problem
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 SUFFIXES = (".yaml", ".yml", ".json")
 _WORTH_A_PROCESS = 300_000  # bytes; below it a second process costs more than it saves
@@ -42,22 +46,34 @@ def check_everywhere(files: Sequence[Path], catalog: Catalog, processes: int) ->
     workers = min(processes, size // _WORTH_A_PROCESS + 1)
     if workers == 1 or not hasattr(os, "fork"):
         return _check(files, catalog)
-    # Imported here: it takes as long as checking a few files.
-    from concurrent.futures import ProcessPoolExecutor
+    # A pool of `concurrent.futures` costs as much as it saves here: threads, queues, and 30 ms of imports.
     from multiprocessing import get_context
 
-    shares = [files[start::workers] for start in range(workers)]
-    with ProcessPoolExecutor(workers - 1, mp_context=get_context("fork")) as pool:
-        others = [pool.submit(_check, share, catalog) for share in shares[1:]]
-        total = _check(shares[0], catalog)
-        for other in others:
-            total.add(other.result())
+    context = get_context("fork")
+    answers = []
+    for start in range(1, workers):
+        answer, sender = context.Pipe(duplex=False)
+        context.Process(target=_send, args=(sender, files[start::workers], catalog), daemon=True).start()
+        sender.close()
+        answers.append(answer)
+    total = _check(files[::workers], catalog)
+    for answer in answers:
+        total.add(answer.recv())
     return total
+
+
+def _send(sender: Connection, files: Sequence[Path], catalog: Catalog) -> None:
+    sender.send(_check(files, catalog))
 
 
 def _check(files: Sequence[Path], catalog: Catalog) -> Checked:
     engine = Engine(catalog)
     checked = Checked()
     for file in files:
-        checked.add(check_text(file.read_bytes(), str(file), engine))
+        try:
+            text = file.read_bytes()
+        except OSError as error:
+            checked.add(unreadable(Problem(f"cannot be read: {error.strerror}", "give yourself access", str(file))))
+        else:
+            checked.add(check_text(text, str(file), engine))
     return checked

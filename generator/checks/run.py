@@ -69,7 +69,7 @@ def check_text(text: bytes, file: str, engine: Engine) -> Checked:
             checked.kinds[manifest.kind] += 1
             checked.findings += [_placed(each, manifest, text) for each in breaches(manifest, engine)]
     except DocumentError as error:
-        checked.findings += [_unreadable(problem) for problem in error.problems]
+        checked.findings += unreadable(*error.problems).findings
     return checked
 
 
@@ -89,16 +89,20 @@ def _placed(breach: Breach, manifest: Manifest, text: str | bytes) -> Finding:
     )
 
 
-def _unreadable(problem: Problem) -> Finding:
-    return Finding(
-        file=problem.file,
-        line=problem.line,
-        column=problem.column,
-        path="$",
-        check="yaml/unreadable",
-        resource="",
-        message=problem.message,
-        why="no client could read it",
-        fix=problem.fix,
-        severity=Severity.ERROR,
-    )
+def unreadable(*problems: Problem) -> Checked:
+    """What is said of a file that cannot be read, or is not YAML."""
+    findings = [
+        Finding(
+            file=problem.file,
+            line=problem.line,
+            column=problem.column,
+            path="$",
+            check="yaml/unreadable",
+            resource="",
+            message=problem.message,
+            why="no client could read it",
+            fix=problem.fix,
+        )
+        for problem in problems
+    ]
+    return Checked(files=1, findings=findings)

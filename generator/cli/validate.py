@@ -38,7 +38,8 @@ def validate(paths: tuple[Path, ...], engine: str, ignore_missing_schemas: bool,
     stdin = sys.stdin.buffer.read() if Path("-") in paths else None
     files = [path for path in paths if str(path) != "-"]
     with progress("checking"):
-        done = validation.validate(validation.Subject(files, stdin, ignore_missing_schemas), engine, _cache())
+        subject = validation.Subject(files, stdin, ignore_missing_schemas)
+        done = validation.validate(subject, engine, Path() if engine == "embedded" else _cache())
     show(form, _summary(done), done.checked.in_order(), [_line(done)])
     return ExitCode.FINDINGS if done.checked.has_errors else ExitCode.OK
 

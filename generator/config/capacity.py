@@ -13,8 +13,10 @@ from generator.config.tenants import Tenant
 
 def pools_alike(draft: Draft) -> Iterator[Contradiction]:
     """A pod that selects pool A must not fit on B's nodes: B lacks one of A's labels, or has a taint that A has not."""
-    for index, pool in draft.pools.items():
-        for other in draft.pools.values():
+    named = draft.pool_named.values()
+    known = {index: pool for index, pool in draft.pools.items() if index not in draft.unsure and pool in named}
+    for index, pool in known.items():
+        for other in known.values():
             if other.name == pool.name or not pool.labels.items() <= other.labels.items():
                 continue
             tolerated = {(taint.key, taint.value, taint.effect) for taint in pool.taints}
@@ -51,11 +53,13 @@ def overcommitted(draft: Draft, tenants: list[Tenant]) -> Iterator[Contradiction
 
 
 def _promised(draft: Draft, tenants: list[Tenant]) -> dict[tuple[str, str], Fraction]:
-    """Pool and resource → the sum of all quotas, of the tenants that name sound pools only."""
-    pools = list(draft.pools.values())
+    """Pool and resource → the sum of all quotas, of the tenants whose every share has a known pool."""
+    pools = list(draft.pool_named.values())
     promised: dict[tuple[str, str], Fraction] = {}
     for tenant in tenants:
-        if all(key in draft.pool_named or len(offering(key, pools)) == 1 for key in tenant.quota):
+        if all(
+            key in draft.pool_named or (draft.has_all_pools and len(offering(key, pools)) == 1) for key in tenant.quota
+        ):
             for pool, resources in amounts(tenant.quota, pools).items():
                 for resource, amount in resources.items():
                     promised[pool, resource] = promised.get((pool, resource), Fraction(0)) + amount.value

@@ -70,9 +70,9 @@ def _words(detail: ErrorDetails, path: tuple[str | int, ...], model: type[BaseMo
         case "less_than_equal":
             words = f"{shown(value)} is too large", f"write at most {context['le']}"
         case "too_short":
-            words = f"`{last}` is empty", f"put at least {context['min_length']} in"
+            words = f"{shown(last)} is empty", f"put at least {context['min_length']} in"
         case "string_too_short":
-            words = f"`{last}` is empty", "write a text"
+            words = f"{shown(last)} is empty", "write a text"
         case _ if kind in _EXPECTED:
             words = _expected(kind, value, _described(model, path))
         case _:  # a validator or a model of the user's own

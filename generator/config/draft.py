@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ class Draft:
 
     Attributes:
         declared: every name that the file declares in a section, sound or not; an empty one where it cannot be known.
+        unsure: the pools whose labels or taints are wrong or misspelt, so that nobody knows which pods they take.
     """
 
     platform: str
@@ -41,6 +42,7 @@ class Draft:
     runtimes: Mapping[int, Runtime]
     tenants: Mapping[int, Tenant]
     declared: Mapping[str, tuple[str, ...]]
+    unsure: Collection[int] = ()
 
     @classmethod
     def of(cls, platform: Platform) -> Draft:
@@ -70,8 +72,8 @@ class Draft:
 
     @property
     def has_all_pools(self) -> bool:
-        """Whether every pool is sound, so that what none of them offers does not exist."""
-        return len(self.pools) == len(self.declared["pools"])
+        """Whether every pool is sound and named, so that what none of them offers does not exist."""
+        return self.has_all_names and len(self.pools) == len(self.declared["pools"])
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

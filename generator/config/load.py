@@ -94,12 +94,13 @@ def _draft(data: dict[str, Any]) -> Draft:
     """Whatever of the file is sound by itself."""
     sound: dict[str, dict[int, Any]] = {}
     declared: dict[str, tuple[str, ...]] = {}
+    wrong: dict[str, dict[int, set[str]]] = {}
     for section, model in _SECTIONS.items():
         entries = data.get(section)
         entries = entries if isinstance(entries, list) else []
-        sound[section] = {
-            index: entry for index, raw in enumerate(entries) if (entry := _sound(model, raw)) is not None
-        }
+        judged = {index: _sound(model, raw) for index, raw in enumerate(entries)}
+        sound[section] = {index: entry for index, (entry, _) in judged.items() if entry is not None}
+        wrong[section] = {index: fields for index, (_, fields) in judged.items()}
         declared[section] = tuple(_name(raw) for raw in entries) or ("",)
     name = data.get("platform")
     return Draft(
@@ -108,25 +109,31 @@ def _draft(data: dict[str, Any]) -> Draft:
         runtimes=sound["runtimes"],
         tenants=sound["tenants"],
         declared=declared,
+        unsure={index for index, fields in wrong["pools"].items() if fields - {"name", "nodes", "allocatable"}},
     )
 
 
-def _sound(model: type[BaseModel], raw: object) -> BaseModel | None:
-    """The entry, if need be without what is wrong in it: the rest may still contradict something."""
-    if not isinstance(raw, dict):
-        return None
-    trimmed: Any = raw
+def _sound(model: type[BaseModel], raw: object) -> tuple[BaseModel | None, set[str]]:
+    """The entry, if need be without what is wrong in it, and in which fields that was.
+
+    What is left may still contradict something; but half of what a node offers says nothing.
+    """
+    fields: set[str] = set()
+    trimmed: Any = raw if isinstance(raw, dict) else {}
     for _ in range(_ATTEMPTS):
+        if "allocatable" in fields:
+            break
         try:
             entry = model.model_validate(trimmed, by_alias=True, by_name=False)
         except ValidationError as error:
             paths = [complaint.path for complaint in complaints(error, model)]
-            needed = {str(path[0]) for path in paths if path} & _STAND_INS.keys() & model.model_fields.keys()
+            fields |= {str(path[0]) for path in paths if path}
+            needed = fields & _STAND_INS.keys() & model.model_fields.keys()
             trimmed = _without(trimmed, [wrong for path in paths if (wrong := _present(trimmed, path))])
             trimmed.update({field: _STAND_INS[field] for field in needed})
         else:
-            return entry.model_copy(update={"name": _name(raw) or "?"})
-    return None
+            return entry.model_copy(update={"name": _name(raw) or "?"}), fields
+    return None, fields
 
 
 def _present(data: Any, path: tuple[str | int, ...]) -> tuple[str | int, ...]:

@@ -89,20 +89,22 @@ def _share(path: _Path, key: str, shares: Mapping[str, Any], draft: Draft) -> It
     if key in draft.declared["pools"]:
         yield from _share_of_pool(path, key, share, draft)
         return
+    if not draft.has_all_names:
+        return  # it may be the pool whose name is missing
     offers = offering(key, list(draft.pools.values()))
     if isinstance(share, dict):
-        if draft.has_all_names:
-            fix = suggestion(key, draft.declared["pools"])
-            yield Contradiction(path, f"there is no pool {shown(key)}", fix, is_of_key=True)
-    elif not offers:
-        if draft.has_all_pools:
-            known = {*draft.declared["pools"], *(name for pool in draft.pools.values() for name in pool.allocatable)}
-            what = f"there is no pool and no resource {shown(key)}"
-            yield Contradiction(path, what, suggestion(key, known), is_of_key=True)
+        fix = suggestion(key, draft.declared["pools"])
+        yield Contradiction(path, f"there is no pool {shown(key)}", fix, is_of_key=True)
     elif len(offers) > 1:
         names = ", ".join(pool.name for pool in offers)
         fix = f"say which, such as `{offers[0].name}: {{{key}: {share}}}`"
         yield Contradiction(path, f"several pools have {key}: {names}", fix, is_of_key=True)
+    elif not draft.has_all_pools:
+        return  # it may be a resource of the pool that is not sound
+    elif not offers:
+        known = {*draft.declared["pools"], *(name for pool in draft.pools.values() for name in pool.allocatable)}
+        what = f"there is no pool and no resource {shown(key)}"
+        yield Contradiction(path, what, suggestion(key, known), is_of_key=True)
     elif offers[0].name in shares:
         what = f"only pool `{offers[0].name}` has {key}, and its share is written out here already"
         fix = f"write both as one, such as `{offers[0].name}: {{{key}: {share}}}`"

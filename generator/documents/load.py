@@ -13,7 +13,14 @@ from types import NoneType
 from typing import Any
 
 import yaml
-from yaml import events
+from yaml.events import (
+    AliasEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    StreamEndEvent,
+)
 
 from generator.documents.scalars import Resolver, Scalar
 from generator.documents.syntax import not_text, not_yaml, shown, unreadable
@@ -74,7 +81,7 @@ class _Builder:
     def documents(self) -> Iterator[Document]:
         index = 0
         self.next_event()  # the start of the stream
-        while type(start := self.next_event()) is not events.StreamEndEvent:  # else the start of a document
+        while type(start := self.next_event()) is not StreamEndEvent:  # else the start of a document
             if start.version not in (None, (1, 1)):
                 raise unreadable(
                     "a `%YAML` version that clients of Kubernetes refuse", "remove the line", start.start_mark
@@ -87,15 +94,15 @@ class _Builder:
 
     def _node(self, event: Any, depth: int) -> Any:
         kind = type(event)
-        if kind is events.AliasEvent:
+        if kind is AliasEvent:
             return self._alias(event)
         before = self.nodes
         value: Any
-        if kind is events.ScalarEvent:
+        if kind is ScalarEvent:
             value = _scalar(event)
         else:
             self._enter(event, depth + 1)
-            value = (self._mapping if kind is events.MappingStartEvent else self._sequence)(depth + 1)
+            value = (self._mapping if kind is MappingStartEvent else self._sequence)(depth + 1)
             self.nodes += 1 + len(value)
         if event.anchor is not None:
             self.anchors[event.anchor] = (value, self.nodes - before)
@@ -104,8 +111,9 @@ class _Builder:
     def _mapping(self, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
         inherited: dict[str, Any] | None = None
-        while type(event := self.next_event()) is not events.MappingEndEvent:
-            if type(event) is not events.ScalarEvent:
+        next_event = self.next_event
+        while type(event := next_event()) is not MappingEndEvent:
+            if type(event) is not ScalarEvent:
                 raise unreadable(
                     "a key that is not a text",
                     "write a plain string, and put a text with brackets in quotes",
@@ -123,12 +131,14 @@ class _Builder:
                 self.anchors[event.anchor] = (event.value, 1)
             if key in result:
                 raise unreadable(f"the key {shown(key)} is written twice", "keep one of the two", event.start_mark)
-            result[key] = self._node(self.next_event(), depth)
+            value = next_event()
+            is_plain = type(value) is ScalarEvent and value.anchor is None
+            result[key] = _scalar(value) if is_plain else self._node(value, depth)
         return {**inherited, **result} if inherited else result
 
     def _sequence(self, depth: int) -> list[Any]:
         result: list[Any] = []
-        while type(event := self.next_event()) is not events.SequenceEndEvent:
+        while type(event := self.next_event()) is not SequenceEndEvent:
             result.append(self._node(event, depth))
         return result
 

@@ -1,0 +1,144 @@
+"""However a platform file is mangled, it loads or is refused with places and words: nothing else comes out."""
+
+from __future__ import annotations
+
+import copy
+import string
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generator import Platform
+from generator.config.load import load_platform
+from generator.config.shares import amounts
+from generator.documents.emit import Emitter
+from generator.errors import ConfigError
+from tests.conftest import small_platform
+
+Path_ = tuple[str | int, ...]
+
+WORDS = (
+    "gpu",
+    "cpu",
+    "memory",
+    "nvidia.com/gpu",
+    "small",
+    "team-a",
+    "unknown",
+    "GPU",
+    "default",
+    "",
+    " ",
+    "1Gi",
+    "4",
+    "-1",
+    "1e999",
+)
+scalars = (
+    st.sampled_from([*WORDS, 0, 1, -1, 3, 10**6, 10**12, 2**63, 2**64 - 1, 0.5, 1e300, True, False, None])
+    | st.text(string.printable, max_size=6)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+)
+junk = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(scalars.map(str), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def places(value: Any, path: Path_ = ()) -> list[Path_]:
+    """Every path of the data but the empty one."""
+    if not isinstance(value, dict | list):
+        return []
+    items = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
+    return [inner for key, item in items for inner in ((*path, key), *places(item, (*path, key)))]
+
+
+def at(value: Any, path: Path_) -> Any:
+    """What stands at a path."""
+    for step in path:
+        value = value[step]
+    return value
+
+
+@st.composite
+def mangled(draw: st.DrawFn) -> dict[str, Any]:
+    """A sound platform after a few accidents."""
+    data = small_platform()
+    for _ in range(draw(st.integers(1, 4))):
+        all_places = places(data)
+        if not all_places:
+            break
+        place = draw(st.sampled_from(all_places))
+        holder, last = at(data, place[:-1]), place[-1]
+        match draw(st.sampled_from(["delete", "replace", "copy", "repeat", "add"])):
+            case "delete":
+                del holder[last]
+            case "replace":
+                holder[last] = draw(junk)
+            case "copy":
+                holder[last] = copy.deepcopy(at(data, draw(st.sampled_from(all_places))))
+            case "repeat" if isinstance(holder, list):
+                holder.append(copy.deepcopy(holder[last]))
+            case _ if isinstance(holder, dict):
+                holder[draw(scalars.map(str))] = draw(junk)
+    return data
+
+
+def outcome(content: bytes) -> Platform | ConfigError:
+    """The platform, or what is wrong with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "platform.yaml")
+        file.write_bytes(content)
+        try:
+            return load_platform(file)
+        except ConfigError as error:
+            return error
+
+
+def assert_well_told(error: ConfigError, content: bytes) -> None:
+    """Every problem has a place inside the file, words for one line, and no pydantic in it."""
+    lines = content.decode(errors="replace").count("\n") + 1
+    assert error.problems
+    for problem in error.problems:
+        assert 1 <= problem.line <= lines
+        assert problem.column >= 1
+        assert problem.message
+        assert str(problem).isprintable()
+        assert not any(word in str(problem) for word in ("Input should", "valid dict", "something else", "[amount]"))
+    assert len(set(error.problems)) == len(error.problems)
+
+
+@settings(deadline=None, max_examples=3000)
+@given(mangled())
+def test_a_mangled_platform_is_whole_or_refused(data: dict[str, Any]) -> None:
+    content = Emitter().emit([data]).encode()
+    found = outcome(content)
+    if isinstance(found, ConfigError):
+        assert_well_told(found, content)
+        return
+    assert Platform.model_validate(found.model_dump(by_alias=True)) == found
+    for tenant in found.tenants:  # a checked platform can be shared out
+        amounts(tenant.quota, found.pools)
+        amounts(tenant.borrow, found.pools)
+
+
+SOUND = Emitter().emit([small_platform()])
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.integers(0, len(SOUND)),
+    st.integers(0, 12),
+    st.text("ab:-?[]{}&*!|>'\"%@#, \n\t<~.1", max_size=4)
+    | st.text(max_size=2)
+    | st.sampled_from(["\n---\n", "\n...\n", "<<: "]),
+)
+def test_a_text_with_a_slip_is_whole_or_refused(start: int, length: int, inserted: str) -> None:
+    content = (SOUND[:start] + inserted + SOUND[start + length :]).encode(errors="surrogatepass")
+    found = outcome(content)
+    if isinstance(found, ConfigError):
+        assert_well_told(found, content)
