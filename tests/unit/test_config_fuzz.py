@@ -15,6 +15,7 @@ from generator import Platform
 from generator.config.load import load_platform
 from generator.config.shares import amounts
 from generator.documents.emit import Emitter
+from generator.documents.locate import format_path
 from generator.errors import ConfigError
 from tests.conftest import small_platform
 
@@ -112,7 +113,7 @@ def assert_well_told(error: ConfigError, content: bytes) -> None:
     assert len(set(error.problems)) == len(error.problems)
 
 
-@settings(deadline=None, max_examples=3000)
+@settings(deadline=None, max_examples=200)
 @given(mangled())
 def test_a_mangled_platform_is_whole_or_refused(data: dict[str, Any]) -> None:
     content = Emitter().emit([data]).encode()
@@ -124,6 +125,21 @@ def test_a_mangled_platform_is_whole_or_refused(data: dict[str, Any]) -> None:
     for tenant in found.tenants:  # a checked platform can be shared out
         amounts(tenant.quota, found.pools)
         amounts(tenant.borrow, found.pools)
+
+
+LEAVES = [path for path in places(small_platform()) if not isinstance(at(small_platform(), path), dict | list)]
+
+
+@settings(deadline=None)
+@given(st.sets(st.sampled_from(LEAVES), min_size=1, max_size=5))
+def test_no_wrong_value_hides_another(wrong: set[Path_]) -> None:
+    data = small_platform()
+    for path in wrong:
+        at(data, path[:-1])[path[-1]] = [[]]
+    found = outcome(Emitter().emit([data]).encode())
+    assert isinstance(found, ConfigError)
+    told = {problem.path for problem in found.problems}
+    assert {format_path(path) for path in wrong} <= told
 
 
 SOUND = Emitter().emit([small_platform()])
