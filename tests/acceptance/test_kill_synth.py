@@ -1,0 +1,62 @@
+"""`kill -9` while `mpigen synth` runs: the tree on disk is one whole release, and the next run succeeds."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from generator.release import verify
+from tests.conftest import EXAMPLES, MPIGEN
+
+pytestmark = pytest.mark.slow
+ROUNDS = 50
+
+
+@pytest.fixture
+def platforms(tmp_path: Path) -> list[Path]:
+    """Two contents for the same release, far enough apart that half of one and half of the other would show."""
+    text = EXAMPLES["university"].read_text()
+    files = [tmp_path / "one.yaml", tmp_path / "two.yaml"]
+    files[0].write_text(text)
+    files[1].write_text(text.replace("mi300x: 4, cpu: 20", "mi300x: 3, cpu: 10"))
+    return files
+
+
+def command(platform: Path, output: Path) -> list[str | Path]:
+    return [MPIGEN, "synth", platform, "--output", output, "--replace"]
+
+
+def content(folder: Path) -> dict[str, str]:
+    """What the lock says, once every file is as it says."""
+    assert verify(folder) == []
+    files: dict[str, str] = json.loads((folder / "release.json").read_text())["spec"]["files"]
+    return files
+
+
+def test_a_killed_synth_leaves_one_whole_tree(platforms: list[Path], tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    release = output / "university" / "1.0.0"
+    wholes = []
+    for platform in platforms:
+        start = time.perf_counter()
+        subprocess.run(command(platform, output), check=True, capture_output=True)
+        duration = time.perf_counter() - start
+        wholes.append(content(release))
+    chance = random.Random(20260)
+    killed = 0
+    for number in range(ROUNDS):
+        process = subprocess.Popen(command(platforms[number % 2], output), stdout=subprocess.DEVNULL)
+        # Most of a run is rendering; half of the kills fall into its last fifth, where the tree is written.
+        time.sleep(chance.uniform(0, duration) if number % 4 < 2 else chance.uniform(0.8, 1.05) * duration)
+        process.kill()
+        killed += process.wait() == -9
+        assert content(release) in wholes
+    assert killed > ROUNDS / 2
+    subprocess.run(command(platforms[0], output), check=True, capture_output=True)
+    assert content(release) == wholes[0]
+    assert sorted(path.name for path in release.parent.iterdir()) == ["1.0.0", "argocd"]

@@ -1,0 +1,103 @@
+"""The bridge to cdk8s: our components in our app and in a plain one, and what admins put beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cdk8s
+import constructs
+import pytest
+import yaml
+
+from generator import App, Component, Manifest, MpiRuntime, Platform, Runtime
+from generator.constructs import collect, place_api_object
+from generator.kueue.chart import TenantQueue
+from generator.policies.chart import Tenancy
+
+POLICY = {
+    "apiVersion": "networking.k8s.io/v1",
+    "kind": "NetworkPolicy",
+    "metadata": {"name": "closed", "namespace": "team-a", "labels": {"a/b": "c~d"}},
+    "spec": {"podSelector": {}, "policyTypes": [], "ingress": []},
+}
+
+
+def config_map(name: str, **metadata: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}, "data": {"k": "v"}}
+
+
+def test_a_component_in_our_app_is_collected_as_it_is(platform: Platform) -> None:
+    app = App(platform)
+    mine = Manifest(POLICY, "site/closed.yaml")
+    Component(app, "mine", [mine])
+    assert mine in collect(app)
+
+
+def test_in_a_plain_app_components_become_api_objects_and_synth_writes_them(platform: Platform, tmp_path: Path) -> None:
+    app = cdk8s.App(outdir=str(tmp_path))
+    tenant = platform.tenants[0]
+    components = [
+        Tenancy(app, "tenancy", platform=platform, tenant=tenant),
+        TenantQueue(app, "queue", platform=platform, tenant=tenant),
+        MpiRuntime(app, "runtime", runtime=Runtime(name="mine", pool="cpu"), platform=platform),
+    ]
+    app.synth()
+    written = [body for file in tmp_path.glob("*.yaml") for body in yaml.safe_load_all(file.read_text())]
+    ours = [manifest.body for component in components for manifest in component.manifests]
+    assert sorted(map(str, written)) == sorted(map(str, ours))
+
+
+def test_a_plain_app_is_collected_like_ours(platform: Platform) -> None:
+    plain = cdk8s.App()
+    component = Tenancy(plain, "tenancy", platform=platform, tenant=platform.tenants[0])
+    place_api_object(cdk8s.Chart(plain, "site"), "map", config_map("extra"))
+    assert [manifest.identity for manifest in collect(plain)] == [
+        *(manifest.identity for manifest in component.manifests),
+        ("", "ConfigMap", "", "extra"),
+    ]
+
+
+def test_in_a_plain_app_a_runtime_must_be_told_its_platform() -> None:
+    with pytest.raises(ValueError, match="say which: platform="):
+        MpiRuntime(cdk8s.App(), "runtime", runtime=Runtime(name="mine", pool="cpu"))
+
+
+def test_empty_mappings_and_lists_survive_cdk8s() -> None:
+    app = cdk8s.App()
+    place_api_object(cdk8s.Chart(app, "site"), "policy", POLICY)
+    assert [manifest.body for manifest in collect(app)] == [POLICY]
+
+
+def test_api_objects_lie_in_a_folder_for_their_namespace(platform: Platform) -> None:
+    app = App(platform)
+    chart = cdk8s.Chart(app, "site")
+    place_api_object(chart, "here", config_map("a", namespace="team-a"))
+    place_api_object(chart, "there", config_map("b"))
+    files = {manifest.name: manifest.file for manifest in collect(app) if manifest.kind == "ConfigMap"}
+    assert files == {"a": "custom/team-a/configmap-a.yaml", "b": "custom/cluster/configmap-b.yaml"}
+
+
+def test_an_api_object_inside_a_component_is_collected_too(platform: Platform) -> None:
+    class WithExtra(MpiRuntime):
+        def __init__(self, scope: constructs.Construct, name: str) -> None:
+            super().__init__(scope, name, runtime=Runtime(name=name, pool="cpu"))
+            place_api_object(cdk8s.Chart(self, "chart"), "map", config_map("inside"))
+
+    app = App(platform)
+    WithExtra(app, "mine")
+    names = [manifest.name for manifest in collect(app)]
+    assert "mine" in names
+    assert "inside" in names
+
+
+def test_a_file_of_plain_yaml_can_be_included(platform: Platform, tmp_path: Path) -> None:
+    (tmp_path / "extra.yaml").write_text(yaml.safe_dump(config_map("included")))
+    app = App(platform)
+    cdk8s.Include(cdk8s.Chart(app, "site"), "extra", url=str(tmp_path / "extra.yaml"))
+    assert config_map("included") in [manifest.body for manifest in collect(app)]
+
+
+def test_our_app_is_not_written_past_its_checks(platform: Platform) -> None:
+    with pytest.raises(Exception, match="mpigen synth"):
+        App(platform).synth()
