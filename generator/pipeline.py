@@ -16,7 +16,6 @@ from generator import manifests, release
 from generator.checks.run import Checked, check_rendered
 from generator.errors import ConfigError, Problem
 from generator.schemas.catalog import Catalog
-from generator.schemas.embedded import Engine
 
 if TYPE_CHECKING:
     import cdk8s
@@ -110,9 +109,8 @@ def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest]
 
 def check(tree: list[manifests.Manifest], pointer: list[manifests.Manifest]) -> Checked:
     """Every check over everything that was rendered."""
-    engine = Engine(Catalog.bundled())
     everything = [*tree, *(replace(manifest, file=f"{release.POINTER}/{manifest.file}") for manifest in pointer)]
-    return check_rendered(everything, manifests.write(everything), engine)
+    return check_rendered(everything, manifests.write(everything), Catalog.bundled())
 
 
 def _release(platform: Platform, tree: list[manifests.Manifest], pointer: list[manifests.Manifest]) -> release.Release:

@@ -1,9 +1,11 @@
-"""Finding: one broken rule, told so that its reader can mend it without asking."""
+"""Breach: a rule that a manifest breaks. Finding: the same with its place, told so that its reader can mend it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from generator.documents.load import Path
 
 
 class Severity(StrEnum):
@@ -12,6 +14,19 @@ class Severity(StrEnum):
     ERROR = "error"
     WARNING = "warning"
     INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A broken rule at a path of a manifest; its line is found later, and only then."""
+
+    path: Path
+    check: str
+    message: str
+    why: str
+    fix: str
+    severity: Severity = Severity.ERROR
+    at_key: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)

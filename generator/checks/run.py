@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from generator.checks.finding import Finding, Severity
-from generator.checks.schema import Breach, breaches
+from generator.checks.finding import Breach, Finding, Severity
+from generator.checks.objects import misplaced, unnamed
+from generator.checks.schema import breaches
 from generator.documents.locate import format_path
 from generator.errors import DocumentError, Problem
 from generator.manifests import Manifest, position, read
+from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
 
@@ -49,16 +51,23 @@ class Checked:
         return sorted(set(self.findings))
 
 
-def check_rendered(manifests: Iterable[Manifest], texts: Mapping[str, str], engine: Engine) -> Checked:
-    """Check manifests that were rendered to `texts` (file → YAML)."""
-    checked = Checked(files=len(texts))
+def check_rendered(manifests: Iterable[Manifest], texts: Mapping[str, str], catalog: Catalog) -> Checked:
+    """Check the manifests of one release, which were rendered to `texts` (file → YAML)."""
+    engine = Engine(catalog)
+    numbered = list(_numbered(manifests))
+    checked = Checked(files=len(texts), kinds=Counter(manifest.kind for manifest in numbered))
+    found = [(manifest, breach) for manifest in numbered for breach in _breaches(manifest, engine)]
+    for manifest, breach in (*found, *misplaced(numbered, catalog)):
+        checked.findings.append(_placed(breach, manifest, texts[manifest.file]))
+    return checked
+
+
+def _numbered(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
+    """With the number of its document in its file."""
     numbers: Counter[str] = Counter()
     for manifest in manifests:
-        checked.kinds[manifest.kind] += 1
-        numbered = Manifest(manifest.body, manifest.file, numbers[manifest.file])
+        yield replace(manifest, index=numbers[manifest.file])
         numbers[manifest.file] += 1
-        checked.findings += [_placed(each, numbered, texts[manifest.file]) for each in breaches(numbered, engine)]
-    return checked
 
 
 def check_text(text: bytes, file: str, engine: Engine) -> Checked:
@@ -67,14 +76,20 @@ def check_text(text: bytes, file: str, engine: Engine) -> Checked:
     try:
         for manifest in read(text, file):
             checked.kinds[manifest.kind] += 1
-            checked.findings += [_placed(each, manifest, text) for each in breaches(manifest, engine)]
+            checked.findings += [_placed(each, manifest, text) for each in _breaches(manifest, engine)]
     except DocumentError as error:
         checked.findings += unreadable(*error.problems).findings
     return checked
 
 
+def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
+    yield from breaches(manifest, engine)
+    if manifest.kind and manifest.api_version:
+        yield from unnamed(manifest)
+
+
 def _placed(breach: Breach, manifest: Manifest, text: str | bytes) -> Finding:
-    line, column = position(manifest, text, breach.path)
+    line, column = position(manifest, text, breach.path, at_key=breach.at_key)
     return Finding(
         file=manifest.file,
         line=line,

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from generator.checks.finding import Severity
+from generator.checks.finding import Breach
 from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.schemas.embedded import Engine
@@ -35,18 +34,6 @@ _RULES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Breach:
-    """A broken rule at a path of a manifest; its line is found later, and only then."""
-
-    path: Path
-    check: str
-    message: str
-    why: str
-    fix: str
-    severity: Severity = Severity.ERROR
-
-
 def breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     """What the schema of a manifest's kind refuses in it."""
     if not manifest.kind or not manifest.api_version:
@@ -64,7 +51,7 @@ def breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
 
 
 def _breach(path: Path, rule: str, message: str, fix: str) -> Breach:
-    return Breach(path, f"schema/{rule}", message, _WHY[rule], fix)
+    return Breach(path, f"schema/{rule}", message, _WHY[rule], fix, at_key=rule == "unknown-field")
 
 
 def _fix(rule: str, violation: Violation) -> str:
