@@ -46,10 +46,10 @@ bench: .venv/.ready
 # Recompile schemas/ from the pinned upstream modules.
 schemas: .venv/.ready
 	$(BIN)/mpigen schemas compile schemas
-	$(BIN)/mpigen schema > examples/platform.schema.json
 
-# Render output/ anew after a change of what is emitted.
+# Render output/ and the schema for editors anew after a change of what is emitted or accepted.
 golden: .venv/.ready
+	$(BIN)/mpigen schema > examples/platform.schema.json
 	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform" --replace; done
 
 lock:

@@ -36,7 +36,7 @@ class Quantity:
     def __str__(self) -> str:
         if self.value == 0:
             return "0"
-        if self.is_binary and self.value.denominator == 1 and abs(self.value) >= _BINARY["Ki"]:
+        if self.is_binary and self.value % _BINARY["Ki"] == 0:  # else no suffix would say that it is
             return _written(int(self.value), _BINARY)
         if self.value.denominator == 1:
             return _written(int(self.value), {suffix: int(size) for suffix, size in _DECIMAL.items() if size >= 1})

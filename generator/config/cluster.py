@@ -34,7 +34,7 @@ class Versions(Section):
     @classmethod
     def _is_supported(cls, value: Any, field: ValidationInfo) -> Any:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            raise refusal(f"{shown(value)} is a number in YAML", "put the version in quotes")
+            raise refusal(f"{shown(value)} is a number", "put the version in quotes")
         known = minors(field.field_name or "")
         if value not in known:
             supported = " or ".join(f'"{minor}"' for minor in known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -42,7 +43,7 @@ def complaints(error: ValidationError, model: type[BaseModel], prefix: tuple[str
 
 def _is_echo(detail: ErrorDetails) -> bool:
     """Pydantic calls a list too short when its items are refused, each with an error of its own."""
-    return detail["type"] == "too_short" and len(detail["input"]) > 0
+    return detail["type"] == "too_short" and isinstance(detail["input"], Sized) and len(detail["input"]) > 0
 
 
 def _complaint(detail: ErrorDetails, model: type[BaseModel], prefix: tuple[str | int, ...]) -> Complaint:

@@ -57,10 +57,10 @@ def _text(file: Path) -> bytes:
 
 def _only_document(text: bytes, file: Path) -> Document:
     try:
-        documents = list(load(text))
+        documents = [document for document in load(text) if document.data is not None]
     except DocumentError as error:
         raise ConfigError(tuple(_in_file(problem, file) for problem in error.problems)) from None
-    if not documents or all(document.data is None for document in documents):
+    if not documents:
         raise ConfigError((Problem("the file is empty", "start from `mpigen init`", str(file), 1, 1),))
     if len(documents) > 1:
         line = documents[1].line

@@ -26,7 +26,7 @@ _SEMVER = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}(-[0-9A-Za-z-]+(\.[0
 
 def _is_text(value: Any) -> Any:
     if isinstance(value, int | float):
-        raise refusal(f"{shown(value)} is not a text in YAML", "write three numbers with dots, such as 1.0.0")
+        raise refusal(f"{shown(value)} is not a text", "write three numbers with dots, such as 1.0.0")
     return value
 
 

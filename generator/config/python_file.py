@@ -41,12 +41,8 @@ def run_platform_file(file: Path) -> dict[str, Any]:
         raise ConfigError(
             tuple(Problem(one.message, one.fix, str(file), line, path=format_path(one.path)) for one in found)
         ) from None
-    except SyntaxError as error:
-        where, line, column = error.filename or str(file), error.lineno or 0, error.offset or 0
-        raise ConfigError((Problem(f"not Python: {error.msg}", "", where, line, column),)) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-        message = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
-        raise ConfigError((Problem(message, "mend the platform file", str(file), _line(error, file)),)) from None
+        raise ConfigError((_failure(error, file),)) from None
 
 
 @contextmanager
@@ -58,6 +54,13 @@ def _siblings_importable(file: Path) -> Iterator[None]:
         yield
     finally:
         sys.path.remove(folder)
+
+
+def _failure(error: BaseException, file: Path) -> Problem:
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
+        return Problem(f"not Python: {error.msg}", "", error.filename, error.lineno or 0, error.offset or 0)
+    message = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
+    return Problem(message, "mend the platform file", str(file), _line(error, file))
 
 
 def _line(error: BaseException, file: Path) -> int:

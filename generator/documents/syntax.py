@@ -65,6 +65,12 @@ _WORDS = {
     ),
 }
 """libyaml's problem → ours, and the fix."""
+_LAST_RESORTS = {
+    "directive": "put a text that begins with `%` in quotes",
+    "tag": "put a text that begins with `!` in quotes",
+    "block scalar": "begin the text in the line after `|` or `>`",
+}
+"""A word of libyaml's problem → the fix."""
 
 _LONGEST = 60  # letters of a value in a message, which should fit one line of a terminal
 
@@ -104,18 +110,23 @@ def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
     character = text[mark.index : mark.index + 1]
     if character == "\t" or "tab character" in problem:
         return unreadable("a tab where YAML allows only spaces", "indent with spaces", mark)
-    if problem not in _WORDS:
-        return unreadable(f"not YAML: {', '.join(part for part in (error.context, problem) if part)}", "", mark)
-    message, fix = _WORDS[problem]
     written = text.rstrip()
-    is_at_the_end = mark.index >= len(written)
-    if is_at_the_end and "node content" in problem:
-        line, column = written.count("\n") + 1, len(written.rpartition("\n")[2]) + 1
-        return DocumentError(
-            (Problem("the text ends before a bracket is closed", "close it", line=line, column=column),)
-        )
-    place = start if is_at_the_end or (message, fix) == _UNCLOSED_QUOTE else mark
-    return unreadable(message.format(start=start.line + 1, character=character), fix, place)
+    end = yaml.Mark("", len(written), written.count("\n"), len(written.rpartition("\n")[2]), text, len(written))
+    message, fix = _WORDS.get(problem) or _plainly(problem, str(error.context or ""))
+    if mark.index >= len(written):
+        if "node content" in problem:
+            message, fix = "the text ends before a bracket is closed", "close it"
+        mark = start if start.index < len(written) else end
+    elif (message, fix) == _UNCLOSED_QUOTE:
+        mark = start
+    return unreadable(message.format(start=start.line + 1, character=character), fix, mark)
+
+
+def _plainly(problem: str, context: str) -> tuple[str, str]:
+    """What is too rare for words of its own."""
+    said = f"{context}, {problem}" if context else problem
+    fix = next((fix for word, fix in _LAST_RESORTS.items() if word in said), "put a text with signs in quotes")
+    return f"not YAML: {said}".replace("{", "{{").replace("}", "}}"), fix
 
 
 def not_text(error: yaml.reader.ReaderError, raw: bytes) -> DocumentError:

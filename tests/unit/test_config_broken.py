@@ -79,9 +79,10 @@ def test_a_thousand_problems_are_found_within_a_second() -> None:
     assert said.count("\n") == 2000
 
 
-def test_the_smallest_sound_file_is_accepted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [SOUND, b"---\n" + SOUND + b"---\n", b"# prod\n---\n---\n" + SOUND + b"...\n"])
+def test_the_smallest_sound_file_is_accepted_with_separators_or_without(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / FILE
-    file.write_bytes(SOUND)
+    file.write_bytes(text)
     assert load_platform(file).pool("cpu").nodes == 4
 
 

@@ -83,7 +83,7 @@ def mangled(draw: st.DrawFn) -> dict[str, Any]:
             case "copy":
                 holder[last] = copy.deepcopy(at(data, draw(st.sampled_from(all_places))))
             case "repeat" if isinstance(holder, list):
-                holder.append(copy.deepcopy(holder[last]))
+                holder.append(copy.deepcopy(at(data, place)))
             case _ if isinstance(holder, dict):
                 holder[draw(scalars.map(str))] = draw(junk)
     return data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -110,6 +111,10 @@ def test_what_kubectl_reads_is_read(text: str, expected: Any) -> None:
             "1:8: `<<` brings `b`, which stands above it; write `<<` before the keys that override it",
         ),
         ("%YAML 1.2\n---\na: 1", "1:1: a `%YAML` version that clients of Kubernetes refuse; remove the line"),
+        (
+            "%YAML 1.1\n%YAML 1.1\n---\n",
+            "2:1: not YAML: found duplicate %YAML directive; put a text that begins with `%` in quotes",
+        ),
         ("x: [", "1:5: the text ends before a bracket is closed; close it"),
         ("x: \ud800", "1:4: the byte 0xED is not UTF-8; save the file as UTF-8"),
         (b"x: \xe9\n", "1:4: the byte 0xE9 is not UTF-8; save the file as UTF-8"),
@@ -146,9 +151,13 @@ def test_any_text_is_read_or_refused_with_its_place(text: str | bytes) -> None:
         read = data(text)
     except DocumentError as error:
         (problem,) = error.problems
-        assert problem.line >= 1
+        lines = re.split(
+            "\r\n|[\n\r\x85\u2028\u2029]", text.decode(errors="replace") if isinstance(text, bytes) else text
+        )
+        assert 1 <= problem.line <= len(lines)
         assert problem.column >= 1
         assert problem.message
+        assert problem.fix
         assert str(problem).isprintable()
     else:
         json.dumps(read, allow_nan=False)

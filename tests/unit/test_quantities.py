@@ -99,6 +99,10 @@ def test_a_share_that_no_text_can_hold_is_rounded_away_from_zero(value: Fraction
     assert str(Quantity(value)) == text
 
 
+def test_a_binary_quantity_without_a_binary_suffix_is_written_as_the_server_reads_it_back() -> None:
+    assert str(parse("1.953125Ki")) == "2k"  # Go writes 2000, and 2k when it has read that
+
+
 def test_binary_and_decimal_suffixes_stay_apart() -> None:
     assert str(parse("1Gi") * 4) == "4Gi"
     assert str(parse("1G") * 4) == "4G"

@@ -1,0 +1,132 @@
+"""A platform.py that goes wrong is bad input with a line of the user's own file, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from generator import Platform
+from generator.config.python_file import run_platform_file
+from generator.errors import ConfigError, ExitCode
+
+POOL = 'Pool(name="cpu", nodes=4, allocatable={"cpu": 64, "memory": "256Gi"})'
+SOUND = f"from generator import Platform, Pool\nplatform = Platform(platform='prod', release='1.0.0', pools=[{POOL}])\n"
+
+WRONG = {
+    "not Python": ("x = 1\nplatform = (\n", ["platform.py:2:12: not Python: '(' was never closed"]),
+    "not text": (
+        "x = 1\ny = '\udce9'\n",
+        ["platform.py:2:"],
+    ),
+    "an exception": (
+        "def load():\n    return {}['pools']\n\n\nload()\n",
+        ["platform.py:2: KeyError: 'pools'; mend the platform file"],
+    ),
+    "an exception of several lines": (
+        "raise ValueError('one\\ntwo')\n",
+        ["platform.py:1: ValueError: one; mend the platform file"],
+    ),
+    "an exception without words": ("raise ValueError\n", ["platform.py:1: ValueError; mend the platform file"]),
+    "an exception below the user's code": (
+        "import json\n\njson.loads('{')\n",
+        ["platform.py:3: JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"],
+    ),
+    "an endless recursion": (
+        "def deeper(): return deeper()\ndeeper()\n",
+        ["platform.py:1: RecursionError: maximum recursion depth exceeded"],
+    ),
+    "a slip in code that is made on the fly": (
+        "import ast\n\nast.literal_eval('1 +')\n",
+        ["platform.py:3: SyntaxError: invalid syntax (<unknown>, line 1); mend the platform file"],
+    ),
+    "an exit": ("import sys\nsys.exit(0)\n", ["platform.py:2: SystemExit: 0; mend the platform file"]),
+    "a module that is not there": (
+        "import no_such_module\n",
+        ["platform.py:1: ModuleNotFoundError: No module named 'no_such_module'; mend the platform file"],
+    ),
+    "a wrong pool": (
+        "from generator import Pool\n\nPool(name='GPU', nodes=0, allocatable={'cpu': 'many'}, colour='green')\n",
+        [
+            "platform.py:3: Pool.name: `GPU` is not a Kubernetes name; use at most 63 lower-case letters,",
+            "platform.py:3: Pool.nodes: `0` is too small; write at least 1",
+            "platform.py:3: Pool.allocatable.cpu: `many` is not a quantity; write it like 64, 500m or 256Gi",
+            "platform.py:3: Pool.colour: there is no field `colour` here; write one of: allocatable, labels,",
+        ],
+    ),
+    "a wrong platform": (
+        SOUND.replace("'1.0.0'", "1.0").replace("'prod'", "'Prod'"),
+        [
+            "platform.py:2: platform: `Prod` is not a Kubernetes name; ",
+            "platform.py:2: release: `1.0` is not a text; write three numbers with dots, such as 1.0.0",
+        ],
+    ),
+    "a contradiction": (
+        SOUND.replace("Pool\n", "Pool, Runtime\n").replace(
+            ", pools", ", runtimes=[Runtime(name='a', pool='gpu')], pools"
+        ),
+        ["platform.py:2: runtimes.a.pool: there is no pool `gpu`; did you mean `cpu`?"],
+    ),
+    "a model of the user's own": (
+        "import pydantic\n\n\nclass Team(pydantic.BaseModel):\n    size: float\n\n\nTeam(size='big')\n",
+        ["platform.py:8: Team.size: `big`: Input should be a valid number, unable to parse string as a number"],
+    ),
+}
+
+
+def run(folder: Path, text: str) -> ConfigError:
+    """Run a platform.py that is named from its own folder, and return what is wrong with it."""
+    (folder / "platform.py").write_bytes(text.encode("utf-8", "surrogateescape"))
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        with pytest.raises(ConfigError) as caught:
+            run_platform_file(Path("platform.py"))
+    finally:
+        os.chdir(before)
+    assert caught.value.exit_code is ExitCode.INVALID_INPUT
+    return caught.value
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_goes_wrong_is_told_with_its_line(tmp_path: Path, case: str) -> None:
+    text, said = WRONG[case]
+    lines = str(run(tmp_path, text)).splitlines()
+    assert len(lines) == len(said)
+    assert all(line.startswith(expected) for line, expected in zip(lines, said, strict=True)), lines
+
+
+def test_a_slip_in_a_file_beside_it_is_told_with_that_file(tmp_path: Path) -> None:
+    (tmp_path / "teams_of_acme.py").write_text("teams = [\n", "utf-8")
+    said = str(run(tmp_path, "x = 1\nfrom teams_of_acme import teams\n"))
+    assert said == f"{tmp_path / 'teams_of_acme.py'}:1:9: not Python: '[' was never closed"
+
+
+@pytest.mark.parametrize("name", ["missing.py", "."])
+def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"there is no such file; name a platform\.yaml or platform\.py"):
+        run_platform_file(tmp_path / name)
+
+
+def test_our_own_errors_pass_as_they_are(tmp_path: Path) -> None:
+    text = "from generator import load_platform\nload_platform('missing.yaml')\n"
+    assert str(run(tmp_path, text)).startswith("missing.yaml: cannot be read: ")
+
+
+def test_an_interrupt_stays_an_interrupt(tmp_path: Path) -> None:
+    file = tmp_path / "platform.py"
+    file.write_text("raise KeyboardInterrupt\n", "utf-8")
+    with pytest.raises(KeyboardInterrupt):
+        run_platform_file(file)
+
+
+def test_a_sound_file_is_run_and_leaves_the_import_path_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "platform.py"
+    file.write_text(SOUND, "utf-8")
+    before = list(sys.path)
+    platform = run_platform_file(file)["platform"]
+    assert isinstance(platform, Platform)
+    assert platform.pool("cpu").nodes == 4
+    assert sys.path == before

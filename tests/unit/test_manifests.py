@@ -1,0 +1,140 @@
+"""Whatever YAML an object comes from, it is the same object, and its place is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generator.errors import DocumentError
+from generator.manifests import Manifest, position, read, write
+
+NAMES = st.sampled_from(["a", "team-a", "yes", "1e3", "kube-system"])
+bodies = st.fixed_dictionaries(
+    {"apiVersion": st.sampled_from(["v1", "batch/v1"]), "kind": st.sampled_from(["Job", "ConfigMap"])},
+    optional={
+        "metadata": st.dictionaries(st.sampled_from(["name", "namespace"]), NAMES),
+        "data": st.dictionaries(NAMES, st.text(max_size=5)),
+    },
+)
+manifests = st.builds(Manifest, body=bodies, file=st.sampled_from(["a.yaml", "b/a.yaml", "b/c.yaml"]))
+
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "team-a"}}
+
+
+def test_an_object_knows_what_makes_it_unique() -> None:
+    job = Manifest(JOB, "a.yaml")
+    assert job.identity == ("batch", "Job", "team-a", "train")
+    assert (job.api_version, job.group, job.resource) == ("batch/v1", "batch", "Job team-a/train")
+
+
+@pytest.mark.parametrize(
+    ("body", "identity", "resource"),
+    [
+        (
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}},
+            ("", "Namespace", "", "a"),
+            "Namespace a",
+        ),
+        ({}, ("", "", "", ""), "object"),
+        ({"kind": "Job"}, ("", "Job", "", ""), "Job"),
+        ({"kind": 7, "apiVersion": [], "metadata": "x"}, ("", "", "", ""), "object"),
+        ({"metadata": {"name": {}, "namespace": None}}, ("", "", "", ""), "object"),
+    ],
+)
+def test_whatever_is_missing_or_of_another_type_is_empty(
+    body: dict[str, Any], identity: tuple[str, ...], resource: str
+) -> None:
+    assert Manifest(body, "a.yaml").identity == identity
+    assert Manifest(body, "a.yaml").resource == resource
+
+
+def test_documents_are_counted_as_they_stand_and_empty_ones_passed_over() -> None:
+    text = "# only a comment\n---\n---\nkind: A\n---\n\n---\nkind: B\n---\n"
+    assert [(each.kind, each.index) for each in read(text, "f")] == [("A", 1), ("B", 3)]
+    assert list(read("", "f")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: A\n---\n- a\n", "f.yaml:3:1: a document is a list, not an object; start it with apiVersion and kind"),
+        ("\nhello\n", "f.yaml:2:1: a document is `hello`, not an object; start it with apiVersion and kind"),
+        ("true", "f.yaml:1:1: a document is `true`, not an object; start it with apiVersion and kind"),
+        ("a: 1\na: 2\n", "f.yaml:2:1: the key `a` is written twice; keep one of the two"),
+        (
+            "kind: A\n---\nb: [c\n",
+            "f.yaml:3:4: the `[` of line 3 is not closed; put `,` between its items and `]` after",
+        ),
+    ],
+)
+def test_what_is_not_an_object_is_refused_with_its_file_and_place(text: str, said: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        list(read(text, "f.yaml"))
+    assert str(caught.value).startswith(said)
+
+
+def test_objects_before_the_broken_document_are_given_out() -> None:
+    found = read("kind: A\n---\nb: [c\n", "f.yaml")
+    assert next(found).kind == "A"
+
+
+def test_lists_are_opened_however_deep() -> None:
+    job = json.dumps(JOB)
+    text = f"kind: List\nitems:\n- {job}\n- kind: List\n  items:\n  - {job}\n  - kind: ConfigMap\n- nothing\n"
+    assert [(each.kind, each.inside) for each in read(text, "f")] == [
+        ("Job", ("items", 0)),
+        ("Job", ("items", 1, "items", 0)),
+        ("ConfigMap", ("items", 1, "items", 1)),
+        ("", ("items", 2)),
+    ]
+
+
+def test_items_of_a_typed_list_are_what_the_list_says_unless_they_say_it() -> None:
+    text = "apiVersion: v1\nkind: SecretList\nitems:\n- data: {}\n- {kind: ConfigMap}\n- {apiVersion: v2, kind: A}\n"
+    found = [(each.api_version, each.kind) for each in read(text, "f")]
+    assert found == [("v1", "Secret"), ("", "ConfigMap"), ("v2", "A")]
+    assert [each.kind for each in read("kind: List\nitems:\n- data: {}\n", "f")] == [""]
+
+
+@pytest.mark.parametrize(
+    "text", ["kind: Playlist\nspec: {items: [a]}\n", "kind: ConfigMapList\nitems: {}\n", "kind: Menu\nitems: [a]\n"]
+)
+def test_what_only_resembles_a_list_is_one_object(text: str) -> None:
+    assert len(list(read(text, "f"))) == 1
+
+
+def test_a_place_inside_an_item_is_a_place_in_the_text() -> None:
+    text = "kind: A\n---\nkind: List\nitems:\n- kind: B\n- kind: C\n  spec:\n    x: 1\n"
+    *_, last = read(text, "f")
+    assert position(last, text) == (6, 3)
+    assert position(last, text, ("spec", "x")) == (8, 8)
+    assert position(last, text, ("spec", "missing")) == (7, 3)
+
+
+@settings(deadline=None)
+@given(st.lists(manifests, max_size=6))
+def test_what_is_written_is_read_back_in_the_same_order(given: list[Manifest]) -> None:
+    files = write(given)
+    assert list(files) == sorted({each.file for each in given})
+    for file, text in files.items():
+        assert [each.body for each in read(text, file)] == [each.body for each in given if each.file == file]
+    assert write(given) == files
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(manifests, min_size=1, max_size=4))
+def test_bytes_and_text_are_read_alike(given: list[Manifest]) -> None:
+    for file, text in write(given).items():
+        assert list(read(text.encode(), file)) == list(read(text, file))
+
+
+def test_documents_are_read_only_as_they_are_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "large.yaml"
+    file.write_text("---\nkind: ConfigMap\n" * 20_000 + "---\nx: [\n", "utf-8")
+    found = read(file.read_bytes(), str(file))
+    assert [next(found).index for _ in range(3)] == [0, 1, 2]
