@@ -11,7 +11,6 @@ from typing import Any
 
 from generator.documents.emit import Emitter
 from generator.documents.load import Path, load
-from generator.documents.locate import Position, locate_all
 from generator.documents.syntax import shown
 from generator.errors import DocumentError, Problem
 
@@ -117,13 +116,6 @@ def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]
             yield from _open(item if item.keys() & {"apiVersion", "kind"} else {**implied, **item}, file, index, path)
         else:
             yield Manifest({}, file, index, path)
-
-
-def position(manifest: Manifest, text: str | bytes, path: Path = (), *, at_key: bool = False) -> Position:
-    """The 1-based line and column of a path inside a manifest, in the text that holds it: of its value, or its key."""
-    whole = (*manifest.inside, *path)
-    place = locate_all(text, manifest.index, [whole])[whole]
-    return place.key if at_key else place.node
 
 
 def write(manifests: Iterable[Manifest]) -> dict[str, str]:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from generator.checks.files import check_everywhere, manifest_files
 from generator.checks.finding import Finding, Severity
 from generator.checks.run import Checked, check_text
+from generator.documents.locate import locate_everywhere
 from generator.errors import DocumentError
-from generator.manifests import position, read
+from generator.manifests import Manifest, read
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
+
+if TYPE_CHECKING:
+    from generator.schemas.kubeconform import Result
 
 _STDIN = "stdin"
 _NO_SCHEMA = "could not find schema for"  # kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
@@ -81,34 +87,41 @@ def _kubeconform(
 ) -> Iterator[Finding]:
     """Its verdicts as findings. What it counts is taken over only where our own engine has not counted already."""
     from generator.schemas.gobuild import ensure_kubeconform
-    from generator.schemas.kubeconform import Kubeconform, Result, Status
+    from generator.schemas.kubeconform import Kubeconform, Status
 
     kubeconform = Kubeconform(ensure_kubeconform(cache), catalog.locations())
-    results: list[Result] = list(kubeconform.run(files))
+    results = list(kubeconform.run(files))
     if subject.stdin is not None:
         results += kubeconform.run_text(subject.stdin.decode(errors="replace"))
     if not checked.files:
         checked.files = len({result.file for result in results})
         checked.kinds.update(result.kind for result in results if result.status is not Status.EMPTY)
+    refused: dict[str, list[Result]] = {}
     for result in results:
         if result.status in (Status.INVALID, Status.ERROR):
-            text = subject.stdin or b"" if result.file == _STDIN else Path(result.file).read_bytes()
-            yield _finding(result.file, result.kind, result.name, result.message, text)
+            refused.setdefault(result.file, []).append(result)
+    for file, refusals in refused.items():
+        text = subject.stdin or b"" if file == _STDIN else Path(file).read_bytes()
+        objects = _objects(file, text)
+        yield from (_finding(refusal, objects) for refusal in refusals)
 
 
-def _finding(file: str, kind: str, name: str, message: str, text: bytes) -> Finding:
-    resource, line, column = _place(file, kind, name, text)
-    rule = "no-schema" if message.startswith(_NO_SCHEMA) else "invalid"
+def _objects(file: str, text: bytes) -> dict[tuple[str, str], tuple[str, int, int]]:
+    """The objects of a text by kind and name, which is all that kubeconform says: the resource, its line and column."""
+    manifests: list[Manifest] = []
+    with suppress(DocumentError):  # what can be read before it is enough
+        manifests.extend(read(text, file))
+    places = locate_everywhere(text, ((manifest.index, manifest.inside) for manifest in manifests))
+    found: dict[tuple[str, str], tuple[str, int, int]] = {}
+    for manifest in manifests:
+        place = (manifest.resource, *places[manifest.index, manifest.inside].node)
+        found.setdefault((manifest.kind, manifest.name), place)
+        found.setdefault((manifest.kind, ""), place)
+    return found
+
+
+def _finding(refusal: Result, objects: Mapping[tuple[str, str], tuple[str, int, int]]) -> Finding:
+    resource, line, column = objects.get((refusal.kind, refusal.name), ("", 1, 1))
+    rule = "no-schema" if refusal.message.startswith(_NO_SCHEMA) else "invalid"
     why = "the second engine refuses the object"
-    return Finding(file, line, column, "$", f"kubeconform/{rule}", resource, message, why, "")
-
-
-def _place(file: str, kind: str, name: str, text: bytes) -> tuple[str, int, int]:
-    """The object that kubeconform means, which it names by kind and name only, and where it begins."""
-    try:
-        for manifest in read(text, file):
-            if manifest.kind == kind and name in ("", manifest.name):
-                return (manifest.resource, *position(manifest, text))
-    except DocumentError:
-        pass  # then the file as a whole is meant
-    return "", 1, 1
+    return Finding(refusal.file, line, column, "$", f"kubeconform/{rule}", resource, refusal.message, why, "")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from generator.checks.finding import Breach, Finding, Severity
 from generator.checks.objects import misplaced, unnamed
 from generator.checks.schema import breaches
-from generator.documents.locate import format_path
+from generator.documents.locate import Place, format_path, locate_everywhere
 from generator.errors import DocumentError, Problem
-from generator.manifests import Manifest, position, read
+from generator.manifests import Manifest, read
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
+
+_Found = tuple[Manifest, Breach]
 
 
 @dataclass(slots=True)
@@ -56,9 +58,13 @@ def check_rendered(manifests: Iterable[Manifest], texts: Mapping[str, str], cata
     engine = Engine(catalog)
     numbered = list(_numbered(manifests))
     checked = Checked(files=len(texts), kinds=Counter(manifest.kind for manifest in numbered))
-    found = [(manifest, breach) for manifest in numbered for breach in _breaches(manifest, engine)]
-    for manifest, breach in (*found, *misplaced(numbered, catalog)):
-        checked.findings.append(_placed(breach, manifest, texts[manifest.file]))
+    by_file: dict[str, list[_Found]] = {}
+    for manifest in numbered:
+        by_file.setdefault(manifest.file, []).extend((manifest, breach) for breach in _breaches(manifest, engine))
+    for manifest, breach in misplaced(numbered, catalog):
+        by_file[manifest.file].append((manifest, breach))
+    for file, found in by_file.items():
+        checked.findings += _placed(found, texts[file])
     return checked
 
 
@@ -73,12 +79,14 @@ def _numbered(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
 def check_text(text: bytes, file: str, engine: Engine) -> Checked:
     """Check every object of one YAML text; a text that cannot be read is one finding."""
     checked = Checked(files=1)
+    found: list[_Found] = []
     try:
         for manifest in read(text, file):
             checked.kinds[manifest.kind] += 1
-            checked.findings += [_placed(each, manifest, text) for each in _breaches(manifest, engine)]
+            found += [(manifest, breach) for breach in _breaches(manifest, engine)]
     except DocumentError as error:
         checked.findings += unreadable(*error.problems).findings
+    checked.findings += _placed(found, text)
     return checked
 
 
@@ -88,8 +96,17 @@ def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
         yield from unnamed(manifest)
 
 
-def _placed(breach: Breach, manifest: Manifest, text: str | bytes) -> Finding:
-    line, column = position(manifest, text, breach.path, at_key=breach.at_key)
+def _placed(found: Sequence[_Found], text: str | bytes) -> list[Finding]:
+    """The findings of one text, with their places from one walk through it."""
+    if not found:
+        return []
+    where = [(manifest.index, (*manifest.inside, *breach.path)) for manifest, breach in found]
+    places = locate_everywhere(text, where)
+    return [_finding(*pair, places[each]) for pair, each in zip(found, where, strict=True)]
+
+
+def _finding(manifest: Manifest, breach: Breach, place: Place) -> Finding:
+    line, column = place.key if breach.at_key else place.node
     return Finding(
         file=manifest.file,
         line=line,

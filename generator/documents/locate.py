@@ -36,12 +36,22 @@ def locate(text: str | bytes, index: int, path: Path) -> Position:
 
 
 def locate_all(text: str | bytes, index: int, paths: Iterable[Path]) -> dict[Path, Place]:
-    """The places of many paths, in one walk through the text."""
-    asked = set(paths)
-    walk = _Walk(text, {path[:length] for path in asked for length in range(len(path) + 1)})
-    walk.go_to(index)
-    walk.visit_root()
-    return {path: _nearest(walk.found, path) for path in asked}
+    """The places of many paths of one document."""
+    return {path: place for (_, path), place in locate_everywhere(text, ((index, path) for path in paths)).items()}
+
+
+def locate_everywhere(text: str | bytes, wanted: Iterable[tuple[int, Path]]) -> dict[tuple[int, Path], Place]:
+    """The places of many paths in many documents, each with its document's number, in one walk through the text."""
+    asked: dict[int, set[Path]] = {}
+    for index, path in wanted:
+        asked.setdefault(index, set()).add(path)
+    walk, at = _Walk(text), -1
+    places: dict[tuple[int, Path], Place] = {}
+    for index in sorted(asked):
+        found = walk.visit(index - at, asked[index])
+        places |= {(index, path): _nearest(found, path) for path in asked[index]}
+        at = index
+    return places
 
 
 def _nearest(found: dict[Path, Place], path: Path) -> Place:
@@ -53,21 +63,23 @@ def _nearest(found: dict[Path, Place], path: Path) -> Place:
 
 
 class _Walk:
-    """One walk through a document, into the wanted paths and past all others."""
+    """One walk through a stream, into the wanted paths of some documents and past everything else."""
 
-    def __init__(self, text: str | bytes, wanted: set[Path]) -> None:
+    def __init__(self, text: str | bytes) -> None:
         self.next_event: Callable[[], Any] = CSafeLoader(text).get_event
-        self.wanted = wanted
+        self.wanted: set[Path] = set()
         self.found: dict[Path, Place] = {}
 
-    def go_to(self, index: int) -> None:
-        for _ in range(index + 1):
+    def visit(self, documents: int, paths: set[Path]) -> dict[Path, Place]:
+        """Go that many documents further, and find the paths and their parents there."""
+        for _ in range(documents):
             while type(self.next_event()) is not events.DocumentStartEvent:
                 pass
-
-    def visit_root(self) -> None:
+        self.wanted = {path[:length] for path in paths for length in range(len(path) + 1)}
+        self.found = {}
         root = self.next_event()
         self._visit(root, (), root)
+        return self.found
 
     def _visit(self, event: Any, path: Path, holder: Any) -> None:
         is_shown = type(event) is events.ScalarEvent and (event.value or not event.implicit[0])

@@ -24,7 +24,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 WIDE_BOMB = (
     f"a: &a {{{','.join(f'k{n}: x' for n in range(1000))}}}\n"
-    f"b: &b [{','.join(['*a'] * 1000)}]\nc: [{','.join(['*b'] * 1000)}]\n"
+    f"b: &b [{','.join(['*a'] * 900)}]\nc: [{','.join(['*b'] * 1000)}]\n"
 )
 HUGE = {
     "10 MB of brackets": ("x: " + "[" * 10_000_000, "nested more than 128 levels"),

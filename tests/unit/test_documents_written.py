@@ -103,6 +103,11 @@ def test_what_readers_could_not_read_back_is_never_written(value: object, said: 
         Emitter().emit([{"x": value}])
 
 
+@pytest.mark.parametrize("text", ["word " * 60 + "end", "a: word " * 60 + "end", "word " * 60 + "end\nend"])
+def test_a_long_line_stays_one_line(text: str) -> None:
+    assert max(map(len, Emitter().emit([{"x": text}]).splitlines())) > 300
+
+
 def test_several_lines_are_shown_as_lines() -> None:
     assert Emitter().emit([{"x": "#!/bin/sh\n  echo 'a: b'\n"}]) == "---\nx: |\n  #!/bin/sh\n    echo 'a: b'\n"
 

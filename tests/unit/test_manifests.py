@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from generator.documents.locate import locate
 from generator.errors import DocumentError
-from generator.manifests import Manifest, position, read, write
+from generator.manifests import Manifest, read, write
 
 NAMES = st.sampled_from(["a", "team-a", "yes", "1e3", "kube-system"])
 bodies = st.fixed_dictionaries(
@@ -111,9 +112,9 @@ def test_what_only_resembles_a_list_is_one_object(text: str) -> None:
 def test_a_place_inside_an_item_is_a_place_in_the_text() -> None:
     text = "kind: A\n---\nkind: List\nitems:\n- kind: B\n- kind: C\n  spec:\n    x: 1\n"
     *_, last = read(text, "f")
-    assert position(last, text) == (6, 3)
-    assert position(last, text, ("spec", "x")) == (8, 8)
-    assert position(last, text, ("spec", "missing")) == (7, 3)
+    assert locate(text, last.index, last.inside) == (6, 3)
+    assert locate(text, last.index, (*last.inside, "spec", "x")) == (8, 8)
+    assert locate(text, last.index, (*last.inside, "spec", "missing")) == (7, 3)
 
 
 @settings(deadline=None)
