@@ -16,7 +16,8 @@ _SUBJECT = re.compile(
     r"(group|user):\S(?:.*\S)?"
     r"|serviceaccount:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
 )
-_RESERVED = re.compile(r"default|kube-.*|openshift|openshift-.*")
+# The namespaces of Kubernetes and OpenShift, and those that Trainer, JobSet, Kueue and Argo CD install themselves into.
+_RESERVED = re.compile(r"default|kube-.*|openshift|openshift-.*|kubeflow-system|jobset-system|kueue-system|argocd")
 
 
 def _is_subject(value: str) -> str:

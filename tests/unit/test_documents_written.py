@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from generator.documents.emit import Emitter
-from generator.documents.load import load
-from generator.documents.locate import Place, locate, locate_all
+from generator.documents.load import Path, load
+from generator.documents.locate import Place, locate, locate_all, locate_everywhere
 from generator.documents.scalars import is_plain_safe
 from tests.conftest import ROOT
 
@@ -133,13 +133,16 @@ def places(node: yaml.Node, path: tuple[str | int, ...], holder: yaml.Node) -> d
 
 
 @settings(deadline=None)
-@given(st.lists(documents, min_size=1, max_size=2))
+@given(st.lists(documents, min_size=1, max_size=3))
 def test_every_path_is_located_where_it_stands(written: list[dict[str, Any]]) -> None:
     text = Emitter().emit(written)
+    everywhere: dict[tuple[int, Path], Place] = {}
     for index, node in enumerate(yaml.compose_all(text, yaml.SafeLoader)):
         expected = places(node, (), node)
         assert locate_all(text, index, expected) == expected
         assert all(locate(text, index, path) == place.node for path, place in list(expected.items())[-3:])
+        everywhere |= {(index, path): place for path, place in expected.items()}
+    assert locate_everywhere(text, reversed(everywhere)) == everywhere
 
 
 @pytest.mark.parametrize(
