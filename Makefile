@@ -4,13 +4,18 @@ BIN := .venv/bin
 export MPIGEN_CACHE := $(CURDIR)/.cache
 EXAMPLES := $(sort $(wildcard examples/*/platform.yaml examples/*/platform.py))
 
-.PHONY: demo test lint format types layers pytest slow bench schemas lock golden clean
+.PHONY: demo test quick lint format types layers bench schemas lock golden clean
 
 demo: .venv/.ready
 	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform"; done
 	@$(BIN)/mpigen validate output --engine both
 
-test: lint types layers pytest
+test: lint types layers
+	$(BIN)/pytest -n 2
+
+# The same without the tests that take more than a few seconds each.
+quick: lint types layers
+	$(BIN)/pytest -n 2 -m "not slow"
 
 .venv/.ready: requirements/dev.lock requirements/go.lock pyproject.toml
 	$(PYTHON) -m venv --clear .venv
@@ -33,12 +38,6 @@ types: .venv/.ready
 
 layers: .venv/.ready
 	$(BIN)/lint-imports --no-cache
-
-pytest: .venv/.ready
-	$(BIN)/pytest -n 2 -m "not slow"
-
-slow: .venv/.ready
-	$(BIN)/pytest -n 2 -m slow
 
 bench: .venv/.ready
 	$(BIN)/python -m benchmarks

@@ -7,10 +7,11 @@ Components keep their manifests in Python, since an ApiObject costs a round trip
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from generator.config.platform import Platform
+from generator.custom import custom_file, malformed
+from generator.errors import ConfigError, Problem
 from generator.manifests import Body, Manifest
 from generator.node import provide_node
 
@@ -18,9 +19,6 @@ provide_node(os.environ)
 
 import cdk8s  # noqa: E402 - Node must be chosen first
 import constructs  # noqa: E402
-
-_CUSTOM = "custom"
-"""The folder of the output for what is not a Component's: ApiObjects and Charts that an admin adds."""
 
 
 class Component(constructs.Construct):
@@ -93,22 +91,32 @@ def collect(app: cdk8s.App) -> list[Manifest]:
     """Every manifest of an app: those of components, and what cdk8s renders of an admin's own ApiObjects.
 
     Raises:
-        RuntimeError: from cdk8s, when an ApiObject cannot be rendered.
+        ConfigError: a construct does not validate or cannot be rendered, or a body is not an object of plain data.
     """
     tree = app.node.find_all()
     components = [construct for construct in tree if isinstance(construct, Component)]
     theirs = {id(api_object) for component in components for api_object in component.api_objects}
-    own = [manifest for component in components for manifest in component.manifests]
-    custom = [
-        construct.to_json()
-        for construct in tree
-        if isinstance(construct, cdk8s.ApiObject) and id(construct) not in theirs
-    ]
-    return [*own, *(Manifest(body, _custom_file(body)) for body in custom)]
+    problems = [problem for construct in tree for problem in _invalid(construct)]
+    collected: list[Manifest] = []
+    for construct in tree:
+        if isinstance(construct, Component):
+            collected.extend(construct.manifests)
+        elif isinstance(construct, cdk8s.ApiObject) and id(construct) not in theirs:
+            try:
+                body = construct.to_json()
+            except RuntimeError as error:  # how jsii passes on whatever JavaScript throws
+                problems.append(Problem(str(error).splitlines()[0], "mend the construct", path=construct.node.path))
+            else:
+                collected.append(Manifest(body, custom_file(body)))
+    problems += [problem for manifest in collected for problem in malformed(manifest)]
+    if problems:
+        raise ConfigError(tuple(problems))
+    return collected
 
 
-def _custom_file(body: dict[str, Any]) -> str:
-    metadata = body.get("metadata") or {}
-    folder = metadata.get("namespace") or "cluster"
-    name = str(metadata.get("name") or "unnamed").replace("/", "-").replace(":", "-")
-    return f"{_CUSTOM}/{folder}/{str(body.get('kind', '')).lower()}-{name}.yaml"
+def _invalid(construct: constructs.IConstruct) -> Iterator[Problem]:
+    """What a construct's own validations say; ours have none, and asking costs a round trip to Node each."""
+    if type(construct).__module__.startswith("generator.") and not isinstance(construct, ManifestApp):
+        return
+    for message in construct.node.validate():
+        yield Problem(message, path=construct.node.path or "app")

@@ -87,12 +87,16 @@ def _load_python(platform_file: Path) -> tuple[Platform, cdk8s.App]:
     from generator.config.python_file import run_platform_file
 
     defined = run_platform_file(platform_file)
-    app = defined.get("app")
-    platform = app.platform if isinstance(app, App) else defined.get("platform")
+    app, platform = defined.get("app"), defined.get("platform")
+    if isinstance(app, App):
+        return app.platform, app
+    if isinstance(app, cdk8s.App):
+        message = "`app` is a plain cdk8s App, which knows nothing of what the platform declares"
+        raise ConfigError((Problem(message, "write `app = App(platform)`, from generator", str(platform_file)),))
     if not isinstance(platform, Platform):
         message = "it defines neither `platform`, a Platform, nor `app`, an App of one"
         raise ConfigError((Problem(message, "write `platform = Platform(...)`", str(platform_file)),))
-    return platform, app if isinstance(app, cdk8s.App) else App(platform)
+    return platform, App(platform)
 
 
 def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest], list[manifests.Manifest]]:

@@ -32,11 +32,12 @@ def refusal(message: str, fix: str) -> PydanticCustomError:
 
 
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-_RESOURCE = re.compile(
-    r"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i"
-    r"|[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-)
-_LABEL_KEY = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_SUBDOMAIN = rf"(?=[-a-z0-9.]{{1,253}}/){_LABEL.pattern}(?:\.{_LABEL.pattern})*/"
+_LOCAL = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+# Names below kubernetes.io are native, not extended: kubernetes v1.34.2 pkg/apis/core/helper/helpers.go.
+_EXTENDED = rf"(?!(?:[-a-z0-9.]*\.)?kubernetes\.io/|requests\.){_SUBDOMAIN}{_LOCAL}"
+_RESOURCE = re.compile(rf"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|{_EXTENDED}")
+_LABEL_KEY = re.compile(rf"(?:{_SUBDOMAIN})?{_LOCAL}")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
@@ -98,4 +99,15 @@ Quantity = Annotated[
     BeforeValidator(canonical_quantity),
     WithJsonSchema({"type": ["string", "number"], "examples": ["64", "500m", "256Gi"]}),
 ]
-Resources = dict[Resource, Quantity]
+
+
+def whole_devices(resources: dict[str, Any]) -> dict[str, Any]:
+    """Extended resources and huge pages are counted in whole numbers (kubernetes v1.34.2 IsIntegerResourceName)."""
+    for resource, amount in resources.items():
+        counted = "/" in resource or resource.startswith("hugepages-")
+        if counted and not isinstance(amount, dict) and quantities.parse(str(amount)).value.denominator != 1:
+            raise refusal(f"{shown(amount)} of {resource}", "write a whole number: devices are not divided")
+    return resources
+
+
+Resources = Annotated[dict[Resource, Quantity], AfterValidator(whole_devices)]

@@ -36,10 +36,17 @@ def _is_release(value: str) -> str:
     return value
 
 
+def _is_own(value: str) -> str:
+    if value in ("argocd", "default"):
+        # `argocd` is a folder of the output, `default` a project that Argo CD keeps for itself.
+        raise refusal(f"`{value}` is taken", "name the platform after its cluster, such as prod-east")
+    return value
+
+
 class Platform(Section):
     """Everything that one cluster's training platform consists of."""
 
-    platform: Name
+    platform: Annotated[Name, AfterValidator(_is_own)]
     """The platform's name: a folder of the output, the root Cohort, and the Argo CD Application."""
     release: Annotated[str, BeforeValidator(_is_text), AfterValidator(_is_release)]
     """The release that this file describes, as a semantic version. A release never changes: for a change, raise it."""

@@ -51,6 +51,11 @@ def _runtime(path: _Path, runtime: Runtime, draft: Draft) -> Iterator[Contradict
     pool = draft.pool_named.get(runtime.pool)
     if pool is None:
         return
+    yield from runtime_contradictions(runtime, pool, path)
+
+
+def runtime_contradictions(runtime: Runtime, pool: Pool, path: _Path = ()) -> Iterator[Contradiction]:
+    """What a runtime asks of its pool that the pool does not have, or that Trainer would turn into something else."""
     if pool.accelerator and runtime.image is None:
         yield Contradiction(
             path,
@@ -59,6 +64,14 @@ def _runtime(path: _Path, runtime: Runtime, draft: Draft) -> Iterator[Contradict
         )
     for resource, amount in runtime.resources.items():
         yield from _fits_a_node((*path, "resources", resource), resource, amount, pool)
+    devices = {**pool.allocatable, **runtime.resources}.get(pool.accelerator, "0")
+    if runtime.processes_per_node == 1 and "gpu" in pool.accelerator.lower() and quantities.parse(devices).value > 1:
+        # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: 1 stands for "as many as GPUs".
+        yield Contradiction(
+            (*path, "processesPerNode"),
+            f"`1` with {devices} {pool.accelerator} on a node, which Trainer takes for {devices}",
+            "ask for one device in `resources`, or leave it out",
+        )
 
 
 def _fits_a_node(path: _Path, resource: str, amount: str, pool: Pool) -> Iterator[Contradiction]:

@@ -24,7 +24,7 @@ class Runtime(Section):
     processes_per_node: Count | None = None
     """Ranks on each node. Default: one for each device, or for each whole CPU on a CPU pool."""
     resources: Resources = Field(default={})
-    """What the ranks of one node request, replacing the default of all devices and nine tenths of cpu and memory."""
+    """What the ranks of one node request, where it is not the default: all devices, nine tenths of cpu and memory."""
 
     @field_validator("resources")
     @classmethod

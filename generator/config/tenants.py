@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, field_validator
 
-from generator.config.fields import Count, Name, Resources, Section, canonical_quantity, refusal
+from generator.config.fields import Count, Name, Resources, Section, canonical_quantity, refusal, whole_devices
 from generator.documents.syntax import shown
 
 _SUBJECT = re.compile(
@@ -79,7 +79,7 @@ class Access(Section):
     admin: tuple[Subject, ...] = ()
     """Edit, and grant these three roles to others in the namespace."""
     edit: tuple[Subject, ...] = ()
-    """Create, change and delete TrainJobs and volumes, and read everything but Secrets."""
+    """View, and create, change and delete TrainJobs and volumes; write Secrets without reading them back."""
     view: tuple[Subject, ...] = ()
     """Read jobs, pods, logs and queues."""
 
@@ -127,6 +127,8 @@ class Tenant(Section):
     @field_validator("quota", "borrow")
     @classmethod
     def _in_order(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for share in (value, *(share for share in value.values() if isinstance(share, dict))):
+            whole_devices(share)
         return _sorted(value)
 
     @field_validator("egress")

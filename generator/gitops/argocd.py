@@ -9,6 +9,17 @@ from generator.config.gitops import GitOps
 from generator.config.platform import Platform
 from generator.manifests import Body, Manifest
 
+CLUSTER_KINDS = (
+    ("", "Namespace"),
+    ("kueue.x-k8s.io", "ClusterQueue"),
+    ("kueue.x-k8s.io", "Cohort"),
+    ("kueue.x-k8s.io", "ResourceFlavor"),
+    ("rbac.authorization.k8s.io", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+    ("trainer.kubeflow.org", "ClusterTrainingRuntime"),
+)
+"""(group, kind) of every cluster-scoped object that a platform can have."""
+
 _IN_CLUSTER = "https://kubernetes.default.svc"
 
 
@@ -18,8 +29,15 @@ def argocd_namespace(gitops: GitOps, cluster: Cluster) -> str:
 
 
 def app_project(platform: Platform, gitops: GitOps, manifests: Iterable[Manifest]) -> Body:
-    """The limits of the application: this repository, this cluster, and the cluster-scoped kinds that it holds."""
-    kinds = sorted({(manifest.group, manifest.kind) for manifest in manifests if not manifest.namespace})
+    """The limits of the application: this repository, this cluster, and the cluster-scoped kinds that we make.
+
+    All of them, whether this release has some or not: what a release no longer has must be pruned, what an older one
+    had must come back (argo-cd v3.2.1 controller/sync.go checks every task, pruning included). Kinds of the admin's
+    own come on top.
+    """
+    kinds = sorted(
+        {*CLUSTER_KINDS, *((manifest.group, manifest.kind) for manifest in manifests if not manifest.namespace)}
+    )
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "AppProject",

@@ -36,7 +36,7 @@ _EDIT = [
     *_VIEW,
     _rule("trainer.kubeflow.org", ["trainjobs"], _WRITE),
     _rule("", ["persistentvolumeclaims"], _WRITE),
-    _rule("", ["secrets"], _WRITE),  # written, never read back
+    _rule("", ["secrets"], ["create", "update", "delete"]),  # not `patch`: its answer is the whole Secret
 ]
 _ADMIN = [
     *_EDIT,

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from constructs import Construct
 
 from generator.config.platform import Platform
+from generator.config.references import runtime_contradictions
 from generator.config.runtimes import Runtime
 from generator.constructs import Component, platform_of
+from generator.documents.locate import format_path
+from generator.errors import ConfigError, Problem
 from generator.manifests import Manifest
 from generator.runtimes.openmpi import Extras, Volume, cluster_training_runtime
 
@@ -24,12 +27,20 @@ class MpiRuntime(Component):
 
     Raises:
         KeyError: the platform has no such pool.
+        ConfigError: the runtime asks for what the pool does not have.
     """
 
     def __init__(self, scope: Construct, id: str, *, runtime: Runtime, platform: Platform | None = None) -> None:  # noqa: A002
         platform = platform or platform_of(scope)
+        pool = platform.pool(runtime.pool)
+        problems = [
+            Problem(each.message, each.fix, path=f"{id}.{format_path(each.path)}".rstrip("."))
+            for each in runtime_contradictions(runtime, pool)
+        ]
+        if problems:
+            raise ConfigError(tuple(problems))
         extras = Extras(environment=self.environment(), volumes=self.volumes())
-        body = cluster_training_runtime(runtime, platform.pool(runtime.pool), platform.cluster, extras)
+        body = cluster_training_runtime(runtime, pool, platform.cluster, extras)
         super().__init__(scope, id, [Manifest(body, f"cluster/runtimes/{runtime.name}.yaml")])
 
     def environment(self) -> Mapping[str, str]:

@@ -11,7 +11,8 @@ from generator.config.runtimes import Runtime
 
 _SHARE_OF_NODE = Fraction(9, 10)  # DaemonSets of monitoring, storage and network request the rest
 _SHARED_MEMORY = Fraction(1, 8)  # of the container's memory, which it counts against
-_UNIT = {"cpu": 1, "memory": 1024**3}  # whole cores, so that the static CPU manager can pin them; whole GiB
+# Whole cores, so that the static CPU manager can pin them, and whole GiB; smaller units on nodes smaller than that.
+_UNITS = {"cpu": (Fraction(1), Fraction(1, 100)), "memory": (Fraction(1024**3), Fraction(1024**2))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class NodeSize:
 
 def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
     """The size that a runtime asks for, else the whole node with all its devices but a tenth of cpu and memory."""
-    resources = dict(runtime.resources) or _whole_node(pool)
+    asked = {**_whole_node(pool), **runtime.resources}
+    resources = {resource: amount for resource, amount in asked.items() if quantities.parse(amount).value}
     return NodeSize(
         slots=runtime.processes_per_node or _ranks(resources, pool),
         resources=resources,
@@ -41,13 +43,15 @@ def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
 
 def _whole_node(pool: Pool) -> dict[str, str]:
     """All accelerators; other extended resources, such as network functions, are asked for by name only."""
-    resources = {
-        resource: str((quantities.parse(pool.allocatable[resource]) * _SHARE_OF_NODE).floor(unit))
-        for resource, unit in _UNIT.items()
-    }
+    resources = {resource: _most_of(pool.allocatable[resource], *units) for resource, units in _UNITS.items()}
     if pool.accelerator:
         resources[pool.accelerator] = pool.allocatable[pool.accelerator]
     return resources
+
+
+def _most_of(amount: str, unit: Fraction, smaller: Fraction) -> str:
+    most = quantities.parse(amount) * _SHARE_OF_NODE
+    return str(most.floor(unit if most.value >= unit else smaller))
 
 
 def _ranks(resources: dict[str, str], pool: Pool) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
 import cdk8s
 import constructs
+import jsii
 import pytest
 import yaml
 
-from generator import App, Component, Manifest, MpiRuntime, Platform, Runtime
+from generator import App, Component, Manifest, MpiRuntime, Platform, Runtime, pipeline
 from generator.constructs import collect, place_api_object
+from generator.errors import ConfigError
 from generator.kueue.chart import TenantQueue
 from generator.policies.chart import Tenancy
 
@@ -89,6 +92,76 @@ def test_an_api_object_inside_a_component_is_collected_too(platform: Platform) -
     names = [manifest.name for manifest in collect(app)]
     assert "mine" in names
     assert "inside" in names
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ({**POLICY, "spec": {"since": dt.date(2026, 1, 1)}}, "not plain data"),
+        ({**POLICY, "spec": {"x": float("nan")}}, "not plain data"),
+        ({**POLICY, "metadata": None}, "not a mapping"),
+        ({**POLICY, "metadata": {"name": "x", "annotations": None}}, "not a mapping"),
+    ],
+)
+def test_what_is_no_object_of_plain_data_is_the_users_to_mend(body: Any, what: str, platform: Platform) -> None:
+    app = App(platform)
+    Component(app, "mine", [Manifest(body, "site/x.yaml")])
+    with pytest.raises(ConfigError, match=what):
+        collect(app)
+
+
+@pytest.mark.parametrize("file", ["../x.yaml", "/x.yaml", "release.json", "argocd/project.yaml", "a//b.yaml", ""])
+def test_a_file_outside_the_release_is_refused(file: str, platform: Platform) -> None:
+    app = App(platform)
+    Component(app, "mine", [Manifest(POLICY, file)])
+    with pytest.raises(ConfigError, match="no place in a release"):
+        collect(app)
+
+
+def test_names_that_files_cannot_have_get_files_of_their_own(platform: Platform) -> None:
+    app = App(platform)
+    chart = cdk8s.Chart(app, "site")
+    for number, name in enumerate(("sys:A", "sys:a", "../..", "plain")):
+        place_api_object(chart, str(number), config_map(name))
+    files = {manifest.file for manifest in collect(app) if manifest.kind == "ConfigMap"}
+    assert len({file.lower() for file in files}) == 4
+    assert "custom/cluster/configmap-plain.yaml" in files
+    assert not any(".." in file for file in files)
+
+
+def test_an_object_that_cdk8s_cannot_render_is_told_with_its_path(platform: Platform) -> None:
+    app = App(platform)
+    broken = place_api_object(cdk8s.Chart(app, "site"), "broken", config_map("x"))
+    broken.add_json_patch(cdk8s.JsonPatch.replace("/no/such/place", 1))
+    with pytest.raises(ConfigError, match="site/broken"):
+        collect(app)
+
+
+def test_a_constructs_own_validations_are_heard(platform: Platform) -> None:
+    @jsii.implements(constructs.IValidation)
+    class Never:
+        def validate(self) -> list[str]:
+            return ["not like this"]
+
+    app = App(platform)
+    cdk8s.Chart(app, "site").node.add_validation(Never())
+    with pytest.raises(ConfigError, match="site: not like this"):
+        collect(app)
+
+
+def test_a_runtime_in_python_is_held_to_the_rules_of_the_file(platform: Platform) -> None:
+    app = App(platform)
+    with pytest.raises(ConfigError, match="no `image`"):
+        MpiRuntime(app, "one", runtime=Runtime(name="one", pool="gpu"))
+    with pytest.raises(ConfigError, match="more than the"):
+        MpiRuntime(app, "two", runtime=Runtime(name="two", pool="cpu", resources={"cpu": 1000}))
+
+
+def test_a_plain_app_beside_a_platform_is_refused(tmp_path: Path) -> None:
+    """It would leave out, and Argo CD would prune, all that the platform declares."""
+    (tmp_path / "platform.py").write_text("import cdk8s\napp = cdk8s.App()\n")
+    with pytest.raises(ConfigError, match="plain cdk8s App"):
+        pipeline.load(tmp_path / "platform.py")
 
 
 def test_a_file_of_plain_yaml_can_be_included(platform: Platform, tmp_path: Path) -> None:

@@ -76,6 +76,13 @@ def test_admins_may_bind_the_three_roles_and_no_other() -> None:
     assert (rule["verbs"], rule["resourceNames"]) == (["bind"], ["mpigen-admin", "mpigen-edit", "mpigen-view"])
 
 
+def test_writing_a_secret_answers_with_no_more_than_was_sent() -> None:
+    """The answer to a patch is the whole object, so an empty patch would read it."""
+    assert {verb for _, resource, verb in granted("mpigen-admin") if resource == "secrets"} == {
+        "create", "update", "delete",
+    }  # fmt: skip
+
+
 def test_no_rule_has_a_wildcard() -> None:
     for body in access.cluster_roles():
         assert "*" not in str(body["rules"])

@@ -151,6 +151,19 @@ def test_ranks_and_resources_may_be_chosen() -> None:
     assert (size.slots, size.resources, size.shared_memory) == (2, {"cpu": "16", "memory": "64Gi"}, "8Gi")
 
 
+def test_what_resources_do_not_name_keeps_its_default() -> None:
+    """Without cpu among the limits the SDK refuses to list any runtime of the cluster."""
+    size = node_size(Runtime(name="r", pool="cpu", resources={"memory": "4Gi"}), CPU)
+    assert size.resources == {"cpu": "57", "memory": "4Gi"}
+    gpu = node_size(Runtime(name="r", pool="gpu", image="i", resources={"nvidia.com/gpu": 2, "cpu": 16}), GPU)
+    assert (gpu.slots, gpu.resources) == (2, {"cpu": "16", "memory": "921Gi", "nvidia.com/gpu": "2"})
+
+
+def test_a_node_smaller_than_a_core_still_runs_a_rank() -> None:
+    size = node_size(Runtime(name="r", pool="cpu"), Pool(name="cpu", nodes=1, allocatable={"cpu": 1, "memory": "1Gi"}))
+    assert (size.slots, size.resources) == (1, {"cpu": "900m", "memory": "921Mi"})
+
+
 def test_shared_memory_is_part_of_the_containers_memory(body: dict[str, Any]) -> None:
     for pod in pods(body):
         (volume,) = pod["spec"]["volumes"]
