@@ -15,7 +15,7 @@ from generator.config.tenants import Tenant
 from generator.manifests import Body
 from generator.quantities import Quantity
 
-_TRAINJOBS = "1000"  # finished ones included: Trainer has no TTL for them, and each keeps about eight objects
+_TRAINJOBS = "1k"  # as 1000 is stored; with finished ones: Trainer has no TTL for them, and each keeps about 8 objects
 
 
 def resource_quota(tenant: Tenant, pools: Sequence[Pool]) -> Body:
