@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from generator.errors import OutputError, Problem
@@ -23,17 +24,32 @@ def start(example: str, folder: Path) -> list[Path]:
     sources = sorted(_home(example).glob("*.*"), key=lambda path: (path.stem != "platform", path.name))
     texts = {source.name: _SCHEMA_LINE.sub(_schema_line, source.read_text("utf-8")) for source in sources}
     texts[_SCHEMA] = platform_schema()
-    taken = [folder / name for name in texts if (folder / name).exists()]
-    if taken:
-        fix = "name another folder, or remove it"
-        raise OutputError(tuple(Problem("is there already", fix, file=str(path)) for path in taken))
+    files = {folder / name: text for name, text in texts.items()}
     try:
+        taken = [path for path in files if path.is_symlink() or path.exists()]
+        if taken:
+            fix = "name another folder, or remove it"
+            raise OutputError(tuple(Problem("is there already", fix, file=str(path)) for path in taken))
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            (folder / name).write_text(text, "utf-8")
+        _write(files)
     except OSError as error:
-        raise OutputError((Problem(f"cannot be written: {error.strerror}", file=str(error.filename)),)) from None
-    return [folder / name for name in texts]
+        place = str(error.filename or folder)
+        raise OutputError((Problem(f"cannot be written: {error.strerror}", file=place),)) from None
+    return list(files)
+
+
+def _write(files: Mapping[Path, str]) -> None:
+    """All of them or, whatever comes between, none; never through a link, never over what came there meanwhile."""
+    written: list[Path] = []
+    try:
+        for path, text in files.items():
+            with path.open("x", encoding="utf-8") as file:
+                written.append(path)
+                file.write(text)
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _schema_line(_match: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from generator.documents.emit import Emitter
 from generator.documents.load import Path, load
 from generator.documents.syntax import shown
-from generator.errors import DocumentError, Problem
+from generator.errors import DocumentError
 
 Body = dict[str, Any]
 
@@ -26,12 +26,14 @@ class Manifest:
         file: where it belongs or was read: relative to the release folder, or as the user named it.
         index: its document number in that file, from 0.
         inside: its path inside the document, for an item of a `List`; empty otherwise.
+        instead: what stands there when it is no object, such as `a list`; empty otherwise.
     """
 
     body: Body
     file: str
     index: int = 0
     inside: Path = ()
+    instead: str = ""
 
     @property
     def api_version(self) -> str:
@@ -82,22 +84,19 @@ def _text(value: object) -> str:
 def read(text: str | bytes, file: str) -> Iterator[Manifest]:
     """The manifests of one YAML text: empty documents are passed over, `List` kinds are opened.
 
+    A document that is no object comes as an empty one that says what stands there, and the next are read all the same.
+
     Raises:
-        DocumentError: the text is not YAML, or a document is not an object; with file, line and column.
+        DocumentError: the text is not YAML; with file, line and column.
     """
     try:
         for document in load(text):
-            if document.data is None:
-                continue
-            if not isinstance(document.data, dict):
-                raise DocumentError((_not_an_object(document.data, file, document.line),))
-            yield from _open(document.data, file, document.index, ())
+            if isinstance(document.data, dict):
+                yield from _open(document.data, file, document.index, ())
+            elif document.data is not None:
+                yield Manifest({}, file, document.index, instead=shown(document.data))
     except DocumentError as error:
         raise DocumentError(tuple(replace(problem, file=file) for problem in error.problems)) from None
-
-
-def _not_an_object(data: object, file: str, line: int) -> Problem:
-    return Problem(f"a document is {shown(data)}, not an object", "start it with apiVersion and kind", file, line, 1)
 
 
 def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]:
@@ -115,7 +114,7 @@ def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]
         if isinstance(item, dict):
             yield from _open(item if item.keys() & {"apiVersion", "kind"} else {**implied, **item}, file, index, path)
         else:
-            yield Manifest({}, file, index, path)
+            yield Manifest({}, file, index, path, shown(item))
 
 
 def write(manifests: Iterable[Manifest]) -> dict[str, str]:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generator.checks.files import check_everywhere, manifest_files
+from generator.checks.files import SUFFIXES, Search, cannot_read, check_everywhere, cores, manifest_files
 from generator.checks.finding import Finding, Severity
-from generator.checks.run import Checked, check_text
-from generator.documents.locate import locate_everywhere
-from generator.errors import DocumentError
+from generator.checks.run import Checked, check_text, unreadable
+from generator.documents.load import Path as Steps
+from generator.documents.locate import Place, format_path, locate_everywhere
+from generator.errors import DocumentError, OutputError, Problem
 from generator.manifests import Manifest, read
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
 if TYPE_CHECKING:
-    from generator.schemas.kubeconform import Result
+    from generator.schemas.kubeconform import Kubeconform, Result
 
 _STDIN = "stdin"
 _NO_SCHEMA = "could not find schema for"  # kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
+_PLACE = re.compile(r"at '((?:[^'\\]|\\.)*)': (?!validation failed|\w+Of failed)")
+_ESCAPED = re.compile(r"\\(.)")
 
 
 @dataclass(slots=True)
@@ -52,27 +55,35 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     """Check with `embedded`, `kubeconform` or `both`; what the second one is built into lies in `cache`.
 
     Raises:
-        OutputError: a path does not exist.
+        OutputError: a path does not exist, or there are no manifests below any.
         EngineError: kubeconform cannot be built or run.
     """
-    files = manifest_files(subject.paths)
+    search = manifest_files(subject.paths)
+    if not (search.files or search.refused) and subject.stdin is None:
+        folders = ", ".join(map(str, subject.paths))
+        raise OutputError((Problem(f"no manifests below {folders}", "name files, or folders of YAML or JSON files"),))
     catalog = Catalog.bundled()
     done = Validation(Checked())
     if engine != "kubeconform":
-        done.checked = _embedded(files, subject, catalog)
+        done.checked = _embedded(search, subject, catalog)
         done.by_engine["embedded"] = len(done.checked.findings)
     if engine != "embedded":
-        found = list(_kubeconform(files, subject, catalog, cache, done.checked))
-        done.by_engine["kubeconform"] = len(found)
-        said = {(finding.file, finding.resource) for finding in done.checked.findings}
-        done.checked.findings += [finding for finding in found if (finding.file, finding.resource) not in said]
+        judged = _kubeconform(search, subject, catalog, cache)
+        done.by_engine["kubeconform"] = len(judged.findings)
+        said = {(finding.file, finding.resource) for finding in done.checked.findings if finding.resource}
+        new = [finding for finding in judged.findings if (finding.file, finding.resource) not in said]
+        counts = judged if engine == "kubeconform" else done.checked
+        findings = list(dict.fromkeys((*done.checked.findings, *new)))
+        done.checked = Checked(counts.files, counts.kinds, findings)
     if subject.ignore_missing:
         done.checked.findings = [_passed(finding) for finding in done.checked.findings]
     return done
 
 
-def _embedded(files: Sequence[Path], subject: Subject, catalog: Catalog) -> Checked:
-    checked = check_everywhere(files, catalog, os.cpu_count() or 1)
+def _embedded(search: Search, subject: Subject, catalog: Catalog) -> Checked:
+    checked = check_everywhere(search.files, catalog, cores())
+    for problem in search.refused:
+        checked.add(unreadable(problem))
     if subject.stdin is not None:
         checked.add(check_text(subject.stdin, _STDIN, Engine(catalog)))
     return checked
@@ -82,46 +93,94 @@ def _passed(finding: Finding) -> Finding:
     return replace(finding, severity=Severity.INFO) if finding.check.endswith("/no-schema") else finding
 
 
-def _kubeconform(
-    files: Sequence[Path], subject: Subject, catalog: Catalog, cache: Path, checked: Checked
-) -> Iterator[Finding]:
-    """Its verdicts as findings. What it counts is taken over only where our own engine has not counted already."""
+def _kubeconform(search: Search, subject: Subject, catalog: Catalog, cache: Path) -> Checked:
+    """What kubeconform says of the same."""
     from generator.schemas.gobuild import ensure_kubeconform
     from generator.schemas.kubeconform import Kubeconform, Status
 
-    kubeconform = Kubeconform(ensure_kubeconform(cache), catalog.locations())
-    results = list(kubeconform.run(files))
-    if subject.stdin is not None:
-        results += kubeconform.run_text(subject.stdin.decode(errors="replace"))
-    if not checked.files:
-        checked.files = len({result.file for result in results})
-        checked.kinds.update(result.kind for result in results if result.status is not Status.EMPTY)
+    checked = Checked()
+    for problem in search.refused:
+        checked.add(unreadable(problem))
+    texts = {_STDIN: subject.stdin} if subject.stdin is not None else {}
+    for file in search.files:
+        try:
+            texts[str(file)] = file.read_bytes()
+        except OSError as error:
+            checked.add(unreadable(cannot_read(file, error)))
+    results = _results(Kubeconform(ensure_kubeconform(cache), catalog.locations()), texts)
+    checked.files += len(texts)
+    checked.kinds.update(result.kind for result in results if result.status is not Status.EMPTY)
     refused: dict[str, list[Result]] = {}
     for result in results:
         if result.status in (Status.INVALID, Status.ERROR):
             refused.setdefault(result.file, []).append(result)
-    for file, refusals in refused.items():
-        text = subject.stdin or b"" if file == _STDIN else Path(file).read_bytes()
-        objects = _objects(file, text)
-        yield from (_finding(refusal, objects) for refusal in refusals)
+    for name, refusals in refused.items():
+        checked.findings += _findings(refusals, texts[name])
+    return checked
 
 
-def _objects(file: str, text: bytes) -> dict[tuple[str, str], tuple[str, int, int]]:
-    """The objects of a text by kind and name, which is all that kubeconform says: the resource, its line and column."""
-    manifests: list[Manifest] = []
+def _results(kubeconform: Kubeconform, texts: Mapping[str, bytes]) -> list[Result]:
+    """Its verdicts, by our names: other files than YAML and JSON it passes over, names beyond UTF-8 it rewrites."""
+    by_name = [name for name in texts if name != _STDIN and name.endswith(SUFFIXES) and name.isprintable()]
+    results = list(kubeconform.run(map(Path, by_name)))
+    for name in texts.keys() - set(by_name):
+        judged = kubeconform.run_text(texts[name].decode(errors="replace"))
+        results += (replace(result, file=name) for result in judged)
+    return results
+
+
+def _objects(text: bytes, file: str) -> dict[tuple[str, str], Manifest]:
+    """The objects of a text by kind and name, which is all that kubeconform says of them."""
+    found: dict[tuple[str, str], Manifest] = {}
     with suppress(DocumentError):  # what can be read before it is enough
-        manifests.extend(read(text, file))
-    places = locate_everywhere(text, ((manifest.index, manifest.inside) for manifest in manifests))
-    found: dict[tuple[str, str], tuple[str, int, int]] = {}
-    for manifest in manifests:
-        place = (manifest.resource, *places[manifest.index, manifest.inside].node)
-        found.setdefault((manifest.kind, manifest.name), place)
-        found.setdefault((manifest.kind, ""), place)
+        for manifest in read(text, file):
+            if manifest.kind:
+                found.setdefault((manifest.kind, manifest.name), manifest)
+                found.setdefault((manifest.kind, ""), manifest)
     return found
 
 
-def _finding(refusal: Result, objects: Mapping[tuple[str, str], tuple[str, int, int]]) -> Finding:
-    resource, line, column = objects.get((refusal.kind, refusal.name), ("", 1, 1))
-    rule = "no-schema" if refusal.message.startswith(_NO_SCHEMA) else "invalid"
+def _findings(refusals: Sequence[Result], text: bytes) -> list[Finding]:
+    """The refusals of one text, with their places from one walk through it."""
+    objects = _objects(text, refusals[0].file)
+    nothing = Manifest({}, refusals[0].file)
+    told = []
+    for refusal in refusals:
+        manifest = objects.get((refusal.kind, refusal.name)) or objects.get((refusal.kind, ""), nothing)
+        told.append((refusal, manifest, _named(refusal.message, manifest.body)))
+    where = [(manifest.index, (*manifest.inside, *path)) for _, manifest, path in told if manifest is not nothing]
+    places = locate_everywhere(text, where)
+    return [_finding(*each, places.get((each[1].index, (*each[1].inside, *each[2])))) for each in told]
+
+
+def _finding(refusal: Result, manifest: Manifest, path: Steps, place: Place | None) -> Finding:
+    line, column = place.node if place else (1, 1)
+    rule, fix = "invalid", "compare it with the upstream API reference of its kind"
+    if refusal.message.startswith(_NO_SCHEMA):
+        rule, fix = "no-schema", "correct the version, or pass --ignore-missing-schemas"
+    elif not manifest.kind:
+        fix = "make each document one object, with apiVersion and kind"
+    where = format_path((*manifest.inside, *path), root="$")
+    resource = manifest.resource if manifest.kind else ""
     why = "the second engine refuses the object"
-    return Finding(refusal.file, line, column, "$", f"kubeconform/{rule}", resource, refusal.message, why, "")
+    return Finding(refusal.file, line, column, where, f"kubeconform/{rule}", resource, refusal.message, why, fix)
+
+
+def _named(message: str, body: object) -> Steps:
+    """A place that kubeconform names, such as `at '/spec/containers/0': got number, want string`.
+
+    Of several it is the first by name: kubeconform's own order is left to chance.
+    """
+    pointer = min(_PLACE.findall(message), default="")
+    path: list[str | int] = []
+    for part in pointer.split("/")[1:]:
+        step = _ESCAPED.sub(r"\1", part).replace("~1", "/").replace("~0", "~")
+        path.append(int(step) if isinstance(body, list) and step.isdecimal() else step)
+        body = _child(body, path[-1])
+    return tuple(path)
+
+
+def _child(body: object, step: str | int) -> object:
+    if isinstance(body, dict):
+        return body.get(step)
+    return body[step] if isinstance(body, list) and isinstance(step, int) and step < len(body) else None

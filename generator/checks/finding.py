@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from generator.documents.load import Path
@@ -27,6 +27,7 @@ class Breach:
     fix: str
     severity: Severity = Severity.ERROR
     at_key: bool = False
+    value: object = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,6 +45,8 @@ class Finding:
         why: why it matters.
         fix: what to do, in the imperative.
         severity: error, warning or info.
+        value: what stands at the place: plain JSON data, and a long one the beginning of its text; nothing where
+            something is missing. Two findings that differ in nothing else are the same.
     """
 
     file: str
@@ -56,3 +59,4 @@ class Finding:
     why: str
     fix: str
     severity: Severity = Severity.ERROR
+    value: object = field(default=None, compare=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,8 @@ from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
 _Found = tuple[Manifest, Breach]
+
+_LONGEST = 200  # letters of a value in a report, as JSON
 
 
 @dataclass(slots=True)
@@ -118,7 +121,14 @@ def _finding(manifest: Manifest, breach: Breach, place: Place) -> Finding:
         why=breach.why,
         fix=breach.fix,
         severity=breach.severity,
+        value=_brief(breach.value),
     )
+
+
+def _brief(value: object) -> object:
+    """A value for a report: as it is, or the beginning of its text."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def unreadable(*problems: Problem) -> Checked:

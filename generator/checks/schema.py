@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from generator.checks.finding import Breach
 from generator.documents.load import Path
+from generator.documents.syntax import shown
 from generator.manifests import Manifest
 from generator.schemas.embedded import Engine
 from generator.schemas.violations import Violation
@@ -37,8 +38,7 @@ _RULES = {
 def breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     """What the schema of a manifest's kind refuses in it."""
     if not manifest.kind or not manifest.api_version:
-        absent = " and ".join(f"`{key}`" for key in ("apiVersion", "kind") if not manifest.body.get(key))
-        yield _breach((), "not-an-object", f"{absent or '`kind`'} is missing", "write both")
+        yield from _nameless(manifest)
         return
     found = engine.violations(manifest.body)
     if found is None:
@@ -47,11 +47,29 @@ def breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
         return
     for violation in found:
         rule = _RULES.get(violation.keyword, "not-allowed")
-        yield _breach(violation.path, rule, violation.message, _fix(rule, violation))
+        value = None if rule == "missing-field" else violation.value
+        yield _breach(violation.path, rule, violation.message, _fix(rule, violation), value)
 
 
-def _breach(path: Path, rule: str, message: str, fix: str) -> Breach:
-    return Breach(path, f"schema/{rule}", message, _WHY[rule], fix, at_key=rule == "unknown-field")
+def _nameless(manifest: Manifest) -> Iterator[Breach]:
+    """What does not say what it is, in full and as text."""
+    if manifest.instead:
+        what = f"{'an item' if manifest.inside else 'a document'} is {manifest.instead}, not an object"
+        yield _breach((), "not-an-object", what, "start it with apiVersion and kind")
+        return
+    said = {key: manifest.body.get(key) for key in ("apiVersion", "kind")}
+    missing = [f"`{key}`" for key, value in said.items() if value in (None, "")]
+    if missing:
+        one = len(missing) == 1
+        what = f"{' and '.join(missing)} {'is' if one else 'are'} missing"
+        yield _breach((), "not-an-object", what, "write it" if one else "write both")
+    for key, value in said.items():
+        if value is not None and not isinstance(value, str):
+            yield _breach((key,), "not-an-object", f"`{key}` is {shown(value)}, not a text", "write a text", value)
+
+
+def _breach(path: Path, rule: str, message: str, fix: str, value: object = None) -> Breach:
+    return Breach(path, f"schema/{rule}", message, _WHY[rule], fix, at_key=rule == "unknown-field", value=value)
 
 
 def _fix(rule: str, violation: Violation) -> str:

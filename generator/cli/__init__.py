@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Entry point of the `mpigen` command."""
-    from generator.cli.main import main as run
-
+    try:
+        from generator.cli.main import main as run
+    except KeyboardInterrupt:  # before there is anything that could say so
+        sys.exit(130)
     run()

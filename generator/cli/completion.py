@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from generator.cli.output import printing
+
 
 @click.command(epilog="Example: source <(mpigen completion bash)")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -16,4 +18,6 @@ def completion(context: click.Context, shell: str) -> None:
     if script is None:  # click knows all three
         raise click.UsageError(f"click has no completion for {shell}")
     root = context.find_root().command
-    click.echo(script(root, {}, "mpigen", "_MPIGEN_COMPLETE").source())
+    text = script(root, {}, "mpigen", "_MPIGEN_COMPLETE").source()
+    with printing():
+        click.echo(text)

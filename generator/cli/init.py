@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from generator.cli.output import format_option, show
 from generator.examples import EXAMPLES
 
 
@@ -14,7 +15,8 @@ from generator.examples import EXAMPLES
 @click.option(
     "--example", type=click.Choice(EXAMPLES), default="cpu-kubernetes", show_default=True, help="What to start from."
 )
-def init(folder: Path, example: str) -> None:
+@format_option
+def init(folder: Path, example: str, form: str) -> None:
     """Write a platform file into FOLDER, here unless told otherwise, with the JSON Schema that editors use.
 
     Files that are there already are never overwritten.
@@ -22,6 +24,6 @@ def init(folder: Path, example: str) -> None:
     from generator.examples import start
 
     written = start(example, folder)
-    for path in written:
-        click.echo(f"wrote {path}")
-    click.echo(f"next: mpigen synth {written[0]}")
+    files = [str(path) for path in written]
+    lines = [*(f"wrote {file}" for file in files), f"next: mpigen synth {files[0]}"]
+    show(form, {"example": example, "files": files}, (), lines)

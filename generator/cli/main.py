@@ -11,12 +11,12 @@ import click
 
 from generator.cli.completion import completion
 from generator.cli.init import init
-from generator.cli.output import show_problems
+from generator.cli.output import StdoutError, abandon_stdout, printing, show_problems
 from generator.cli.schema import schema
 from generator.cli.schemas import schemas
 from generator.cli.synth import synth
 from generator.cli.validate import validate
-from generator.errors import ExitCode, MpigenError
+from generator.errors import ExitCode, MpigenError, Problem
 
 
 @click.group(
@@ -53,10 +53,7 @@ def run(arguments: list[str]) -> int:
     try:
         with mpigen.make_context("mpigen", list(arguments)) as context:
             result: Any = mpigen.invoke(context)
-        sys.stdout.flush()
-    except (Exception, KeyboardInterrupt) as error:
-        if "--debug" in arguments and not isinstance(error, click.exceptions.Exit):
-            raise
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, it becomes an exit code
         return _explain(error, arguments)
     return result if isinstance(result, int) else ExitCode.OK
 
@@ -66,32 +63,52 @@ def _explain(error: BaseException, arguments: list[str]) -> int:
     match error:
         case click.exceptions.Exit():
             return error.exit_code
-        case click.ClickException():
-            error.show()
-            return ExitCode.INVALID_INPUT
+        case StdoutError():
+            return _tell(error.problems, error.exit_code, [])
         case MpigenError():
-            _show_problems(error, arguments)
-            return error.exit_code
+            return _tell(error.problems, error.exit_code, arguments)
+        case click.ClickException():
+            return _tell_usage(error, arguments)
         case click.Abort() | KeyboardInterrupt():
-            click.echo("interrupted", err=True)
-            return ExitCode.INTERRUPTED
-        case BrokenPipeError():
-            # The reader (`| head`) has gone; Python would complain once more when it closes standard output.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _tell((Problem("interrupted"),), ExitCode.INTERRUPTED, arguments)
+        case BrokenPipeError():  # the reader of a `--help` has seen enough
+            abandon_stdout()
             return ExitCode.OK
         case _:
-            click.echo(f"mpigen: a bug of ours: {type(error).__name__}: {error}", err=True)
-            click.echo("Please report it with what `mpigen --debug …` prints.", err=True)
-            return ExitCode.BUG
+            return _tell_bug(error, arguments)
 
 
-def _show_problems(error: MpigenError, arguments: list[str]) -> None:
+def _tell(problems: tuple[Problem, ...], code: ExitCode, arguments: list[str]) -> int:
+    """For machines on standard output, as all results; for people, or where that fails, on standard error."""
     if _wants_json(arguments):
         from generator.report import machine
 
-        click.echo(machine.report({"problems": len(error.problems)}, problems=error.problems))
+        try:
+            with printing():
+                click.echo(machine.report({"problems": len(problems)}, problems=problems))
+        except StdoutError:
+            show_problems(problems)
     else:
-        show_problems(error.problems)
+        show_problems(problems)
+    return code
+
+
+def _tell_usage(error: click.ClickException, arguments: list[str]) -> int:
+    if not _wants_json(arguments):
+        error.show()
+        return ExitCode.INVALID_INPUT
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    command = context.command_path if context else "mpigen"
+    return _tell((Problem(error.format_message(), f"see `{command} --help`"),), ExitCode.INVALID_INPUT, arguments)
+
+
+def _tell_bug(error: BaseException, arguments: list[str]) -> int:
+    if "--debug" in arguments:
+        import traceback
+
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    message = f"a bug of ours: {type(error).__name__}: {error}"
+    return _tell((Problem(message, "please report it with what `mpigen --debug …` prints"),), ExitCode.BUG, arguments)
 
 
 def _wants_json(arguments: list[str]) -> bool:

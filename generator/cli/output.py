@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from generator.errors import OutputError, Problem
+
 if TYPE_CHECKING:
     from generator.checks.finding import Finding
-    from generator.errors import Problem
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -28,7 +30,7 @@ def format_option(command: _Command) -> _Command:
 @contextmanager
 def progress(message: str) -> Iterator[None]:
     """A spinner while something takes long, if standard error is a terminal."""
-    if not sys.stderr.isatty():
+    if not (sys.stderr and sys.stderr.isatty()):
         yield
         return
     from rich.console import Console
@@ -38,21 +40,47 @@ def progress(message: str) -> Iterator[None]:
 
 
 def show(form: str, summary: dict[str, Any], findings: Iterable[Finding], lines: Iterable[str]) -> None:
-    """Findings first, then what was done; or one JSON document of both."""
-    if form == "json":
-        from generator.report import machine
+    """Findings first, then what was done; or one JSON document of both.
 
-        click.echo(machine.report(summary, findings))
-        return
-    _show_findings(findings)
-    for line in lines:
-        click.echo(line)
+    A reader that has seen enough (`| head`) changes nothing of what the command returns.
+    """
+    with printing():
+        if form == "json":
+            from generator.report import machine
+
+            click.echo(machine.report(summary, findings))
+            return
+        _show_findings(findings)
+        for line in lines:
+            click.echo(line)
+
+
+class StdoutError(OutputError):
+    """Standard output cannot be written: there is nobody to whom anything could be said there."""
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Where standard output is written: a reader that has gone is no error, a full disk is no bug of ours."""
+    try:
+        yield
+    except BrokenPipeError:
+        abandon_stdout()
+    except OSError as error:
+        abandon_stdout()
+        message = f"standard output cannot be written: {error.strerror}"
+        raise StdoutError((Problem(message, "make room, or write elsewhere"),)) from None
+
+
+def abandon_stdout() -> None:
+    """Let go of a standard output that fails; Python would complain once more when it closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show_findings(findings: Iterable[Finding]) -> None:
     from generator.report import text
 
-    if not sys.stdout.isatty():
+    if not (sys.stdout and sys.stdout.isatty()):
         for finding in findings:
             click.echo(text.plain(finding))
         return

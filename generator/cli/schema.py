@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from generator.cli.output import printing
+
 
 @click.command(epilog="Example: mpigen schema > platform.schema.json")
 def schema() -> None:
@@ -14,4 +16,6 @@ def schema() -> None:
     """
     from generator.config.schema import platform_schema
 
-    click.echo(platform_schema(), nl=False)
+    text = platform_schema()
+    with printing():
+        click.echo(text, nl=False)

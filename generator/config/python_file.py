@@ -6,7 +6,7 @@ import runpy
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,15 @@ _SECTIONS = {section.__name__: section for section in Section.__subclasses__()}
 
 
 def run_platform_file(file: Path) -> dict[str, Any]:
-    """Run a platform.py and return its module namespace.
+    """Run a platform.py and return its module namespace. What it prints goes to standard error.
 
     Raises:
         ConfigError: the file cannot be read, or its code fails; with the line in the user's own file.
     """
-    if not file.is_file():
+    if not _is_file(file):
         raise ConfigError((Problem("there is no such file", "name a platform.yaml or platform.py", str(file)),))
     try:
-        with _siblings_importable(file):
+        with _siblings_importable(file), redirect_stdout(sys.stderr):  # standard output belongs to the result
             return runpy.run_path(str(file), run_name="__platform__")
     except MpigenError:
         raise
@@ -43,6 +43,14 @@ def run_platform_file(file: Path) -> dict[str, Any]:
         ) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         raise ConfigError((_failure(error, file),)) from None
+
+
+def _is_file(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except OSError as error:  # such as a folder that may not be entered
+        fix = "name a platform.yaml or platform.py"
+        raise ConfigError((Problem(f"cannot be read: {error.strerror}", fix, str(file)),)) from None
 
 
 @contextmanager

@@ -122,10 +122,15 @@ def _is_promoted(tree: Plan, pointer: Plan, promote: bool | None) -> bool:
     return theirs in {"", ours} or (tree.found.lock is None and _precedence(ours) > _precedence(theirs))
 
 
-def _precedence(version: str) -> tuple[list[int], bool, str]:
+def _precedence(version: str) -> tuple[list[int], bool, list[tuple[bool, int, str]]]:
     """A sort key for versions: numbers as numbers, a pre-release before its release (semver.org, 11)."""
-    core, _, pre = version.partition("-")
-    return [int(number) for number in re.findall(r"[0-9]+", core)], not pre, pre
+    core, _, pre = version.partition("+")[0].partition("-")
+    return [int(number) for number in re.findall(r"[0-9]+", core)], not pre, [_rank(one) for one in pre.split(".")]
+
+
+def _rank(identifier: str) -> tuple[bool, int, str]:
+    """A sort key for a part of a pre-release: numbers by size and before words, which go by their letters."""
+    return (False, int(identifier), "") if identifier.isdecimal() else (True, 0, identifier)
 
 
 def _report(tree: Plan, pointer: Plan, *, moving: bool) -> Written:

@@ -21,4 +21,5 @@ def report(summary: Mapping[str, Any], findings: Iterable[Finding] = (), problem
         "findings": [asdict(finding) for finding in findings],
         "problems": [asdict(problem) for problem in problems],
     }
-    return json.dumps(content, indent=2, ensure_ascii=False)
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    return text.encode(errors="backslashreplace").decode()  # a file name that is not UTF-8 has no other form

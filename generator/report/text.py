@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from generator.checks.finding import Finding, Severity
+from generator.documents.syntax import on_one_line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -31,9 +32,14 @@ def coloured(finding: Finding) -> Text:
 def _head(finding: Finding) -> tuple[str, str]:
     place = ":".join(str(part) for part in (finding.file, finding.line, finding.column) if part)
     where = f"{finding.resource} {finding.path}: " if finding.resource else ""
-    return place, f"{finding.check}: {where}{finding.message}"
+    return _safe(place), _safe(f"{finding.check}: {where}{finding.message}")
 
 
 def _advice(finding: Finding) -> str:
-    advice = f"    why: {finding.why}"
-    return f"{advice}\n    fix: {finding.fix}" if finding.fix else advice
+    advice = f"    why: {_safe(finding.why)}"
+    return f"{advice}\n    fix: {_safe(finding.fix)}" if finding.fix else advice
+
+
+def _safe(text: str) -> str:
+    """Nothing in it that a terminal would obey: names come from anybody's files."""
+    return on_one_line(text, len(text))

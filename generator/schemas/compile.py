@@ -6,18 +6,21 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from generator.errors import OutputError, Problem
-from generator.schemas.catalog import FILE
+from generator.errors import EngineError, OutputError, Problem
+from generator.schemas.catalog import FILE, Catalog
 from generator.schemas.crd import custom_kinds
 from generator.schemas.kind import Kind, write_schema
 from generator.schemas.openapi import BuiltIns
 from generator.schemas.own import OWN, own_kinds
 from generator.schemas.sources import fetch
 from generator.versions import SUPPORTED, Component
+
+_NAMED = 3  # strangers in a message
 
 
 def compile_schemas(destination: Path, components: Sequence[Component] = SUPPORTED) -> int:
@@ -34,18 +37,48 @@ def compile_schemas(destination: Path, components: Sequence[Component] = SUPPORT
 
     Raises:
         EngineError: there is no Go, a module cannot be had or is not what we pinned, or says what we do not understand.
-        OutputError: the folder holds something else.
+        OutputError: the folder holds something else, or cannot be written.
     """
-    if destination.is_dir() and any(destination.iterdir()) and not (destination / FILE).is_file():
-        raise OutputError((Problem(f"{destination} holds no schemas", "name a new or an empty folder"),))
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=destination.parent, prefix=".schemas-") as scratch:
-        fresh = Path(scratch) / "schemas"
-        count = _write(fresh, _kinds(components))
-        if destination.exists():
-            destination.rename(Path(scratch) / "old")
-        shutil.move(fresh, destination)
+    with _refusals(destination):
+        _refuse_strangers(destination)
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        place = tempfile.TemporaryDirectory(dir=destination.parent, prefix=".schemas-")
+    with place as scratch:
+        kinds = _kinds(components)
+        with _refusals(destination):
+            fresh = Path(scratch) / "schemas"
+            count = _write(fresh, kinds)
+            if destination.exists():
+                destination.rename(Path(scratch) / "old")
+            shutil.move(fresh, destination)
     return count
+
+
+@contextmanager
+def _refusals(destination: Path) -> Iterator[None]:
+    """What the system refuses there is no bug of ours."""
+    try:
+        yield
+    except OSError as error:
+        problem = Problem(f"cannot be written: {error.strerror}", "name another folder", str(destination))
+        raise OutputError((problem,)) from None
+
+
+def _refuse_strangers(destination: Path) -> None:
+    """The folder is replaced whole, so it may hold nothing but what we once wrote there."""
+    if not destination.is_dir() or not any(destination.iterdir()):
+        return
+    fix = "name a new or an empty folder"
+    try:
+        ours = {FILE, *(entry.path for entry in Catalog(destination).entries.values())}
+    except (EngineError, ValueError, LookupError, TypeError):  # no catalogue, or not one of ours
+        raise OutputError((Problem(f"{destination} holds no schemas", fix),)) from None
+    found = (path for path in destination.rglob("*") if path.is_symlink() or not path.is_dir())
+    strangers = sorted({path.relative_to(destination).as_posix() for path in found} - ours)
+    if strangers:
+        more = f" and {len(strangers) - _NAMED} more" if len(strangers) > _NAMED else ""
+        message = f"{destination} holds what is no schema of ours: {', '.join(strangers[:_NAMED])}{more}"
+        raise OutputError((Problem(message, fix),))
 
 
 def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from generator.errors import EngineError, Problem
 from generator.schemas.gotool import run_go
 
 VERSION = "v0.7.0"
@@ -37,13 +38,17 @@ def ensure_kubeconform(cache: Path) -> Path:
     """The path of kubeconform at the pinned version, built on first use (about 20 s, then nothing).
 
     Raises:
-        EngineError: there is no Go, or the build failed.
+        EngineError: there is no Go, the build failed, or the cache cannot be used.
     """
     binary = cache / f"kubeconform-{VERSION}-{platform.system()}-{platform.machine()}".lower()
-    if not binary.is_file():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache, prefix=".build-") as scratch:
-            _build(Path(scratch) / "kubeconform", binary)
+    try:
+        if not binary.is_file():
+            cache.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=cache, prefix=".build-") as scratch:
+                _build(Path(scratch) / "kubeconform", binary)
+    except OSError as error:
+        message, fix = f"kubeconform cannot be built there: {error.strerror}", "set MPIGEN_CACHE to a writable folder"
+        raise EngineError((Problem(message, fix, str(error.filename or cache)),)) from None
     return binary
 
 

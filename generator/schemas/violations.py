@@ -42,16 +42,17 @@ def explain(errors: Iterable[ValidationError], schema: Schema, body: Any) -> lis
     """The engine's errors about `body` as violations: one per unknown field, and one per place and keyword."""
     found: dict[tuple[object, ...], Violation] = {}
     for error in errors:
-        value = _at(body, error.instance_path)  # the engine's own copy has null for what JSON cannot say, such as .nan
-        for violation in _violations(error, schema, value):
+        path = _steps(body, error.instance_path)
+        value = _at(body, path)  # the engine's own copy has null for what JSON cannot say, such as .nan
+        for violation in _violations(error, schema, path, value):
             # A field that must not be null is judged both where it stands and by its shared definition.
             key = (violation.path, violation.keyword, violation.expected if violation.keyword == "required" else None)
             found.setdefault(key, violation)
     return list(found.values())
 
 
-def _violations(error: ValidationError, schema: Schema, value: Any) -> Iterator[Violation]:
-    path, keyword, details = tuple(error.instance_path), error.kind.name, error.kind.as_dict()
+def _violations(error: ValidationError, schema: Schema, path: tuple[str | int, ...], value: Any) -> Iterator[Violation]:
+    keyword, details = error.kind.name, error.kind.as_dict()
     if keyword == "additionalProperties":
         known = _fields(error, schema)
         for name in details["unexpected"]:
@@ -70,9 +71,18 @@ def _fields(error: ValidationError, schema: Schema) -> tuple[str, ...]:
 
 
 def _at(node: Any, path: Sequence[str | int]) -> Any:
-    for step in path:
+    for step in _steps(node, path):
         node = node[step]
     return node
+
+
+def _steps(node: Any, path: Sequence[str | int]) -> tuple[str | int, ...]:
+    """The path with the engine's numbers as texts again where they are keys, such as a label called `0`."""
+    steps: list[str | int] = []
+    for step in path:
+        steps.append(str(step) if isinstance(node, dict) else step)
+        node = node[steps[-1]]
+    return tuple(steps)
 
 
 def _expected(demand: Any) -> Any:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from generator.checks.finding import Finding
 from generator.checks.objects import CHECKS as OBJECT_CHECKS
-from generator.checks.run import check_rendered, check_text
+from generator.checks.run import Checked, check_rendered, check_text
 from generator.checks.schema import CHECKS as SCHEMA_CHECKS
 from generator.manifests import Manifest, write
+from generator.report.machine import report
+from generator.report.text import coloured, plain
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
@@ -33,7 +38,7 @@ BAD = {
     "schema/not-allowed": (("stopPolicy: None", "stopPolicy: Nones"), (8, 15)),
     "object/unnamed": (("  name: default\n", ""), (3, 1)),
 }
-ONLY_IN_A_RELEASE = {"object/duplicate", "object/no-namespace"}
+ONLY_IN_A_RELEASE = {"object/duplicate", "object/no-namespace", "object/not-namespaced"}
 
 
 def found(text: str) -> list[Finding]:
@@ -91,3 +96,65 @@ def test_a_namespaced_object_of_a_release_says_where_it_belongs() -> None:
     assert (finding.check, finding.line) == ("object/no-namespace", 4)
     assert rendered({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}) == []
     assert found("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n") == []  # kubectl -n says it
+
+
+def test_an_object_of_a_cluster_scoped_kind_says_no_namespace_and_is_the_same_in_each() -> None:
+    here: dict[str, object] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
+    there = {**here, "metadata": {"name": "a", "namespace": "x"}}
+    duplicate, misplaced = rendered(here, there)
+    assert (duplicate.check, duplicate.file) == ("object/duplicate", "1.yaml")
+    assert (misplaced.check, misplaced.path, misplaced.value) == (
+        "object/not-namespaced",
+        "$.metadata.namespace",
+        "x",
+    )
+    assert misplaced.message == "a Namespace belongs to no namespace, this one says `x`"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("a: 1\n", (1, 1), "`apiVersion` and `kind` are missing"),
+        ("kind: Pod\n", (1, 1), "`apiVersion` is missing"),
+        ("kind: Pod\napiVersion: 1\n", (2, 13), "`apiVersion` is `1`, not a text"),
+        ("apiVersion: v1\nkind: [a]\n", (2, 1), "`kind` is a list, not a text"),
+        ("- a\n", (1, 1), "a document is a list, not an object"),
+        ("hello\n", (1, 1), "a document is `hello`, not an object"),
+        ("kind: List\nitems:\n- 7\n", (3, 3), "an item is `7`, not an object"),
+    ],
+)
+def test_what_is_no_object_is_told_in_the_right_words(text: str, place: tuple[int, int], message: str) -> None:
+    (finding,) = found(text)
+    assert (finding.check, (finding.line, finding.column), finding.message) == ("schema/not-an-object", place, message)
+
+
+def test_documents_after_one_that_is_no_object_are_checked() -> None:
+    first, second = found(f"- a\n---\n{GOOD.replace('stopPolicy', 'stopPolicies')}")
+    assert (first.check, second.check, second.line) == ("schema/not-an-object", "schema/unknown-field", 10)
+
+
+def test_a_finding_carries_the_value_in_short() -> None:
+    (number,) = found(GOOD.replace("clusterQueue: team-a", "clusterQueue: 7"))
+    (text,) = found(GOOD.replace("stopPolicy: None", f"stopPolicy: {'x' * 5000}"))
+    (absent,) = found(GOOD.replace("metadata:\n", "metadata:\n  ownerReferences: [{kind: X, name: x, uid: u}]\n"))
+    assert (number.value, absent.value) == (7, None)
+    assert text.value == f"{'x' * 199}…"
+    (unknown,) = found(GOOD.replace("stopPolicy: None", "more: {a: [1]}"))
+    assert json.loads(report({}, [unknown]))["findings"][0]["value"] == {"a": [1]}
+
+
+def test_findings_with_values_that_have_no_order_are_sorted() -> None:
+    (finding,) = found(GOOD.replace("stopPolicy: None", "more: {a: [1]}"))
+    both = [replace(finding, value={}), replace(finding, value=1)]
+    assert len(Checked(findings=both).in_order()) == 1
+
+
+def test_nothing_in_a_finding_moves_the_terminal() -> None:
+    (finding,) = found(GOOD.replace("name: default", r'name: "a\e[2Jb"').replace("stopPolicy", r'"x\e[1A"'))
+    assert "\x1b" not in plain(finding) + coloured(finding).plain
+    assert "a\\x1b[2Jb" in plain(finding)
+
+
+def test_a_key_that_looks_like_a_number_is_a_key() -> None:
+    (finding,) = found("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: w, labels: {'0': 8}}\n")
+    assert (finding.check, finding.path, finding.line) == ("schema/wrong-type", "$.metadata.labels.0", 3)

@@ -63,9 +63,6 @@ def test_documents_are_counted_as_they_stand_and_empty_ones_passed_over() -> Non
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kind: A\n---\n- a\n", "f.yaml:3:1: a document is a list, not an object; start it with apiVersion and kind"),
-        ("\nhello\n", "f.yaml:2:1: a document is `hello`, not an object; start it with apiVersion and kind"),
-        ("true", "f.yaml:1:1: a document is `true`, not an object; start it with apiVersion and kind"),
         ("a: 1\na: 2\n", "f.yaml:2:1: the key `a` is written twice; keep one of the two"),
         (
             "kind: A\n---\nb: [c\n",
@@ -73,10 +70,20 @@ def test_documents_are_counted_as_they_stand_and_empty_ones_passed_over() -> Non
         ),
     ],
 )
-def test_what_is_not_an_object_is_refused_with_its_file_and_place(text: str, said: str) -> None:
+def test_what_is_not_yaml_is_refused_with_its_file_and_place(text: str, said: str) -> None:
     with pytest.raises(DocumentError) as caught:
         list(read(text, "f.yaml"))
     assert str(caught.value).startswith(said)
+
+
+def test_a_document_that_is_no_object_says_what_it_is_and_hides_nothing_behind_it() -> None:
+    found = list(read("- a\n---\nhello\n---\ntrue\n---\nkind: A\n", "f"))
+    assert [(each.index, each.kind, each.instead) for each in found] == [
+        (0, "", "a list"),
+        (1, "", "`hello`"),
+        (2, "", "`true`"),
+        (3, "A", ""),
+    ]
 
 
 def test_objects_before_the_broken_document_are_given_out() -> None:

@@ -251,3 +251,16 @@ def test_an_older_release_made_anew_is_no_roll_back(root: Path) -> None:
     assert put(root, "1.0.9").pointer == Pointer("1.1.0", "1.1.0", written=False)
     assert put(root, "1.10.0-rc.1").pointer == Pointer("1.1.0", "1.10.0-rc.1", written=True)
     assert put(root, "1.10.0").pointer == Pointer("1.10.0-rc.1", "1.10.0", written=True)
+
+
+def test_releases_before_a_release_go_by_semver(tmp_path: Path) -> None:
+    """Each is newer than the one before it (semver.org, 11) and takes the pointer; an older one does not."""
+    ordered = ["alpha", "alpha.1", "alpha.beta", "beta", "beta.2", "beta.11", "rc.1", "rc.9", "rc.10"]
+    for number, name in enumerate(ordered):
+        root = tmp_path / str(number)
+        for older in ordered[:number][-1:]:
+            put(root, f"1.0.0-{older}")
+        put(root, f"1.0.0-{name}")
+        assert named(root) == f"1.0.0-{name}"
+    put(tmp_path / "8", "1.0.0-rc.2")
+    assert named(tmp_path / "8") == "1.0.0-rc.10"
