@@ -124,11 +124,13 @@ def test_a_killed_writer_leaves_one_whole_release(output: Path, kills: int, *, i
     seen = {"old": 0, "new": 0, "none": 0, "debris": 0}
     with ExitStack() as processes:
         upcoming = processes.enter_context(writer.start("B"))
-        for turn in range(kills):
+        for turn in range(6 * kills):
+            if turn >= kills and min(seen["old"], seen["new"], seen["debris"]) > 0:
+                break  # a busy machine needs more rounds, each spread wider, until the kills fall before, in and after
             old, new = "BA" if turn % 2 else "AB"
             process, upcoming = upcoming, processes.enter_context(writer.start(old))
             writer.let_go(process)
-            time.sleep(needed * (turn + moments.random()) / kills * 1.6)
+            time.sleep(needed * (turn % kills + moments.random()) / kills * 1.6 * (1 + turn // kills))
             process.kill()
             process.wait()
             mark = mark_on_disk(output)
