@@ -53,7 +53,7 @@ def running(versions: Versions, folder: Path) -> Iterator[Cluster]:
 
 def _start(versions: Versions, processes: Processes) -> Cluster:
     certificates = make_certificates(processes.folder / "k8s-webhook-server" / "serving-certs")
-    admin = _start_kubernetes(versions, processes, certificates)
+    admin = _start_api_server(versions, processes, certificates)
     names = [program.name for program in versions.programs.values() if program.configuration]
     ports = iter(free_ports(2 * len(names)))
     controllers = [Controller(versions[name], next(ports), next(ports)) for name in names]
@@ -61,30 +61,36 @@ def _start(versions: Versions, processes: Processes) -> Cluster:
     for controller in controllers:
         webhooks += controller.start(admin, processes, certificates)
     install(admin, definitions_without_controller())
+    _start_kubernetes_controllers(versions, processes, certificates)
     for controller in controllers:
         processes.wait(controller.program.name, controller.is_ready)
     install(admin, webhooks)
     return Cluster(versions, admin, processes)
 
 
-def _start_kubernetes(versions: Versions, processes: Processes, certificates: Certificates) -> Client:
+def _start_api_server(versions: Versions, processes: Processes, certificates: Certificates) -> Client:
     program, folder = build(versions["kubernetes"]), processes.folder
-    etcd, peer, secure, managing, scheduling = free_ports(5)
+    etcd, peer, secure = free_ports(3)
     bearer = secrets.token_hex()
     (folder / "tokens.csv").write_text(f'{bearer},admin,admin,"system:masters"\n')
-    admin = folder / "admin.kubeconfig"
-    admin.write_text(kubeconfig(secure, certificates, bearer))
+    (folder / "admin.kubeconfig").write_text(kubeconfig(secure, certificates, bearer))
     processes.start("etcd", [program, "etcd", *_etcd(etcd, peer, folder)])
     processes.wait("etcd", lambda: listens(etcd))
     processes.start("kube-apiserver", [program, "kube-apiserver", *_apiserver(etcd, secure, folder, certificates)])
     client = Client(secure, ssl.create_default_context(cafile=str(certificates.authority))).with_token(bearer)
     processes.wait("kube-apiserver", lambda: _is_ready(client))
+    return client
+
+
+def _start_kubernetes_controllers(versions: Versions, processes: Processes, certificates: Certificates) -> None:
+    """Once all kinds are served: quotas and garbage collection look for new ones only every half minute."""
+    program, admin = build(versions["kubernetes"]), processes.folder / "admin.kubeconfig"
+    managing, scheduling = free_ports(2)
     common = [f"--kubeconfig={admin}", "--leader-elect=false", "--bind-address=127.0.0.1"]
     manager = [*common, *_controller_manager(managing, certificates)]
     processes.start("kube-controller-manager", [program, "kube-controller-manager", *manager])
     processes.start("kube-scheduler", [program, "kube-scheduler", *common, f"--secure-port={scheduling}"])
     _start_kubelet(versions, processes, admin)
-    return client
 
 
 def _etcd(port: int, peer: int, folder: Path) -> list[str]:
@@ -137,7 +143,12 @@ def _start_kubelet(versions: Versions, processes: Processes, admin: Path) -> Non
             stage["spec"]["selector"]["matchExpressions"].append(told)
     file = processes.folder / "stages.yaml"
     file.write_text(yaml.safe_dump_all(stages))
-    options = [f"--kubeconfig={admin}", f"--config={file}", "--manage-all-nodes=true"]
+    options = [
+        f"--kubeconfig={admin}",
+        f"--config={file}",
+        "--manage-all-nodes=true",
+        "--node-lease-duration-seconds=40",
+    ]
     processes.start("kwok", [build(versions["kwok"]), *options])
 
 

@@ -36,28 +36,26 @@ def test_a_dry_run_stores_nothing(admin: Client, namespace: str) -> None:
     assert not admin.exists(quota(namespace))
 
 
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        (
-            {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "spec": {"nodeLabels": {"-": "x"}}},
-            "vresourceflavor.kb.io",
-        ),
-        ({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": []}}, "vjobset.kb.io"),
-        (
-            {
-                "apiVersion": "trainer.kubeflow.org/v1alpha1",
-                "kind": "TrainJob",
-                "spec": {"runtimeRef": {"name": "absent"}},
-            },
-            "absent",
-        ),
-    ],
-)
-def test_the_webhooks_of_every_controller_are_asked(admin: Client, namespace: str, body: Body, said: str) -> None:
-    scope = {} if body["kind"] == "ResourceFlavor" else {"namespace": namespace}
-    with pytest.raises(RefusedError, match=said):
-        admin.apply({**body, "metadata": {"name": "x", **scope}}, dry_run=True)
+WRONG: list[tuple[str, str, Body, str]] = [
+    ("kueue.x-k8s.io/v1beta2", "ResourceFlavor", {"nodeLabels": {"-": "x"}}, "vresourceflavor.kb.io"),
+    (
+        "jobset.x-k8s.io/v1alpha2",
+        "JobSet",
+        {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["x"]}},
+        "vjobset",
+    ),
+    ("trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": {"name": "absent"}}, "validator.trainjob"),
+]
+
+
+@pytest.mark.parametrize(("version", "kind", "spec", "webhook"), WRONG)
+def test_the_webhooks_of_every_controller_are_asked(
+    admin: Client, namespace: str, version: str, kind: str, spec: Body, webhook: str
+) -> None:
+    scope = {} if kind == "ResourceFlavor" else {"namespace": namespace}
+    body = {"apiVersion": version, "kind": kind, "metadata": {"name": "x", **scope}, "spec": spec}
+    with pytest.raises(RefusedError, match=webhook):
+        admin.apply(body, dry_run=True)
 
 
 def test_processes_end_with_a_test_run_that_is_killed(tmp_path: Path) -> None:

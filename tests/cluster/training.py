@@ -77,6 +77,17 @@ class Training:
                 return workload
         return None
 
+    def explained(self, admin: Client) -> Body:
+        """Where it stands, for people."""
+        workload, status = self.workload(admin) or {}, admin.read(self.body).get("status", {})
+        conditions = workload.get("status", {}).get("conditions") or []
+        return {
+            "job": f"{self.tenant.name}/{self.body['metadata']['name']}",
+            "conditions": [found["type"] for found in status.get("conditions") or [] if found["status"] == "True"],
+            "workload": {found["type"]: f"{found['status']} {found['message']}" for found in conditions},
+            "pods": [(pod["metadata"]["name"], pod["status"]["phase"]) for pod in self.pods(admin)],
+        }
+
     def wait_until_complete(self, admin: Client) -> None:
         """Raises: TimeoutError: it is not Complete after a minute."""
         wait_until(f"{self.body['metadata']} is Complete", partial(self._is_complete, admin))
@@ -110,7 +121,11 @@ def run(admin: Client, wanted: list[Training]) -> dict[tuple[str, str], list[Bod
                 training.finish(admin)
         return len(seen) == len(wanted)
 
-    wait_until(f"all of {len(wanted)} jobs ran", progress, 120)
+    try:
+        wait_until(f"all of {len(wanted)} jobs ran", progress, 120)
+    except TimeoutError as error:
+        stuck = [one for one in wanted if (one.tenant.name, one.runtime.name) not in seen]
+        raise TimeoutError(f"{error}; {[one.explained(admin) for one in stuck]}") from None
     for training in wanted:
         training.wait_until_complete(admin)
     return seen
