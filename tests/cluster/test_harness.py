@@ -36,15 +36,22 @@ def test_a_dry_run_stores_nothing(admin: Client, namespace: str) -> None:
     assert not admin.exists(quota(namespace))
 
 
-WRONG: list[tuple[str, str, Body, str]] = [
+LAUNCHERS: Body = {
+    "name": "launcher",
+    "replicas": 2,
+    "template": {
+        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+        "spec": {"template": {"spec": {"containers": [{"name": "node", "image": "x"}]}}},
+    },
+}
+SUCCESS = {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["absent"]}}
+RUNTIME = {"template": {"spec": {"replicatedJobs": [LAUNCHERS]}}}
+WRONG: list[
+    tuple[str, str, Body, str]
+] = [  # each is refused by one controller only: several are asked at the same time
     ("kueue.x-k8s.io/v1beta2", "ResourceFlavor", {"nodeLabels": {"-": "x"}}, "vresourceflavor.kb.io"),
-    (
-        "jobset.x-k8s.io/v1alpha2",
-        "JobSet",
-        {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["x"]}},
-        "vjobset",
-    ),
-    ("trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": {"name": "absent"}}, "validator.trainjob"),
+    ("jobset.x-k8s.io/v1alpha2", "JobSet", SUCCESS, "invalid replicatedJob name 'absent'"),
+    ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime", RUNTIME, "validator.clustertrainingruntime"),
 ]
 
 
@@ -52,7 +59,7 @@ WRONG: list[tuple[str, str, Body, str]] = [
 def test_the_webhooks_of_every_controller_are_asked(
     admin: Client, namespace: str, version: str, kind: str, spec: Body, webhook: str
 ) -> None:
-    scope = {} if kind == "ResourceFlavor" else {"namespace": namespace}
+    scope = {"namespace": namespace} if kind == "JobSet" else {}
     body = {"apiVersion": version, "kind": kind, "metadata": {"name": "x", **scope}, "spec": spec}
     with pytest.raises(RefusedError, match=webhook):
         admin.apply(body, dry_run=True)
