@@ -38,7 +38,7 @@ def build(program: Program) -> Path:
     if binary.is_file():
         return binary
     cache().mkdir(parents=True, exist_ok=True)
-    with _alone(binary.with_suffix(".lock")):
+    with _alone(binary.with_name(f"{binary.name}.lock")):
         if not binary.is_file():
             _report(f"building {program.name} {program.version}, which takes minutes the first time")
             started = time.monotonic()

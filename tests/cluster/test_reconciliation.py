@@ -26,7 +26,7 @@ def trained(deployed: Deployed, admin: Client) -> Pods:
 def test_queues_are_active(deployed: Deployed, admin: Client) -> None:
     for found in deployed.stored:
         if found.kind in {"ClusterQueue", "LocalQueue"}:
-            assert condition(admin.read(found.body), "Active")["status"] == "True", found.resource
+            assert condition(admin, found.body, "Active")["status"] == "True", found.resource
 
 
 def test_every_tenant_trains_on_every_runtime(deployed: Deployed, admin: Client, trained: Pods) -> None:
@@ -34,7 +34,7 @@ def test_every_tenant_trains_on_every_runtime(deployed: Deployed, admin: Client,
         assert len(trained[training.tenant.name, training.runtime.name]) == training.nodes
         workload = training.workload(admin)
         assert workload
-        assert condition(workload, "Finished")["reason"] == "Succeeded"
+        assert condition(admin, workload, "Finished")["reason"] == "Succeeded"
 
 
 def test_pods_run_where_kueue_counted_them(deployed: Deployed, admin: Client, trained: Pods) -> None:
@@ -89,6 +89,11 @@ def pending(training: Training, admin: Client) -> Body | None:
     return {key: found[key] for key in ("type", "status", "reason", "message")} if found else None
 
 
-def condition(body: Body, wanted: str) -> Body:
-    conditions: list[Body] = body["status"]["conditions"]
-    return next(found for found in conditions if found["type"] == wanted)
+def condition(admin: Client, body: Body, wanted: str) -> Body:
+    """A condition of an object, once its controller set it: the others need not have waited for that."""
+
+    def found() -> Body | None:
+        conditions: list[Body] = admin.read(body).get("status", {}).get("conditions") or []
+        return next((found for found in conditions if found["type"] == wanted), None)
+
+    return wait_for(f"{body['kind']} {body['metadata']['name']} says whether it is {wanted}", found)

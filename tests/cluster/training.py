@@ -74,7 +74,7 @@ class Training:
         name = self.body["metadata"]["name"]
         for workload in admin.items(_KUEUE, "Workload", self.tenant.name):
             if workload["metadata"]["ownerReferences"][0]["name"] == name:
-                return workload
+                return {"apiVersion": _KUEUE, "kind": "Workload", **workload}
         return None
 
     def explained(self, admin: Client) -> Body:
