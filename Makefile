@@ -4,18 +4,18 @@ BIN := .venv/bin
 export MPIGEN_CACHE := $(CURDIR)/.cache
 EXAMPLES := $(sort $(wildcard examples/*/platform.yaml examples/*/platform.py))
 
-.PHONY: demo test quick lint format types layers bench schemas lock golden clean
+.PHONY: demo test quick lint format types layers cluster cluster-previous bench schemas lock golden clean
 
 demo: .venv/.ready
 	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform"; done
 	@$(BIN)/mpigen validate output --engine both
 
 test: lint types layers
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -m "not cluster"
 
 # The same without the tests that take more than a few seconds each.
 quick: lint types layers
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 -m "not slow and not cluster"
 
 .venv/.ready: requirements/dev.lock requirements/go.lock pyproject.toml
 	$(PYTHON) -m venv --clear .venv
@@ -38,6 +38,15 @@ types: .venv/.ready
 
 layers: .venv/.ready
 	$(BIN)/lint-imports --no-cache
+
+# A real control plane judges the examples; building it takes minutes the first time. See docs/control-plane.md.
+cluster: .venv/.ready
+	$(BIN)/python -m tests.cluster.build default
+	$(BIN)/pytest -m cluster
+
+cluster-previous: .venv/.ready
+	$(BIN)/python -m tests.cluster.build previous
+	$(BIN)/pytest -m cluster --control-plane=previous
 
 bench: .venv/.ready
 	$(BIN)/python -m benchmarks

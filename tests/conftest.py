@@ -19,6 +19,16 @@ MPIGEN = Path(sys.executable).with_name("mpigen")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--control-plane",
+        default="default",
+        choices=("default", "previous"),
+        help="which releases of Kubernetes, Trainer, JobSet and Kueue the tests marked `cluster` run",
+    )
+    parser.addoption("--record", action="store_true", help="write what a control plane says to the fixtures anew")
+
+
 @pytest.fixture(params=EXAMPLES, ids=str)
 def example(request: pytest.FixtureRequest) -> Path:
     """The platform file of each example."""

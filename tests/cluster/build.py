@@ -1,0 +1,130 @@
+"""Build the programs of a control plane, once per content: `python -m tests.cluster.build [default|previous]`."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from generator.errors import EngineError, Problem
+from generator.schemas.gobuild import cache_folder
+from generator.schemas.gotool import run_go
+from tests.cluster.versions import Program, versions
+
+
+def cache() -> Path:
+    """Where binaries are kept, beside the other tools that mpigen builds."""
+    return cache_folder(os.environ.get("MPIGEN_CACHE"), os.environ.get("XDG_CACHE_HOME")) / "control-plane"
+
+
+def build(program: Program) -> Path:
+    """The binary of a program, built if no earlier run did.
+
+    A build that is interrupted leaves nothing that a later one could take for a binary.
+
+    Raises:
+        EngineError: there is no Go, or the build failed.
+    """
+    binary = cache() / f"{program.name}-{program.version}-{_content(program)}"
+    if binary.is_file():
+        return binary
+    cache().mkdir(parents=True, exist_ok=True)
+    with _alone(binary.with_name(f"{binary.name}.lock")):
+        if not binary.is_file():
+            _report(f"building {program.name} {program.version}, which takes minutes the first time")
+            started = time.monotonic()
+            _build(program, binary)
+            _report(f"built {program.name} {program.version} in {time.monotonic() - started:.0f} s")
+    return binary
+
+
+def module_folder(program: Program) -> Path:
+    """Where Go keeps the source of the program's module, as pinned by go.sum.
+
+    Raises:
+        EngineError: there is no Go, or the module cannot be had.
+    """
+    with _scratch(program) as scratch:
+        return _downloaded(program, scratch)
+
+
+def _downloaded(program: Program, scratch: Path) -> Path:
+    return Path(json.loads(run_go(["mod", "download", "-json", program.module], scratch))["Dir"])
+
+
+def _build(program: Program, binary: Path) -> None:
+    with _scratch(program) as scratch:
+        fresh = scratch / "program"
+        _rewrite(program, scratch)
+        linked = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in program.linked.items())])
+        options = ["-mod=readonly", "-trimpath", "-buildvcs=false", f"-ldflags={linked}"]
+        run_go(["build", *options, "-o", str(fresh), program.package], scratch)
+        fresh.replace(binary)
+
+
+def _rewrite(program: Program, scratch: Path) -> None:
+    """Put our copy of upstream's main package beside the pins; Go lets nobody overlay the module cache itself."""
+    source = _downloaded(program, scratch) if program.rewritten else scratch
+    for file, (old, new) in program.rewritten.items():
+        text = (source / file).read_text()
+        if text.count(old) != 1:
+            problem = f"{program.module}@{program.version} has {old} {text.count(old)} times in {file}, not once"
+            raise EngineError((Problem(problem, "read the file and correct `rewritten` in versions.json"),))
+        (scratch / Path(file).name).write_text(text.replace(old, new))
+
+
+def _inputs(program: Program) -> list[Path]:
+    """The files that Go builds from, in a fixed order."""
+    return [program.folder / "go.mod", program.folder / "go.sum", *sorted(program.folder.parent.glob("*.go"))]
+
+
+def _content(program: Program) -> str:
+    """A digest of everything that decides what the binary is."""
+    digest = hashlib.sha256()
+    for file in _inputs(program):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    rest = [program.package, dict(program.linked), dict(program.rewritten), platform.system(), platform.machine()]
+    digest.update(json.dumps(rest).encode())
+    return digest.hexdigest()[:16]
+
+
+@contextmanager
+def _scratch(program: Program) -> Iterator[Path]:
+    """A Go module of our own in a folder that Go may write to."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache(), prefix=".build-") as folder:
+        for file in _inputs(program):
+            shutil.copyfile(file, Path(folder) / file.name)
+        yield Path(folder)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """One build of a program at a time: who comes second finds the binary. The kernel frees it if we die."""
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _report(line: str) -> None:
+    print(f"control plane: {line}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def main() -> None:
+    """Build a whole set."""
+    name = sys.argv[1] if len(sys.argv) > 1 else "default"
+    for program in versions(name).programs.values():
+        build(program)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""A thin client of the API server: what it answered, word for word, warnings included.
+
+kubectl and the `kubernetes` package hide one or the other, and take a process or a generated class for each request.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+Body = dict[str, Any]
+T = TypeVar("T")
+_APPLY = "application/apply-patch+yaml"
+
+
+class RefusedError(RuntimeError):
+    """The API server said no.
+
+    Attributes:
+        status: the HTTP status.
+        reason: such as `Forbidden`.
+        message: its words.
+    """
+
+    def __init__(self, request: str, status: int, answer: Body) -> None:
+        self.status = status
+        self.reason = str(answer.get("reason", ""))
+        self.message = str(answer.get("message", answer))
+        super().__init__(f"{request}: {status} {self.reason}: {self.message}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API server answered: the object, and its warnings."""
+
+    body: Body
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Client:
+    """Someone who talks to the API server.
+
+    Attributes:
+        port: of 127.0.0.1.
+        context: whom to trust.
+        headers: who is talking.
+    """
+
+    port: int
+    context: ssl.SSLContext
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def with_token(self, token: str) -> Client:
+        """The same server, as whoever the token belongs to."""
+        return replace(self, headers={"Authorization": f"Bearer {token}"})
+
+    def as_group(self, group: str) -> Client:
+        """Impersonate a member of a group."""
+        person = {"Impersonate-User": f"someone-in-{group}", "Impersonate-Group": group}
+        return replace(self, headers={**self.headers, **person})
+
+    def request(self, method: str, path: str, body: object = None, content: str = "application/json") -> Answer:
+        """Send a request.
+
+        Raises:
+            RefusedError: the answer is an error.
+        """
+        with closing(http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=self.context)) as server:
+            sent = None if body is None else json.dumps(body)
+            server.request(method, path, sent, {**self.headers, "Content-Type": content, "Accept": "application/json"})
+            response = server.getresponse()
+            text = response.read().decode()
+        answer = json.loads(text) if text.startswith("{") else {"message": text}
+        if response.status >= http.client.BAD_REQUEST:
+            raise RefusedError(f"{method} {path}", response.status, answer)
+        return Answer(answer, tuple(response.headers.get_all("Warning") or ()))
+
+    def apply(self, body: Body, manager: str = "argocd-controller", *, dry_run: bool = False) -> Answer:
+        """Server-side apply as Argo CD does it, refusing unknown and repeated fields.
+
+        Raises:
+            RefusedError: the API server, an admission plugin or a webhook said no.
+        """
+        query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
+        query |= {"dryRun": "All"} if dry_run else {}
+        return self.request("PATCH", f"{self.path_of(body)}?{urlencode(query)}", body, _APPLY)
+
+    def create(self, body: Body, *, dry_run: bool = False) -> Answer:
+        """Create, refusing unknown and repeated fields.
+
+        Raises:
+            RefusedError: the API server, an admission plugin or a webhook said no.
+        """
+        query = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
+        metadata = body["metadata"]
+        collection = self.path(body["apiVersion"], body["kind"], metadata.get("namespace", ""))
+        return self.request("POST", f"{collection}?{urlencode(query)}", body)
+
+    def read(self, body: Body) -> Body:
+        """An object as it is stored; only the identity of `body` counts."""
+        return self.request("GET", self.path_of(body)).body
+
+    def exists(self, body: Body) -> bool:
+        """Whether an object of that identity is stored."""
+        try:
+            self.read(body)
+        except RefusedError as refused:
+            if refused.status == http.client.NOT_FOUND:
+                return False
+            raise
+        return True
+
+    def items(self, api_version: str, kind: str, namespace: str = "") -> list[Body]:
+        """All objects of a kind; of one namespace, or of all."""
+        found: list[Body] = self.request("GET", self.path(api_version, kind, namespace)).body["items"]
+        return found
+
+    def delete(self, body: Body) -> None:
+        """Delete an object, and with it what it owns; fine if it is gone already."""
+        try:
+            self.request("DELETE", self.path_of(body), {"propagationPolicy": "Background"})
+        except RefusedError as refused:
+            if refused.status != http.client.NOT_FOUND:
+                raise
+
+    def path_of(self, body: Body) -> str:
+        """Where an object is."""
+        metadata = body["metadata"]
+        collection = self.path(body["apiVersion"], body["kind"], metadata.get("namespace", ""))
+        return f"{collection}/{quote(metadata['name'], safe='')}"
+
+    def path(self, api_version: str, kind: str, namespace: str = "") -> str:
+        """Where the objects of a kind are."""
+        resource = self.resource(api_version, kind)["name"]
+        return f"{_root(api_version)}/{f'namespaces/{namespace}/' if namespace else ''}{resource}"
+
+    def resource(self, api_version: str, kind: str) -> Body:
+        """What discovery says about a kind."""
+        if (api_version, kind) not in self._resources:
+            for resource in self.request("GET", _root(api_version)).body["resources"]:
+                if "/" not in resource["name"]:
+                    self._resources[api_version, resource["kind"]] = resource
+        return self._resources[api_version, kind]
+
+    @cached_property
+    def _resources(self) -> dict[tuple[str, str], Body]:
+        return {}
+
+
+def _root(api_version: str) -> str:
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+
+
+def wait_until(what: str, holds: Callable[[], bool], seconds: float = 60) -> None:
+    """Return once it holds.
+
+    Raises:
+        TimeoutError: it never did.
+    """
+    wait_for(what, lambda: holds() or None, seconds)
+
+
+def wait_for(what: str, found: Callable[[], T | None], seconds: float = 60) -> T:
+    """What `found` returns, once it is not None.
+
+    Raises:
+        TimeoutError: it stayed None.
+    """
+    deadline = time.monotonic() + seconds
+    while (result := found()) is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {seconds:.0f} s")
+        time.sleep(0.1)
+    return result

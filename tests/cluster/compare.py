@@ -1,0 +1,56 @@
+"""What we wrote against what is stored: what became different, and what others added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.cluster.client import Body
+
+_BOOKKEEPING = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
+"""Parts of `metadata` that the API server keeps for itself; Argo CD never compares them."""
+
+
+def changed(written: Any, stored: Any, path: str = "") -> Iterator[str]:
+    """Each field that we wrote and that is stored otherwise, or not at all."""
+    if isinstance(written, dict) and isinstance(stored, dict):
+        for key, value in written.items():
+            if key in stored:
+                yield from changed(value, stored[key], _below(path, key))
+            else:
+                yield f"{_below(path, key)}: {value!r} is not stored"
+    elif isinstance(written, list) and isinstance(stored, list) and len(written) <= len(stored):
+        for index, value in enumerate(written):
+            yield from changed(value, stored[index], f"{path}[{index}]")
+    elif written != stored or type(written) is not type(stored):
+        yield f"{path}: we wrote {written!r}, {stored!r} is stored"
+
+
+def added(written: Any, stored: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Each field that is stored and that we did not write: its path, without list indexes, and its value."""
+    if isinstance(written, dict) and isinstance(stored, dict):
+        for key, value in stored.items():
+            if key in written:
+                yield from added(written[key], value, _below(path, key))
+            elif not (path == "metadata" and key in _BOOKKEEPING):
+                yield _below(path, key), value
+    elif isinstance(written, list) and isinstance(stored, list):
+        for index, value in enumerate(stored):
+            if index < len(written):
+                yield from added(written[index], value, f"{path}[]")
+            else:
+                yield f"{path}[]", value
+
+
+def additions(written: Body, stored: Body) -> dict[str, Any]:
+    """The same, each path once; what differs between the items of a list is gathered."""
+    found: dict[str, Any] = {}
+    for path, value in added(written, stored):
+        if found.setdefault(path, value) != value:
+            found[path] = [found[path], value]
+    return found
+
+
+def _below(path: str, key: str) -> str:
+    step = f'["{key}"]' if set(key) & set("./") else key
+    return step if not path else f"{path}{step}" if step.startswith("[") else f"{path}.{step}"

@@ -1,0 +1,82 @@
+"""One control plane for the whole session, a fresh namespace for each test, and the logs where something failed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from generator.errors import EngineError
+from tests.cluster import trees
+from tests.cluster.build import build
+from tests.cluster.client import Client
+from tests.cluster.control_plane import Cluster, running
+from tests.cluster.trees import Deployed
+from tests.cluster.versions import Versions, versions
+from tests.conftest import EXAMPLES
+
+_RUNNING = pytest.StashKey[Cluster]()
+
+
+@pytest.fixture(scope="session")
+def control_plane_versions(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Versions:
+    """The chosen set, with everything built; the progress is shown while it happens."""
+    chosen = versions(request.config.getoption("--control-plane"))
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    try:
+        with capture.global_and_fixture_disabled():
+            for program in chosen.programs.values():
+                build(program)
+    except EngineError as error:
+        reason = f"the control plane cannot be built here: {error}"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    control_plane_versions: Versions, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Cluster]:
+    """A real control plane: etcd, Kubernetes, Trainer, JobSet and Kueue with their webhooks, kwok as kubelet."""
+    folder = tmp_path_factory.mktemp("control-plane")
+    with running(control_plane_versions, folder) as started:
+        pytestconfig.stash[_RUNNING] = started
+        yield started
+    shutil.rmtree(folder / "etcd")  # the logs stay
+
+
+@pytest.fixture(scope="session")
+def admin(cluster: Cluster) -> Client:
+    """A client that may do everything."""
+    return cluster.admin
+
+
+@pytest.fixture
+def namespace(admin: Client) -> Iterator[str]:
+    """A fresh namespace."""
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"test-{secrets.token_hex(4)}"}}
+    admin.create(body)
+    yield str(body["metadata"]["name"])  # type: ignore[index]
+    admin.delete(body)
+
+
+@pytest.fixture(scope="session", params=EXAMPLES, ids=str)
+def deployed(request: pytest.FixtureRequest, admin: Client) -> Iterator[Deployed]:
+    """Each example on the cluster, one after another: pytest runs all tests of one before it goes on to the next."""
+    with trees.deployed(admin, request.param) as example:
+        yield example
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Below a failure: where the logs are, and how each ends."""
+    report = yield
+    started = item.config.stash.get(_RUNNING, None)
+    if report.failed and started and "cluster" in getattr(item, "fixturenames", ()):
+        for name in started.processes.names():
+            log = started.processes.log(name)
+            report.sections.append((f"end of {log}", started.processes.tail(name, 8)))
+    return report

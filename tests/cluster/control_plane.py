@@ -1,0 +1,159 @@
+"""Start everything in the order in which it can work: etcd, API server, the rest of Kubernetes, the controllers."""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.cluster.build import build
+from tests.cluster.certificates import Certificates, make_certificates
+from tests.cluster.client import Client, RefusedError
+from tests.cluster.controllers import Controller, kubeconfig
+from tests.cluster.install import definitions_without_controller, install, render
+from tests.cluster.processes import Processes, free_ports, listens
+from tests.cluster.versions import Versions
+
+FINISH = "tests.mpigen.dev/finish"
+"""The annotation that makes a pod end well."""
+_ISSUER = "https://kubernetes.default.svc"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A control plane that runs.
+
+    Attributes:
+        versions: what it consists of.
+        admin: a client that may do everything.
+        processes: what runs, with the logs.
+    """
+
+    versions: Versions
+    admin: Client
+    processes: Processes
+
+
+@contextmanager
+def running(versions: Versions, folder: Path) -> Iterator[Cluster]:
+    """A control plane with its data and logs in an empty folder, gone afterwards."""
+    for program in versions.programs.values():
+        build(program)
+    processes = Processes(folder)
+    try:
+        yield _start(versions, processes)
+    finally:
+        processes.stop()
+
+
+def _start(versions: Versions, processes: Processes) -> Cluster:
+    certificates = make_certificates(processes.folder / "k8s-webhook-server" / "serving-certs")
+    admin = _start_api_server(versions, processes, certificates)
+    names = [program.name for program in versions.programs.values() if program.configuration]
+    ports = iter(free_ports(2 * len(names)))
+    controllers = [Controller(versions[name], next(ports), next(ports)) for name in names]
+    webhooks = []
+    for controller in controllers:
+        webhooks += controller.start(admin, processes, certificates)
+    install(admin, definitions_without_controller())
+    _start_kubernetes_controllers(versions, processes, certificates)
+    for controller in controllers:
+        processes.wait(controller.program.name, controller.is_ready)
+    install(admin, webhooks)
+    return Cluster(versions, admin, processes)
+
+
+def _start_api_server(versions: Versions, processes: Processes, certificates: Certificates) -> Client:
+    program, folder = build(versions["kubernetes"]), processes.folder
+    etcd, peer, secure = free_ports(3)
+    bearer = secrets.token_hex()
+    (folder / "tokens.csv").write_text(f'{bearer},admin,admin,"system:masters"\n')
+    (folder / "admin.kubeconfig").write_text(kubeconfig(secure, certificates, bearer))
+    processes.start("etcd", [program, "etcd", *_etcd(etcd, peer, folder)])
+    processes.wait("etcd", lambda: listens(etcd))
+    processes.start("kube-apiserver", [program, "kube-apiserver", *_apiserver(etcd, secure, folder, certificates)])
+    client = Client(secure, ssl.create_default_context(cafile=str(certificates.authority))).with_token(bearer)
+    processes.wait("kube-apiserver", lambda: _is_ready(client))
+    return client
+
+
+def _start_kubernetes_controllers(versions: Versions, processes: Processes, certificates: Certificates) -> None:
+    """Once all kinds are served: quotas and garbage collection look for new ones only every half minute."""
+    program, admin = build(versions["kubernetes"]), processes.folder / "admin.kubeconfig"
+    managing, scheduling = free_ports(2)
+    common = [f"--kubeconfig={admin}", "--leader-elect=false", "--bind-address=127.0.0.1"]
+    manager = [*common, *_controller_manager(managing, certificates)]
+    processes.start("kube-controller-manager", [program, "kube-controller-manager", *manager])
+    processes.start("kube-scheduler", [program, "kube-scheduler", *common, f"--secure-port={scheduling}"])
+    _start_kubelet(versions, processes, admin)
+
+
+def _etcd(port: int, peer: int, folder: Path) -> list[str]:
+    return [
+        f"--data-dir={folder / 'etcd'}",
+        f"--listen-client-urls=http://127.0.0.1:{port}",
+        f"--advertise-client-urls=http://127.0.0.1:{port}",
+        f"--listen-peer-urls=http://127.0.0.1:{peer}",
+        f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
+        f"--initial-cluster=default=http://127.0.0.1:{peer}",
+        "--unsafe-no-fsync",
+    ]
+
+
+def _apiserver(etcd: int, port: int, folder: Path, certificates: Certificates) -> list[str]:
+    return [
+        f"--etcd-servers=http://127.0.0.1:{etcd}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",
+        f"--secure-port={port}",
+        f"--cert-dir={folder}",
+        f"--tls-cert-file={certificates.certificate}",
+        f"--tls-private-key-file={certificates.key}",
+        f"--service-account-issuer={_ISSUER}",
+        f"--service-account-key-file={certificates.service_accounts}",
+        f"--service-account-signing-key-file={certificates.service_accounts}",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        f"--token-auth-file={folder / 'tokens.csv'}",
+        "--authorization-mode=RBAC",
+        "--allow-privileged",
+    ]
+
+
+def _controller_manager(port: int, certificates: Certificates) -> list[str]:
+    return [
+        "--controllers=*",
+        f"--secure-port={port}",
+        f"--root-ca-file={certificates.authority}",
+        f"--service-account-private-key-file={certificates.service_accounts}",
+    ]
+
+
+def _start_kubelet(versions: Versions, processes: Processes, admin: Path) -> None:
+    """Kwok makes every Node ready and runs every pod; a pod ends when a test annotates it."""
+    stages = render(versions["kwok"])
+    for stage in stages:
+        if stage["metadata"]["name"] == "pod-complete":
+            told = {"key": f'.metadata.annotations["{FINISH}"]', "operator": "Exists"}
+            stage["spec"]["selector"]["matchExpressions"].append(told)
+    file = processes.folder / "stages.yaml"
+    file.write_text(yaml.safe_dump_all(stages))
+    options = [
+        f"--kubeconfig={admin}",
+        f"--config={file}",
+        "--manage-all-nodes=true",
+        "--node-lease-duration-seconds=40",
+    ]
+    processes.start("kwok", [build(versions["kwok"]), *options])
+
+
+def _is_ready(client: Client) -> bool:
+    try:
+        return client.request("GET", "/readyz").body == {"message": "ok"}
+    except (OSError, RefusedError):
+        return False

@@ -1,0 +1,105 @@
+"""Trainer, JobSet and Kueue as plain processes, each with upstream's settings and its own ServiceAccount's rights."""
+
+from __future__ import annotations
+
+import copy
+import http.client
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.cluster.build import build, module_folder
+from tests.cluster.certificates import Certificates
+from tests.cluster.client import Body, Client
+from tests.cluster.install import controller_objects, install
+from tests.cluster.processes import Processes
+from tests.cluster.versions import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """A controller to be run.
+
+    Attributes:
+        program: what it is.
+        webhook_port: where the API server calls it.
+        health_port: where it says that it is ready.
+    """
+
+    program: Program
+    webhook_port: int
+    health_port: int
+
+    def start(self, client: Client, processes: Processes, certificates: Certificates) -> list[Body]:
+        """Install what it needs, start it, and return its webhooks, to be installed when it is ready."""
+        objects, webhooks = controller_objects(self.program, self.webhook_port, certificates.bundle)
+        install(client, objects)
+        folder, name = processes.folder, self.program.name
+        settings, account = folder / f"{name}.yaml", folder / f"{name}.kubeconfig"
+        settings.write_text(yaml.safe_dump(self.settings(certificates)))
+        account.write_text(kubeconfig(client.port, certificates, token(client, self.program)))
+        command: list[str | Path] = [build(self.program), f"--config={settings}", *self.program.options]
+        environment = {
+            "KUBECONFIG": str(account),
+            "TMPDIR": str(folder),
+            "KUEUE_METRICS_CERTS": str(certificates.folder),
+        }
+        processes.start(name, command, environment)
+        return webhooks
+
+    def settings(self, certificates: Certificates) -> Body:
+        """Upstream's own settings; only addresses, certificates and the election are ours."""
+        shipped = yaml.safe_load((module_folder(self.program) / self.program.configuration).read_text())
+        ours: Body = {
+            "health": {"healthProbeBindAddress": f"127.0.0.1:{self.health_port}"},
+            "metrics": {"bindAddress": "0"},
+            "webhook": {"port": self.webhook_port, "host": "127.0.0.1"},
+            "leaderElection": {"leaderElect": False},
+            self.program.certificates: {"enable": False},
+        }
+        if self.program.name == "kueue":
+            ours["webhook"]["certDir"] = str(certificates.folder)
+        return _merged(shipped, ours)
+
+    def is_ready(self) -> bool:
+        """Whether it answers on its health port."""
+        try:
+            with closing(http.client.HTTPConnection("127.0.0.1", self.health_port, timeout=2)) as server:
+                server.request("GET", "/readyz")
+                return server.getresponse().status == http.client.OK
+        except OSError:
+            return False
+
+
+def token(client: Client, program: Program) -> str:
+    """A real token of the program's ServiceAccount."""
+    path = f"/api/v1/namespaces/{program.namespace}/serviceaccounts/{program.account}/token"
+    wanted = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 86400}}
+    return str(client.request("POST", path, wanted).body["status"]["token"])
+
+
+def kubeconfig(port: int, certificates: Certificates, bearer: str) -> str:
+    """The text of a kubeconfig file for one user."""
+    server = {"server": f"https://127.0.0.1:{port}", "certificate-authority-data": certificates.bundle}
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "here",
+            "clusters": [{"name": "here", "cluster": server}],
+            "users": [{"name": "me", "user": {"token": bearer}}],
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+        }
+    )
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Body:
+    merged = copy.deepcopy(dict(base))
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged

@@ -1,0 +1,106 @@
+"""Processes of a control plane: each in a session of its own, with a log of its own, ended by its own id."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_GUARD = Path(__file__).with_name("guard.py")
+_PORTS = range(10_000, 32_000)  # below the range that outgoing connections are given
+
+
+class StartError(RuntimeError):
+    """A program did not come up; the message ends with its log."""
+
+
+@dataclass(slots=True)
+class Processes:
+    """What one control plane runs.
+
+    Attributes:
+        folder: where the logs are.
+    """
+
+    folder: Path
+    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self, name: str, command: list[str | Path], environment: Mapping[str, str] | None = None) -> None:
+        """Run a command in the background; it dies with us, however we end."""
+        guarded = [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), *map(str, command)]
+        home = {"HOME": str(self.folder), "PATH": os.environ.get("PATH", "")}
+        with self.log(name).open("wb") as log:
+            self._running[name] = subprocess.Popen(
+                guarded,
+                cwd=self.folder,
+                env={**home, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def log(self, name: str) -> Path:
+        """Where a program's output goes."""
+        return self.folder / f"{name}.log"
+
+    def wait(self, name: str, ready: Callable[[], bool], seconds: float = 60) -> None:
+        """Until the program is ready.
+
+        Raises:
+            StartError: it ended, or took too long.
+        """
+        deadline = time.monotonic() + seconds
+        while not ready():
+            ended = self._running[name].poll()
+            if ended is not None:
+                raise StartError(f"{name} ended with code {ended}:\n{self.tail(name)}")
+            if time.monotonic() > deadline:
+                raise StartError(f"{name} is not ready after {seconds:.0f} s:\n{self.tail(name)}")
+            time.sleep(0.05)
+
+    def tail(self, name: str, lines: int = 30) -> str:
+        """The end of a program's log."""
+        return "\n".join(self.log(name).read_text(errors="replace").splitlines()[-lines:])
+
+    def names(self) -> list[str]:
+        """Of everything that was started, in order."""
+        return list(self._running)
+
+    def stop(self) -> None:
+        """End everything, the last started first; what they stored is thrown away, so nobody is asked politely."""
+        for process in reversed(self._running.values()):
+            process.kill()
+            process.wait()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on, picked at random so that two runs do not meet."""
+    found: list[int] = []
+    while len(found) < count:
+        port = random.choice(_PORTS)
+        if port not in found and _is_free(port):
+            found.append(port)
+    return found
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def listens(port: int) -> bool:
+    """Whether something accepts connections there."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
