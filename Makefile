@@ -4,7 +4,7 @@ BIN := .venv/bin
 export MPIGEN_CACHE := $(CURDIR)/.cache
 EXAMPLES := $(sort $(wildcard examples/*/platform.yaml examples/*/platform.py))
 
-.PHONY: demo test quick lint format types layers cluster cluster-previous bench schemas lock golden clean
+.PHONY: demo test quick lint format types layers cluster bench schemas lock golden clean
 
 demo: .venv/.ready
 	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform"; done
@@ -43,10 +43,6 @@ layers: .venv/.ready
 cluster: .venv/.ready
 	$(BIN)/python -m tests.cluster.build default
 	$(BIN)/pytest -m cluster
-
-cluster-previous: .venv/.ready
-	$(BIN)/python -m tests.cluster.build previous
-	$(BIN)/pytest -m cluster --control-plane=previous
 
 bench: .venv/.ready
 	$(BIN)/python -m benchmarks
