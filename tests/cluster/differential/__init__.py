@@ -1,0 +1,1 @@
+"""The differential corpus: mutated manifests, and what mpigen and a real API server say about each."""

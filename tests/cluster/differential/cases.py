@@ -1,0 +1,130 @@
+"""Case: one seed with one change, as text that both judges read, and with a name that says what was changed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from generator.documents.load import Path as Steps
+from generator.documents.locate import format_path
+
+FOLDER = Path(__file__).parent
+SEEDS, WRITTEN, GENERATED = FOLDER / "seeds.yaml", FOLDER / "written.yaml", FOLDER / "generated.jsonl"
+NAMESPACE = "differential"
+CHANGES = ("set", "yaml", "rename", "remove", "repeat", "reverse", "keep")
+"""What a case can do at its path: put a value, or a piece of YAML text; rename the key; remove it; append the list item
+once more; write the keys in reverse order; nothing."""
+_STEP = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|\.?([^.\[\]]+)')
+_LONGEST = 60  # letters of a value in a name
+_HOLE = "differential: a piece of YAML"
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One change of one seed.
+
+    Attributes:
+        seed: what is changed, such as `Role/pod-reader`.
+        path: where, such as `rules[0].verbs`; empty for the whole object.
+        mutation: what is wrong, or harmless, about the change.
+        change: one of `CHANGES`.
+        value: of `set`, `yaml` and `rename`.
+    """
+
+    seed: str
+    path: str
+    mutation: str
+    change: str
+    value: Any = None
+
+    @property
+    def name(self) -> str:
+        """Such as `Role/pod-reader rules[0].verbs: wrong type: "x"`."""
+        shown = self.value if self.change in ("yaml", "rename") else json.dumps(self.value, ensure_ascii=False)
+        if len(shown) > _LONGEST:
+            shown = f"{shown[:_LONGEST]}… ({len(shown)})"
+        shown = f": {shown}" if self.change in ("set", "yaml", "rename") else ""
+        return f"{self.seed}{' ' if self.path else ''}{self.path}: {self.mutation}{shown}"
+
+    def record(self) -> dict[str, Any]:
+        """As it is stored."""
+        has_value = self.change in ("set", "yaml", "rename")
+        identity = {"seed": self.seed, "path": self.path, "mutation": self.mutation}
+        return {**identity, self.change: self.value if has_value else True}
+
+    def text(self, seeds: Mapping[str, Body]) -> str:
+        """The changed object as JSON, but for a piece of YAML.
+
+        Raises:
+            LookupError: the seed has no such place.
+        """
+        return changed(seeds[self.seed], parse_path(self.path), self.change, self.value)
+
+
+def changed(seed: Body, path: Steps, change: str, value: Any) -> str:
+    """The text of a seed with one change."""
+    holder: dict[Any, Any] = {"": copy.deepcopy(seed)}
+    place: Any = holder
+    *parents, last = ("", *path)
+    for step in parents:
+        place = place[step]
+    match change:
+        case "set":
+            place[last] = value
+        case "yaml":
+            place[last] = _HOLE
+        case "rename":
+            place[value] = place.pop(last)
+        case "remove":
+            del place[last]
+        case "repeat":
+            place.append(place[int(last)])
+        case "reverse":
+            place[last] = dict(reversed(place[last].items()))
+    text = json.dumps(holder[""], ensure_ascii=False)
+    return text.replace(json.dumps(_HOLE), value) if change == "yaml" else text
+
+
+def parse_path(text: str) -> Steps:
+    """The opposite of `format_path`."""
+    steps: list[str | int] = []
+    for quoted, index, plain in _STEP.findall(text):
+        steps.append(int(index) if index else plain or quoted.replace(r"\"", '"').replace(r"\\", "\\"))
+    assert format_path(tuple(steps)) == text, text
+    return tuple(steps)
+
+
+def read_seeds() -> dict[str, Body]:
+    """`Kind/name` → object."""
+    bodies = yaml.load_all(SEEDS.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    return {f"{body['kind']}/{body['metadata']['name']}": body for body in bodies}
+
+
+def read_cases() -> dict[str, Case]:
+    """All cases by name: each seed as it is, what is written by hand, and what is generated."""
+    kept = (Case(seed, "", "as it is", "keep") for seed in read_seeds())
+    written = map(_case, yaml.load(WRITTEN.read_text(encoding="utf-8"), yaml.CSafeLoader))
+    generated = map(_case, map(json.loads, GENERATED.read_text(encoding="utf-8").splitlines()))
+    return _named((*kept, *written, *generated))
+
+
+def _named(cases: Iterable[Case]) -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for case in cases:
+        assert found.setdefault(case.name, case) is case, f"{case.name} is there twice"
+    return found
+
+
+def _case(record: Mapping[str, Any]) -> Case:
+    (change,) = record.keys() & set(CHANGES)
+    value = record[change] if change in ("set", "yaml", "rename") else None
+    return Case(record["seed"], record["path"], record["mutation"], change, value)

@@ -1,0 +1,84 @@
+"""Seeds and schemas → the generated cases: of every sort of change a few for every seed, the same ones every time.
+
+Which ones is decided by a digest of each case, not by a stream of random numbers: a case that comes or goes because a
+schema changed leaves the others as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+
+from generator.documents.locate import format_path
+from generator.schemas.catalog import Catalog
+from tests.cluster.differential.cases import Body, Case, read_seeds
+from tests.cluster.differential.mutations import MUTATIONS, Place, places
+
+_SALT = "mpigen"
+_EACH = 1
+"""How many cases of a sort a seed has, …"""
+_MORE = {"an odd label": 2, "a bad quantity": 2, "not in the enum": 2, "a number at the edge": 2}
+"""… and of these sorts."""
+_SELDOM = {"another order of keys", "a key twice", "text without quotes", "an optional field is left out"}
+"""Sorts that say something new about a field only once."""
+_METADATA = {"ConfigMap/config", "ClusterQueue/differential-chem"}
+"""Seeds whose metadata, which is the same for every kind, is changed in every way; of the others only the name."""
+
+
+def generate() -> str:
+    """All generated cases, one per line."""
+    catalog = Catalog.bundled()
+    lines = (json.dumps(case.record(), ensure_ascii=False) for case in _cases(catalog))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _cases(catalog: Catalog) -> Iterator[Case]:
+    seen: set[tuple[str, str]] = set()
+    for name, body in read_seeds().items():
+        found = list(_places(name, body, catalog))
+        for mutation in MUTATIONS:
+            candidates = sorted(_candidates(name, mutation, found), key=_rank)
+            for case in _spread(candidates, seen):
+                seen.add((mutation, _field(case)))
+                yield case
+
+
+def _places(name: str, body: Body, catalog: Catalog) -> Iterator[Place]:
+    file = catalog.find(body["apiVersion"], body["kind"])
+    assert file, f"{name} has no schema"
+    schema = json.loads(file.read_bytes())
+    for place in places(body, schema, schema):
+        if name in _METADATA or place.path[:1] != ("metadata",) or place.path == ("metadata", "name"):
+            yield place
+
+
+def _candidates(name: str, mutation: str, found: Iterable[Place]) -> Iterator[Case]:
+    for place in found:
+        for change, value, key in MUTATIONS[mutation](place):
+            path = place.path if key is None else (*place.path, key)
+            yield Case(name, format_path(path), mutation, change, value)
+
+
+def _spread(candidates: list[Case], seen: set[tuple[str, str]]) -> list[Case]:
+    """The first ones of a seed and a sort, but before them those whose field no case of that sort changes yet."""
+    if not candidates:
+        return []
+    mutation = candidates[0].mutation
+    fresh = [case for case in candidates if (mutation, _field(case)) not in seen]
+    others = [] if mutation in _SELDOM else [case for case in candidates if case not in fresh]
+    by_field: dict[str, Case] = {}
+    for case in (*fresh, *others):
+        by_field.setdefault(_field(case), case)
+    return list(by_field.values())[: _MORE.get(mutation, _EACH)]
+
+
+def _field(case: Case) -> str:
+    """The last key of its path: the same fields come again in many kinds. Of a name its value too."""
+    if case.path == "metadata.name":
+        return case.name
+    return case.path.rpartition(".")[2].partition("[")[0]
+
+
+def _rank(case: Case) -> str:
+    return hashlib.sha256(f"{_SALT}/{case.name}".encode()).hexdigest()

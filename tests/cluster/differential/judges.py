@@ -1,0 +1,124 @@
+"""The two judges of a case: mpigen in this process, and a real API server that is asked without storing anything."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import yaml
+
+from generator.checks.run import check_text
+from generator.schemas.catalog import Catalog, Entry
+from generator.schemas.embedded import Engine
+from tests.cluster.client import Client
+from tests.cluster.differential.cases import NAMESPACE, Body, Case
+
+_THREADS = 4
+_CREATE = {"dryRun": "All", "fieldValidation": "Strict"}
+_APPLY = {**_CREATE, "fieldManager": "argocd-controller", "force": "true"}
+_LONGEST = 240  # letters of a refusal that are worth keeping
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API server said.
+
+    Attributes:
+        create: to a create, as kubectl sends it: its refusal, empty when it accepts.
+        apply: to a server-side apply, as Argo CD sends it; None when the object has no name to send it to.
+    """
+
+    create: str
+    apply: str | None
+
+
+class Mpigen:
+    """`mpigen validate`, in this process."""
+
+    def __init__(self) -> None:
+        self._engine = Engine(Catalog.bundled())
+
+    def findings(self, text: str) -> list[tuple[str, str]]:
+        """What it finds: severity and words."""
+        found = check_text(text.encode(), "case.yaml", self._engine).in_order()
+        return [(each.severity, f"{each.path}: {each.message}") for each in found]
+
+
+class ApiServer:
+    """Dry runs with strict field validation, on connections that stay open meanwhile."""
+
+    def __init__(self, client: Client, seeds: Mapping[str, Body]) -> None:
+        self._client, self._seeds = client, seeds
+        self._entries = Catalog.bundled().entries
+        self._own = threading.local()
+
+    def answers(self, cases: Iterable[Case]) -> dict[str, Answer]:
+        """What it says to each: name of the case → answer."""
+        asked = list(cases)
+        with (
+            ExitStack() as connections,
+            ThreadPoolExecutor(_THREADS, initializer=self._connect, initargs=(connections,)) as threads,
+        ):
+            given = list(threads.map(self._answer, asked))
+        return dict(zip((case.name for case in asked), given, strict=True))
+
+    def _connect(self, connections: ExitStack) -> None:
+        """Give this thread a connection."""
+        client = self._client
+        server = http.client.HTTPSConnection("127.0.0.1", client.port, timeout=60, context=client.context)
+        self._own.server = connections.enter_context(closing(server))
+
+    def _answer(self, case: Case) -> Answer:
+        text, seed = case.text(self._seeds), self._seeds[case.seed]
+        body = _read(text)
+        collection = self._collection(body, seed)
+        create = self._send("POST", f"{collection}?{urlencode(_CREATE)}", text, "application/yaml")
+        name = _metadata(body).get("name")
+        if not isinstance(name, str) or not name:
+            return Answer(create, None)
+        path = f"{collection}/{quote(name, safe='')}?{urlencode(_APPLY)}"
+        return Answer(create, self._send("PATCH", path, text, "application/apply-patch+yaml"))
+
+    def _collection(self, body: Body, seed: Body) -> str:
+        """Where objects of its kind are; where the seed's are if it is of no kind, or does not say where it is."""
+        entry = self._entry(body) or self._entry(seed)
+        assert entry
+        namespace = _metadata(body).get("namespace")
+        namespace = namespace if isinstance(namespace, str) and namespace else NAMESPACE
+        place = f"/namespaces/{quote(namespace, safe='')}" if entry.scope == "Namespaced" else ""
+        root = "/apis" if "/" in entry.api_version else "/api"
+        return f"{root}/{entry.api_version}{place}/{entry.plural}"
+
+    def _entry(self, body: Body) -> Entry | None:
+        identity = body.get("apiVersion"), body.get("kind")
+        return self._entries.get(identity) if all(isinstance(part, str) for part in identity) else None  # type: ignore[arg-type]
+
+    def _send(self, method: str, path: str, text: str, content: str) -> str:
+        """Ask; the refusal, or nothing."""
+        server: http.client.HTTPSConnection = self._own.server
+        headers = {**self._client.headers, "Content-Type": content, "Accept": "application/json"}
+        server.request(method, path, text.encode(), headers)
+        response = server.getresponse()
+        answer = response.read().decode()
+        if response.status < http.client.BAD_REQUEST:
+            return ""
+        said = json.loads(answer)["message"] if answer.startswith("{") else answer
+        return f"{response.status}: {said}"[:_LONGEST]
+
+
+def _read(text: str) -> Body:
+    """The object, to find its place."""
+    body: Any = yaml.load(text, yaml.CSafeLoader)
+    return body if isinstance(body, dict) else {}
+
+
+def _metadata(body: Body) -> Body:
+    metadata = body.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}

@@ -1,0 +1,91 @@
+"""Verdicts side by side: what the API server said, as recorded, against mpigen, and which differences are reviewed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import yaml
+
+from tests.cluster.differential.cases import FOLDER, Body, Case
+from tests.cluster.differential.judges import Answer, Mpigen
+
+ANSWERS, REVIEWED = FOLDER / "answers.jsonl", FOLDER / "reviewed.yaml"
+
+
+class Verdict(StrEnum):
+    """What a judge makes of a case; the middle one is a refusal of server-side apply alone, or a warning of mpigen."""
+
+    ACCEPTS = "accepts"
+    WARNS = "warns"
+    REFUSES = "refuses"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why the two differ.
+
+    Attributes:
+        cause: in words.
+        mpigen: its verdict on these cases.
+        cases: their names.
+    """
+
+    cause: str
+    mpigen: Verdict
+    cases: tuple[str, ...]
+
+
+def of_server(answer: Answer) -> Verdict:
+    """The verdict that an answer amounts to."""
+    if answer.create:
+        return Verdict.REFUSES
+    return Verdict.WARNS if answer.apply else Verdict.ACCEPTS
+
+
+def of_mpigen(mpigen: Mpigen, text: str) -> Verdict:
+    """What `mpigen validate` amounts to: exit code 1, warnings, or nothing."""
+    findings = mpigen.findings(text)
+    if any(severity == "error" for severity, _ in findings):
+        return Verdict.REFUSES
+    return Verdict.WARNS if findings else Verdict.ACCEPTS
+
+
+def agree(mpigen: Verdict, server: Verdict) -> bool:
+    """Whether they do. What only an apply refuses may be an error too: Argo CD, which we generate for, applies."""
+    return mpigen == server or (mpigen, server) == (Verdict.REFUSES, Verdict.WARNS)
+
+
+def disagreements(
+    cases: Mapping[str, Case], seeds: Mapping[str, Body], answers: Mapping[str, Answer]
+) -> dict[str, Verdict]:
+    """The cases in which the two differ: name → what mpigen says."""
+    mpigen = Mpigen()
+    found = {name: of_mpigen(mpigen, case.text(seeds)) for name, case in cases.items()}
+    return {name: verdict for name, verdict in found.items() if not agree(verdict, of_server(answers[name]))}
+
+
+def read_answers() -> dict[str, Answer]:
+    """What the API server said when it was last recorded."""
+    lines = map(json.loads, ANSWERS.read_text(encoding="utf-8").splitlines())
+    return {line["case"]: Answer(line["create"], line["apply"]) for line in lines}
+
+
+def record(answers: Mapping[str, Answer]) -> None:
+    """Write down what it says."""
+    lines = ({"case": name, "create": answer.create, "apply": answer.apply} for name, answer in answers.items())
+    ANSWERS.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines), encoding="utf-8")
+
+
+def read_causes() -> list[Cause]:
+    """The reviewed differences."""
+    read = yaml.load(REVIEWED.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    return [Cause(each["cause"], Verdict(each["mpigen"]), tuple(each["cases"])) for each in read]
+
+
+def reviewed(causes: Iterable[Cause]) -> Iterator[tuple[str, Verdict]]:
+    """Every reviewed case with what mpigen says; one that is there twice comes twice."""
+    for cause in causes:
+        yield from ((name, cause.mpigen) for name in cause.cases)

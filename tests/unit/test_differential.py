@@ -1,0 +1,81 @@
+"""Without a cluster: the corpus is complete and not stale, and mpigen differs from it only where it was reviewed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from generator import manifests
+from generator.errors import DocumentError
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from generator.schemas.gobuild import cache_folder, ensure_kubeconform
+from generator.schemas.kubeconform import Kubeconform, Status
+from tests.cluster.differential.cases import GENERATED, read_cases, read_seeds
+from tests.cluster.differential.generate import generate
+from tests.cluster.differential.verdicts import Verdict, disagreements, of_server, read_answers, read_causes, reviewed
+from tests.conftest import ROOT
+
+SEEDS, CASES, ANSWERS, CAUSES = read_seeds(), read_cases(), read_answers(), read_causes()
+
+
+def test_the_generated_cases_are_what_seeds_and_schemas_give() -> None:
+    assert GENERATED.read_text() == generate(), "run `python -m tests.cluster.differential`, then record the answers"
+
+
+def test_every_case_has_an_answer_and_every_answer_a_case() -> None:
+    assert ANSWERS.keys() == CASES.keys(), "run `make cluster` with `--record`"
+
+
+def test_mpigen_differs_from_the_api_server_only_where_it_was_reviewed() -> None:
+    assert disagreements(CASES, SEEDS, ANSWERS) == dict(reviewed(CAUSES))
+
+
+def test_a_difference_is_reviewed_once_and_has_a_cause_of_its_own() -> None:
+    twice = [name for name, count in Counter(name for name, _ in reviewed(CAUSES)).items() if count > 1]
+    assert twice == []
+    assert len({cause.cause for cause in CAUSES}) == len(CAUSES)
+
+
+def test_both_judges_accept_every_seed() -> None:
+    refused = {
+        name: ANSWERS[name]
+        for name, case in CASES.items()
+        if case.change == "keep" and of_server(ANSWERS[name]) != "accepts"
+    }
+    assert refused == {}
+
+
+def test_the_corpus_is_large_and_both_verdicts_are_common() -> None:
+    verdicts = Counter(of_server(answer) for answer in ANSWERS.values())
+    assert verdicts.total() > 500
+    assert min(verdicts[Verdict.ACCEPTS], verdicts[Verdict.REFUSES]) > verdicts.total() / 5
+
+
+def test_every_kind_that_we_emit_has_several_cases() -> None:
+    emitted = {
+        (manifest.api_version, manifest.kind)
+        for file in (ROOT / "output").rglob("*.yaml")
+        for manifest in manifests.read(file.read_bytes(), file.name)
+    }
+    cases = Counter((SEEDS[case.seed]["apiVersion"], SEEDS[case.seed]["kind"]) for case in CASES.values())
+    assert {kind: cases[kind] for kind in emitted if cases[kind] < 8} == {}
+
+
+def test_kubeconform_agrees_with_the_embedded_engine_on_every_case(tmp_path: Path) -> None:
+    catalog = Catalog.bundled()
+    files = {f"{number}.yaml": name for number, name in enumerate(CASES)}
+    for file, name in files.items():
+        (tmp_path / file).write_text(CASES[name].text(SEEDS))
+    results = Kubeconform(ensure_kubeconform(cache_folder()), catalog.locations()).run([tmp_path])
+    refused = {files[Path(result.file).name] for result in results if result.status is not Status.VALID}
+    engine = Engine(catalog)
+    assert {name for name, case in CASES.items() if not is_valid(engine, case.text(SEEDS))} == refused
+
+
+def is_valid(engine: Engine, text: str) -> bool:
+    """Whether the text can be read and breaks no schema: the rules beyond the schemas are mpigen's alone."""
+    try:
+        return all(engine.violations(manifest.body) == [] for manifest in manifests.read(text, "case.yaml"))
+    except DocumentError:
+        return False
