@@ -12,13 +12,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from generator.errors import EngineError, Problem
 from generator.schemas.gobuild import cache_folder
 from generator.schemas.gotool import run_go
+from tests.cluster.modules import module_folder
 from tests.cluster.versions import Program, versions
+
+_SCRATCH = ".build-"
 
 
 def cache() -> Path:
@@ -29,7 +32,7 @@ def cache() -> Path:
 def build(program: Program) -> Path:
     """The binary of a program, built if no earlier run did.
 
-    A build that is interrupted leaves nothing that a later one could take for a binary.
+    A build that is interrupted leaves nothing that a later one could take for a binary, and the next one cleans up.
 
     Raises:
         EngineError: there is no Go, or the build failed.
@@ -37,8 +40,8 @@ def build(program: Program) -> Path:
     binary = cache() / f"{program.name}-{program.version}-{_content(program)}"
     if binary.is_file():
         return binary
-    cache().mkdir(parents=True, exist_ok=True)
-    with _alone(binary.with_name(f"{binary.name}.lock")):
+    remove_leftovers()
+    with _alone(binary.name):
         if not binary.is_file():
             _report(f"building {program.name} {program.version}, which takes minutes the first time")
             started = time.monotonic()
@@ -47,22 +50,16 @@ def build(program: Program) -> Path:
     return binary
 
 
-def module_folder(program: Program) -> Path:
-    """Where Go keeps the source of the program's module, as pinned by go.sum.
-
-    Raises:
-        EngineError: there is no Go, or the module cannot be had.
-    """
-    with _scratch(program) as scratch:
-        return _downloaded(program, scratch)
-
-
-def _downloaded(program: Program, scratch: Path) -> Path:
-    return Path(json.loads(run_go(["mod", "download", "-json", program.module], scratch))["Dir"])
+def remove_leftovers() -> None:
+    """Remove what builds that were killed left behind: a build that runs holds its program's lock."""
+    for scratch in cache().glob(f"{_SCRATCH}*"):
+        name = scratch.name.removeprefix(_SCRATCH).rpartition("-")[0]
+        with suppress(BlockingIOError, PermissionError), _alone(name, fcntl.LOCK_NB):
+            shutil.rmtree(scratch, ignore_errors=True)  # a compiler that outlived its build may still write there
 
 
 def _build(program: Program, binary: Path) -> None:
-    with _scratch(program) as scratch:
+    with _scratch(program, binary.name) as scratch:
         fresh = scratch / "program"
         _rewrite(program, scratch)
         linked = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in program.linked.items())])
@@ -73,7 +70,7 @@ def _build(program: Program, binary: Path) -> None:
 
 def _rewrite(program: Program, scratch: Path) -> None:
     """Put our copy of upstream's main package beside the pins; Go lets nobody overlay the module cache itself."""
-    source = _downloaded(program, scratch) if program.rewritten else scratch
+    source = module_folder(program) if program.rewritten else scratch
     for file, (old, new) in program.rewritten.items():
         text = (source / file).read_text()
         if text.count(old) != 1:
@@ -98,20 +95,20 @@ def _content(program: Program) -> str:
 
 
 @contextmanager
-def _scratch(program: Program) -> Iterator[Path]:
-    """A Go module of our own in a folder that Go may write to."""
-    cache().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache(), prefix=".build-") as folder:
+def _scratch(program: Program, name: str) -> Iterator[Path]:
+    """A Go module of our own in a folder that Go may write to; where it is, a rename makes the binary appear whole."""
+    with tempfile.TemporaryDirectory(dir=cache(), prefix=f"{_SCRATCH}{name}-") as folder:
         for file in _inputs(program):
             shutil.copyfile(file, Path(folder) / file.name)
         yield Path(folder)
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """One build of a program at a time: who comes second finds the binary. The kernel frees it if we die."""
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+def _alone(name: str, options: int = 0) -> Iterator[None]:
+    """One build of a program at a time: who comes second finds the binary. The kernel frees the lock if we die."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / f"{name}.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX | options)
         yield
 
 
@@ -121,6 +118,7 @@ def _report(line: str) -> None:
 
 def main() -> None:
     """Build a whole set."""
+    remove_leftovers()
     name = sys.argv[1] if len(sys.argv) > 1 else "default"
     for program in versions(name).programs.values():
         build(program)

@@ -15,7 +15,8 @@ from tests.cluster.build import build
 from tests.cluster.certificates import Certificates, make_certificates
 from tests.cluster.client import Client, RefusedError
 from tests.cluster.controllers import Controller, kubeconfig
-from tests.cluster.install import definitions_without_controller, install, render
+from tests.cluster.definitions import definitions
+from tests.cluster.install import install, render
 from tests.cluster.processes import Processes, free_ports, listens
 from tests.cluster.versions import Versions
 
@@ -54,13 +55,13 @@ def running(versions: Versions, folder: Path) -> Iterator[Cluster]:
 def _start(versions: Versions, processes: Processes) -> Cluster:
     certificates = make_certificates(processes.folder / "k8s-webhook-server" / "serving-certs")
     admin = _start_api_server(versions, processes, certificates)
+    install(admin, definitions())  # Trainer asks when it starts whether PodGroups are served (its coscheduling.go)
     names = [program.name for program in versions.programs.values() if program.configuration]
     ports = iter(free_ports(2 * len(names)))
     controllers = [Controller(versions[name], next(ports), next(ports)) for name in names]
     webhooks = []
     for controller in controllers:
         webhooks += controller.start(admin, processes, certificates)
-    install(admin, definitions_without_controller())
     _start_kubernetes_controllers(versions, processes, certificates)
     for controller in controllers:
         processes.wait(controller.program.name, controller.is_ready)

@@ -12,10 +12,11 @@ from typing import Any
 
 import yaml
 
-from tests.cluster.build import build, module_folder
+from tests.cluster.build import build
 from tests.cluster.certificates import Certificates
 from tests.cluster.client import Body, Client
 from tests.cluster.install import controller_objects, install
+from tests.cluster.modules import module_folder
 from tests.cluster.processes import Processes
 from tests.cluster.versions import Program
 

@@ -7,23 +7,23 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import yaml
 
-from generator.schemas import sources
-from generator.versions import SUPPORTED
-from tests.cluster.build import module_folder
 from tests.cluster.client import Body, Client, wait_until
+from tests.cluster.definitions import yaml_loader
+from tests.cluster.modules import module_folder
 from tests.cluster.versions import Program
 
 _KUBECTL = Path(sys.executable).with_name("kubectl")
 _NOT_HERE = {"Deployment", "Service", "Secret", "APIService"}
 _WEBHOOKS = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
-_FIRST = ("Namespace", "CustomResourceDefinition")
+_FIRST = {"Namespace", "CustomResourceDefinition"}
+_AT_ONCE = 8
 
 
 def render(program: Program) -> list[Body]:
@@ -36,7 +36,7 @@ def render(program: Program) -> list[Body]:
             kustomization["namespace"] = program.namespace
         (Path(folder) / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
         built = subprocess.run([_KUBECTL, "kustomize", folder], capture_output=True, text=True, check=True)
-    return [body for body in yaml.load_all(built.stdout, _loader()) if body]
+    return [body for body in yaml.load_all(built.stdout, yaml_loader()) if body]
 
 
 def controller_objects(program: Program, port: int, bundle: str) -> tuple[list[Body], list[Body]]:
@@ -49,21 +49,20 @@ def controller_objects(program: Program, port: int, bundle: str) -> tuple[list[B
     return objects, [body for body in rendered if body["kind"] in _WEBHOOKS]
 
 
-def definitions_without_controller() -> list[Body]:
-    """The CustomResourceDefinitions of kinds that we emit and nobody reconciles here."""
-    folders = sources.fetch(component for component in SUPPORTED if component.name == "argocd")
-    files = [file for component, folder in folders.items() for file in (folder / component.folder).glob("*-crd.yaml")]
-    return [yaml.load(file.read_text(), _loader()) for file in sorted(files)]
-
-
 def install(client: Client, objects: Iterable[Body]) -> None:
-    """Apply objects in an order that works, and wait until their kinds are served."""
-    ordered = sorted(objects, key=lambda body: _FIRST.index(body["kind"]) if body["kind"] in _FIRST else len(_FIRST))
-    for body in ordered:
-        client.apply(body, "install")
-    for body in ordered:
-        if body["kind"] == "CustomResourceDefinition":
-            wait_until(f"{body['metadata']['name']} is established", partial(_established, client, body))
+    """Apply objects, namespaces and kinds before all others, and wait until the kinds are served."""
+    objects = list(objects)
+    first = [body for body in objects if body["kind"] in _FIRST]
+    others = [body for body in objects if body["kind"] not in _FIRST]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(partial(client.apply, manager="install"), first))
+        list(pool.map(partial(_wait, client), first))
+        list(pool.map(partial(client.apply, manager="install"), others))
+
+
+def _wait(client: Client, body: Body) -> None:
+    if body["kind"] == "CustomResourceDefinition":
+        wait_until(f"{body['metadata']['name']} is established", partial(_established, client, body))
 
 
 def _established(client: Client, definition: Body) -> bool:
@@ -84,8 +83,3 @@ def _reachable(body: Body, port: int, bundle: str) -> Body:
 def _client_config(config: Body, port: int, bundle: str) -> Body:
     path = quote(config["service"].get("path", ""))
     return {"url": f"https://127.0.0.1:{port}{path}", "caBundle": bundle}
-
-
-def _loader() -> Any:
-    """The C parser where PyYAML has it: the CustomResourceDefinitions are megabytes."""
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -1,16 +1,24 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
+import yaml
 
+from generator.errors import EngineError
+from tests.cluster import build
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.control_plane import Cluster
+from tests.cluster.definitions import WANTED, definitions
+from tests.cluster.modules import module_folders
 from tests.cluster.processes import Processes, StartError, free_ports
+from tests.cluster.versions import HERE, Program
 
 pytestmark = pytest.mark.cluster
 
@@ -65,6 +73,61 @@ def test_the_webhooks_of_every_controller_are_asked(
         admin.apply(body, dry_run=True)
 
 
+PINS = HERE / "go" / "definitions" / "cluster-network-policy"
+SOUND: list[Body] = list(yaml.safe_load_all((HERE / "fixtures" / "sound_objects.yaml").read_text()))
+
+
+def test_every_kind_without_a_controller_is_served_as_its_project_defines_it(admin: Client) -> None:
+    for definition in definitions():
+        spec = definition["spec"]
+        for version in spec["versions"]:
+            if version["served"]:
+                served = admin.resource(f"{spec['group']}/{version['name']}", spec["names"]["kind"])
+                assert served["namespaced"] == (spec["scope"] == "Namespaced")
+
+
+def test_every_group_without_a_controller_has_a_sound_object() -> None:
+    defined = {definition["spec"]["group"] for definition in definitions()}
+    assert {body["apiVersion"].partition("/")[0] for body in SOUND} == defined
+
+
+@pytest.mark.parametrize("body", SOUND, ids=lambda body: body["kind"])
+def test_kinds_without_a_controller_take_a_sound_object_and_no_unknown_field(admin: Client, body: Body) -> None:
+    assert admin.apply(body, dry_run=True).warnings == ()
+    wrong = deepcopy(body)
+    wrong.get("spec", wrong)["unknownField"] = "x"
+    with pytest.raises(RefusedError, match=r"unknownField.*not declared in schema"):
+        admin.apply(wrong, dry_run=True)
+
+
+def test_only_the_default_features_of_openshift_are_installed() -> None:
+    label = "release.openshift.io/feature-set"
+    assert {(found["metadata"].get("annotations") or {}).get(label, "Default") for found in definitions()} == {
+        "Default"
+    }
+
+
+def test_every_module_that_is_pinned_for_its_definitions_is_used() -> None:
+    assert {pins: set(module_folders(HERE / "go" / pins)) for pins in WANTED} == {
+        pins: set(wanted) for pins, wanted in WANTED.items()
+    }
+
+
+def test_a_module_with_other_content_than_we_pinned_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "go.mod").write_bytes((PINS / "go.mod").read_bytes())
+    (tmp_path / "go.sum").write_text(re.sub(" h1:.{9}", " h1:different", (PINS / "go.sum").read_text()))
+    with pytest.raises(EngineError, match="checksum mismatch"):
+        module_folders(tmp_path)
+
+
+def test_a_module_that_go_sum_does_not_know_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GONOSUMDB", "*")  # so that nothing but go.sum could object
+    (tmp_path / "go.mod").write_bytes((PINS / "go.mod").read_bytes())
+    (tmp_path / "go.sum").write_text("")
+    with pytest.raises(EngineError, match=r"does not know all of sigs\.k8s\.io/network-policy-api@v0"):
+        module_folders(tmp_path)
+
+
 def test_processes_end_with_a_test_run_that_is_killed(tmp_path: Path) -> None:
     script = f"""
 import pathlib, time
@@ -79,6 +142,46 @@ time.sleep(600)
     run.send_signal(signal.SIGKILL)
     run.wait()
     wait_until("it ended too", lambda: not Path(f"/proc/{sleeper}").exists(), 5)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """A program that is quickly built, and an empty cache to build it into."""
+    monkeypatch.setenv("MPIGEN_CACHE", str(tmp_path))
+    pins = tmp_path / "tiny" / "v0.0.1"
+    pins.mkdir(parents=True)
+    (pins / "go.mod").write_text("module tiny\n\ngo 1.24\n")
+    (pins / "go.sum").touch()
+    (pins.parent / "main.go").write_text('package main\n\nfunc main() { println("it runs") }\n')
+    return Program(name="tiny", pins=str(pins), module="tiny", package=".")
+
+
+def test_the_next_build_removes_what_a_killed_one_left(tiny: Program) -> None:
+    script = f"""
+from tests.cluster.build import build
+from tests.cluster.versions import Program
+build(Program(name="tiny", pins={tiny.pins!r}, module="tiny", package="."))
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = subprocess.Popen([sys.executable, "-c", script], env=environment, start_new_session=True)
+    while not leftovers():
+        assert killed.poll() is None
+    os.killpg(killed.pid, signal.SIGKILL)  # with its compiler
+    killed.wait()
+    assert leftovers()
+    binary = build.build(tiny)
+    assert leftovers() == []
+    assert subprocess.run([binary], capture_output=True, text=True, check=True).stderr == "it runs\n"
+
+
+def test_nobody_touches_what_a_running_build_works_on(tiny: Program) -> None:
+    with build._alone(tiny.name), build._scratch(tiny, tiny.name):
+        build.remove_leftovers()
+        assert len(leftovers()) == 1
+
+
+def leftovers() -> list[Path]:
+    return list(build.cache().glob(".build-*"))
 
 
 def test_a_program_that_does_not_start_says_why(tmp_path: Path) -> None:

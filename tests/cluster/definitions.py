@@ -1,0 +1,52 @@
+"""CustomResourceDefinitions of kinds that mpigen emits and nobody reconciles here: definitions.json says which."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from generator.errors import EngineError, Problem
+from generator.schemas import sources
+from generator.versions import SUPPORTED
+from tests.cluster.client import Body
+from tests.cluster.modules import module_folders
+from tests.cluster.versions import HERE
+
+WANTED: dict[str, dict[str, list[str]]] = json.loads((HERE / "definitions.json").read_text())
+"""Folder below `go/` → module that its go.mod requires → files in the module, as globs."""
+
+
+def definitions() -> list[Body]:
+    """All of them; Argo CD's are of the release that mpigen emits for.
+
+    Raises:
+        EngineError: there is no Go, a module cannot be had, or it has no file of that name.
+    """
+    files = [*_argocd(), *(file for pins, wanted in WANTED.items() for file in _files(HERE / "go" / pins, wanted))]
+    return [yaml.load(file.read_text(), yaml_loader()) for file in files]
+
+
+def yaml_loader() -> Any:
+    """The C parser where PyYAML has it: the CustomResourceDefinitions are megabytes."""
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _argocd() -> Iterator[Path]:
+    folders = sources.fetch(component for component in SUPPORTED if component.name == "argocd")
+    for component, folder in folders.items():
+        yield from sorted((folder / component.folder).glob("*-crd.yaml"))
+
+
+def _files(pins: Path, wanted: dict[str, list[str]]) -> Iterator[Path]:
+    folders = module_folders(pins)
+    for module, globs in wanted.items():
+        for pattern in globs:
+            found = sorted(folders[module].glob(pattern))
+            if not found:
+                problem = f"{folders[module].name} has no {pattern}"
+                raise EngineError((Problem(problem, "look where the files are now, and correct definitions.json"),))
+            yield from found
