@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from generator.constructs import Component
     from generator.manifests import Manifest
     from generator.runtimes.chart import MpiRuntime
-    from generator.runtimes.openmpi import Volume
+    from generator.runtimes.pods import Volume
 
 __all__ = [
     "Access",
@@ -60,7 +60,7 @@ _HOMES = {
     "Component": "generator.constructs",
     "Manifest": "generator.manifests",
     "MpiRuntime": "generator.runtimes.chart",
-    "Volume": "generator.runtimes.openmpi",
+    "Volume": "generator.runtimes.pods",
 }
 
 

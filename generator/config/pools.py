@@ -6,10 +6,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from generator.config.devices import DeviceKind, device_kind
 from generator.config.fields import Count, LabelKey, LabelValue, Name, Resources, Section, refusal
-
-ACCELERATORS = ("nvidia.com/", "amd.com/", "gpu.intel.com/", "habana.ai/")
-"""Vendors of devices that run ranks. Other extended resources (network functions, …) do not."""
 
 
 class Taint(Section):
@@ -44,7 +42,7 @@ class Pool(Section):
         absent = [resource for resource in ("cpu", "memory") if resource not in value]
         if absent:
             raise refusal(f"no {' and no '.join(absent)} in it", "every node has both: write what one node offers")
-        accelerators = [resource for resource in value if resource.startswith(ACCELERATORS)]
+        accelerators = [resource for resource in value if device_kind(resource)]
         if len(accelerators) > 1:
             raise refusal(
                 f"two kinds of accelerator: {' and '.join(sorted(accelerators))}", "make one pool for each kind"
@@ -72,4 +70,9 @@ class Pool(Section):
     @property
     def accelerator(self) -> str:
         """The resource name of the device that runs ranks; empty for a CPU pool."""
-        return next((resource for resource in self.allocatable if resource.startswith(ACCELERATORS)), "")
+        return next((resource for resource in self.allocatable if device_kind(resource)), "")
+
+    @property
+    def device(self) -> DeviceKind:
+        """The kind of device that runs ranks."""
+        return device_kind(self.accelerator) or "cpu"

@@ -9,6 +9,7 @@ from generator import quantities
 from generator.config.capacity import overcommitted, pools_alike
 from generator.config.draft import Contradiction, Draft, suggestion
 from generator.config.pools import Pool
+from generator.config.runtime_fit import runtime_contradictions
 from generator.config.runtimes import Runtime
 from generator.config.shares import offering
 from generator.config.tenants import Tenant
@@ -43,6 +44,11 @@ def _declared_twice(section: str, names: tuple[str, ...]) -> Iterator[Contradict
 
 
 def _runtime(path: _Path, runtime: Runtime, draft: Draft) -> Iterator[Contradiction]:
+    if all(draft.declared["tenants"]):
+        for tenant in runtime.tenants:
+            if tenant not in draft.declared["tenants"]:
+                fix = suggestion(tenant, draft.declared["tenants"])
+                yield Contradiction((*path, "tenants"), f"there is no tenant `{tenant}`", fix)
     if runtime.pool not in draft.declared["pools"]:
         if draft.has_all_names:
             fix = suggestion(runtime.pool, draft.declared["pools"])
@@ -52,38 +58,6 @@ def _runtime(path: _Path, runtime: Runtime, draft: Draft) -> Iterator[Contradict
     if pool is None:
         return
     yield from runtime_contradictions(runtime, pool, path)
-
-
-def runtime_contradictions(runtime: Runtime, pool: Pool, path: _Path = ()) -> Iterator[Contradiction]:
-    """What a runtime asks of its pool that the pool does not have, or that Trainer would turn into something else."""
-    if pool.accelerator and runtime.image is None:
-        yield Contradiction(
-            path,
-            f"no `image`, and pool `{pool.name}` has {pool.accelerator}",
-            "name an image with Open MPI, OpenSSH on port 2222 and the device's libraries; there is no public one",
-        )
-    for resource, amount in runtime.resources.items():
-        yield from _fits_a_node((*path, "resources", resource), resource, amount, pool)
-    devices = {**pool.allocatable, **runtime.resources}.get(pool.accelerator, "0")
-    if runtime.processes_per_node == 1 and "gpu" in pool.accelerator.lower() and quantities.parse(devices).value > 1:
-        # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: 1 stands for "as many as GPUs".
-        yield Contradiction(
-            (*path, "processesPerNode"),
-            f"`1` with {devices} {pool.accelerator} on a node, which Trainer takes for {devices}",
-            "ask for one device in `resources`, or leave it out",
-        )
-
-
-def _fits_a_node(path: _Path, resource: str, amount: str, pool: Pool) -> Iterator[Contradiction]:
-    if resource not in pool.allocatable:
-        fix = suggestion(resource, pool.allocatable)
-        yield Contradiction(path, f"nodes of pool `{pool.name}` have no {resource}", fix, is_of_key=True)
-    elif quantities.parse(amount).value > quantities.parse(pool.allocatable[resource]).value:
-        yield Contradiction(
-            path,
-            f"`{amount}` is more than the {pool.allocatable[resource]} that a node of pool `{pool.name}` has",
-            "ask for at most what one node offers",
-        )
 
 
 def _tenant(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction]:

@@ -2,31 +2,141 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from generator.config.fields import Count, Name, Resources, Section, Text
+from generator.config.families import FAMILIES, Family, FamilyName
+from generator.config.fields import Count, LabelKey, LabelValue, Name, Quantity, Resources, Section, Text, refusal
+from generator.config.volumes import RuntimeVolume
+from generator.documents.syntax import shown
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# trainer v2.3.0 pkg/constants/constants.go MPIReservedEnvNames: its webhook refuses them in a TrainJob, and the plugin
+# overwrites them in a runtime.
+_TRAINERS = {
+    "OMPI_MCA_orte_default_hostfile",
+    "OMPI_MCA_plm_rsh_args",
+    "OMPI_MCA_orte_keep_fqdn_hostnames",
+    "OMPI_MCA_orte_set_default_slots",
+}
+_OURS = {
+    "PRTE_MCA_prte_default_hostfile",
+    "PRTE_MCA_prte_keep_fqdn_hostnames",
+    "PRTE_MCA_prte_set_default_slots",
+    "I_MPI_HYDRA_HOST_FILE",
+    "HYDRA_HOST_FILE",
+    "HOME",
+}
+
+
+def _is_variable(value: str) -> str:
+    if not _VARIABLE.fullmatch(value):
+        raise refusal(f"{shown(value)} is not the name of a variable", "write letters, digits and `_`, like NCCL_DEBUG")
+    if value in _TRAINERS:
+        raise refusal(f"`{value}` is set by Trainer, whatever stands here", "remove it; `mpirun --mca` overrides it")
+    if value in _OURS:
+        raise refusal(f"`{value}` lets the ranks find each other", "remove it: mpigen sets it")
+    return value
+
+
+def _is_interface(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][-A-Za-z0-9_.]{0,14}", value):
+        raise refusal(f"{shown(value)} is not a network interface", "write its name in the pods, such as eth0")
+    return value
+
+
+Variable = Annotated[str, Field(strict=True), AfterValidator(_is_variable)]
+Interface = Annotated[str, Field(strict=True), AfterValidator(_is_interface)]
+Seconds = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 
 
 class Runtime(Section):
-    """One ClusterTrainingRuntime: an MPI family on one pool."""
+    """One training runtime: an MPI family on one pool."""
 
     name: Name
     """What a TrainJob writes in `runtimeRef.name`."""
-    use: Literal["openmpi"] = "openmpi"
-    """The MPI family. Open MPI 4 and 5 both work."""
+    use: FamilyName = "openmpi"
+    """The MPI family; `mpigen runtimes` lists them."""
     pool: Name
     """The pool whose nodes run the ranks."""
+    tenants: tuple[Name, ...] = ()
+    """The only tenants that get it, as a TrainingRuntime in their namespaces. Default: all, as a
+    ClusterTrainingRuntime."""
     image: Text | None = None
-    """The image of launcher and nodes: Open MPI, and OpenSSH on port 2222 as uid 1000. Needed on accelerator pools;
-    on CPU pools the default is the MPI Operator's Open MPI image."""
+    """The image of launcher and nodes: what the family needs, and OpenSSH. The openmpi family has a default on CPU
+    pools."""
+    nodes: Annotated[int, Field(strict=True, ge=2, le=2**31 - 1)] | None = None
+    """Hosts of a TrainJob that does not say `numNodes`. Default: 2."""
     processes_per_node: Count | None = None
     """Ranks on each node. Default: one for each device, or for each whole CPU on a CPU pool."""
     resources: Resources = Field(default={})
     """What the ranks of one node request, where it is not the default: all devices, nine tenths of cpu and memory."""
+    launcher: Literal["node", "separate"] | None = None
+    """Where `mpirun` runs: on a host that runs ranks too, or in a small pod of its own. Default: `node`; `separate` for
+    families whose ranks must know in advance where the first of them runs."""
+    launcher_resources: Resources = Field(default={})
+    """What a separate launcher requests, where it is not the default: 1 cpu, 2Gi of memory."""
+    binding: Literal["none", "core", "numa", "socket"] = "none"
+    """What each rank is bound to. Bind only where a pod has its cores to itself."""
+    interface: Interface = "eth0"
+    """The interface of the pod network, in the pods. Ranks start and meet there, whatever else is attached."""
+    shared_memory: Quantity | None = None
+    """Size of /dev/shm. Default: an eighth of the memory."""
+    environment: dict[Variable, Annotated[str, Field(strict=True)]] = Field(default={})
+    """Variables of launcher and nodes; they reach all ranks."""
+    volumes: tuple[RuntimeVolume, ...] = ()
+    """Volumes of launcher and nodes: datasets, checkpoints, scratch space."""
+    labels: dict[LabelKey, LabelValue] = Field(default={})
+    """Labels of the pods, such as a cost centre."""
+    read_only_root_filesystem: bool = False
+    """Whether programs can write to the volumes, the home directory and /tmp only."""
+    restarts: Count | None = None
+    """How often a failed job is started again as a whole. Default: never."""
+    active_deadline_seconds: Count | None = None
+    """When a job that still runs is ended as failed. Default: never."""
+    termination_grace_period_seconds: Seconds | None = None
+    """How long ranks may save their state when the job is stopped. Default: 30."""
+    ttl_seconds_after_finished: Seconds | None = None
+    """When pods and logs of a finished job are removed. Default: with the TrainJob."""
+    deprecated: bool = False
+    """Whether people who still use it are warned. Give its successor a new name: parts of a runtime cannot change."""
 
-    @field_validator("resources")
+    @field_validator("resources", "launcher_resources", "environment", "labels")
     @classmethod
     def _in_order(cls, value: dict[str, str]) -> dict[str, str]:
         return dict(sorted(value.items()))
+
+    @field_validator("labels")
+    @classmethod
+    def _are_free(cls, value: dict[str, str]) -> dict[str, str]:
+        for key in value:
+            if re.search(r"(^|\.)(mpigen\.dev|kubernetes\.io|k8s\.io|kueue\.x-k8s\.io|kubeflow\.org)/", key):
+                raise refusal(f"{shown(key)} belongs to mpigen or Kubernetes", "use a prefix of your own")
+        return value
+
+    @field_validator("tenants")
+    @classmethod
+    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted(set(value)))
+
+    @field_validator("volumes")
+    @classmethod
+    def _apart(cls, value: tuple[RuntimeVolume, ...]) -> tuple[RuntimeVolume, ...]:
+        for what in ("name", "mount_path"):
+            seen = [getattr(volume, what) for volume in value]
+            twice = next((each for each in seen if seen.count(each) > 1), None)
+            if twice:
+                raise refusal(f"{shown(twice)} is there twice", "give each volume its own name and place")
+        return tuple(sorted(value, key=lambda volume: volume.name))
+
+    @property
+    def family(self) -> Family:
+        """The catalogue's entry."""
+        return FAMILIES[self.use]
+
+    @property
+    def has_separate_launcher(self) -> bool:
+        """Whether the launcher is a pod without ranks."""
+        return self.launcher == "separate" or (self.launcher is None and self.family.rank_variables)

@@ -1,4 +1,4 @@
-"""Access: three roles for people, bound in each tenant's namespace, and what MPI pods need on OpenShift.
+"""Access: three roles for people, bound in each tenant's namespace.
 
 Whoever may create a TrainJob may run any pod in the namespace (trainer v2.3.0 `runtimePatches`): the namespace is the
 boundary, so nobody gets exec, reading of Secrets, or writing of runtimes, quotas, NetworkPolicies and the namespace.
@@ -7,7 +7,6 @@ boundary, so nobody gets exec, reading of Secrets, or writing of runtimes, quota
 from __future__ import annotations
 
 from generator.config.tenants import Tenant
-from generator.config.workload import SERVICE_ACCOUNT
 from generator.manifests import Body
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -95,15 +94,4 @@ def runtime_reader_binding(tenant: Tenant) -> Body | None:
         "metadata": {"name": f"{RUNTIME_READER}-{tenant.name}"},
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": RUNTIME_READER},
         "subjects": [subject(text) for text in people],
-    }
-
-
-def nonroot_scc_binding(tenant: Tenant) -> Body:
-    """OpenShift: MPI pods may run as uid 1000. To the ServiceAccount, because the Job controller creates the pods."""
-    return {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": "mpi-scc-nonroot-v2", "namespace": tenant.name},
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "system:openshift:scc:nonroot-v2"},
-        "subjects": [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": tenant.name}],
     }

@@ -47,7 +47,6 @@ class Tenancy(Component):
             [
                 *access.role_bindings(tenant),
                 *([reader] if reader else []),
-                *([access.nonroot_scc_binding(tenant)] if cluster.is_openshift else []),
             ],
         )
         yield "isolation", isolation.network_policies(tenant, cluster)

@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 from constructs import Construct
 
 from generator.config.platform import Platform
-from generator.config.references import runtime_contradictions
+from generator.config.runtime_fit import runtime_contradictions
 from generator.config.runtimes import Runtime
 from generator.constructs import Component, platform_of
 from generator.documents.locate import format_path
 from generator.errors import ConfigError, Problem
-from generator.manifests import Manifest
-from generator.runtimes.openmpi import Extras, Volume, cluster_training_runtime
+from generator.manifests import Body, Manifest
+from generator.runtimes.pods import Volume
+from generator.runtimes.training_runtime import training_runtimes
 
 
 class MpiRuntime(Component):
-    """A ClusterTrainingRuntime that runs MPI on one pool. Subclass it and override what should differ.
+    """A runtime that runs MPI on one pool. Subclass it and override what should differ.
 
     Args:
         scope: the app.
@@ -39,14 +40,21 @@ class MpiRuntime(Component):
         ]
         if problems:
             raise ConfigError(tuple(problems))
-        extras = Extras(environment=self.environment(), volumes=self.volumes())
-        body = cluster_training_runtime(runtime, pool, platform.cluster, extras)
-        super().__init__(scope, id, [Manifest(body, f"cluster/runtimes/{runtime.name}.yaml")])
+        bodies = training_runtimes(
+            runtime, pool, platform.cluster, variables=self.environment(), volumes=self.volumes()
+        )
+        super().__init__(scope, id, [Manifest(body, _file(body)) for body in bodies])
 
     def environment(self) -> Mapping[str, str]:
-        """Variables of the launcher. Open MPI hands `OMPI_MCA_*` to the ranks, others need `mpirun -x NAME`."""
+        """Variables of the launcher; they reach all ranks."""
         return {}
 
     def volumes(self) -> Sequence[Volume]:
         """Volumes of launcher and nodes."""
         return ()
+
+
+def _file(body: Body) -> str:
+    """A runtime of one tenant stands with what else the tenant has."""
+    name, namespace = body["metadata"]["name"], body["metadata"].get("namespace")
+    return f"tenants/{namespace}/runtimes/{name}.yaml" if namespace else f"cluster/runtimes/{name}.yaml"

@@ -21,37 +21,54 @@ class NodeSize:
 
     Attributes:
         slots: ranks on the node.
+        threads: cores for each rank.
         resources: requests, which are also the limits: name → quantity.
         shared_memory: size limit of /dev/shm, where ranks of one node talk (the default 64 MiB is too small for NCCL).
     """
 
     slots: int
+    threads: int
     resources: dict[str, str]
     shared_memory: str
 
 
 def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
-    """The size that a runtime asks for, else the whole node with all its devices but a tenth of cpu and memory."""
-    asked = {**_whole_node(pool), **runtime.resources}
+    """The size that a runtime asks for, else all devices of a node and nine tenths of its cpu and memory."""
+    asked = {**_default(pool), **runtime.resources}
     resources = {resource: amount for resource, amount in asked.items() if quantities.parse(amount).value}
+    slots = runtime.processes_per_node or _ranks(resources, pool)
+    shared = (quantities.parse(resources.get("memory", "0")) * _SHARED_MEMORY).floor(1024**2)
     return NodeSize(
-        slots=runtime.processes_per_node or _ranks(resources, pool),
+        slots=slots,
+        threads=max(int(quantities.parse(resources.get("cpu", "1")).value / slots), 1),
         resources=resources,
-        shared_memory=str((quantities.parse(resources.get("memory", "0")) * _SHARED_MEMORY).floor(1024**2)),
+        shared_memory=runtime.shared_memory or str(shared),
     )
 
 
-def _whole_node(pool: Pool) -> dict[str, str]:
-    """All accelerators; other extended resources, such as network functions, are asked for by name only."""
-    resources = {resource: _most_of(pool.allocatable[resource], *units) for resource, units in _UNITS.items()}
-    if pool.accelerator:
-        resources[pool.accelerator] = pool.allocatable[pool.accelerator]
-    return resources
+def launcher_resources(runtime: Runtime, size: NodeSize) -> dict[str, str]:
+    """What the launcher's pod asks for: as a node the same as every node, else a little and no device."""
+    if not runtime.has_separate_launcher:
+        return size.resources
+    return {"cpu": "1", "memory": "2Gi", **runtime.launcher_resources}
 
 
-def _most_of(amount: str, unit: Fraction, smaller: Fraction) -> str:
-    most = quantities.parse(amount) * _SHARE_OF_NODE
-    return str(most.floor(unit if most.value >= unit else smaller))
+def _default(pool: Pool) -> dict[str, str]:
+    """All accelerators; other extended resources, such as network functions, are asked for by name only.
+
+    Of MIG slices one, with its part of the node: a process sees a single slice, however many its pod has.
+    """
+    share = _SHARE_OF_NODE
+    devices = pool.allocatable.get(pool.accelerator, "0")
+    if pool.device == "nvidia-mig":
+        share, devices = share / quantities.parse(devices).value, "1"
+    resources = {resource: _part(pool.allocatable[resource], share, *units) for resource, units in _UNITS.items()}
+    return {**resources, **({pool.accelerator: devices} if pool.accelerator else {})}
+
+
+def _part(amount: str, share: Fraction, unit: Fraction, smaller: Fraction) -> str:
+    part = quantities.parse(amount) * share
+    return str(part.floor(unit if part.value >= unit else smaller))
 
 
 def _ranks(resources: dict[str, str], pool: Pool) -> int:

@@ -105,11 +105,6 @@ def test_all_of_a_tenants_people_read_the_clusters_runtimes(platform: Platform) 
     assert access.runtime_reader_binding(platform.tenants[1]) is None
 
 
-def test_the_scc_goes_to_the_pods_account_not_to_people(platform: Platform) -> None:
-    (subject,) = access.nonroot_scc_binding(platform.tenants[0])["subjects"]
-    assert subject == {"kind": "ServiceAccount", "name": "mpi", "namespace": "team-a"}
-
-
 def test_the_pods_account_mounts_no_token(platform: Platform) -> None:
     assert namespace.service_account(platform.tenants[0])["automountServiceAccountToken"] is False
 

@@ -1,0 +1,90 @@
+"""Whether a runtime, its family and its pool agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator import quantities
+from generator.config.draft import Contradiction, suggestion
+from generator.config.families import FAMILIES
+from generator.config.pools import Pool
+from generator.config.runtimes import Runtime
+
+_Path = tuple[str | int, ...]
+
+
+def runtime_contradictions(runtime: Runtime, pool: Pool, path: _Path = ()) -> Iterator[Contradiction]:
+    """What a runtime asks of its pool that the pool does not have, or that Trainer would turn into something else."""
+    yield from _family(path, runtime, pool)
+    yield from _launcher(path, runtime)
+    for resource, amount in runtime.resources.items():
+        yield from _fits_a_node((*path, "resources", resource), resource, amount, pool)
+    yield from _slices(path, runtime, pool)
+    devices = {**pool.allocatable, **runtime.resources}.get(pool.accelerator, "0")
+    if runtime.processes_per_node == 1 and "gpu" in pool.accelerator.lower() and quantities.parse(devices).value > 1:
+        # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: 1 stands for "as many as GPUs".
+        yield Contradiction(
+            (*path, "processesPerNode"),
+            f"`1` with {devices} {pool.accelerator} on a node, which Trainer takes for {devices}",
+            "ask for one device in `resources`, or leave it out",
+        )
+
+
+def _family(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Contradiction]:
+    family = runtime.family
+    if pool.device not in family.devices:
+        fit = ", ".join(name for name, other in FAMILIES.items() if pool.device in other.devices)
+        because = family.not_on.get(pool.device, f"{family.title} does not run there")
+        where = pool.accelerator or "no device"
+        yield Contradiction(
+            (*path, "use"), f"`{family.name}` and pool `{pool.name}` with {where}: {because}", f"use one of: {fit}"
+        )
+    elif runtime.image is None and (pool.accelerator or not family.default_image):
+        libraries = f", with the libraries of {pool.accelerator}" if pool.accelerator else ""
+        yield Contradiction(
+            path,
+            f"no `image`, and there is no public one for {family.title} on pool `{pool.name}`",
+            f"name an image with OpenSSH and {family.image}{libraries}",
+        )
+
+
+def _slices(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Contradiction]:
+    """A CUDA process sees one MIG slice, and NCCL up to 2.29 refuses two ranks on one GPU (src/init.cc)."""
+    if pool.device != "nvidia-mig":
+        return
+    asked = runtime.resources.get(pool.accelerator, "1")
+    if quantities.parse(asked).value > 1:
+        what = f"`{asked}` slices in one pod, of which a process sees only one"
+        yield Contradiction(
+            (*path, "resources", pool.accelerator), what, "ask for one, and let jobs ask for more nodes"
+        )
+    if (runtime.processes_per_node or 1) > 1:
+        what = f"`{runtime.processes_per_node}` ranks on one slice"
+        yield Contradiction((*path, "processesPerNode"), what, "leave it out, and let jobs ask for more nodes")
+
+
+def _launcher(path: _Path, runtime: Runtime) -> Iterator[Contradiction]:
+    if runtime.launcher == "node" and runtime.family.rank_variables:
+        yield Contradiction(
+            (*path, "launcher"),
+            "`node`, where rank 0 is on the launcher with Open MPI 4 and on a node with Open MPI 5",
+            "write separate, or leave it out",
+        )
+    if runtime.launcher_resources and not runtime.has_separate_launcher:
+        yield Contradiction(
+            (*path, "launcherResources"),
+            "the launcher is a node, and asks for what every node asks for",
+            "add `launcher: separate`, or remove it",
+        )
+
+
+def _fits_a_node(path: _Path, resource: str, amount: str, pool: Pool) -> Iterator[Contradiction]:
+    if resource not in pool.allocatable:
+        fix = suggestion(resource, pool.allocatable)
+        yield Contradiction(path, f"nodes of pool `{pool.name}` have no {resource}", fix, is_of_key=True)
+    elif quantities.parse(amount).value > quantities.parse(pool.allocatable[resource]).value:
+        yield Contradiction(
+            path,
+            f"`{amount}` is more than the {pool.allocatable[resource]} that a node of pool `{pool.name}` has",
+            "ask for at most what one node offers",
+        )

@@ -1,0 +1,52 @@
+"""Volumes of a runtime's pods, and the places that are taken."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from generator.config.fields import Name, Quantity, Section, refusal
+from generator.documents.syntax import shown
+
+HOME = "/home/mpiuser"
+RUN = "/run/mpi"
+_TAKEN = (HOME, RUN, "/dev", "/proc", "/sys", "/tmp", "/etc/mpi", "/etc/passwd", "/etc/ssh/ssh_config")  # noqa: S108
+_TAKEN_NAMES = ("home", "run", "tmp", "shared-memory", "mpi-hostfile", "mpi-ssh-auth")
+
+
+def _is_place(value: str) -> str:
+    if not value.startswith("/") or ":" in value or posixpath.normpath(value) != value or value == "/":
+        raise refusal(f"{shown(value)} is not a place for a volume", "write an absolute path, such as /data")
+    taken = next((each for each in _TAKEN if value == each or value.startswith(f"{each}/")), None)
+    if (taken and not value.startswith(f"{HOME}/")) or value.startswith(f"{HOME}/.ssh"):
+        raise refusal(f"{shown(value)} is taken: every pod has something of its own there", "use a path such as /data")
+    return value
+
+
+def _is_free(value: str) -> str:
+    if value in _TAKEN_NAMES:
+        raise refusal(f"`{value}` is a volume that every pod has", "give yours another name")
+    return value
+
+
+class RuntimeVolume(Section):
+    """A volume of launcher and nodes: a claim of the tenant's, or scratch space on the node."""
+
+    name: Annotated[Name, AfterValidator(_is_free)]
+    """Its name in the pods."""
+    mount_path: Annotated[str, Field(strict=True), AfterValidator(_is_place)]
+    """Where programs see it."""
+    claim: Name | None = None
+    """The PersistentVolumeClaim in the namespace of whoever trains. Several nodes use it at once: ReadWriteMany."""
+    scratch: Quantity | None = None
+    """The size of scratch space on each node, gone with the pod."""
+    read_only: bool = False
+    """Whether programs can only read it."""
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> Self:
+        if (self.claim is None) == (self.scratch is None):
+            raise refusal("a volume is one of `claim` and `scratch`", "write exactly one of them")
+        return self

@@ -1,0 +1,80 @@
+"""The adapter between Trainer's pods and MPI: files in /run/mpi, written by an init container that anybody can read.
+
+Trainer v2.3.0 mounts a key and a hostfile and sets variables of Open MPI 4; the rest is left to the image. The adapter
+asks of an image no more than a shell, OpenSSH and the MPI: it works with any user, with a read-only root filesystem and
+without a network. What it knows about Hydra goes away once Trainer has `mpiImplementation: Intel` and `MPICH`
+(kubeflow/trainer#3712).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from generator.config.families import Family
+from generator.config.volumes import HOME, RUN
+from generator.manifests import Body
+
+RANK = f"{RUN}/bin/rank"
+"""What Open MPI starts ranks through, where they need to know who they are."""
+HOSTFILE = "/etc/mpi/hostfile"
+"""Trainer's hostfile, in the launcher."""
+HYDRA_HOSTFILE = f"{RUN}/hostfile"
+PATH = f"{RUN}/bin:/opt/mpi/bin:/opt/intel/oneapi/mpi/latest/bin:/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin"
+"""Where Hydra's programs are found, our `mpirun` first."""
+_RESOURCES = {"cpu": "100m", "memory": "64Mi"}  # a Guaranteed pod needs both; the pod requests the larger, not the sum
+
+
+def init_container(image: str, family: Family, security: Body, *, is_launcher: bool) -> Body:
+    """Writes the files. It runs in the same image, because that is where the users and the programs are."""
+    mounts = [{"name": "run", "mountPath": RUN}]
+    if is_launcher and family.mpi != "openmpi":
+        mounts.append({"name": "mpi-hostfile", "mountPath": "/etc/mpi"})  # Trainer adds the volume
+    return {
+        "name": "prepare",
+        "image": image,
+        "securityContext": security,
+        "resources": {"requests": dict(_RESOURCES), "limits": dict(_RESOURCES)},
+        "command": ["/bin/sh", "-c", prepare_script(family, is_launcher=is_launcher)],
+        "volumeMounts": mounts,
+    }
+
+
+def prepare_script(family: Family, *, is_launcher: bool) -> str:
+    """The shell script of the init container: one readable text."""
+    parts = [script("prepare.sh"), _written("ssh_config")]
+    if not is_launcher:
+        parts.append(_written("sshd_config"))
+    if family.rank_variables:
+        parts.append(_written("rank.sh", "bin/rank"))
+    if family.mpi != "openmpi" and is_launcher:
+        parts += [script("hydra.sh"), _written("mpirun.sh", "bin/mpirun")]
+    return "\n".join(parts)
+
+
+def volumes() -> list[Body]:
+    """What the adapter and programs write to."""
+    return [{"name": name, "emptyDir": {}} for name in ("run", "home", "tmp")]
+
+
+def volume_mounts() -> list[Body]:
+    """Where containers see it."""
+    return [
+        {"name": "run", "mountPath": RUN},
+        {"name": "run", "mountPath": "/etc/passwd", "subPath": "passwd", "readOnly": True},
+        {"name": "run", "mountPath": "/etc/ssh/ssh_config", "subPath": "ssh_config", "readOnly": True},
+        {"name": "home", "mountPath": HOME},
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - of the pod
+    ]
+
+
+@cache
+def script(name: str) -> str:
+    """A file beside this module."""
+    return files("generator.runtimes").joinpath("scripts", name).read_text(encoding="utf-8")
+
+
+def _written(name: str, target: str = "") -> str:
+    target = target or name
+    text = f"cat > {target} <<'EOF'\n{script(name)}EOF\n"
+    return f"{text}chmod 755 {target}\n" if target.startswith("bin/") else text

@@ -1,0 +1,111 @@
+"""The environment of a launcher: how `mpirun` finds the hosts, and what it hands to the ranks.
+
+ssh carries all of it to every rank, so nobody needs `mpirun -x`. Names were tried with Open MPI 4.1.4 and 5.0.11,
+MPICH 5.0.2 and Intel MPI 2021.19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from generator.config.runtimes import Runtime
+from generator.config.volumes import HOME
+from generator.runtimes import adapter
+from generator.runtimes.sizing import NodeSize
+
+Environment = dict[str, str]
+
+
+def environment(runtime: Runtime, size: NodeSize, device: str) -> Environment:
+    """The variables of the launcher; what the platform file says comes last."""
+    return {
+        "HOME": HOME,
+        **_MPI[runtime.family.mpi](runtime, size),
+        "OMP_NUM_THREADS": str(size.threads),
+        **_framework(runtime, device),
+        **runtime.environment,
+    }
+
+
+def _open_mpi(runtime: Runtime, size: NodeSize) -> Environment:
+    """Twins for Open MPI 4 (`OMPI_MCA_orte_*`, set by Trainer) and 5, which does not read them.
+
+    Without them Open MPI 5 runs every rank on the launcher and succeeds (kubeflow/trainer#4028, PR #4029).
+    """
+    interface, binding = runtime.interface, runtime.binding
+    ranks = {}
+    if runtime.family.rank_variables:
+        ranks = {"OMPI_MCA_orte_fork_agent": adapter.RANK, "PRTE_MCA_odls_base_exec_agent": adapter.RANK}
+    return {
+        "PRTE_MCA_prte_default_hostfile": adapter.HOSTFILE,
+        "PRTE_MCA_prte_keep_fqdn_hostnames": "false",
+        "PRTE_MCA_prte_set_default_slots": str(size.slots),
+        "OMPI_MCA_oob_tcp_if_include": interface,
+        "OMPI_MCA_btl_tcp_if_include": interface,
+        "PRTE_MCA_prte_if_include": interface,
+        "UCX_NET_DEVICES": interface,
+        "OMPI_MCA_hwloc_base_binding_policy": binding,
+        "PRTE_MCA_hwloc_default_binding_policy": "package" if binding == "socket" else binding,
+        **ranks,
+        # MPI only carries the control traffic here: libraries of images would look for InfiniBand and find net1.
+        **({} if runtime.family.framework == "mpi" else {"OMPI_MCA_pml": "ob1"}),
+    }
+
+
+def _intel_mpi(runtime: Runtime, _size: NodeSize) -> Environment:
+    pinning = {"I_MPI_PIN": "0"}
+    if runtime.binding != "none":
+        pinning = {"I_MPI_PIN": "1", "I_MPI_PIN_DOMAIN": runtime.binding}
+    return {
+        "PATH": adapter.PATH,
+        "I_MPI_HYDRA_HOST_FILE": adapter.HYDRA_HOSTFILE,
+        "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+        "I_MPI_HYDRA_IFACE": runtime.interface,
+        "I_MPI_FABRICS": "shm:ofi",
+        "FI_PROVIDER": "tcp",
+        "FI_TCP_IFACE": runtime.interface,
+        **pinning,
+    }
+
+
+def _mpich(runtime: Runtime, _size: NodeSize) -> Environment:
+    return {
+        "PATH": adapter.PATH,
+        "HYDRA_HOST_FILE": adapter.HYDRA_HOSTFILE,
+        "HYDRA_LAUNCHER": "ssh",
+        "HYDRA_IFACE": runtime.interface,
+        "HYDRA_BINDING": runtime.binding,
+        "UCX_NET_DEVICES": runtime.interface,
+        "FI_TCP_IFACE": runtime.interface,
+    }
+
+
+def _framework(runtime: Runtime, device: str) -> Environment:
+    """Where the collective libraries meet (they would take the first interface that they see), and what they use."""
+    family, interface = runtime.family, runtime.interface
+    if family.framework == "mpi":
+        return {}
+    found = {"GLOO_SOCKET_IFNAME": interface}
+    match device:
+        case "cpu" if family.name == "deepspeed":
+            found["DS_ACCELERATOR"] = "cpu"
+        case "nvidia" | "nvidia-mig" | "amd":
+            found["NCCL_SOCKET_IFNAME"] = f"={interface}"  # exactly this one; RCCL reads it too
+        case "gaudi":
+            found["HCCL_SOCKET_IFNAME"] = interface
+        case "intel":
+            found |= {
+                "CCL_ATL_TRANSPORT": "ofi",
+                "CCL_PROCESS_LAUNCHER": "none",
+                "CCL_KVS_IFACE": interface,
+                "FI_PROVIDER": "tcp",
+                "FI_TCP_IFACE": interface,
+            }
+    return found
+
+
+_MPI: Mapping[str, Callable[[Runtime, NodeSize], Environment]] = {
+    "openmpi": _open_mpi,
+    "intel-mpi": _intel_mpi,
+    "mpich": _mpich,
+}

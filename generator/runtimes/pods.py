@@ -1,0 +1,164 @@
+"""The pods of a runtime: on the pool, with the least privileges, alike for launcher and nodes.
+
+They meet Pod Security `restricted`. On OpenShift they name no user: the SCC restricted-v2, which everybody may use,
+gives each namespace its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from generator.config.cluster import Cluster
+from generator.config.pools import Pool
+from generator.config.runtimes import Runtime
+from generator.config.volumes import HOME, RuntimeVolume
+from generator.config.workload import RUNTIME_LABEL, SERVICE_ACCOUNT
+from generator.manifests import Body
+from generator.runtimes import adapter
+from generator.runtimes.sizing import NodeSize
+
+SSH_PORT = 2222
+_USER = 1000  # any but root: Trainer's key files are 0640, and OpenSSH refuses such a key to its owner
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume of every pod: its name, its source as in a pod spec (`{"emptyDir": {}}`), and where it is mounted."""
+
+    name: str
+    source: Mapping[str, object]
+    mount_path: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodParts:
+    """What launcher and nodes have in common.
+
+    Attributes:
+        runtime: as declared.
+        pool: where the ranks run.
+        cluster: whose distribution decides who the pods run as.
+        image: of all containers.
+        volumes: beside those that every pod has.
+    """
+
+    runtime: Runtime
+    pool: Pool
+    cluster: Cluster
+    image: str
+    volumes: Sequence[Volume] = ()
+
+
+def node_pod(parts: PodParts, size: NodeSize) -> Body:
+    """A pod that waits for ranks: sshd."""
+    container = {
+        **_container(parts, size.resources),
+        "env": [{"name": "HOME", "value": HOME}],
+        "command": ["/bin/sh", "-c", adapter.script("sshd.sh")],
+        # `dependsOn: Ready` of the launcher means nothing without it.
+        "readinessProbe": {"tcpSocket": {"port": SSH_PORT}, "initialDelaySeconds": 2, "periodSeconds": 5},
+    }
+    return _pod(parts, size, container, is_launcher=False)
+
+
+def launcher_pod(parts: PodParts, size: NodeSize, environment: Mapping[str, str], resources: Mapping[str, str]) -> Body:
+    """The pod of `mpirun`. The command comes from the TrainJob; a failed one is not run again, and its log stays."""
+    container = {
+        **_container(parts, resources),
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
+    }
+    pod = _pod(parts, size, container, is_launcher=True)
+    pod["spec"]["restartPolicy"] = "Never"
+    return pod
+
+
+def runtime_volumes(declared: Sequence[RuntimeVolume]) -> list[Volume]:
+    """The volumes of the platform file, as in a pod spec."""
+    return [
+        Volume(
+            volume.name,
+            {"persistentVolumeClaim": {"claimName": volume.claim, **({"readOnly": True} if volume.read_only else {})}}
+            if volume.claim
+            else {"emptyDir": {"sizeLimit": volume.scratch}},
+            volume.mount_path,
+            read_only=volume.read_only,
+        )
+        for volume in declared
+    ]
+
+
+def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool) -> Body:
+    runtime, pool = parts.runtime, parts.pool
+    metadata: Body = {"labels": {**runtime.labels, RUNTIME_LABEL: runtime.name}}
+    if parts.cluster.is_openshift:
+        metadata["annotations"] = {"openshift.io/required-scc": "restricted-v2"}
+    spec: Body = {
+        "serviceAccountName": SERVICE_ACCOUNT,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": _pod_security(parts.cluster),
+    }
+    if runtime.termination_grace_period_seconds is not None:
+        spec["terminationGracePeriodSeconds"] = runtime.termination_grace_period_seconds
+    # A separate launcher goes where Kueue has room for it: the flavor that it chooses may be another pool's.
+    if pool.labels and not (is_launcher and runtime.has_separate_launcher):
+        spec["nodeSelector"] = dict(pool.labels)
+    if pool.taints:
+        spec["tolerations"] = _tolerations(pool)
+    spec["initContainers"] = [
+        adapter.init_container(parts.image, runtime.family, _security(runtime), is_launcher=is_launcher)
+    ]
+    spec["containers"] = [container]
+    spec["volumes"] = [
+        *adapter.volumes(),
+        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size.shared_memory}},
+        *({"name": volume.name, **volume.source} for volume in parts.volumes),
+    ]
+    return {"metadata": metadata, "spec": spec}
+
+
+def _pod_security(cluster: Cluster) -> Body:
+    identity = {} if cluster.is_openshift else {"runAsUser": _USER, "fsGroup": _USER}
+    return {"runAsNonRoot": True, **identity, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def _security(runtime: Runtime) -> Body:
+    return {
+        "allowPrivilegeEscalation": False,
+        **({"readOnlyRootFilesystem": True} if runtime.read_only_root_filesystem else {}),
+        # The MPI Operator's images give sshd this file capability; without it in the bounding set exec fails.
+        # Pod Security `restricted` and the SCC restricted-v2 both allow it.
+        "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]},
+    }
+
+
+def _tolerations(pool: Pool) -> list[Body]:
+    return [
+        {
+            "key": taint.key,
+            **({"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"}),
+            "effect": taint.effect,
+        }
+        for taint in pool.taints
+    ]
+
+
+def _container(parts: PodParts, resources: Mapping[str, str]) -> Body:
+    return {
+        "name": "node",
+        "image": parts.image,
+        "securityContext": _security(parts.runtime),
+        "resources": {"requests": dict(resources), "limits": dict(resources)},
+        "volumeMounts": [
+            *adapter.volume_mounts(),
+            {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108 - the path of POSIX shared memory
+            *map(_mount, parts.volumes),
+        ],
+    }
+
+
+def _mount(volume: Volume) -> Body:
+    read_only = {"readOnly": True} if volume.read_only else {}
+    return {"name": volume.name, "mountPath": volume.mount_path, **read_only}

@@ -1,0 +1,136 @@
+"""One family on one pool as a training runtime of Trainer v2.3 that works.
+
+Trainer accepts much that it cannot run; each shape below avoids a trap (trainer v2.3.0
+pkg/runtime/framework/plugins/mpi and pkg/runtime/core/trainingruntime.go; jobset v0.12.0
+pkg/webhooks/jobset_webhook.go):
+
+- the jobs are called `node` and `launcher`, in this order, and their container is called `node`: the plugin mounts
+  the key and the hostfile there and nowhere else, and JobSet refuses a dependency on a later job;
+- the launcher carries the `trainer` step as a label of its Job template, not of its pods;
+- `numNodes` stays 1: a larger value multiplies the launcher. Where the launcher is a node, `trainer.numNodes` of a
+  TrainJob counts it in, and both ask for the same resources;
+- `mpiImplementation` is OpenMPI for every family: Trainer refuses the others, and never reconciles an empty one;
+- no `network.subdomain`: JobSet would share one Service, and one DNS name, among all TrainJobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from generator.config.cluster import Cluster
+from generator.config.pools import Pool
+from generator.config.runtimes import Runtime
+from generator.config.volumes import HOME
+from generator.manifests import Body
+from generator.runtimes.launch import environment
+from generator.runtimes.pods import PodParts, Volume, launcher_pod, node_pod, runtime_volumes
+from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
+
+
+def training_runtimes(
+    runtime: Runtime,
+    pool: Pool,
+    cluster: Cluster,
+    *,
+    variables: Mapping[str, str] | None = None,
+    volumes: Sequence[Volume] = (),
+) -> list[Body]:
+    """The ClusterTrainingRuntime of a runtime, or a TrainingRuntime in the namespace of each of its tenants.
+
+    Args:
+        runtime: as in the `runtimes` section.
+        pool: the pool that it names.
+        cluster: what it runs on.
+        variables: of the launcher and the ranks, beside those that the runtime names.
+        volumes: of launcher and nodes, beside those that the runtime names.
+    """
+    size = node_size(runtime, pool)
+    parts = PodParts(
+        runtime,
+        pool,
+        cluster,
+        runtime.image or runtime.family.default_image,
+        (*runtime_volumes(runtime.volumes), *volumes),
+    )
+    env = {**environment(runtime, size, pool.device), **(variables or {})}
+    spec = _spec(
+        runtime,
+        size,
+        node_pod(parts, size),
+        launcher_pod(parts, size, env, launcher_resources(runtime, size)),
+    )
+    return [_object(runtime, namespace, spec) for namespace in runtime.tenants or ("",)]
+
+
+def _object(runtime: Runtime, namespace: str, spec: Body) -> Body:
+    labels = {"trainer.kubeflow.org/framework": runtime.family.framework}
+    if runtime.deprecated:
+        labels["trainer.kubeflow.org/support"] = "deprecated"  # Trainer's webhook warns whoever uses it
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainingRuntime" if namespace else "ClusterTrainingRuntime",
+        "metadata": {"name": runtime.name, **({"namespace": namespace} if namespace else {}), "labels": labels},
+        "spec": spec,
+    }
+
+
+def _spec(runtime: Runtime, size: NodeSize, node: Body, launcher: Body) -> Body:
+    return {
+        "mlPolicy": {
+            "numNodes": 1,
+            "mpi": {
+                "numProcPerNode": size.slots,
+                "mpiImplementation": "OpenMPI",
+                "sshAuthMountPath": f"{HOME}/.ssh",
+                "runLauncherAsNode": not runtime.has_separate_launcher,
+            },
+        },
+        "template": {
+            "spec": {
+                "network": {"publishNotReadyAddresses": True},
+                "successPolicy": {"operator": "All", "targetReplicatedJobs": ["launcher"]},
+                **_life(runtime),
+                "replicatedJobs": [_node_job(runtime, node), _launcher_job(runtime, launcher)],
+            }
+        },
+    }
+
+
+def _life(runtime: Runtime) -> Body:
+    """What happens when the job fails, and after it."""
+    life: Body = {}
+    if runtime.restarts:
+        life["failurePolicy"] = {
+            "maxRestarts": runtime.restarts,
+            "rules": [{"name": "deadline", "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"]}],
+        }
+    if runtime.ttl_seconds_after_finished is not None:
+        life["ttlSecondsAfterFinished"] = runtime.ttl_seconds_after_finished
+    return life
+
+
+def _node_job(runtime: Runtime, pod: Body) -> Body:
+    """The hosts; how many is up to the TrainJob, unless it does not say."""
+    hosts = runtime.nodes or 2
+    pods = hosts if runtime.has_separate_launcher else hosts - 1
+    count = {"parallelism": pods, "completions": pods} if pods > 1 else {}
+    return {
+        "name": "node",
+        "groupName": "default",
+        "replicas": 1,
+        "template": {"spec": {**count, "template": pod}},
+    }
+
+
+def _launcher_job(runtime: Runtime, pod: Body) -> Body:
+    deadline = {"activeDeadlineSeconds": runtime.active_deadline_seconds} if runtime.active_deadline_seconds else {}
+    return {
+        "name": "launcher",
+        "groupName": "default",
+        "replicas": 1,
+        "dependsOn": [{"name": "node", "status": "Ready"}],
+        "template": {
+            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+            "spec": {"backoffLimit": 0, **deadline, "template": pod},
+        },
+    }
