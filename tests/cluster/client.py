@@ -10,11 +10,12 @@ import json
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
+
+from tests.cluster.connections import Connections
 
 Body = dict[str, Any]
 T = TypeVar("T")
@@ -53,11 +54,13 @@ class Client:
         port: of 127.0.0.1.
         context: whom to trust.
         headers: who is talking.
+        connections: shared by everyone who is derived from this client.
     """
 
     port: int
     context: ssl.SSLContext
     headers: Mapping[str, str] = field(default_factory=dict)
+    connections: Connections = field(default_factory=Connections)
 
     def with_token(self, token: str) -> Client:
         """The same server, as whoever the token belongs to."""
@@ -74,7 +77,7 @@ class Client:
         Raises:
             RefusedError: the answer is an error.
         """
-        with closing(http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=self.context)) as server:
+        with self.connections.connection(self.port, self.context) as server:
             sent = None if body is None else json.dumps(body)
             server.request(method, path, sent, {**self.headers, "Content-Type": content, "Accept": "application/json"})
             response = server.getresponse()

@@ -45,6 +45,7 @@ def cluster(
     with running(control_plane_versions, folder) as started:
         pytestconfig.stash[_RUNNING] = started
         yield started
+        started.admin.connections.close()
     shutil.rmtree(folder / "etcd")  # the logs stay
 
 
@@ -63,11 +64,22 @@ def namespace(admin: Client) -> Iterator[str]:
     admin.delete(body)
 
 
+@pytest.fixture(scope="session")
+def on_the_cluster() -> list[Deployed]:
+    """The example that is deployed."""
+    return []
+
+
 @pytest.fixture(scope="session", params=EXAMPLES, ids=str)
-def deployed(request: pytest.FixtureRequest, admin: Client) -> Iterator[Deployed]:
-    """Each example on the cluster, one after another: pytest runs all tests of one before it goes on to the next."""
-    with trees.deployed(admin, request.param) as example:
-        yield example
+def deployed(request: pytest.FixtureRequest, admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
+    """Each example on the cluster, one after another: pytest runs all tests of one before it goes on to the next.
+
+    The last one is never removed: the control plane is thrown away.
+    """
+    while on_the_cluster:
+        trees.remove(admin, on_the_cluster.pop())
+    on_the_cluster.append(trees.deploy(admin, *trees.example(request.param)))
+    return on_the_cluster[-1]
 
 
 @pytest.hookimpl(wrapper=True)

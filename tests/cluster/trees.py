@@ -1,9 +1,9 @@
-"""The example trees as they are committed, applied to the cluster one after another and removed again."""
+"""Trees on the cluster: the examples' as they are committed, or any other, applied as Argo CD would."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from generator import Platform, manifests, pipeline
 from generator.gitops.argocd import argocd_namespace
 from generator.manifests import Manifest
 from tests.cluster.argocd_order import in_order
-from tests.cluster.client import Body, Client, RefusedError, wait_until
+from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.gitops_account import gitops_account
 from tests.cluster.nodes import add_nodes
 from tests.conftest import EXAMPLES, ROOT
@@ -37,18 +37,18 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """An example on the cluster.
+    """A tree on the cluster.
 
     Attributes:
-        name: of the example.
         platform: what its file says.
         account: the client that applied it.
+        nodes: those of its pools.
         outcomes: of every object, in the order in which Argo CD applies them.
     """
 
-    name: str
     platform: Platform
     account: Client
+    nodes: tuple[Body, ...]
     outcomes: tuple[Outcome, ...]
 
     @property
@@ -57,27 +57,59 @@ class Deployed:
         return [outcome.manifest for outcome in self.outcomes if not outcome.refusal]
 
 
-@contextmanager
-def deployed(admin: Client, name: str) -> Iterator[Deployed]:
-    """An example's nodes and tree on the cluster; everything of it is gone afterwards."""
+def example(name: str) -> tuple[Platform, list[Manifest]]:
+    """An example's platform, and what Argo CD would apply of its committed tree, in its order."""
     platform, _ = pipeline.load(EXAMPLES[name])
+    output = ROOT / "output" / platform.platform
+    return platform, [*in_order(_read(output / "argocd")), *in_order(_read(output / platform.release))]
+
+
+def deploy(admin: Client, platform: Platform, tree: list[Manifest]) -> Deployed:
+    """Put a platform's nodes on the cluster, and apply a tree as an account that may do no more than that.
+
+    Raises:
+        TimeoutError: a namespace of the tree is there already, and does not end.
+    """
+    for found in tree:
+        if found.kind == "Namespace":
+            wait_until(f"there is no namespace {found.name} from before", partial(_is_gone, admin, found.body))
     nodes = add_nodes(admin, platform)
-    tree = _tree(platform)
     for body in _prerequisites(platform):
         admin.apply(body, "tests")
-    account = gitops_account(admin, f"gitops-{name}", tree)
-    result = Deployed(name, platform, account, tuple(_apply(account, manifest) for manifest in tree))
-    try:
-        yield result
-    finally:
-        _remove(admin, [manifest.body for manifest in reversed(result.stored)])
-        _remove(admin, nodes)
+    account = gitops_account(admin, f"gitops-{platform.platform}", tree)
+    return Deployed(platform, account, tuple(nodes), tuple(_apply(account, manifest) for manifest in tree))
 
 
-def _tree(platform: Platform) -> list[Manifest]:
-    """Everything that Argo CD would apply for the example: its pointer, and the release behind it."""
-    output = ROOT / "output" / platform.platform
-    return [*in_order(_read(output / "argocd")), *in_order(_read(output / platform.release))]
+def remove(admin: Client, deployed: Deployed) -> None:
+    """Delete a tree and its nodes, and wait until they are gone; its namespaces end by themselves."""
+    theirs = {found.name for found in deployed.stored if found.kind == "Namespace"}
+    bodies = [*(found.body for found in reversed(deployed.stored)), *deployed.nodes]
+    outside = [body for body in bodies if body["metadata"].get("namespace") not in theirs]
+    for body in outside:
+        admin.delete(body)
+    for body in outside:
+        if body["kind"] != "Namespace":
+            wait_until(f"{body['kind']} {body['metadata']['name']} is gone", partial(_is_gone, admin, body))
+
+
+def settled(deployed: Deployed) -> list[Body]:
+    """All accepted objects as they are stored, once no controller has written to them for a second."""
+
+    def read() -> list[Body]:
+        return [deployed.account.read(found.body) for found in deployed.stored]
+
+    def quiet() -> list[Body] | None:
+        first = read()
+        time.sleep(1)
+        second = read()
+        return None if any(map(moves, first, second)) else second
+
+    return wait_for("no controller writes any more", quiet)
+
+
+def moves(one: Body, two: Body) -> bool:
+    """Whether two states of an object differ, as Argo CD and controllers see it."""
+    return bool(one["metadata"]["resourceVersion"] != two["metadata"]["resourceVersion"])
 
 
 def _read(folder: Path) -> Iterator[Manifest]:
@@ -86,7 +118,10 @@ def _read(folder: Path) -> Iterator[Manifest]:
 
 
 def _prerequisites(platform: Platform) -> list[Body]:
-    """What is there before the tree: the namespace of Argo CD and, on OpenShift, the role behind an SCC."""
+    """What is there before the tree: the namespace of Argo CD and, on OpenShift, the role behind an SCC.
+
+    The role is what OpenShift ships: openshift/cluster-kube-apiserver-operator, bindata/bootkube/scc-manifests.
+    """
     assert platform.gitops
     argocd = argocd_namespace(platform.gitops, platform.cluster)
     scc = {
@@ -110,13 +145,6 @@ def _apply(account: Client, manifest: Manifest) -> Outcome:
         return Outcome(manifest, "", account.apply(manifest.body).warnings)
     except RefusedError as refused:
         return Outcome(manifest, str(refused), ())
-
-
-def _remove(admin: Client, bodies: list[Body]) -> None:
-    for body in bodies:
-        admin.delete(body)
-    for body in bodies:
-        wait_until(f"{body['kind']} {body['metadata']['name']} is gone", partial(_is_gone, admin, body))
 
 
 def _is_gone(admin: Client, body: Body) -> bool:

@@ -1,0 +1,157 @@
+"""What is wrong with a tree on the cluster: each judge returns its complaints, and none if the tree is sound.
+
+The tests of the examples ask each judge in a test of its own; the mutation tests ask all of them about broken trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.cluster.client import Body, Client, wait_for
+from tests.cluster.compare import additions, changed
+from tests.cluster.training import COMMAND, Ran, conditions
+from tests.cluster.trees import Deployed, moves
+
+REVIEWED: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("added_fields.yaml").read_text())
+
+
+def refused(deployed: Deployed) -> list[str]:
+    """What the API server, an admission plugin or a webhook does not take."""
+    return [f"{found.manifest.resource}: {found.refusal}" for found in deployed.outcomes if found.refusal]
+
+
+def warned_about(deployed: Deployed) -> list[str]:
+    """What it takes with a warning."""
+    return [f"{found.manifest.resource}: {text}" for found in deployed.outcomes for text in found.warnings]
+
+
+def stored_otherwise(deployed: Deployed, stored: list[Body]) -> list[str]:
+    """What we wrote and is not stored so: Argo CD would see a difference for ever."""
+    pairs = zip(deployed.stored, stored, strict=True)
+    return [f"{found.resource}: {change}" for found, body in pairs for change in changed(found.body, body)]
+
+
+def added_by_others(deployed: Deployed, stored: list[Body]) -> Iterator[tuple[str, str, str, Any]]:
+    """What is stored and we did not write: resource, kind, path and value."""
+    for found, body in zip(deployed.stored, stored, strict=True):
+        for path, value in additions(found.body, body).items():
+            yield found.resource, found.kind, path, value
+
+
+def unknown_additions(deployed: Deployed, stored: list[Body]) -> list[str]:
+    """What others added and nobody has reviewed."""
+    return [
+        f"{resource}: {path}: {value!r}"
+        for resource, kind, path, value in added_by_others(deployed, stored)
+        if REVIEWED.get(kind, {}).get(path, "absent") not in (value, "*")
+    ]
+
+
+def moved_by_a_second_apply(deployed: Deployed, stored: list[Body]) -> list[str]:
+    """What an apply of the same text writes to once more."""
+    again = [deployed.account.apply(found.body).body for found in deployed.stored]
+    return [found.resource for found, *states in zip(deployed.stored, stored, again, strict=True) if moves(*states)]
+
+
+def inactive_queues(deployed: Deployed, admin: Client) -> list[str]:
+    """Queues that admit nobody."""
+    queues = [found for found in deployed.stored if found.kind in {"ClusterQueue", "LocalQueue"}]
+    said = [(queue.resource, _condition(admin, queue.body, "Active")) for queue in queues]
+    return [f"{queue}: {found['reason']}: {found['message']}" for queue, found in said if found["status"] != "True"]
+
+
+def never_complete(everything: Iterable[Ran]) -> list[str]:
+    """Jobs that cannot be submitted, never run, or fail."""
+    return [f"{ran.job}: {ran.obstacle}" for ran in everything if ran.obstacle]
+
+
+def unknown_to_kueue(everything: Iterable[Ran]) -> list[str]:
+    """Jobs that ran without Kueue's leave, or that it does not take for finished."""
+    return [
+        f"{ran.job}: it ran, and Kueue says {reason!r}"
+        for ran in _completed(everything)
+        if (reason := _finished(ran.workload)) != "Succeeded"
+    ]
+
+
+def on_another_pool(everything: Iterable[Ran]) -> list[str]:
+    """Jobs that ran elsewhere than on the runtime's pool, or whose use Kueue counts elsewhere."""
+    return [
+        f"{ran.job}: it ran on {nodes} and was counted as {flavors}; the pool is {pool}"
+        for ran in _completed(everything)
+        for pool in [ran.training.runtime.pool]
+        for nodes in [sorted({pod["spec"]["nodeName"].rpartition("-")[0] for pod in ran.pods})]
+        for flavors in [sorted(_flavors(ran.workload))]
+        if nodes != [pool] or (ran.workload and flavors != [pool])
+    ]
+
+
+def sharing_a_node(everything: Iterable[Ran]) -> list[str]:
+    """Jobs with two hosts on one node."""
+    placed = [(ran.job, [pod["spec"]["nodeName"] for pod in ran.pods]) for ran in _completed(everything)]
+    return [f"{job}: {sorted(nodes)}" for job, nodes in placed if len(set(nodes)) < len(nodes)]
+
+
+def given_other_hosts(everything: Iterable[Ran]) -> list[str]:
+    """Jobs whose hostfile is not the names of their pods, each with a slot for each rank."""
+    return [
+        f"{ran.job}: {given}; its pods are {wanted}"
+        for ran in _completed(everything)
+        for given in [sorted(ran.hostfile.splitlines())]
+        for wanted in [sorted(f"{_host(pod)} slots={_ranks(ran, pod)}" for pod in ran.pods)]
+        if given != wanted
+    ]
+
+
+def running_another_command(everything: Iterable[Ran]) -> list[str]:
+    """Jobs whose launcher alone does not run what was asked for."""
+    return [
+        f"{ran.job}: {sorted(_commands(ran))}"
+        for ran in _completed(everything)
+        if [role for role, command in _commands(ran) if command == COMMAND] != ["launcher"]
+    ]
+
+
+def _completed(everything: Iterable[Ran]) -> Iterator[Ran]:
+    return (ran for ran in everything if ran.is_complete)
+
+
+def _finished(workload: Body | None) -> str:
+    found = (found for found in conditions(workload or {}) if found["type"] == "Finished")
+    return next((str(condition["reason"]) for condition in found), "nothing")
+
+
+def _flavors(workload: Body | None) -> set[str]:
+    assignments = (workload or {}).get("status", {}).get("admission", {}).get("podSetAssignments", [])
+    return {flavor for assignment in assignments for flavor in assignment["flavors"].values()}
+
+
+def _host(pod: Body) -> str:
+    """The name that its headless Service gives it."""
+    return f"{pod['spec']['hostname']}.{pod['spec']['subdomain']}"
+
+
+def _ranks(ran: Ran, pod: Body) -> int:
+    """As many as asked for, else one for each device, or for each core where there are none."""
+    runtime = ran.training.runtime
+    limits = pod["spec"]["containers"][0]["resources"]["limits"]
+    devices = [amount for resource, amount in limits.items() if "/" in resource]
+    return runtime.processes_per_node or int(next(iter(devices), limits["cpu"]))
+
+
+def _commands(ran: Ran) -> list[tuple[str, list[str] | None]]:
+    role = "jobset.sigs.k8s.io/replicatedjob-name"
+    return [(pod["metadata"]["labels"][role], pod["spec"]["containers"][0].get("command")) for pod in ran.pods]
+
+
+def _condition(admin: Client, body: Body, wanted: str) -> Body:
+    """A condition of an object, once its controller set it: the others need not have waited for that."""
+
+    def found() -> Body | None:
+        return next((found for found in conditions(admin.read(body)) if found["type"] == wanted), None)
+
+    return wait_for(f"{body['kind']} {body['metadata']['name']} says whether it is {wanted}", found)

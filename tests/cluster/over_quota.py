@@ -1,0 +1,33 @@
+"""What Kueue says to jobs that are larger than a tenant's quota with everything that it may borrow."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from generator import Platform
+from tests.cluster.client import Body, Client, wait_for
+from tests.cluster.training import Training, conditions, trainings
+
+_NODES = 500
+
+
+def reasons(admin: Client, platform: Platform) -> dict[str, Body]:
+    """Runtime → the condition that keeps a job of the first tenant waiting.
+
+    One after another: of jobs that are alike and wait in one queue, Kueue 0.19 judges the first and says nothing to
+    the others (pkg/cache/queue/cluster_queue.go, SchedulingEquivalenceHashing).
+    """
+    said = {}
+    for training in trainings(platform, _NODES):
+        if training.tenant == platform.tenants[0]:
+            training.submit(admin)
+            said[training.runtime.name] = wait_for("Kueue's verdict", partial(_pending, training, admin))
+            admin.delete(training.body)
+    return said
+
+
+def _pending(training: Training, admin: Client) -> Body | None:
+    """The condition that keeps a Workload out, once Kueue decided."""
+    workload = training.workload(admin)
+    found = next((found for found in conditions(workload or {}) if found["type"] == "QuotaReserved"), None)
+    return {key: found[key] for key in ("type", "status", "reason", "message")} if found else None
