@@ -41,6 +41,7 @@ class Family:
         devices: what it runs on.
         image: what its image must contain, beside a shell and OpenSSH.
         default_image: on CPU pools; empty when there is no public one.
+        cpu_ranks: ranks on a CPU node; 0 for one on each whole CPU.
         rank_variables: whether ranks get RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR, as PyTorch reads them.
         command: an example of what a TrainJob runs.
         not_on: device → why the family does not run on it.
@@ -54,6 +55,7 @@ class Family:
     image: str
     command: tuple[str, ...]
     default_image: str = ""
+    cpu_ranks: int = 0
     rank_variables: bool = False
     not_on: Mapping[DeviceKind, str] = field(default_factory=dict)
 
@@ -101,6 +103,7 @@ FAMILIES: Mapping[str, Family] = {
             devices=("cpu", "nvidia", "nvidia-mig"),
             not_on=_HOROVOD_NOT_ON,
             image=f"Horovod built with MPI and PyTorch, {_OPEN_MPI}",
+            cpu_ranks=1,
             command=("mpirun", "python", "train.py"),
         ),
         Family(
@@ -111,6 +114,7 @@ FAMILIES: Mapping[str, Family] = {
             devices=("cpu", "nvidia", "nvidia-mig"),
             not_on=_HOROVOD_NOT_ON,
             image=f"Horovod built with MPI and TensorFlow, {_OPEN_MPI}",
+            cpu_ranks=1,
             command=("mpirun", "python", "train.py"),
         ),
         Family(
@@ -120,6 +124,7 @@ FAMILIES: Mapping[str, Family] = {
             framework="deepspeed",
             devices=_ALL,
             image=f"PyTorch, DeepSpeed, {_OPEN_MPI}",
+            cpu_ranks=1,
             command=("mpirun", "python", "train.py", "--deepspeed"),
             rank_variables=True,
         ),
@@ -130,6 +135,7 @@ FAMILIES: Mapping[str, Family] = {
             framework="torch",
             devices=_ALL,
             image=f"PyTorch, {_OPEN_MPI}",
+            cpu_ranks=1,
             command=("mpirun", "python", "train.py"),
             rank_variables=True,
         ),

@@ -70,7 +70,8 @@ class Runtime(Section):
     nodes: Annotated[int, Field(strict=True, ge=2, le=2**31 - 1)] | None = None
     """Hosts of a TrainJob that does not say `numNodes`. Default: 2."""
     processes_per_node: Count | None = None
-    """Ranks on each node. Default: one for each device, or for each whole CPU on a CPU pool."""
+    """Ranks on each node. Default: one for each device; on a CPU pool one for each whole CPU, or a single one for a
+    framework that has threads of its own."""
     resources: Resources = Field(default={})
     """What the ranks of one node request, where it is not the default: all devices, nine tenths of cpu and memory."""
     launcher: Literal["node", "separate"] | None = None

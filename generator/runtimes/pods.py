@@ -54,7 +54,7 @@ class PodParts:
 def node_pod(parts: PodParts, size: NodeSize) -> Body:
     """A pod that waits for ranks: sshd."""
     container = {
-        **_container(parts, size.resources),
+        **_container(parts, size.resources, is_node=True),
         "env": [{"name": "HOME", "value": HOME}],
         "command": ["/bin/sh", "-c", adapter.script("sshd.sh")],
         # `dependsOn: Ready` of the launcher means nothing without it.
@@ -66,7 +66,7 @@ def node_pod(parts: PodParts, size: NodeSize) -> Body:
 def launcher_pod(parts: PodParts, size: NodeSize, environment: Mapping[str, str], resources: Mapping[str, str]) -> Body:
     """The pod of `mpirun`. The command comes from the TrainJob; a failed one is not run again, and its log stays."""
     container = {
-        **_container(parts, resources),
+        **_container(parts, resources, is_node=not parts.runtime.has_separate_launcher),
         "env": [{"name": name, "value": value} for name, value in environment.items()],
     }
     pod = _pod(parts, size, container, is_launcher=True)
@@ -91,6 +91,7 @@ def runtime_volumes(declared: Sequence[RuntimeVolume]) -> list[Volume]:
 
 def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool) -> Body:
     runtime, pool = parts.runtime, parts.pool
+    is_node = not (is_launcher and runtime.has_separate_launcher)
     metadata: Body = {"labels": {**runtime.labels, RUNTIME_LABEL: runtime.name}}
     if parts.cluster.is_openshift:
         metadata["annotations"] = {"openshift.io/required-scc": "restricted-v2"}
@@ -103,7 +104,7 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
     if runtime.termination_grace_period_seconds is not None:
         spec["terminationGracePeriodSeconds"] = runtime.termination_grace_period_seconds
     # A separate launcher goes where Kueue has room for it: the flavor that it chooses may be another pool's.
-    if pool.labels and not (is_launcher and runtime.has_separate_launcher):
+    if pool.labels and is_node:
         spec["nodeSelector"] = dict(pool.labels)
     if pool.taints:
         spec["tolerations"] = _tolerations(pool)
@@ -113,7 +114,7 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
     spec["containers"] = [container]
     spec["volumes"] = [
         *adapter.volumes(),
-        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size.shared_memory}},
+        *([_shared_memory(size)] if is_node else []),
         *({"name": volume.name, **volume.source} for volume in parts.volumes),
     ]
     return {"metadata": metadata, "spec": spec}
@@ -145,7 +146,8 @@ def _tolerations(pool: Pool) -> list[Body]:
     ]
 
 
-def _container(parts: PodParts, resources: Mapping[str, str]) -> Body:
+def _container(parts: PodParts, resources: Mapping[str, str], *, is_node: bool) -> Body:
+    shared_memory = [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 - the path of POSIX shared memory
     return {
         "name": "node",
         "image": parts.image,
@@ -153,10 +155,14 @@ def _container(parts: PodParts, resources: Mapping[str, str]) -> Body:
         "resources": {"requests": dict(resources), "limits": dict(resources)},
         "volumeMounts": [
             *adapter.volume_mounts(),
-            {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108 - the path of POSIX shared memory
+            *(shared_memory if is_node else []),
             *map(_mount, parts.volumes),
         ],
     }
+
+
+def _shared_memory(size: NodeSize) -> Body:
+    return {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size.shared_memory}}
 
 
 def _mount(volume: Volume) -> Body:

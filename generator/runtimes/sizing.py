@@ -36,7 +36,7 @@ def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
     """The size that a runtime asks for, else all devices of a node and nine tenths of its cpu and memory."""
     asked = {**_default(pool), **runtime.resources}
     resources = {resource: amount for resource, amount in asked.items() if quantities.parse(amount).value}
-    slots = runtime.processes_per_node or _ranks(resources, pool)
+    slots = runtime.processes_per_node or _ranks(runtime, resources, pool)
     shared = (quantities.parse(resources.get("memory", "0")) * _SHARED_MEMORY).floor(1024**2)
     return NodeSize(
         slots=slots,
@@ -71,6 +71,8 @@ def _part(amount: str, share: Fraction, unit: Fraction, smaller: Fraction) -> st
     return str(part.floor(unit if part.value >= unit else smaller))
 
 
-def _ranks(resources: dict[str, str], pool: Pool) -> int:
+def _ranks(runtime: Runtime, resources: dict[str, str], pool: Pool) -> int:
+    if pool.device == "cpu" and runtime.family.cpu_ranks:
+        return runtime.family.cpu_ranks
     counted = resources.get(pool.accelerator) or resources.get("cpu", "1")
     return max(int(quantities.parse(counted).value), 1)

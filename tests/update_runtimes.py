@@ -1,0 +1,99 @@
+"""Write down again what each family and each option of `runtimes` becomes: `python -m tests.update_runtimes`.
+
+A family on CPUs is a whole file; another device, and an option, is what it changes, as a diff to read in review.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+from generator import Cluster, Pool, Runtime
+from generator.config.families import FAMILIES
+from generator.documents.emit import Emitter
+from generator.runtimes.training_runtime import training_runtimes
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "tests/fixtures/runtimes"
+POOLS = {
+    pool.device: pool
+    for pool in (
+        Pool(name="cpu", nodes=4, allocatable={"cpu": 64, "memory": "256Gi"}),
+        Pool(name="nvidia", nodes=4, allocatable={"cpu": 192, "memory": "2Ti", "nvidia.com/gpu": 8}),
+        Pool(name="mig", nodes=4, allocatable={"cpu": 112, "memory": "1Ti", "nvidia.com/mig-1g.10gb": 56}),
+        Pool(name="amd", nodes=4, allocatable={"cpu": 192, "memory": "2Ti", "amd.com/gpu": 8}),
+        Pool(name="intel", nodes=4, allocatable={"cpu": 96, "memory": "1Ti", "gpu.intel.com/xe": 4}),
+        Pool(name="gaudi", nodes=4, allocatable={"cpu": 152, "memory": "1Ti", "habana.ai/gaudi": 8}),
+    )
+}
+IMAGE = "registry.example.com/mpi:1"
+OPTIONS: dict[str, Any] = {
+    "tenants": ["team-a", "team-b"],
+    "nodes": 8,
+    "processesPerNode": 4,
+    "resources": {"cpu": 32, "memory": "128Gi"},
+    "launcher": "separate",
+    "launcherResources": {"cpu": 4},
+    "binding": "numa",
+    "interface": "ens5",
+    "sharedMemory": "64Gi",
+    "environment": {"NCCL_DEBUG": "INFO"},
+    "volumes": [
+        {"name": "dataset", "mountPath": "/data", "claim": "imagenet", "readOnly": True},
+        {"name": "checkpoints", "mountPath": "/checkpoints", "claim": "checkpoints"},
+        {"name": "scratch", "mountPath": "/scratch", "scratch": "500Gi"},
+    ],
+    "labels": {"example.com/cost-centre": "4711"},
+    "readOnlyRootFilesystem": True,
+    "restarts": 3,
+    "activeDeadlineSeconds": 86400,
+    "terminationGracePeriodSeconds": 120,
+    "ttlSecondsAfterFinished": 3600,
+    "deprecated": True,
+}
+"""Every option but those that name things, with a value that is not its default."""
+NEEDS: dict[str, dict[str, Any]] = {"launcherResources": {"launcher": "separate"}}
+
+
+def goldens() -> Iterator[tuple[str, str]]:
+    """File name → content."""
+    for name, family in FAMILIES.items():
+        base = rendered(family.devices[0], use=name)
+        yield f"families/{name}-{family.devices[0]}.yaml", base
+        for device in family.devices[1:]:
+            yield f"devices/{name}-{device}.diff", diff(base, rendered(device, use=name))
+    openmpi = rendered("cpu")
+    yield "openshift.diff", diff(openmpi, rendered("cpu", Cluster(distribution="openshift")))
+    for option, value in OPTIONS.items():
+        needed: dict[str, Any] = NEEDS.get(option, {})
+        before = rendered("cpu", **needed)
+        yield f"options/{option}.diff", diff(before, rendered("cpu", **(needed | {option: value})))
+
+
+def rendered(device: str, cluster: Cluster | None = None, **options: Any) -> str:
+    """A runtime as YAML."""
+    pool = POOLS[device]  # type: ignore[index]
+    runtime = Runtime.model_validate({"name": "runtime", "pool": pool.name, "image": IMAGE, **options})
+    return Emitter().emit(training_runtimes(runtime, pool, cluster or Cluster()))
+
+
+def diff(before: str, after: str) -> str:
+    """What changes, with a little around it."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=2)
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Update every file, and remove those of what is gone."""
+    wanted = dict(goldens())
+    for file in FOLDER.rglob("*.*"):
+        if str(file.relative_to(FOLDER)) not in wanted:
+            file.unlink()
+    for name, content in wanted.items():
+        (FOLDER / name).parent.mkdir(parents=True, exist_ok=True)
+        (FOLDER / name).write_text(content, "utf-8")
+
+
+if __name__ == "__main__":
+    main()
