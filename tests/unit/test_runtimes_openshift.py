@@ -1,0 +1,67 @@
+"""OpenShift's SCC `restricted-v2` takes the pods of every family, as whatever user the namespace has.
+
+Its admission plugin is no Go module that could be run here. The fields below are those of the SCC in
+openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests (scc-restricted-v2.yaml); what they demand is laid
+down in openshift/apiserver-library-go pkg/securitycontextconstraints.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from generator import Cluster, Runtime
+from generator.config.families import FAMILIES
+from generator.runtimes.training_runtime import training_runtimes
+from tests.update_runtimes import POOLS
+
+VOLUMES = {"configMap", "downwardAPI", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
+CATALOGUE = [(family.name, device) for family in FAMILIES.values() for device in family.devices]
+
+
+@pytest.fixture(params=CATALOGUE, ids="-".join)
+def pods(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    """The pod specs of a family on a device, on OpenShift, with every option that adds to them."""
+    family, device = request.param
+    runtime = Runtime.model_validate(
+        {
+            "name": "r",
+            "use": family,
+            "pool": POOLS[device].name,
+            "image": "i",
+            "readOnlyRootFilesystem": True,
+            "volumes": [{"name": "data", "mountPath": "/data", "claim": "data"}],
+        }
+    )
+    (body,) = training_runtimes(runtime, POOLS[device], Cluster(distribution="openshift"))
+    jobs = body["spec"]["template"]["spec"]["replicatedJobs"]
+    return [job["template"]["spec"]["template"]["spec"] for job in jobs]
+
+
+def containers(pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [container for pod in pods for container in (*pod["initContainers"], *pod["containers"])]
+
+
+def test_nobody_names_a_user_or_a_group(pods: list[dict[str, Any]]) -> None:
+    """MustRunAsRange and MustRunAs: what lies outside the namespace's range is refused, the rest is filled in."""
+    contexts = [pod["securityContext"] for pod in pods] + [each["securityContext"] for each in containers(pods)]
+    for context in contexts:
+        assert not {"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions"} & set(context)
+
+
+def test_privileges_are_dropped(pods: list[dict[str, Any]]) -> None:
+    for container in containers(pods):
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert "privileged" not in context
+        assert context["capabilities"]["drop"] == ["ALL"]
+        assert set(context["capabilities"].get("add", [])) <= {"NET_BIND_SERVICE"}
+
+
+def test_nothing_of_the_host_is_used(pods: list[dict[str, Any]]) -> None:
+    for pod in pods:
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert {kind for volume in pod["volumes"] for kind in volume if kind != "name"} <= VOLUMES
+    assert not [port for container in containers(pods) for port in container.get("ports", []) if "hostPort" in port]

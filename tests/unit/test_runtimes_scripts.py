@@ -1,0 +1,100 @@
+"""The shell scripts that runtimes bring into pods, run by every shell of this machine that images have as /bin/sh."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from generator.config.families import FAMILIES
+from generator.runtimes.adapter import prepare_script, script
+
+SHELLS = [shell for shell in ("dash", "bash --posix", "busybox sh") if shutil.which(shell.split()[0])]
+HOSTFILE = "job-node-0-0.job slots=8\njob-node-0-1.job slots=8\n"
+
+
+@pytest.fixture(params=SHELLS)
+def sh(request: pytest.FixtureRequest) -> list[str]:
+    shell: str = request.param
+    return [*shell.split(), "-c"]
+
+
+def prepare(folder: Path, sh: list[str], family: str, *, is_launcher: bool) -> Path:
+    """Run the init container's script with its absolute paths moved into a folder."""
+    run, mpi, passwd = folder / "run", folder / "mpi", folder / "passwd"
+    run.mkdir()
+    mpi.mkdir()
+    (mpi / "hostfile").write_text(HOSTFILE)
+    passwd.write_text(
+        f"root:x:0:0::/root:/bin/bash\nmpiuser:x:4711:4711::/somewhere:/bin/bash\nme:x:{os.getuid()}:0::/:/no\n"
+    )
+    text = prepare_script(FAMILIES[family], is_launcher=is_launcher)
+    for path, here in (("/run/mpi", run), ("/etc/mpi", mpi), ("/etc/passwd", passwd)):
+        text = text.replace(path, str(here))
+    subprocess.run([*sh, text], check=True)
+    return run
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_prepares_its_pods(tmp_path: Path, sh: list[str], family: str) -> None:
+    run = prepare(tmp_path, sh, family, is_launcher=False)
+    assert {"passwd", "ssh_config", "sshd_config", "bin"} == {file.name for file in run.iterdir()}
+    assert (run / "bin" / "rank").exists() == FAMILIES[family].rank_variables
+
+
+def test_whoever_runs_it_has_one_name(tmp_path: Path, sh: list[str]) -> None:
+    users = (prepare(tmp_path, sh, "openmpi", is_launcher=True) / "passwd").read_text().splitlines()
+    mine = f"mpiuser:x:{os.getuid()}:{os.getgid()}:MPI:/home/mpiuser:/bin/sh"
+    assert users[-1] == mine
+    assert [user for user in users if user.startswith("mpiuser:") or user.split(":")[2] == str(os.getuid())] == [mine]
+
+
+@pytest.mark.parametrize("family", ["intel-mpi", "mpich"])
+def test_hydra_reads_the_hosts_that_trainer_wrote(tmp_path: Path, sh: list[str], family: str) -> None:
+    run = prepare(tmp_path, sh, family, is_launcher=True)
+    assert (run / "hostfile").read_text() == "job-node-0-0.job:8\njob-node-0-1.job:8\n"
+
+
+def test_mpirun_takes_trainers_hostfile_for_ours_and_leaves_the_rest_alone(tmp_path: Path, sh: list[str]) -> None:
+    real = tmp_path / "mpirun"
+    real.write_text('#!/bin/sh\nfor argument do echo "<$argument>"; done\n')
+    real.chmod(0o755)
+    asked = ["--hostfile", "/etc/mpi/hostfile", "-n", "4", "bash", "-c", 'echo "a  b" $HOME']
+    ran = subprocess.run(
+        [*sh, script("mpirun.sh"), "mpirun", *asked],
+        env={"PATH": f"/run/mpi/bin:{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    passed = ["-f", "/run/mpi/hostfile", *asked[2:]]
+    assert ran.stdout.splitlines() == [f"<{argument}>" for argument in passed]
+
+
+def test_a_rank_learns_who_it_is_and_where_the_first_one_runs(tmp_path: Path, sh: list[str]) -> None:
+    (tmp_path / "uname").write_text("#!/bin/sh\necho my-job-1-node-0-3\n")
+    (tmp_path / "uname").chmod(0o755)
+    told = {"RANK": "5", "SIZE": "8", "LOCAL_RANK": "1", "LOCAL_SIZE": "4"}
+    ran = subprocess.run(
+        [*sh, script("rank.sh"), "rank", "env"],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **{f"OMPI_COMM_WORLD_{name}": v for name, v in told.items()}},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seen = dict(line.split("=", 1) for line in ran.stdout.splitlines())
+    assert (seen["RANK"], seen["WORLD_SIZE"], seen["LOCAL_RANK"], seen["LOCAL_WORLD_SIZE"]) == ("5", "8", "1", "4")
+    assert (seen["MASTER_ADDR"], seen["MASTER_PORT"]) == ("my-job-1-node-0-0.my-job-1", "29500")
+
+
+def test_the_environment_of_a_pod_survives_any_value(tmp_path: Path, sh: list[str]) -> None:
+    """`export -p` in sshd's container, read back by the shell that sshd starts."""
+    value = "a 'b' \"c\" $HOME `id` \\ \n second line"
+    exported, _ = script("sshd.sh").split("\n", 1)
+    file = tmp_path / "environment"
+    subprocess.run([*sh, exported.replace("/run/mpi", str(tmp_path))], env={**os.environ, "TRICKY": value}, check=True)
+    back = subprocess.run([*sh, f'. {file}; printf %s "$TRICKY"'], capture_output=True, text=True, check=True)
+    assert back.stdout == value
