@@ -1,8 +1,8 @@
 """OpenShift's SCC `restricted-v2` takes the pods of every family, as whatever user the namespace has.
 
 Its admission plugin is no Go module that could be run here. The fields below are those of the SCC in
-openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests (scc-restricted-v2.yaml); what they demand is laid
-down in openshift/apiserver-library-go pkg/securitycontextconstraints.
+openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests (scc-restricted-v2.yaml); what they demand is
+laid down in openshift/apiserver-library-go pkg/securitycontextconstraints.
 """
 
 from __future__ import annotations
