@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from generator.checks.finding import Breach
+from generator.checks.finding import Breach, Severity
 from generator.documents.load import Path
 from generator.documents.syntax import shown
 from generator.manifests import Manifest
@@ -22,6 +23,8 @@ _WHY = {
     "missing-field": _REFUSED,
     "wrong-type": _REFUSED,
     "not-allowed": _REFUSED,
+    "duplicate-item": "server-side apply, and for most lists every other way too, refuses the object",
+    "null": "a create drops it, but a server-side apply, as Argo CD makes it here, refuses the object",
     "no-schema": "nothing can be said about it, so it may be anything",
     "not-an-object": "nothing can be applied without a kind and a version",
 }
@@ -32,6 +35,8 @@ _RULES = {
     "additionalProperties": "unknown-field",
     "required": "missing-field",
     "type": "wrong-type",
+    "uniqueItems": "duplicate-item",
+    "uniqueItemsBy": "duplicate-item",
 }
 
 
@@ -48,7 +53,13 @@ def breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     for violation in found:
         rule = _RULES.get(violation.keyword, "not-allowed")
         value = None if rule == "missing-field" else violation.value
-        yield _breach(violation.path, rule, violation.message, _fix(rule, violation), value)
+        at_key = violation.keyword in ("additionalProperties", "propertyNames")
+        yield _breach(violation.path, rule, violation.message, _fix(rule, violation), value, at_key=at_key)
+    refused = {violation.path for violation in found}
+    for violation in engine.nulls(manifest.body):
+        if violation.path not in refused:
+            breach = _breach(violation.path, "null", "nothing stands here", "remove the field, or give it a value")
+            yield replace(breach, severity=Severity.WARNING)
 
 
 def _nameless(manifest: Manifest) -> Iterator[Breach]:
@@ -68,8 +79,8 @@ def _nameless(manifest: Manifest) -> Iterator[Breach]:
             yield _breach((key,), "not-an-object", f"`{key}` is {shown(value)}, not a text", "write a text", value)
 
 
-def _breach(path: Path, rule: str, message: str, fix: str, value: object = None) -> Breach:
-    return Breach(path, f"schema/{rule}", message, _WHY[rule], fix, at_key=rule == "unknown-field", value=value)
+def _breach(path: Path, rule: str, message: str, fix: str, value: object = None, *, at_key: bool = False) -> Breach:
+    return Breach(path, f"schema/{rule}", message, _WHY[rule], fix, at_key=at_key, value=value)
 
 
 def _fix(rule: str, violation: Violation) -> str:
@@ -78,12 +89,16 @@ def _fix(rule: str, violation: Violation) -> str:
             return _suggested(violation.path[-1], violation.candidates) or "remove it"
         case "missing-field":
             return "add it"
+        case "duplicate-item":
+            return "keep one of the two"
         case "wrong-type":
             return f"write {_kinds(violation.expected)}"
+    if violation.is_superfluous:
+        return "remove it"
     if isinstance(violation.expected, tuple):
         known = [str(value) for value in violation.expected]
         return _suggested(violation.value, known) or f"write one of: {', '.join(known)}"
-    return "correct the value"
+    return "correct the key" if violation.keyword == "propertyNames" else "correct the value"
 
 
 def _suggested(word: object, known: Sequence[str]) -> str:

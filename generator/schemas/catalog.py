@@ -12,6 +12,7 @@ from typing import Self
 from generator.errors import EngineError, Problem
 
 FILE = "catalog.json"
+_NOT_CUSTOM = ("kubernetes", "mpigen")
 _PACKAGE = Path(__file__).parent
 
 
@@ -72,6 +73,11 @@ class Catalog:
         """`Namespaced` or `Cluster`; None for a kind without a schema."""
         entry = self.entries.get((api_version, kind))
         return entry.scope if entry else None
+
+    def is_custom(self, api_version: str, kind: str) -> bool:
+        """Whether a kind comes from a CustomResourceDefinition."""
+        entry = self.entries.get((api_version, kind))
+        return entry is not None and entry.path.partition("/")[0] not in _NOT_CUSTOM
 
     def locations(self) -> tuple[str, ...]:
         """One template per component for kubeconform's `-schema-location`."""

@@ -19,6 +19,8 @@ import yaml
 from generator.errors import EngineError, Problem
 from generator.schemas.formats import Schema, demands
 from generator.schemas.kind import Kind, document, reference
+from generator.schemas.lists import list_demands
+from generator.schemas.names import named
 from generator.schemas.observed import shape
 from generator.schemas.openapi import BuiltIns
 from generator.schemas.repeats import share_repeats
@@ -30,9 +32,10 @@ _READ = {"type", "format", "pattern", "nullable", "properties", "required", "ite
 _PROSE = {"description", "title", "example", "externalDocs"}
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
-# Rules about how lists merge, and rules in CEL: neither is about the shape of a manifest.
-_ELSEWHERE = {f"x-kubernetes-{name}" for name in ("list-type", "list-map-keys", "map-type", "validations")}
-_KNOWN = _KEPT | _READ | _PROSE | _ELSEWHERE | {_INT_OR_STRING, _PRESERVE}
+_LISTS = {"x-kubernetes-list-type", "x-kubernetes-list-map-keys"}
+# How maps merge, and rules in CEL: neither is about the shape of a manifest.
+_ELSEWHERE = {"x-kubernetes-map-type", "x-kubernetes-validations"}
+_KNOWN = _KEPT | _READ | _PROSE | _LISTS | _ELSEWHERE | {_INT_OR_STRING, _PRESERVE}
 
 
 def custom_kinds(folder: Path, built_ins: BuiltIns) -> list[Kind]:
@@ -58,9 +61,10 @@ def _kind(spec: Mapping[str, Any], version: Mapping[str, Any], built_ins: BuiltI
         root["properties"]["status"] = shape(root["properties"]["status"])
         required.discard("status")
     properties, definitions = share_repeats(root["properties"])
-    properties["metadata"] = reference(_METADATA)
+    properties["metadata"] = named(group, names["kind"], reference(_METADATA))
     definitions |= built_ins.definitions(properties["metadata"])
-    schema = document(f"{group}/{name}", names["kind"], properties, required, definitions)
+    struct = {"properties": properties, "required": required}
+    schema = document(f"{group}/{name}", names["kind"], struct, definitions)
     return Kind(group, name, names["kind"], names["plural"], spec["scope"], schema)
 
 
@@ -83,6 +87,7 @@ def node(upstream: Schema, *, is_nullable: bool = False) -> Schema:
         result["pattern"] = _portable(upstream["pattern"])
     if "items" in upstream:
         result["items"] = node(upstream["items"], is_nullable="default" in upstream["items"])
+        result |= list_demands(upstream, upstream["items"].get("properties", {}))
     elif "object" in kinds:
         result |= _fields(upstream)
     elif kinds and "array" not in kinds:

@@ -28,17 +28,14 @@ BASE64 = (
     r"(([A-Za-z0-9+/][\r\n]*){2}=[\r\n]*=[\r\n]*|([A-Za-z0-9+/][\r\n]*){3}=[\r\n]*)?$"
 )
 
-# What controller-gen writes for a quantity, a DNS label and a DNS subdomain.
+# What controller-gen writes for a quantity.
 CUSTOM_QUANTITY = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
 MEANINGS = {
     QUANTITY: "a quantity such as 500m, 2 or 16Gi",
     CUSTOM_QUANTITY: "a quantity such as 500m, 2 or 16Gi",
-    f"^{_LABEL}$": "a name of lower-case letters, digits and inner hyphens",
-    rf"^{_LABEL}(\.{_LABEL})*$": "a name of lower-case letters, digits, and inner hyphens and dots",
     TIME: "a time such as 2026-01-31T12:00:00Z",
     MICRO_TIME: "a time such as 2026-01-31T12:00:00.000000Z",
     BASE64: "base64",

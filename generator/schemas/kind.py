@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,14 +44,15 @@ class Kind:
         return f"{self.group or self.version}/{self.kind.lower()}_{self.version}.json"
 
 
-def document(api_version: str, kind: str, properties: Schema, required: Iterable[str], definitions: Schema) -> Schema:
+def document(api_version: str, kind: str, struct: Schema, definitions: Schema) -> Schema:
     """The schema of a whole object: who it says it is, what it holds, and nothing else."""
     identity = {"apiVersion": {"type": "string", "const": api_version}, "kind": {"type": "string", "const": kind}}
     return {
+        **struct,
         "$schema": _DRAFT,
         "type": "object",
-        "properties": {**properties, **identity},
-        "required": sorted({"apiVersion", "kind", *required}),
+        "properties": {**struct["properties"], **identity},
+        "required": sorted({"apiVersion", "kind", *struct.get("required", ())}),
         "additionalProperties": False,
         "definitions": definitions,
     }

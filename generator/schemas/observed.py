@@ -16,7 +16,7 @@ _SHAPE = ("$ref", "type", "properties", "items", "additionalProperties")
 
 def shape(schema: Schema) -> Schema:
     """Only the shape of a schema: field names and types, or null. What it refers to becomes the `.observed` twin."""
-    if "allOf" in schema:  # a reference that must not be null
+    if "$ref" in schema.get("allOf", [{}])[0]:  # a reference with demands beyond it
         return shape(schema["allOf"][0])
     return {keyword: _shape_of(keyword, schema[keyword]) for keyword in _SHAPE if keyword in schema}
 

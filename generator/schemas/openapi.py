@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from generator.errors import EngineError, Problem
+from generator.schemas.enforced import KINDS, TYPES
 from generator.schemas.enums import read_enums
 from generator.schemas.formats import MICRO_TIME, QUANTITY, TIME, Schema, demands
 from generator.schemas.kind import Kind, document, reference, references
 from generator.schemas.lenient import NOT_ENFORCED
+from generator.schemas.lists import list_demands
+from generator.schemas.names import named
+from generator.schemas.narrow import obeying
 from generator.schemas.observed import SUFFIX, shape
 
 # Types that read themselves (`UnmarshalJSON`), and what they take. What lies below a JSONSchemaPropsOr… is read without
@@ -82,13 +86,14 @@ class BuiltIns:
     def _kind(self, tops: dict[tuple[str, str, str], str], path: str, create: Any) -> Kind:
         gvk = create["x-kubernetes-group-version-kind"]
         group, version, name = gvk["group"], gvk["version"], gvk["kind"]
-        struct = self._struct(tops[group, version, name])
+        struct = obeying(self._struct(tops[group, version, name]), KINDS.get((group, name), {}))
         properties = struct["properties"]
         if "status" in properties:
             properties["status"] = shape(properties["status"])
-        api_version = f"{group}/{version}" if group else version
-        required = set(struct.get("required", ())) - {"status"}
-        schema = document(api_version, name, properties, required, self.definitions(properties))
+        if "metadata" in properties:
+            properties["metadata"] = named(group, name, properties["metadata"])
+        struct["required"] = set(struct.get("required", ())) - {"status"}
+        schema = document(f"{group}/{version}" if group else version, name, struct, self.definitions(properties))
         scope = "Namespaced" if "{namespace}" in path else "Cluster"
         return Kind(group, version, name, path.rpartition("/")[2], scope, schema)
 
@@ -107,7 +112,9 @@ class BuiltIns:
             for field, schema in upstream.get("properties", {}).items()
         }
         struct: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
-        return {**struct, "required": required} if required else struct
+        if required:
+            struct["required"] = required
+        return obeying(struct, TYPES.get(name, {}))
 
     def _field(self, name: str, field: str, schema: Schema, *, is_optional: bool) -> Schema:
         node = self._node(schema, is_nullable=is_optional)
@@ -132,6 +139,8 @@ class BuiltIns:
         for keyword in ("items", "additionalProperties"):
             if keyword in schema:
                 node[keyword] = self._node(schema[keyword], is_nullable=self._may_be_zero(schema[keyword]))
+        if "items" in schema:
+            node |= list_demands(schema, self._types.get(_target(schema["items"]), {}).get("properties", {}))
         return node
 
     def _may_be_zero(self, schema: Schema) -> bool:

@@ -37,6 +37,5 @@ def own_kinds() -> list[Kind]:
     """`Release` of `mpigen.dev/v1`, as `generator.release` writes it."""
     metadata = _record(name=_TEXT, annotations=_map(_TEXT))
     spec = _record(platform=_TEXT, version=_TEXT, inputs=_DIGEST, targets=_map(_TEXT), files=_map(_DIGEST))
-    properties: Schema = {"metadata": metadata, "spec": spec}
-    schema = document("mpigen.dev/v1", "Release", properties, ("metadata", "spec"), {})
+    schema = document("mpigen.dev/v1", "Release", _record(metadata=metadata, spec=spec), {})
     return [Kind("mpigen.dev", "v1", "Release", "releases", "Cluster", schema)]

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from generator.schemas.formats import MEANINGS, Schema
+from generator.schemas import formats, names, patterns
+from generator.schemas.formats import Schema
+from generator.schemas.lists import KEYWORD, repeats
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
 _SHOWN = 60  # characters of an offending value
+_MEANINGS = formats.MEANINGS | names.MEANINGS | patterns.MEANINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +25,13 @@ class Violation:
     Attributes:
         path: where, from the root of the object; of an unknown field including its name, of a missing one without.
         keyword: the JSON Schema keyword: `additionalProperties` for an unknown field, `required` for a missing one,
+            `uniqueItemsBy` for an item that is told apart from none before it,
+            `propertyNames` for a key that a map does not allow, `oneOf` for fields of which there must be exactly one,
             `type`, `enum`, `const`, `pattern`, `minimum`, …
         message: what is wrong, in words.
-        value: what stands there; of a missing field the object that lacks it.
-        expected: what the keyword demands: the missing name, the allowed types or values, the pattern, the limit;
-            nothing for an unknown field.
+        value: what stands there; of a missing field the object that lacks it, of a key the key.
+        expected: what the keyword demands: the missing name, the allowed types, values or fields, the pattern, the
+            limit; nothing for an unknown field.
         candidates: the fields that the object may have, for an unknown or missing one; else empty.
     """
 
@@ -36,6 +41,11 @@ class Violation:
     value: Any
     expected: Any
     candidates: tuple[str, ...] = ()
+
+    @property
+    def is_superfluous(self) -> bool:
+        """Whether it is mended by removing what stands there."""
+        return self.keyword in _EMPTY and not self.expected
 
 
 def explain(errors: Iterable[ValidationError], schema: Schema, body: Any) -> list[Violation]:
@@ -60,6 +70,19 @@ def _violations(error: ValidationError, schema: Schema, path: tuple[str | int, .
     elif keyword == "required":
         name = details["property"]
         yield Violation(path, keyword, f"`{name}` is missing", value, name, _fields(error, schema))
+    elif keyword == "propertyNames":
+        about, name = details["error"].kind, details["error"].instance
+        expected = next(iter(about.as_dict().values()))
+        message = _message(about.name, name, expected, details["error"].message)
+        yield Violation((*path, name), keyword, message, name, expected)
+    elif keyword == KEYWORD:
+        keys = _at(schema, error.schema_path)
+        for index, before in repeats(value, keys):
+            alike = " and ".join(f"`{key}`" for key in keys)
+            yield Violation((*path, index), keyword, f"the same {alike} as item [{before}]", value[index], tuple(keys))
+    elif keyword == "oneOf":
+        choice = tuple(name for branch in _at(schema, error.schema_path) for name in branch["required"])
+        yield Violation(path, keyword, f"exactly one of {_listed(choice)} must be there", value, choice)
     else:
         expected = _expected(next(iter(details.values()), None))
         yield Violation(path, keyword, _message(keyword, value, expected, error.message), value, expected)
@@ -93,6 +116,8 @@ def _expected(demand: Any) -> Any:
 
 
 def _message(keyword: str, value: Any, expected: Any, otherwise: str) -> str:
+    if keyword in _EMPTY and not expected:
+        return f"`{_shown(value)}` may not stand here"
     write = _MESSAGES.get(keyword)
     return write(_shown(value), expected) if write else otherwise
 
@@ -107,12 +132,15 @@ def _listed(values: Iterable[Any]) -> str:
     return ", ".join(shown)
 
 
+_EMPTY = ("enum", "maxItems", "maxLength", "maxProperties")
+"""Keywords by which a field must be empty, or absent, where nothing is expected."""
+
 _MESSAGES: dict[str, Callable[[str, Any], str]] = {
     "type": lambda shown, types: f"`{shown}` is not of type {' or '.join(types)}",
     "enum": lambda shown, values: f"`{shown}` is not one of {_listed(values)}",
     "const": lambda shown, value: f"`{shown}` must be {_listed([value])}",
     "pattern": lambda shown, text: (
-        f"`{shown}` is not {MEANINGS[text]}" if text in MEANINGS else f"`{shown}` does not match `{text}`"
+        f"`{shown}` is not {_MEANINGS[text]}" if text in _MEANINGS else f"`{shown}` does not match `{text}`"
     ),
     "minimum": lambda shown, limit: f"{shown} is less than the least allowed, {limit}",
     "maximum": lambda shown, limit: f"{shown} is more than the most allowed, {limit}",
@@ -121,5 +149,6 @@ _MESSAGES: dict[str, Callable[[str, Any], str]] = {
     "minItems": lambda _, limit: f"fewer than {limit} items",
     "maxItems": lambda _, limit: f"more than {limit} items",
     "minProperties": lambda _, limit: f"fewer than {limit} entries",
+    "uniqueItems": lambda shown, _: f"`{shown}` holds an item twice",
     "maxProperties": lambda _, limit: f"more than {limit} entries",
 }

@@ -42,6 +42,7 @@ def build(program: Program) -> Path:
         return binary
     remove_leftovers()
     with _alone(binary.name):
+        _remove_leftovers_of(binary.name)
         if not binary.is_file():
             _report(f"building {program.name} {program.version}, which takes minutes the first time")
             started = time.monotonic()
@@ -52,10 +53,15 @@ def build(program: Program) -> Path:
 
 def remove_leftovers() -> None:
     """Remove what builds that were killed left behind: a build that runs holds its program's lock."""
-    for scratch in cache().glob(f"{_SCRATCH}*"):
-        name = scratch.name.removeprefix(_SCRATCH).rpartition("-")[0]
+    for name in {scratch.name.removeprefix(_SCRATCH).rpartition("-")[0] for scratch in cache().glob(f"{_SCRATCH}*")}:
         with suppress(BlockingIOError, PermissionError), _alone(name, fcntl.LOCK_NB):
-            shutil.rmtree(scratch, ignore_errors=True)  # a compiler that outlived its build may still write there
+            _remove_leftovers_of(name)
+
+
+def _remove_leftovers_of(name: str) -> None:
+    """For whoever holds the lock of that name; a compiler that outlived its build may still write there."""
+    for scratch in cache().glob(f"{_SCRATCH}{name}-*"):
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _build(program: Program, binary: Path) -> None:

@@ -27,6 +27,7 @@ spec:
   clusterQueue: team-a
   stopPolicy: None
 """
+OWNER = "{apiVersion: v1, kind: X, name: x, uid: u}"
 # check → how to spoil the good one, and where the finding belongs
 BAD = {
     "yaml/unreadable": (("kind: LocalQueue", "kind: [LocalQueue"), (3, 9)),
@@ -36,6 +37,8 @@ BAD = {
     "schema/missing-field": (("metadata:\n", "metadata:\n  ownerReferences: [{kind: X, name: x, uid: u}]\n"), (4, 21)),
     "schema/wrong-type": (("clusterQueue: team-a", "clusterQueue: 7"), (7, 17)),
     "schema/not-allowed": (("stopPolicy: None", "stopPolicy: Nones"), (8, 15)),
+    "schema/duplicate-item": (("metadata:\n", f"metadata:\n  ownerReferences: [{OWNER}, {OWNER}]\n"), (4, 65)),
+    "schema/null": (("clusterQueue: team-a", "clusterQueue:"), (7, 3)),
     "object/unnamed": (("  name: default\n", ""), (3, 1)),
 }
 ONLY_IN_A_RELEASE = {"object/duplicate", "object/no-namespace", "object/not-namespaced"}
@@ -150,9 +153,11 @@ def test_findings_with_values_that_have_no_order_are_sorted() -> None:
 
 
 def test_nothing_in_a_finding_moves_the_terminal() -> None:
-    (finding,) = found(GOOD.replace("name: default", r'name: "a\e[2Jb"').replace("stopPolicy", r'"x\e[1A"'))
-    assert "\x1b" not in plain(finding) + coloured(finding).plain
-    assert "a\\x1b[2Jb" in plain(finding)
+    findings = found(GOOD.replace("name: default", r'name: "a\e[2Jb"').replace("stopPolicy", r'"x\e[1A"'))
+    assert [finding.path for finding in findings] == ["$.metadata.name", r'$.spec["x\x1b[1A"]']
+    for finding in findings:
+        assert "\x1b" not in plain(finding) + coloured(finding).plain
+        assert "a\\x1b[2Jb" in plain(finding)
 
 
 def test_a_key_that_looks_like_a_number_is_a_key() -> None:

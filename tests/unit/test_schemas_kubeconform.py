@@ -13,7 +13,7 @@ from generator.schemas.catalog import Catalog
 from generator.schemas.gobuild import VERSION, cache_folder, ensure_kubeconform
 from generator.schemas.kubeconform import Kubeconform, Result, Status
 
-POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: a}]}\n"
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: a, image: b}]}\n"
 
 
 @pytest.fixture(scope="module")

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator
 from generator.documents.locate import format_path
 from generator.schemas.catalog import Catalog
 from tests.cluster.differential.cases import Body, Case, read_seeds
-from tests.cluster.differential.mutations import MUTATIONS, Place, places
+from tests.cluster.differential.mutations import MUTATIONS, NAMED, Place, places
 
 _SALT = "mpigen"
 _EACH = 1
 """How many cases of a sort a seed has, …"""
-_MORE = {"an odd label": 2, "a bad quantity": 2, "not in the enum": 2, "a number at the edge": 2}
+_MORE = {NAMED: 2, "an odd label": 2, "a bad quantity": 2, "not in the enum": 2, "a number at the edge": 2}
 """… and of these sorts."""
 _SELDOM = {"another order of keys", "a key twice", "text without quotes", "an optional field is left out"}
 """Sorts that say something new about a field only once."""
 _METADATA = {"ConfigMap/config", "ClusterQueue/differential-chem"}
-"""Seeds whose metadata, which is the same for every kind, is changed in every way; of the others only the name."""
+"""Seeds whose metadata, which is the same for every kind, is changed in every way; others get odd names only."""
 
 
 def generate() -> str:
@@ -48,13 +48,13 @@ def _places(name: str, body: Body, catalog: Catalog) -> Iterator[Place]:
     file = catalog.find(body["apiVersion"], body["kind"])
     assert file, f"{name} has no schema"
     schema = json.loads(file.read_bytes())
-    for place in places(body, schema, schema):
-        if name in _METADATA or place.path[:1] != ("metadata",) or place.path == ("metadata", "name"):
-            yield place
+    yield from places(body, schema, schema)
 
 
 def _candidates(name: str, mutation: str, found: Iterable[Place]) -> Iterator[Case]:
     for place in found:
+        if place.path[:1] == ("metadata",) and name not in _METADATA and mutation != NAMED:
+            continue
         for change, value, key in MUTATIONS[mutation](place):
             path = place.path if key is None else (*place.path, key)
             yield Case(name, format_path(path), mutation, change, value)

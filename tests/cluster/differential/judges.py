@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,8 @@ from tests.cluster.differential.cases import NAMESPACE, Body, Case
 _THREADS = 4
 _CREATE = {"dryRun": "All", "fieldValidation": "Strict"}
 _APPLY = {**_CREATE, "fieldManager": "argocd-controller", "force": "true"}
-_LONGEST = 240  # letters of a refusal that are worth keeping
+_LONGEST = 200  # letters of a refusal that are worth keeping
+_UID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # another one each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class ApiServer:
         if response.status < http.client.BAD_REQUEST:
             return ""
         said = json.loads(answer)["message"] if answer.startswith("{") else answer
-        return f"{response.status}: {said}"[:_LONGEST]
+        return _UID.sub("<uid>", f"{response.status}: {said}")[:_LONGEST]
 
 
 def _read(text: str) -> Body:

@@ -77,11 +77,10 @@ def places(value: Any, node: Schema, schema: Schema, path: Steps = (), *, is_req
 
 
 def resolved(node: Schema, schema: Schema) -> Schema:
-    """The node with what it refers to."""
-    while "$ref" in node or "allOf" in node:
-        target = node.get("$ref") or node["allOf"][0]["$ref"]
+    """The node with what it refers to; of what is demanded beyond a reference only what stands beside it."""
+    while pointer := node.get("$ref") or node.get("allOf", [{}])[0].get("$ref"):
         rest = {keyword: value for keyword, value in node.items() if keyword not in ("$ref", "allOf")}
-        node = {**schema["definitions"][target.rpartition("/")[2]], **rest}
+        node = {**schema["definitions"][pointer.rpartition("/")[2]], **rest}
     return node
 
 
@@ -207,6 +206,7 @@ def _other_order(place: Place) -> Iterator[Change]:
         yield Change("reverse")
 
 
+NAMED = "an odd name"
 MUTATIONS: Mapping[str, Callable[[Place], Iterator[Change]]] = {
     "a required field is missing": _missing,
     "an optional field is left out": _left_out,
@@ -225,7 +225,7 @@ MUTATIONS: Mapping[str, Callable[[Place], Iterator[Change]]] = {
     "too long or too many": _wrong_size,
     "an item twice": _again,
     "a key twice": _key_twice,
-    "an odd name": _bad_name,
+    NAMED: _bad_name,
     "an odd label": _odd_label,
     "text without quotes": _number_for_text,
     "another order of keys": _other_order,

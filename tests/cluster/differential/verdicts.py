@@ -70,13 +70,16 @@ def disagreements(
 def read_answers() -> dict[str, Answer]:
     """What the API server said when it was last recorded."""
     lines = map(json.loads, ANSWERS.read_text(encoding="utf-8").splitlines())
-    return {line["case"]: Answer(line["create"], line["apply"]) for line in lines}
+    return {line["case"]: Answer(line["create"], line.get("apply", line["create"])) for line in lines}
 
 
 def record(answers: Mapping[str, Answer]) -> None:
-    """Write down what it says."""
-    lines = ({"case": name, "create": answer.create, "apply": answer.apply} for name, answer in answers.items())
-    ANSWERS.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines), encoding="utf-8")
+    """Write down what it says; of an apply only where it judges otherwise than of a create."""
+    lines = []
+    for name, answer in answers.items():
+        differs = {} if bool(answer.apply) == bool(answer.create) else {"apply": answer.apply}
+        lines.append(json.dumps({"case": name, "create": answer.create, **differs}, ensure_ascii=False))
+    ANSWERS.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def read_causes() -> list[Cause]:

@@ -1,0 +1,139 @@
+"""What the API server enforces beyond OpenAPI: found where it is, and said so that it can be mended."""
+
+from __future__ import annotations
+
+import pytest
+
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from generator.schemas.lists import repeats
+from generator.schemas.narrow import fields, narrowed, obeying
+from generator.schemas.nulls import holds_null, without_null
+from tests.unit.test_schemas_embedded import Body, changed
+
+CONTAINER = "spec.containers.0"
+PROBE, LIMITS, RESTART = (
+    f"{CONTAINER}.livenessProbe",
+    f"{CONTAINER}.resources.limits",
+    "spec.template.spec.restartPolicy",
+)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine(Catalog.bundled())
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "place", "message"),
+    [
+        ("Pod", "metadata.labels", {"a b": "c"}, "metadata.labels.a b", "is not a label key"),
+        ("Pod", "metadata.labels", {"a": "b/c"}, "metadata.labels.a", "is not a label value"),
+        ("Pod", "metadata.annotations", {"Example.com/a": "b c"}, None, ""),
+        ("Pod", PROBE, {}, PROBE, "exactly one of `exec`, `grpc`, `httpGet`"),
+        ("Pod", PROBE, {"exec": {"command": ["a"]}, "grpc": None}, None, ""),
+        ("Pod", f"{LIMITS}.gpu", 1, f"{LIMITS}.gpu", "is not a resource of containers"),
+        ("Pod", f"{LIMITS}.cpu", "-1", f"{LIMITS}.cpu", "is not zero or more"),
+        ("Pod", "spec.tolerations.0.value", "x", "spec.tolerations.0.value", "may not stand here"),
+        ("Pod", f"{CONTAINER}.image", ..., CONTAINER, "`image` is missing"),
+        ("Deployment", RESTART, "Never", RESTART, "not one of `Always`"),
+        ("Service", "spec.ports.0.port", 70000, "spec.ports.0.port", "more than the most allowed, 65535"),
+        ("Deployment", "status", {"conditions": []}, None, ""),
+    ],
+)  # fmt: skip
+def test_a_demand_is_found_where_it_is(
+    engine: Engine, kind: str, path: str, value: object, place: str | None, message: str
+) -> None:
+    found = engine.violations(changed(kind, path, value)) or []
+    assert [".".join(map(str, violation.path)) for violation in found] == ([place] if place else [])
+    assert all(message in violation.message for violation in found)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "name", "is_allowed"),
+    [
+        ("v1", "ConfigMap", "a.b-1", True),
+        ("v1", "ConfigMap", "A", False),
+        ("v1", "ConfigMap", "a" * 254, False),
+        ("v1", "ServiceAccount", "-a", False),
+        ("kueue.x-k8s.io/v1beta2", "LocalQueue", "a.b", True),
+        ("kueue.x-k8s.io/v1beta2", "LocalQueue", "a_b", False),
+        ("v1", "Namespace", "a.b", False),
+        ("v1", "Namespace", "a" * 64, False),
+    ],
+)
+def test_a_name_is_what_its_kind_allows(
+    engine: Engine, api_version: str, kind: str, name: str, *, is_allowed: bool
+) -> None:
+    spec: Body = {"spec": {}} if kind == "LocalQueue" else {}
+    for metadata in ({"name": name}, {"generateName": f"{name}-"}):
+        body: Body = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **spec}
+        assert (engine.violations(body) == []) is is_allowed
+
+
+def test_names_of_roles_need_only_stand_in_a_url(engine: Engine) -> None:
+    allowed = {name: engine.violations(role(name)) == [] for name in ("A:b_c", "...", "..", ".", "a/b", "a%b", "")}
+    assert [name for name, is_allowed in allowed.items() if is_allowed] == ["A:b_c", "...", ""]
+
+
+def role(name: str) -> Body:
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name}, "rules": [rule]}
+
+
+def test_items_with_one_key_are_told_by_their_places(engine: Engine) -> None:
+    ports = [{"containerPort": 22}, {"containerPort": 22, "protocol": "UDP"}, {"containerPort": 22, "protocol": "TCP"}]
+    found, *others = engine.violations(changed("Pod", f"{CONTAINER}.ports", ports)) or []
+    assert others == []
+    assert (found.path[-2:], found.keyword) == (("ports", 2), "uniqueItemsBy")
+    assert found.message == "the same `containerPort` and `protocol` as item [0]"
+
+
+def test_what_has_no_comparable_key_is_no_repeat() -> None:
+    assert list(repeats([{"a": []}, {"a": []}, 1, 1, None], {"a": None})) == []
+    assert list(repeats([{}, {"a": 1}, {}, {"a": 1}], {"a": None})) == [(2, 0), (3, 1)]
+    assert list(repeats({"no": "list"}, {"a": None})) == []
+
+
+def test_a_null_that_only_an_apply_refuses_is_found(engine: Engine) -> None:
+    body: Body = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "LocalQueue",
+        "metadata": {"name": "a", "labels": None},
+        "spec": {"clusterQueue": None, "stopPolicy": None},
+        "status": None,
+    }
+    assert engine.violations(body) == []
+    assert [violation.path for violation in engine.nulls(body)] == [("spec", "clusterQueue")]
+    assert engine.nulls(changed("Deployment", "spec.strategy", None)) == []
+
+
+def test_null_stays_where_a_default_takes_its_place() -> None:
+    text = {"type": ["string", "null"], "enum": ["a", None]}
+    schema = {
+        "properties": {"metadata": text, "a": text, "b": {**text, "default": "a"}, "c": {"items": text}},
+        "definitions": {"meta.v1.ObjectMeta": text, "a": text},
+    }
+    strict = {"type": ["string"], "enum": ["a"]}
+    assert without_null(schema) == {
+        "properties": {"metadata": text, "a": strict, "b": {**text, "default": "a"}, "c": {"items": strict}},
+        "definitions": {"meta.v1.ObjectMeta": text, "a": strict},
+    }
+    assert (holds_null({"a": [1, {"b": None}]}), holds_null({"a": []})) == (True, False)
+
+
+def test_a_demand_narrows_what_stands_there_already() -> None:
+    reference = {"$ref": "#/definitions/a"}
+    assert narrowed(reference, {"minimum": 1}) == {"allOf": [reference, {"minimum": 1}]}
+    assert narrowed({"allOf": [reference], "type": "object"}, {"minProperties": 1}) == {
+        "allOf": [reference, {"minProperties": 1}],
+        "type": "object",
+    }
+    assert narrowed({"items": {"type": "string"}}, {"items": {"pattern": "a"}}) == {
+        "items": {"type": "string", "pattern": "a"}
+    }
+    struct = {"properties": {"a": {"type": "array"}, "b": {}}, "required": ["b"]}
+    assert obeying(struct, fields("a", a={"minItems": 1})) == {
+        "properties": {"a": {"type": "array", "minItems": 1}, "b": {}},
+        "required": ["a", "b"],
+    }
