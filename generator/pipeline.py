@@ -50,7 +50,7 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
     """
     platform, app = load(platform_file)
     tree, pointer = render(platform, app)
-    checked = check(tree, pointer)
+    checked = check(platform, tree, pointer)
     if checked.has_errors:
         return Synthesis(platform, checked, written=None)
     written = release.write(
@@ -111,10 +111,12 @@ def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest]
     return in_waves(tree), pointer(platform, tree, platform.release)
 
 
-def check(tree: list[manifests.Manifest], pointer: list[manifests.Manifest]) -> Checked:
-    """Every check over everything that was rendered."""
+def check(platform: Platform, tree: list[manifests.Manifest], pointer: list[manifests.Manifest]) -> Checked:
+    """Every check over everything that was rendered, for the versions that the platform names."""
     everything = [*tree, *(replace(manifest, file=f"{release.POINTER}/{manifest.file}") for manifest in pointer)]
-    return check_rendered(everything, manifests.write(everything), Catalog.bundled())
+    return check_rendered(
+        everything, manifests.write(everything), Catalog.bundled(platform.cluster.versions.model_dump())
+    )
 
 
 def _release(platform: Platform, tree: list[manifests.Manifest], pointer: list[manifests.Manifest]) -> release.Release:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from generator.checks.files import SUFFIXES, Search, cannot_read, check_everywhere, cores, manifest_files
 from generator.checks.finding import Finding, Severity
 from generator.checks.run import Checked, check_text, unreadable
+from generator.checks.targets import by_targets
 from generator.documents.load import Path as Steps
 from generator.documents.locate import Place, format_path, locate_everywhere
 from generator.errors import DocumentError, OutputError, Problem
@@ -44,11 +45,13 @@ class Subject:
         paths: files, and folders of files.
         stdin: what standard input gave; None if it was not asked for.
         ignore_missing: whether a kind without a schema passes.
+        targets: component → minor version to check for; else what each file's release was made for, or the newest.
     """
 
     paths: Sequence[Path]
     stdin: bytes | None = None
     ignore_missing: bool = False
+    targets: Mapping[str, str] = field(default_factory=dict)
 
 
 def validate(subject: Subject, engine: str, cache: Path) -> Validation:
@@ -62,13 +65,13 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     if not (search.files or search.refused) and subject.stdin is None:
         folders = ", ".join(map(str, subject.paths))
         raise OutputError((Problem(f"no manifests below {folders}", "name files, or folders of YAML or JSON files"),))
-    catalog = Catalog.bundled()
+    parts = _parts(search, subject)
     done = Validation(Checked())
     if engine != "kubeconform":
-        done.checked = _embedded(search, subject, catalog)
+        done.checked = _embedded(search, subject, parts)
         done.by_engine["embedded"] = len(done.checked.findings)
     if engine != "embedded":
-        judged = _kubeconform(search, subject, catalog, cache)
+        judged = _kubeconform(search, subject, parts, cache)
         done.by_engine["kubeconform"] = len(judged.findings)
         said = {(finding.file, finding.resource) for finding in done.checked.findings if finding.resource}
         new = [finding for finding in judged.findings if (finding.file, finding.resource) not in said]
@@ -80,12 +83,23 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     return done
 
 
-def _embedded(search: Search, subject: Subject, catalog: Catalog) -> Checked:
-    checked = check_everywhere(search.files, catalog, cores())
+def _parts(search: Search, subject: Subject) -> list[tuple[Catalog, list[Path]]]:
+    """The files by what they are checked against; what belongs to no release, such as standard input, comes first."""
+    newest: list[Path] = []
+    files = {(): newest, **({} if subject.targets else by_targets(search.files))}
+    if subject.targets:
+        newest.extend(search.files)
+    return [(Catalog.bundled(dict(targets) or subject.targets), found) for targets, found in files.items()]
+
+
+def _embedded(search: Search, subject: Subject, parts: list[tuple[Catalog, list[Path]]]) -> Checked:
+    checked = Checked()
+    for catalog, files in parts:
+        checked.add(check_everywhere(files, catalog, cores()))
     for problem in search.refused:
         checked.add(unreadable(problem))
     if subject.stdin is not None:
-        checked.add(check_text(subject.stdin, _STDIN, Engine(catalog)))
+        checked.add(check_text(subject.stdin, _STDIN, Engine(parts[0][0])))
     return checked
 
 
@@ -93,7 +107,7 @@ def _passed(finding: Finding) -> Finding:
     return replace(finding, severity=Severity.INFO) if finding.check.endswith("/no-schema") else finding
 
 
-def _kubeconform(search: Search, subject: Subject, catalog: Catalog, cache: Path) -> Checked:
+def _kubeconform(search: Search, subject: Subject, parts: list[tuple[Catalog, list[Path]]], cache: Path) -> Checked:
     """What kubeconform says of the same."""
     from generator.schemas.gobuild import ensure_kubeconform
     from generator.schemas.kubeconform import Kubeconform, Status
@@ -101,13 +115,17 @@ def _kubeconform(search: Search, subject: Subject, catalog: Catalog, cache: Path
     checked = Checked()
     for problem in search.refused:
         checked.add(unreadable(problem))
-    texts = {_STDIN: subject.stdin} if subject.stdin is not None else {}
-    for file in search.files:
-        try:
-            texts[str(file)] = file.read_bytes()
-        except OSError as error:
-            checked.add(unreadable(cannot_read(file, error)))
-    results = _results(Kubeconform(ensure_kubeconform(cache), catalog.locations()), texts)
+    texts: dict[str, bytes] = {}
+    results: list[Result] = []
+    for index, (catalog, files) in enumerate(parts):
+        part = {_STDIN: subject.stdin} if subject.stdin is not None and index == 0 else {}
+        for file in files:
+            try:
+                part[str(file)] = file.read_bytes()
+            except OSError as error:
+                checked.add(unreadable(cannot_read(file, error)))
+        results += _results(Kubeconform(ensure_kubeconform(cache), catalog.locations()), part)
+        texts |= part
     checked.files += len(texts)
     checked.kinds.update(result.kind for result in results if result.status is not Status.EMPTY)
     refused: dict[str, list[Result]] = {}

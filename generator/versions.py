@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -39,6 +40,15 @@ SUPPORTED: tuple[Component, ...] = (
         source="https://github.com/kubernetes/kubernetes/tree/v1.34.2/api/openapi-spec/v3",
     ),
     Component(
+        name="kubernetes",
+        minor="1.33",
+        module="k8s.io/kubernetes",
+        version="v1.33.4",
+        sum="h1:T1d5FLUYm3/KyUeV7YJhKTR980zHCHb7K2xhCSo3lE8=",
+        folder="api/openapi-spec/v3",
+        source="https://github.com/kubernetes/kubernetes/tree/v1.33.4/api/openapi-spec/v3",
+    ),
+    Component(
         name="trainer",
         minor="2.3",
         module="github.com/kubeflow/trainer/v2",
@@ -46,6 +56,15 @@ SUPPORTED: tuple[Component, ...] = (
         sum="h1:Je+e7zvTLzB4qW09J1fB7pZrqvPtWuGng2NqdN5p5QU=",
         folder="manifests/base/crds",
         source="https://github.com/kubeflow/trainer/tree/v2.3.0/manifests/base/crds",
+    ),
+    Component(
+        name="trainer",
+        minor="2.2",
+        module="github.com/kubeflow/trainer/v2",
+        version="v2.2.0",
+        sum="h1:whChZckEtycLo1UKH/M0hiNaCUozbLvf9JrgmMv+TAg=",
+        folder="manifests/base/crds",
+        source="https://github.com/kubeflow/trainer/tree/v2.2.0/manifests/base/crds",
     ),
     Component(
         name="jobset",
@@ -57,6 +76,15 @@ SUPPORTED: tuple[Component, ...] = (
         source="https://github.com/kubernetes-sigs/jobset/tree/v0.12.0/config/components/crd/bases",
     ),
     Component(
+        name="jobset",
+        minor="0.11",
+        module="sigs.k8s.io/jobset",
+        version="v0.11.1",
+        sum="h1:WgLEBnXTeX+4MxfVkIbfm4jIVgjvIY6Jfaei2okxKNk=",
+        folder="config/components/crd/bases",
+        source="https://github.com/kubernetes-sigs/jobset/tree/v0.11.1/config/components/crd/bases",
+    ),
+    Component(
         name="kueue",
         minor="0.19",
         module="sigs.k8s.io/kueue",
@@ -64,6 +92,15 @@ SUPPORTED: tuple[Component, ...] = (
         sum="h1:mPNzr37u0nwI7ikST5QQl5gg6EgtYOAvC9ZbTgywdN8=",
         folder="config/components/crd/bases",
         source="https://github.com/kubernetes-sigs/kueue/tree/v0.19.2/config/components/crd/bases",
+    ),
+    Component(
+        name="kueue",
+        minor="0.18",
+        module="sigs.k8s.io/kueue",
+        version="v0.18.3",
+        sum="h1:eakKqjCM/6KoOiEd7hhFXiaG/s2x0kXLaBwpNcqp2Mw=",
+        folder="config/components/crd/bases",
+        source="https://github.com/kubernetes-sigs/kueue/tree/v0.18.3/config/components/crd/bases",
     ),
     Component(
         name="argocd",
@@ -75,6 +112,13 @@ SUPPORTED: tuple[Component, ...] = (
         source="https://github.com/argoproj/argo-cd/tree/v3.2.1/manifests/crds",
     ),
 )
+
+
+TOGETHER: tuple[Mapping[str, str], ...] = (
+    {"trainer": "2.3", "jobset": "0.12"},
+    {"trainer": "2.2", "jobset": "0.11"},
+)
+"""Releases that are made for each other: Trainer installs JobSet (manifests/third-party/jobset/kustomization.yaml)."""
 
 
 def minors(name: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ def list_schemas(form: str) -> None:
     """List every kind, with the upstream release that its schema was compiled from."""
     from generator.schemas.catalog import Catalog
 
-    entries = sorted(Catalog.bundled().entries.values(), key=lambda entry: entry.path)
+    entries = sorted(Catalog.bundled().everything, key=lambda entry: entry.path)
     kinds = [
         {
             "apiVersion": entry.api_version,

@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from generator.validation import Validation
 
 
+def _targets(_context: click.Context, _option: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    from generator.versions import SUPPORTED
+
+    known = [f"{component.name}={component.minor}" for component in SUPPORTED]
+    wrong = [each for each in value if each not in known]
+    if wrong:
+        raise click.BadParameter(f"{wrong[0]!r} is not one of: {', '.join(known)}")
+    return dict(each.split("=") for each in value)
+
+
 @click.command(epilog="Example: kubectl kustomize overlays/prod | mpigen validate -")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
@@ -26,8 +36,18 @@ if TYPE_CHECKING:
     help="What judges: our engine, the real kubeconform, or both.",
 )
 @click.option("--ignore-missing-schemas", is_flag=True, help="Report kinds without a schema, and pass them.")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="COMPONENT=MINOR",
+    callback=_targets,
+    help="Check for this version, such as trainer=2.2. Default: what the release was made for, else the newest.",
+)
 @format_option
-def validate(paths: tuple[Path, ...], engine: str, ignore_missing_schemas: bool, form: str) -> int:
+def validate(
+    paths: tuple[Path, ...], engine: str, ignore_missing_schemas: bool, targets: dict[str, str], form: str
+) -> int:
     """Check manifests in PATHS: YAML or JSON files, folders of them, or - for standard input.
 
     Every object is held against the schema of its kind, as strictly as the API server can. Files
@@ -38,7 +58,7 @@ def validate(paths: tuple[Path, ...], engine: str, ignore_missing_schemas: bool,
     stdin = _stdin() if Path("-") in paths else None
     files = [path for path in paths if str(path) != "-"]
     with progress("checking"):
-        subject = validation.Subject(files, stdin, ignore_missing_schemas)
+        subject = validation.Subject(files, stdin, ignore_missing_schemas, targets)
         done = validation.validate(subject, engine, Path() if engine == "embedded" else _cache())
     show(form, _summary(done), done.checked.in_order(), [_line(done)])
     return ExitCode.FINDINGS if done.checked.has_errors else ExitCode.OK

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from generator.config.fields import Section, refusal
 from generator.documents.syntax import shown
-from generator.versions import minors
+from generator.versions import TOGETHER, minors
 
 
 def _newest(component: str) -> Any:
@@ -40,6 +40,16 @@ class Versions(Section):
             supported = " or ".join(f'"{minor}"' for minor in known)
             raise refusal(f"{shown(value)} is not a supported version of {field.field_name}", f"write {supported}")
         return value
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        for pair in TOGETHER:
+            if self.trainer == pair["trainer"] and self.jobset != pair["jobset"]:
+                raise refusal(
+                    f"Trainer {self.trainer} with JobSet {self.jobset}, which it was not made for",
+                    f'write trainer: "{pair["trainer"]}" and jobset: "{pair["jobset"]}"',
+                )
+        return self
 
 
 class Cluster(Section):

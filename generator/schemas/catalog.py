@@ -40,11 +40,18 @@ class Entry:
 class Catalog:
     """The schemas below one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, targets: Mapping[str, str] | None = None) -> None:
+        """Remember what to judge for.
+
+        Args:
+            folder: where `catalog.json` is.
+            targets: component → minor version; of a component that is not there, or at no version that is, the newest.
+        """
         self.folder = folder
+        self._targets = targets or {}
 
     @classmethod
-    def bundled(cls) -> Self:
+    def bundled(cls, targets: Mapping[str, str] | None = None) -> Self:
         """The schemas that come with mpigen: inside the package when installed, beside it in a source checkout.
 
         Raises:
@@ -52,17 +59,32 @@ class Catalog:
         """
         for folder in (_PACKAGE / "data", _PACKAGE.parent.parent / "schemas"):
             if (folder / FILE).is_file():
-                return cls(folder)
+                return cls(folder, targets)
         raise EngineError((Problem("the bundled schemas are missing", "run `mpigen schemas compile`"),))
 
     @cached_property
     def entries(self) -> Mapping[tuple[str, str], Entry]:
-        """All kinds: (apiVersion, kind) → entry."""
-        found = (
+        """All kinds of the targets: (apiVersion, kind) → entry."""
+        chosen = {f"{name}/{minor}" for name, minor in self.targets.items()}
+        found = (entry for entry in self.everything if "/".join(entry.path.split("/")[:2]) in chosen)
+        return {(entry.api_version, entry.kind): entry for entry in found}
+
+    @cached_property
+    def everything(self) -> tuple[Entry, ...]:
+        """All kinds at all versions."""
+        return tuple(
             Entry(kind["apiVersion"], kind["kind"], kind["plural"], kind["scope"], kind["path"], kind["sha256"])
             for kind in self._read["kinds"]
         )
-        return {(entry.api_version, entry.kind): entry for entry in found}
+
+    @cached_property
+    def targets(self) -> Mapping[str, str]:
+        """Component → the minor version that is judged for."""
+        known: dict[str, list[str]] = {}
+        for component in self._read["components"]:
+            known.setdefault(component["name"], []).append(component["minor"])
+        wanted = self._targets
+        return {name: wanted[name] if wanted.get(name) in minors else minors[0] for name, minors in known.items()}
 
     def find(self, api_version: str, kind: str) -> Path | None:
         """The file that holds a kind's schema; None if there is none."""
@@ -82,9 +104,8 @@ class Catalog:
     def locations(self) -> tuple[str, ...]:
         """One template per component for kubeconform's `-schema-location`."""
         return tuple(
-            f"{self.folder}/{component['name']}/{component['minor']}"
-            "/{{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"
-            for component in self._read["components"]
+            f"{self.folder}/{name}/{minor}/{{{{.Group}}}}/{{{{.ResourceKind}}}}_{{{{.ResourceAPIVersion}}}}.json"
+            for name, minor in self.targets.items()
         )
 
     @cached_property

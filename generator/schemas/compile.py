@@ -30,7 +30,7 @@ def compile_schemas(destination: Path, components: Sequence[Component] = SUPPORT
 
     Args:
         destination: the folder; made if absent, replaced whole if present.
-        components: Kubernetes first: the others take ObjectMeta from it.
+        components: the newest Kubernetes first: what is custom takes ObjectMeta from it.
 
     Returns:
         How many schemas were written.
@@ -70,7 +70,7 @@ def _refuse_strangers(destination: Path) -> None:
         return
     fix = "name a new or an empty folder"
     try:
-        ours = {FILE, *(entry.path for entry in Catalog(destination).entries.values())}
+        ours = {FILE, *(entry.path for entry in Catalog(destination).everything)}
     except (EngineError, ValueError, LookupError, TypeError):  # no catalogue, or not one of ours
         raise OutputError((Problem(f"{destination} holds no schemas", fix),)) from None
     found = (path for path in destination.rglob("*") if path.is_symlink() or not path.is_dir())
@@ -83,11 +83,14 @@ def _refuse_strangers(destination: Path) -> None:
 
 def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
     modules = fetch(components)
-    kubernetes, *others = components
-    built_ins = BuiltIns(modules[kubernetes], kubernetes.folder)
-    found = {kubernetes: built_ins.kinds()}
-    for component in others:
-        found[component] = custom_kinds(modules[component] / component.folder, built_ins)
+    newest = BuiltIns(modules[components[0]], components[0].folder)
+    found = {}
+    for component in components:
+        folder = modules[component] / component.folder
+        if component.name == components[0].name:
+            found[component] = BuiltIns(modules[component], component.folder).kinds()
+        else:
+            found[component] = custom_kinds(folder, newest)
     found[OWN] = own_kinds()
     return found
 

@@ -28,7 +28,7 @@ def test_every_schema_is_as_the_catalogue_says(catalog: Catalog) -> None:
         for path in catalog.folder.rglob("*")
         if path.is_file() and path.name != FILE
     }
-    assert found == {entry.path: entry.sha256 for entry in catalog.entries.values()}
+    assert found == {entry.path: entry.sha256 for entry in catalog.everything}
 
 
 def test_the_catalogue_names_the_pinned_modules(catalog: Catalog) -> None:
@@ -79,13 +79,25 @@ def test_locations_lead_kubeconform_to_every_schema(catalog: Catalog) -> None:
         assert str(catalog.folder / entry.path) in places
 
 
+def test_each_version_has_schemas_of_its_own() -> None:
+    older = Catalog.bundled({"trainer": "2.2", "kueue": "0.18", "helm": "3"})
+    assert older.targets["trainer"] == "2.2"
+    assert older.entries["trainer.kubeflow.org/v1alpha1", "TrainJob"].path.startswith("trainer/2.2/")
+    assert older.entries["v1", "Pod"].path.startswith("kubernetes/1.34/")
+    assert [place for place in older.locations() if "/trainer/2.2/" in place]
+
+
+def test_a_version_that_is_not_there_is_the_newest() -> None:
+    assert Catalog.bundled({"trainer": "1.9"}).targets["trainer"] == "2.3"
+
+
 def test_a_folder_without_a_catalogue_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="no catalogue of schemas"):
         Catalog(tmp_path).find("v1", "Pod")
 
 
 def test_versions_tells_what_a_platform_may_name() -> None:
-    assert minors("kueue") == ("0.19",)
+    assert minors("kueue") == ("0.19", "0.18")
     assert minors("helm") == ()
 
 
@@ -108,7 +120,7 @@ def test_compiling_does_not_replace_what_is_not_ours(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_compiling_again_gives_the_same_bytes(catalog: Catalog, tmp_path: Path) -> None:
     for _ in ("where there is nothing", "over what is there"):
-        assert compile_schemas(tmp_path / "schemas") == len(catalog.entries)
+        assert compile_schemas(tmp_path / "schemas") == len(catalog.everything)
     assert _files(tmp_path / "schemas") == _files(catalog.folder)
     assert list(tmp_path.iterdir()) == [tmp_path / "schemas"]
 

@@ -1,0 +1,58 @@
+"""Files are checked for the versions that their release was made for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from generator import release
+from generator.checks.targets import LOCK, by_targets
+from generator.release import Lock
+from generator.validation import Subject, validate
+
+# Trainer 2.3 brought `envInjection`.
+RUNTIME = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: r, namespace: team}
+spec:
+  mlPolicy:
+    torch:
+      envInjection: {targets: [{jobName: node, containerNames: [side]}]}
+"""
+
+
+def made_for(folder: Path, **targets: str) -> Path:
+    """A release folder with one manifest."""
+    (folder / "tenants").mkdir(parents=True)
+    lock = Lock("p", "1.0.0", {}, inputs="sha256:0", targets=targets)
+    (folder / release.LOCK).write_bytes(lock.encode())
+    file = folder / "tenants" / "runtime.yaml"
+    file.write_text(RUNTIME)
+    return file
+
+
+def test_the_lock_is_called_alike() -> None:
+    assert LOCK == release.LOCK
+
+
+def test_the_nearest_release_decides(tmp_path: Path) -> None:
+    old, new = made_for(tmp_path / "old", trainer="2.2"), made_for(tmp_path / "new", trainer="2.3")
+    stray = tmp_path / "stray.yaml"
+    assert by_targets([old, new, stray]) == {(("trainer", "2.2"),): [old], (("trainer", "2.3"),): [new], (): [stray]}
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"spec": {"targets": [1]}}', json.dumps({"spec": None})])
+def test_what_is_no_lock_decides_nothing(tmp_path: Path, content: str) -> None:
+    (tmp_path / LOCK).write_text(content)
+    assert by_targets([tmp_path / "x.yaml"]) == {(): [tmp_path / "x.yaml"]}
+
+
+def test_a_field_of_a_later_release_is_refused_in_an_earlier_one(tmp_path: Path) -> None:
+    old, new = made_for(tmp_path / "old", trainer="2.2"), made_for(tmp_path / "new", trainer="2.3")
+    found = validate(Subject([tmp_path]), "embedded", Path()).checked.findings
+    assert {finding.file for finding in found if finding.check == "schema/unknown-field"} == {str(old)}
+    chosen = validate(Subject([old, new], targets={"trainer": "2.3"}), "embedded", Path()).checked
+    assert chosen.findings == []
