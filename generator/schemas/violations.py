@@ -67,7 +67,7 @@ def _violations(error: ValidationError, schema: Schema, path: tuple[str | int, .
         known = _fields(error, schema)
         for name in details["unexpected"]:
             yield Violation((*path, name), keyword, f"unknown field `{name}`", value[name], None, known)
-    elif keyword == "falseSchema" and isinstance(value, dict):  # the engine's word for any field of an object that has none
+    elif keyword == "falseSchema" and isinstance(value, dict):  # any field of an object that has none
         for name in value:
             yield Violation((*path, name), "additionalProperties", f"unknown field `{name}`", value[name], None)
     elif keyword == "required":
