@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from generator.checks import mpi
 from generator.checks.finding import Breach, Finding, Severity
 from generator.checks.objects import misplaced, unnamed
 from generator.checks.schema import breaches
@@ -97,6 +98,8 @@ def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     yield from breaches(manifest, engine)
     if manifest.kind and manifest.api_version:
         yield from unnamed(manifest)
+        if manifest.kind in mpi.KINDS:
+            yield from mpi.breaches(manifest, engine.targets)
 
 
 def _placed(found: Sequence[_Found], text: str | bytes) -> list[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,11 @@ class Engine:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._judges: dict[tuple[str, str], _Judge | None] = {}
+
+    @property
+    def targets(self) -> Mapping[str, str]:
+        """Component → the minor version that is judged for."""
+        return self._catalog.targets
 
     def violations(self, body: dict[str, Any]) -> list[Violation] | None:
         """Every place where an object breaks the schema of its kind.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from generator.checks.mpi import CHECKS as MPI_CHECKS
 from generator.checks.objects import CHECKS as OBJECT_CHECKS
 from generator.checks.schema import CHECKS as SCHEMA_CHECKS
 from tests.conftest import ROOT
@@ -12,5 +13,12 @@ SECTIONS = set(re.findall(r"^## (\w+/[\w-]+)$", (ROOT / "docs" / "checks.md").re
 
 
 def test_each_check_has_its_section() -> None:
-    known = {*SCHEMA_CHECKS, *OBJECT_CHECKS, "yaml/unreadable", "kubeconform/invalid", "kubeconform/no-schema"}
+    known = {
+        *SCHEMA_CHECKS,
+        *OBJECT_CHECKS,
+        *MPI_CHECKS,
+        "yaml/unreadable",
+        "kubeconform/invalid",
+        "kubeconform/no-schema",
+    }
     assert known == SECTIONS

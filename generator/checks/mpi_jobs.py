@@ -1,0 +1,166 @@
+"""mpi/*: does Trainer make the launcher and the hosts of an MPI runtime, and can it tell one from the other?
+
+Each rule is named after the check that it finds; the sources are those of trainer v2.3.0. A real control plane shows
+in tests/cluster/test_mpi_checks.py what becomes of a TrainJob on a runtime that breaks one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator.checks.finding import Breach, Severity
+from generator.checks.mpi_runtime import (
+    JOB_SET,
+    LAUNCHER,
+    MPI,
+    NODE,
+    STEP,
+    TRAINER,
+    MpiRuntime,
+    ReplicatedJob,
+    mapping,
+    mappings,
+)
+from generator.documents.syntax import shown
+
+
+def implementation(runtime: MpiRuntime) -> Iterator[Breach]:
+    """An empty text is in the enum of the CRD, and no plugin knows it.
+
+    pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, `default`
+    """
+    if runtime.policy.get("mpiImplementation") == "":
+        yield Breach(
+            (*MPI, "mpiImplementation"),
+            "mpi/implementation",
+            "`mpiImplementation` is an empty text",
+            "Trainer accepts the runtime, but makes nothing of any TrainJob: an event is all that tells",
+            "write `OpenMPI`, whatever MPI the image has: it is the only one that Trainer knows",
+            value="",
+        )
+
+
+def processes(runtime: MpiRuntime) -> Iterator[Breach]:
+    """The CRD of this version has no minimum.
+
+    pkg/runtime/framework/plugins/mpi/mpi.go buildHostFileConfigMap
+    """
+    slots = runtime.policy.get("numProcPerNode")
+    if isinstance(slots, int) and not isinstance(slots, bool) and slots < 1:
+        yield Breach(
+            (*MPI, "numProcPerNode"),
+            "mpi/processes",
+            f"`numProcPerNode` is `{slots}`",
+            f"each line of the hostfile says `slots={slots}`, and so `mpirun` has no room for any process",
+            "write how many processes a host runs",
+            value=slots,
+        )
+
+
+def launchers(runtime: MpiRuntime) -> Iterator[Breach]:
+    """The job with the step `trainer` gets `numNodes` pods, and nothing sets that right for MPI.
+
+    pkg/runtime/core/trainingruntime.go newRuntimeInfo; pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy
+    """
+    nodes = runtime.ml_policy.get("numNodes")
+    if not isinstance(nodes, int) or nodes <= 1 or not runtime.launcher or runtime.launcher.step != TRAINER:
+        return
+    pods = nodes - 1 if runtime.is_launcher_a_node else nodes
+    yield Breach(
+        ("spec", "mlPolicy", "numNodes"),
+        "mpi/launchers",
+        f"`numNodes` is `{nodes}`",
+        f"every TrainJob gets {nodes} launchers, each of which starts an `mpirun` of its own",
+        f"write 1, and for {nodes} hosts by default `parallelism: {pods}` in the Job of `{NODE}`",
+        value=nodes,
+    )
+
+
+def jobs(runtime: MpiRuntime) -> Iterator[Breach]:
+    """The plugin knows the jobs by their names alone.
+
+    pkg/constants/constants.go Node, Launcher; pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, isNode
+    """
+    for name, command in ((NODE, "sshd"), (LAUNCHER, "`mpirun`")):
+        if not any(job.name == name for job in runtime.jobs):
+            yield Breach(
+                (*JOB_SET, "replicatedJobs"),
+                "mpi/jobs",
+                f"no job is called `{name}`",
+                "Trainer knows the jobs by their names: it makes a hostfile of `node`, and mounts it in `launcher`",
+                f"call the job that runs {command} `{name}`",
+            )
+
+
+def container(runtime: MpiRuntime) -> Iterator[Breach]:
+    """The webhook asks for the container of the launcher only, and only if it has its label.
+
+    pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; pkg/webhooks/trainingruntime_webhook.go
+    """
+    for job in runtime.pair:
+        names = [item.get("name") for _, item in mappings(job.pod.get("containers"))]
+        if names and not job.container:
+            yield Breach(
+                (*job.pod_path, "containers"),
+                "mpi/container",
+                f"in the job `{job.name}` no container is called `{NODE}`; there is {', '.join(map(shown, names))}",
+                "Trainer mounts the ssh key, and in the launcher the hostfile, into a container of that name only",
+                f"call the container that runs {'`mpirun`' if job.name == LAUNCHER else 'sshd'} `{NODE}`",
+                value=names,
+            )
+
+
+def step_label(runtime: MpiRuntime) -> Iterator[Breach]:
+    """What a TrainJob says goes to the jobs with the label, which is one of the Job, not of its pods.
+
+    pkg/runtime/framework/plugins/jobset/builder.go Trainer; pkg/runtime/core/trainingruntime.go newRuntimeInfo
+    """
+    for job in runtime.jobs:
+        if job.name == LAUNCHER and job.step != TRAINER:
+            yield _unlabelled(job)
+        if job.name != LAUNCHER and job.step == TRAINER:
+            yield Breach(
+                (*job.path, "template", "metadata", "labels", STEP),
+                "mpi/step-label",
+                f"`{job.name}` has the label `{STEP}: {TRAINER}`",
+                "the command of a TrainJob runs there too: on the hosts, in the place of sshd",
+                f"remove it: only `{LAUNCHER}` needs it",
+                value=job.step,
+            )
+
+
+def _unlabelled(job: ReplicatedJob) -> Breach:
+    where = (*job.path, "template", "metadata", "labels")
+    message, fix = f"the Job of `{job.name}` has no label `{STEP}: {TRAINER}`", "add it to `template.metadata.labels`"
+    if STEP in mapping(job.pods, "metadata", "labels"):
+        where = (*job.pods_path, "metadata", "labels")
+        message, fix = f"the label `{STEP}` is one of the pods of `{job.name}`", "move it to `template.metadata.labels`"
+    elif job.step is not None:
+        message, fix = f"the label `{STEP}` of `{job.name}` is {shown(job.step)}", f"write `{TRAINER}`"
+    why = "Trainer passes over the image, the command and the arguments of a TrainJob"
+    if job.step is None:
+        why += ", and the Kubeflow SDK fails to list any runtime"
+    return Breach((*where, STEP), "mpi/step-label", message, why, fix, value=job.step)
+
+
+def replicas(runtime: MpiRuntime) -> Iterator[Breach]:
+    """The numbers of pods do not know of replicas.
+
+    pkg/webhooks/trainingruntime_webhook.go; pkg/runtime/framework/plugins/jobset/jobset.go IdentifyPodNetwork
+    """
+    for job in runtime.pair:
+        count = job.body.get("replicas", 1)
+        if not isinstance(count, int) or count == 1:
+            continue
+        is_refused = job.step == TRAINER
+        yield Breach(
+            (*job.path, "replicas"),
+            "mpi/replicas",
+            f"`{job.name}` has `{count}` replicas",
+            "Trainer refuses the runtime"
+            if is_refused
+            else f"a TrainJob gets {count} times the hosts that it asks for",
+            "write 1" if is_refused else "write 1, and how many hosts there are by default as `parallelism` of the Job",
+            Severity.ERROR if is_refused else Severity.WARNING,
+            value=count,
+        )

@@ -1,0 +1,189 @@
+"""MpiRuntime: what the rules of `mpi/*` read of a ClusterTrainingRuntime or TrainingRuntime, whatever stands in it.
+
+Where a schema has something to say, a value may be anything: here it is then as if nothing stood there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from generator.documents.load import Path
+from generator.manifests import Body
+
+NODE = "node"
+"""The job with the hosts, and the container that Trainer knows in it and in the launcher."""
+LAUNCHER = "launcher"
+STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+TRAINER = "trainer"
+"""The step of the job that runs what a TrainJob says (trainer v2.3.0 pkg/constants/constants.go)."""
+JOB_SET: Path = ("spec", "template", "spec")
+MPI: Path = ("spec", "mlPolicy", "mpi")
+
+
+def mapping(value: object, *steps: str) -> Mapping[str, Any]:
+    """The mapping that is reached by some keys; empty if there is none."""
+    for step in steps:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(value: object) -> list[tuple[int, Mapping[str, Any]]]:
+    """The mappings in a list, each with its number; none if there is no list."""
+    return [(number, item) for number, item in enumerate(texts_and_all(value)) if isinstance(item, dict)]
+
+
+def texts(value: object) -> list[str]:
+    """The texts in a list."""
+    return [item for item in texts_and_all(value) if isinstance(item, str)]
+
+
+def texts_and_all(value: object) -> Sequence[object]:
+    """What is in a list; nothing if there is no list."""
+    return value if isinstance(value, list) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container called `node`.
+
+    Attributes:
+        path: where it stands.
+        body: what it says.
+    """
+
+    path: Path
+    body: Mapping[str, Any]
+
+    @property
+    def variables(self) -> list[tuple[Path, str]]:
+        """Where each variable of its environment stands, and its name."""
+        found = [(number, item.get("name")) for number, item in mappings(self.body.get("env"))]
+        return [((*self.path, "env", number), name) for number, name in found if isinstance(name, str)]
+
+    @property
+    def amounts(self) -> Mapping[str, Any]:
+        """What it asks for: a limit is a request too, unless there is another."""
+        resources = mapping(self.body, "resources")
+        return {**mapping(resources, "limits"), **mapping(resources, "requests")}
+
+
+@dataclass(frozen=True)
+class ReplicatedJob:
+    """One of the jobs of the JobSet.
+
+    Attributes:
+        name: empty if there is none.
+        path: where it stands.
+        body: what it says.
+    """
+
+    name: str
+    path: Path
+    body: Mapping[str, Any]
+
+    @property
+    def step(self) -> object:
+        """The value of the label that tells which part of a TrainJob is for this job."""
+        return mapping(self.body, "template", "metadata", "labels").get(STEP)
+
+    @property
+    def dependencies(self) -> list[tuple[Path, str, object]]:
+        """Where each dependency stands, on which job, and on what of it."""
+        found = [(number, item, item.get("name")) for number, item in mappings(self.body.get("dependsOn"))]
+        return [
+            ((*self.path, "dependsOn", number), name, item.get("status"))
+            for number, item, name in found
+            if isinstance(name, str)
+        ]
+
+    @property
+    def pods(self) -> Mapping[str, Any]:
+        """The template of its pods."""
+        return mapping(self.body, "template", "spec", "template")
+
+    @property
+    def pods_path(self) -> Path:
+        """Where that stands."""
+        return (*self.path, "template", "spec", "template")
+
+    @property
+    def pod(self) -> Mapping[str, Any]:
+        """What its pods are."""
+        return mapping(self.pods, "spec")
+
+    @property
+    def pod_path(self) -> Path:
+        """Where that stands."""
+        return (*self.pods_path, "spec")
+
+    @cached_property
+    def container(self) -> Container | None:
+        """The one that Trainer looks for."""
+        for number, item in mappings(self.pod.get("containers")):
+            if item.get("name") == NODE:
+                return Container((*self.pod_path, "containers", number), item)
+        return None
+
+
+@dataclass(frozen=True)
+class MpiRuntime:
+    """A training runtime for MPI.
+
+    Attributes:
+        body: the whole object.
+        policy: `spec.mlPolicy.mpi`.
+    """
+
+    body: Body
+    policy: Mapping[str, Any]
+
+    @property
+    def ml_policy(self) -> Mapping[str, Any]:
+        """`spec.mlPolicy`."""
+        return mapping(self.body, "spec", "mlPolicy")
+
+    @property
+    def job_set(self) -> Mapping[str, Any]:
+        """The spec of the JobSet that a TrainJob becomes."""
+        return mapping(self.body, *map(str, JOB_SET))
+
+    @cached_property
+    def jobs(self) -> tuple[ReplicatedJob, ...]:
+        """The jobs of the JobSet, in order."""
+        found = [(number, item, item.get("name")) for number, item in mappings(self.job_set.get("replicatedJobs"))]
+        return tuple(
+            ReplicatedJob(name if isinstance(name, str) else "", (*JOB_SET, "replicatedJobs", number), item)
+            for number, item, name in found
+        )
+
+    @cached_property
+    def node(self) -> ReplicatedJob | None:
+        """The job with the hosts."""
+        return self._job(NODE)
+
+    @cached_property
+    def launcher(self) -> ReplicatedJob | None:
+        """The job that runs `mpirun`."""
+        return self._job(LAUNCHER)
+
+    @property
+    def pair(self) -> tuple[ReplicatedJob, ...]:
+        """Those of the two that are there: the jobs that Trainer gives the key to."""
+        return tuple(job for job in (self.node, self.launcher) if job)
+
+    @property
+    def is_launcher_a_node(self) -> bool:
+        """Whether the launcher runs ranks too."""
+        return self.policy.get("runLauncherAsNode") is True
+
+    def _job(self, name: str) -> ReplicatedJob | None:
+        return next((job for job in self.jobs if job.name == name), None)
+
+
+def mpi_runtime(body: Body) -> MpiRuntime | None:
+    """The view of a training runtime; None if it is not one for MPI."""
+    policy = mapping(body, "spec", "mlPolicy").get("mpi")
+    return MpiRuntime(body, policy) if isinstance(policy, dict) else None
