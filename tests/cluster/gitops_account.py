@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
+import http.client
 from collections.abc import Iterable
+from functools import partial
 
 from generator.manifests import Manifest
-from tests.cluster.client import Body, Client
+from tests.cluster.client import Body, Client, RefusedError, wait_until
 
 _RBAC = "rbac.authorization.k8s.io"
 _VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"]
@@ -31,7 +33,20 @@ def gitops_account(admin: Client, name: str, manifests: list[Manifest]) -> Clien
         admin.apply(body, "tests")
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    return admin.with_token(admin.request("POST", path, request).body["status"]["token"])
+    client = admin.with_token(admin.request("POST", path, request).body["status"]["token"])
+    wait_until(f"the rights of {name} are known", partial(_may_read_namespaces, client))
+    return client
+
+
+def _may_read_namespaces(client: Client) -> bool:
+    """Whether the API server knows already of the role and its binding, which it watches like everybody else."""
+    try:
+        client.items("v1", "Namespace")
+    except RefusedError as refused:
+        if refused.status == http.client.FORBIDDEN:
+            return False
+        raise
+    return True
 
 
 def rules(admin: Client, manifests: Iterable[Manifest]) -> list[Body]:

@@ -5,7 +5,7 @@ The tests of the examples ask each judge in a test of its own; the mutation test
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import yaml
 
 from tests.cluster.client import Body, Client, wait_for
 from tests.cluster.compare import additions, changed
-from tests.cluster.training import COMMAND, Ran, conditions
+from tests.cluster.runs import Ran
+from tests.cluster.training import COMMAND, ROLE, conditions
 from tests.cluster.trees import Deployed, moves
 
 REVIEWED: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("added_fields.yaml").read_text())
@@ -79,20 +80,18 @@ def unknown_to_kueue(everything: Iterable[Ran]) -> list[str]:
 
 
 def on_another_pool(everything: Iterable[Ran]) -> list[str]:
-    """Jobs that ran elsewhere than on the runtime's pool, or whose use Kueue counts elsewhere."""
+    """Jobs whose hosts are elsewhere than on the runtime's pool, or that Kueue counts elsewhere."""
+    found = [(ran, _nodes(ran), _flavors(ran)) for ran in _completed(everything)]
     return [
-        f"{ran.job}: it ran on {nodes} and was counted as {flavors}; the pool is {pool}"
-        for ran in _completed(everything)
-        for pool in [ran.training.runtime.pool]
-        for nodes in [sorted({pod["spec"]["nodeName"].rpartition("-")[0] for pod in ran.pods})]
-        for flavors in [sorted(_flavors(ran.workload))]
-        if nodes != [pool] or (ran.workload and flavors != [pool])
+        f"{ran.job}: it ran on {sorted(nodes)} and was counted as {sorted(flavors)}; the pool is {pool}"
+        for ran, nodes, flavors in found
+        if {pool := ran.training.pool.name} != nodes or {pool} != (flavors or {pool})
     ]
 
 
 def sharing_a_node(everything: Iterable[Ran]) -> list[str]:
     """Jobs with two hosts on one node."""
-    placed = [(ran.job, [pod["spec"]["nodeName"] for pod in ran.pods]) for ran in _completed(everything)]
+    placed = [(ran.job, [pod["spec"]["nodeName"] for pod in ran.hosts]) for ran in _completed(everything)]
     return [f"{job}: {sorted(nodes)}" for job, nodes in placed if len(set(nodes)) < len(nodes)]
 
 
@@ -102,7 +101,7 @@ def given_other_hosts(everything: Iterable[Ran]) -> list[str]:
         f"{ran.job}: {given}; its pods are {wanted}"
         for ran in _completed(everything)
         for given in [sorted(ran.hostfile.splitlines())]
-        for wanted in [sorted(f"{_host(pod)} slots={_ranks(ran, pod)}" for pod in ran.pods)]
+        for wanted in [sorted(f"{_host(pod)} slots={_ranks(ran, pod)}" for pod in ran.hosts)]
         if given != wanted
     ]
 
@@ -110,9 +109,19 @@ def given_other_hosts(everything: Iterable[Ran]) -> list[str]:
 def running_another_command(everything: Iterable[Ran]) -> list[str]:
     """Jobs whose launcher alone does not run what was asked for."""
     return [
-        f"{ran.job}: {sorted(_commands(ran))}"
+        f"{ran.job}: {_commands(ran)}"
         for ran in _completed(everything)
         if [role for role, command in _commands(ran) if command == COMMAND] != ["launcher"]
+    ]
+
+
+def other_reasons(said: Mapping[str, Body], expected: Mapping[str, Body]) -> list[str]:
+    """Runtimes on which Kueue gives a job over quota another reason than the reviewed one."""
+    runtimes = sorted({*said, *expected})
+    return [
+        f"{runtime}: {said.get(runtime)}; reviewed is {expected.get(runtime)}"
+        for runtime in runtimes
+        if said.get(runtime) != expected.get(runtime)
     ]
 
 
@@ -125,9 +134,16 @@ def _finished(workload: Body | None) -> str:
     return next((str(condition["reason"]) for condition in found), "nothing")
 
 
-def _flavors(workload: Body | None) -> set[str]:
-    assignments = (workload or {}).get("status", {}).get("admission", {}).get("podSetAssignments", [])
-    return {flavor for assignment in assignments for flavor in assignment["flavors"].values()}
+def _nodes(ran: Ran) -> set[str]:
+    """The pools whose nodes its hosts are on; the name of a node begins with its pool's."""
+    return {pod["spec"]["nodeName"].rpartition("-")[0] for pod in ran.hosts}
+
+
+def _flavors(ran: Ran) -> set[str]:
+    """The flavors that Kueue counts its hosts as; none if Kueue never knew."""
+    hosts = {pod["metadata"]["labels"][ROLE] for pod in ran.hosts}
+    assignments = (ran.workload or {}).get("status", {}).get("admission", {}).get("podSetAssignments", [])
+    return {flavor for each in assignments if each["name"] in hosts for flavor in each["flavors"].values()}
 
 
 def _host(pod: Body) -> str:
@@ -136,16 +152,13 @@ def _host(pod: Body) -> str:
 
 
 def _ranks(ran: Ran, pod: Body) -> int:
-    """As many as asked for, else one for each device, or for each core where there are none."""
-    runtime = ran.training.runtime
+    """As many as the runtime says, else one for each device, or for each core where there are none."""
     limits = pod["spec"]["containers"][0]["resources"]["limits"]
-    devices = [amount for resource, amount in limits.items() if "/" in resource]
-    return runtime.processes_per_node or int(next(iter(devices), limits["cpu"]))
+    return ran.training.runtime.processes_per_node or int(limits[ran.training.pool.accelerator or "cpu"])
 
 
 def _commands(ran: Ran) -> list[tuple[str, list[str] | None]]:
-    role = "jobset.sigs.k8s.io/replicatedjob-name"
-    return [(pod["metadata"]["labels"][role], pod["spec"]["containers"][0].get("command")) for pod in ran.pods]
+    return [(pod["metadata"]["labels"][ROLE], pod["spec"]["containers"][0].get("command")) for pod in ran.pods]
 
 
 def _condition(admin: Client, body: Body, wanted: str) -> Body:

@@ -11,8 +11,9 @@ from tests.cluster import judges
 from tests.cluster.client import Client
 from tests.cluster.control_plane import Cluster
 from tests.cluster.over_quota import reasons
+from tests.cluster.runs import Ran, run
 from tests.cluster.shortages import in_recorded_words
-from tests.cluster.training import Ran, run, trainings
+from tests.cluster.training import trainings
 from tests.cluster.trees import Deployed
 
 pytestmark = pytest.mark.cluster

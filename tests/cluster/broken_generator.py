@@ -1,0 +1,95 @@
+"""A copy of the generator with one deliberate mistake, and what it renders, unchecked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import PIPE
+
+import yaml
+
+import generator
+from generator import manifests
+from generator.manifests import Manifest
+from tests.cluster.argocd_order import in_order
+from tests.conftest import ROOT
+
+_MUTATIONS = Path(__file__).with_name("mutations.yaml")
+_RENDERER = Path(__file__).with_name("renderer.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One mistake.
+
+    Attributes:
+        name: also that of its platform.
+        why: what it does in production.
+        file: of the generator.
+        text: what stands there exactly once.
+        replacement: what a careless change would make of it.
+        caught_by: judge → a part of what it says.
+    """
+
+    name: str
+    why: str
+    file: str
+    text: str
+    replacement: str
+    caught_by: Mapping[str, str]
+
+    def applied(self) -> str:
+        """The text of the file with the mistake.
+
+        Raises:
+            ValueError: the text is not there exactly once.
+        """
+        before = (ROOT / self.file).read_text()
+        if before.count(self.text) != 1:
+            raise ValueError(f"{self.file} has {self.text!r} {before.count(self.text)} times: adapt {self.name}")
+        return before.replace(self.text, self.replacement)
+
+
+def mutations() -> list[Mutation]:
+    """All of them, as reviewed."""
+    return [Mutation(**entry) for entry in yaml.safe_load(_MUTATIONS.read_text())]
+
+
+def render(mutations: Iterable[tuple[Mutation | None, Path]], folder: Path) -> Iterator[list[Manifest]]:
+    """What Argo CD would apply of what copies of the generator render, each with its mistake.
+
+    Args:
+        mutations: the mistake, or none, and the platform file.
+        folder: where the copies go.
+
+    Raises:
+        ValueError: a mutation does not fit the generator any more.
+        RuntimeError: a copy was not what ran, or it failed.
+    """
+    with subprocess.Popen([sys.executable, "-P", _RENDERER], stdin=PIPE, stdout=PIPE, text=True) as renderer:
+        assert renderer.stdin
+        assert renderer.stdout
+        for number, (mutation, platform_file) in enumerate(mutations):
+            copy = _copy(folder / str(number), mutation)
+            print(json.dumps([str(copy), str(platform_file)]), file=renderer.stdin, flush=True)
+            answer = json.loads(renderer.stdout.readline() or "{}")
+            if "tree" not in answer:
+                raise RuntimeError(f"{mutation.name if mutation else 'the generator'} does not render: {answer}")
+            yield [*in_order(_read(answer["pointer"])), *in_order(_read(answer["tree"]))]
+
+
+def _copy(folder: Path, mutation: Mutation | None) -> Path:
+    """A folder with the package as it would be with the mistake; the times of compiled modules are kept."""
+    shutil.copytree(Path(generator.__file__).parent, folder / "generator")
+    if mutation:
+        (folder / mutation.file).write_text(mutation.applied())
+    return folder
+
+
+def _read(files: Mapping[str, str]) -> list[Manifest]:
+    return [manifest for file, text in sorted(files.items()) for manifest in manifests.read(text, file)]

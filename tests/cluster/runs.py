@@ -1,0 +1,141 @@
+"""TrainJobs followed to their end: to Complete, or to what keeps them from ever running."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import partial
+
+from tests.cluster.client import Body, Client, RefusedError, wait_for
+from tests.cluster.control_plane import FINISH
+from tests.cluster.training import JOB, ROLE, Training, conditions
+
+Seen = dict[tuple[str, str], tuple[Body, list[Body]]]
+"""Namespace and name of each TrainJob → its status and its pods."""
+_PATIENCE = 6
+"""Seconds in which no job moves, and each has an obstacle, until they are given up."""
+_LIMIT = 180
+"""Seconds until jobs are given up that have none."""
+
+
+@dataclass(slots=True)
+class Ran:
+    """A TrainJob and everything that was seen of it.
+
+    Attributes:
+        training: what was asked for.
+        pods: while all of them ran at once.
+        obstacle: why it never ran, or did not end well; empty if it is Complete.
+        hostfile: what MPI was given.
+        workload: what Kueue made of it, once it was finished; None if Kueue never knew.
+        is_complete: whether Trainer says so.
+    """
+
+    training: Training
+    pods: list[Body] = field(default_factory=list)
+    obstacle: str = ""
+    hostfile: str = ""
+    workload: Body | None = None
+    is_complete: bool = False
+
+    @property
+    def job(self) -> str:
+        """For people."""
+        return "/".join(self.training.key)
+
+    @property
+    def hosts(self) -> list[Body]:
+        """Those of its pods that have ranks."""
+        launcher_is_one = not self.training.runtime.has_separate_launcher
+        return [pod for pod in self.pods if launcher_is_one or pod["metadata"]["labels"][ROLE] != "launcher"]
+
+    def submit(self, admin: Client) -> None:
+        """Create the TrainJob."""
+        try:
+            self.training.submit(admin)
+        except RefusedError as refused:
+            self.obstacle = str(refused)
+
+    def advance(self, admin: Client, status: Body, pods: list[Body]) -> None:
+        """Let `mpirun` end when all pods run, given the TrainJob's status and the pods as they are now."""
+        true = {found["type"]: found for found in conditions({"status": status}) if found["status"] == "True"}
+        staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        self.is_complete = "Complete" in true
+        if "Failed" in true:
+            self.obstacle = f"Failed: {true['Failed']['message']}"
+        elif len(staying) > self.training.pod_count:
+            self.obstacle = f"{len(staying)} pods were made, {self.training.pod_count} were asked for"
+        elif len(staying) == self.training.pod_count and all(pod["status"]["phase"] == "Running" for pod in staying):
+            self.pods = staying
+            _finish(admin, staying)  # each time: whoever is preempted before the end gets other pods
+
+    def look_back(self, admin: Client) -> None:
+        """Read what is left of a Complete TrainJob."""
+        self.hostfile = self.training.hostfile(admin)
+        if self.training.workload(admin):
+            self.workload = wait_for("Kueue's Workload has ended", partial(self._ended, admin))
+
+    def _ended(self, admin: Client) -> Body | None:
+        workload = self.training.workload(admin)
+        return workload if any(found["type"] == "Finished" for found in conditions(workload or {})) else None
+
+
+def run(admin: Client, wanted: list[Training]) -> list[Ran]:
+    """Train them all at the same time, and follow each to its end."""
+    everything = [Ran(training) for training in wanted]
+    for ran in everything:
+        ran.submit(admin)
+    seen: Seen = {}
+    started = moved = time.monotonic()
+    while waiting := [ran for ran in everything if not (ran.is_complete or ran.obstacle)]:
+        before, seen = seen, _look(admin)
+        for ran in waiting:
+            ran.advance(admin, *seen[ran.training.key])
+        now = time.monotonic()
+        moved = now if _moves(before, seen) else moved
+        if now - moved > _PATIENCE or now - started > _LIMIT:
+            _give_up(admin, waiting, at_once=now - started > _LIMIT)
+            moved = now
+        time.sleep(0.3)
+    for ran in everything:
+        if ran.is_complete:
+            ran.look_back(admin)
+    return everything
+
+
+def _look(admin: Client) -> Seen:
+    jobs = admin.items("trainer.kubeflow.org/v1alpha1", "TrainJob")
+    seen: Seen = {_key(job, job["metadata"]["name"]): (job.get("status", {}), []) for job in jobs}
+    for pod in admin.items("v1", "Pod"):
+        job = _key(pod, pod["metadata"]["labels"].get(JOB, ""))
+        if job in seen:
+            seen[job][1].append(pod)
+    return seen
+
+
+def _key(body: Body, name: str) -> tuple[str, str]:
+    return body["metadata"]["namespace"], name
+
+
+def _moves(one: Seen, two: Seen) -> bool:
+    def state(seen: Seen) -> list[object]:
+        return [(status, [(pod["metadata"]["name"], pod["status"]) for pod in pods]) for status, pods in seen.values()]
+
+    return state(one) != state(two)
+
+
+def _give_up(admin: Client, waiting: list[Ran], *, at_once: bool) -> None:
+    """If each has an obstacle: one that waits in the queue for others has one too, but then the others have none."""
+    obstacles = [ran.training.obstacle(admin) for ran in waiting]
+    if at_once or all(obstacles):
+        for ran, obstacle in zip(waiting, obstacles, strict=True):
+            ran.obstacle = obstacle or f"nothing moves, and nobody says why; {len(ran.pods)} pods ran"
+
+
+def _finish(admin: Client, pods: list[Body]) -> None:
+    """Let `mpirun` end."""
+    for pod in pods:
+        if pod["metadata"]["labels"][ROLE] == "launcher":
+            identity = {"name": pod["metadata"]["name"], "namespace": pod["metadata"]["namespace"]}
+            metadata = {**identity, "annotations": {FINISH: "yes"}}
+            admin.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}, "tests")

@@ -1,0 +1,77 @@
+"""Mistakes in the generator that only a cluster finds: for each, the judge that finds it."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from generator import load_platform
+from tests.cluster import judges, trial
+from tests.cluster.broken_generator import Mutation, mutations, render
+from tests.cluster.client import Client
+from tests.cluster.trial import Trial
+
+PLATFORM = Path(__file__).with_name("broken_platform.yaml")
+RECORDED = Path(__file__).parent / "fixtures" / "over-quota"
+MUTATIONS = {mutation.name: mutation for mutation in mutations()}
+SOUND = "unbroken"
+_AT_ONCE = 4
+
+
+@pytest.fixture(scope="module")
+def trials(request: pytest.FixtureRequest, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trial]:
+    """The sound generator's tree and those of the broken ones that are tested, all judged at the same time."""
+    selected = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    wanted = {str(item.callspec.params["mutation"]) for item in selected if "mutation" in item.fixturenames}
+
+    names = [SOUND, *sorted(wanted)]
+    files = [_platform_file(tmp_path_factory.mktemp(name), name) for name in names]
+    broken = zip(map(MUTATIONS.get, names), files, strict=True)
+    rendered = zip(map(load_platform, files), render(broken, tmp_path_factory.mktemp("generators")), strict=True)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        accepted = [pool.submit(trial.accept, admin, platform, tree) for platform, tree in rendered]
+    judged = {name: each.result() for name, each in zip(names, accepted, strict=True)}
+    trial.train(admin, judged.values())
+    _compare_reasons(judged, request.config)
+    return judged
+
+
+def _platform_file(folder: Path, name: str) -> Path:
+    file = folder / "platform.yaml"
+    file.write_text(PLATFORM.read_text().replace("broken", name))
+    return file
+
+
+def _compare_reasons(judged: dict[str, Trial], config: pytest.Config) -> None:
+    """What Kueue says to jobs over quota, against what it says on the sound tree, as reviewed."""
+    file = RECORDED / f"{config.getoption('--control-plane')}-{SOUND}.json"
+    if config.getoption("--record"):
+        file.write_text(json.dumps(judged[SOUND].reasons, indent=2) + "\n")
+    for name, each in judged.items():
+        if each.reasons:
+            each.hear(judges.other_reasons, each.reasons, json.loads(file.read_text().replace(SOUND, name)))
+
+
+@pytest.mark.parametrize("mistake", MUTATIONS.values(), ids=lambda mistake: mistake.name)
+def test_the_mistake_can_still_be_made(mistake: Mutation) -> None:
+    assert mistake.applied()
+    assert mistake.caught_by
+    assert all(hasattr(judges, judge) for judge in mistake.caught_by)
+
+
+@pytest.mark.cluster
+def test_nobody_complains_about_the_sound_generator(trials: dict[str, Trial]) -> None:
+    assert trials[SOUND].complaints == {}
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_the_mistake_is_found(trials: dict[str, Trial], mutation: str) -> None:
+    complaints = {judge: "\n".join(said) for judge, said in trials[mutation].complaints.items()}
+    caught_by = MUTATIONS[mutation].caught_by
+    assert complaints.keys() == caught_by.keys(), complaints
+    for judge, part in caught_by.items():
+        assert part in complaints[judge]

@@ -1,0 +1,72 @@
+"""All judges asked about trees of which many are on one cluster side by side.
+
+They sit one after another: on a tree that is refused nobody trains, and where jobs go wrong nobody asks for quotas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from generator import Platform
+from generator.manifests import Manifest
+from tests.cluster import judges, over_quota, trees
+from tests.cluster.client import Body, Client
+from tests.cluster.runs import Ran, run
+from tests.cluster.training import trainings
+
+OF_JOBS: tuple[Callable[[Iterable[Ran]], list[str]], ...] = (
+    judges.never_complete,
+    judges.unknown_to_kueue,
+    judges.on_another_pool,
+    judges.sharing_a_node,
+    judges.given_other_hosts,
+    judges.running_another_command,
+)
+
+
+@dataclass(slots=True)
+class Trial:
+    """A tree on the cluster, and what was said about it.
+
+    Attributes:
+        platform: whose tree it is.
+        complaints: judge → what it says; only judges that have something to say.
+        reasons: what Kueue says to jobs over quota: runtime → condition; empty if somebody complained before.
+    """
+
+    platform: Platform
+    complaints: dict[str, list[str]] = field(default_factory=dict)
+    reasons: dict[str, Body] = field(default_factory=dict)
+
+    def hear(self, judge: Callable[..., list[str]], *evidence: object) -> None:
+        """Ask a judge."""
+        if complaints := judge(*evidence):
+            self.complaints[judge.__name__] = complaints
+
+
+def accept(admin: Client, platform: Platform, tree: list[Manifest]) -> Trial:
+    """Put a tree on the cluster, and ask the judges of its objects."""
+    trial = Trial(platform)
+    deployed = trees.deploy(admin, platform, tree)
+    trial.hear(judges.refused, deployed)
+    trial.hear(judges.warned_about, deployed)
+    if not trial.complaints:
+        stored = trees.settled(deployed)
+        trial.hear(judges.stored_otherwise, deployed, stored)
+        trial.hear(judges.unknown_additions, deployed, stored)
+        trial.hear(judges.moved_by_a_second_apply, deployed, stored)
+        trial.hear(judges.inactive_queues, deployed, admin)
+    return trial
+
+
+def train(admin: Client, trials: Iterable[Trial]) -> None:
+    """Let people train on all trees that nobody complained about, and ask the judges of jobs."""
+    sound = [trial for trial in trials if not trial.complaints]
+    everything = run(admin, [training for trial in sound for training in trainings(trial.platform)])
+    for trial in sound:
+        mine = [ran for ran in everything if ran.training.tenant in trial.platform.tenants]
+        for judge in OF_JOBS:
+            trial.hear(judge, mine)
+        if not trial.complaints:
+            trial.reasons = over_quota.reasons(admin, trial.platform)
