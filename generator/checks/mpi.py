@@ -25,6 +25,7 @@ OF_RUNTIMES: Rules[MpiRuntime] = {
     "mpi/launchers": mpi_jobs.launchers,
     "mpi/jobs": mpi_jobs.jobs,
     "mpi/container": mpi_jobs.container,
+    "mpi/image": mpi_jobs.image,
     "mpi/step-label": mpi_jobs.step_label,
     "mpi/replicas": mpi_jobs.replicas,
     "mpi/job-order": mpi_course.job_order,

@@ -34,7 +34,7 @@ def implementation(runtime: MpiRuntime) -> Iterator[Breach]:
             (*MPI, "mpiImplementation"),
             "mpi/implementation",
             "`mpiImplementation` is an empty text",
-            "Trainer accepts the runtime, but makes nothing of any TrainJob: an event is all that tells",
+            "no TrainJob comes to anything: Kueue refuses it, and where there is no Kueue, an event is all that tells",
             "write `OpenMPI`, whatever MPI the image has: it is the only one that Trainer knows",
             value="",
         )
@@ -108,6 +108,24 @@ def container(runtime: MpiRuntime) -> Iterator[Breach]:
                 f"call the container that runs {'`mpirun`' if job.name == LAUNCHER else 'sshd'} `{NODE}`",
                 value=names,
             )
+
+
+def image(runtime: MpiRuntime) -> Iterator[Breach]:
+    """A TrainJob may name the image of the launcher, and no other.
+
+    pkg/runtime/framework/plugins/jobset/builder.go Trainer
+    """
+    for job in runtime.jobs:
+        for path, body in job.containers:
+            is_open = job.name == LAUNCHER and job.container is not None and body is job.container.body
+            if not body.get("image") and not is_open:
+                yield Breach(
+                    path,
+                    "mpi/image",
+                    f"the container {shown(body.get('name'))} of the job `{job.name}` has no image",
+                    "no TrainJob can name one, and JobSet makes no Job without: an event of it is all that tells",
+                    "name one",
+                )
 
 
 def step_label(runtime: MpiRuntime) -> Iterator[Breach]:

@@ -119,6 +119,14 @@ class ReplicatedJob:
         """Where that stands."""
         return (*self.pods_path, "spec")
 
+    @property
+    def containers(self) -> list[tuple[Path, Mapping[str, Any]]]:
+        """Where each of its containers stands, and what it says; those that run before the others come first."""
+        kinds = ("initContainers", "containers")
+        return [
+            ((*self.pod_path, kind, number), item) for kind in kinds for number, item in mappings(self.pod.get(kind))
+        ]
+
     @cached_property
     def container(self) -> Container | None:
         """The one that Trainer looks for."""

@@ -1,0 +1,273 @@
+"""What the checks of MPI runtimes say is what the real Trainer and JobSet do with the same runtimes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from time import sleep
+from typing import Any
+
+import pytest
+
+from generator.checks.mpi import CHECKS
+from generator.checks.run import check_text
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from tests.check_cases import CASES, FOLDER
+from tests.cluster.client import Body, Client, wait_until
+from tests.cluster.control_plane import FINISH, Cluster
+from tests.cluster.hand_written import NODE, Attempt, attempt
+from tests.cluster.modules import module_folder
+
+pytestmark = pytest.mark.cluster
+
+SOUND = (FOLDER / "runtime.yaml").read_text("utf-8")
+ANY = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: any}
+spec:
+  mlPolicy: {}
+  template:
+    spec:
+      replicatedJobs:
+      - name: x
+        template: {spec: {template: {spec: {containers: [{name: a, image: a}]}}}}
+"""
+UNSEEN = {"mpi/ssh-key-group", "mpi/open-mpi-5", "mpi/launcher-resources", "mpi/scheduler"}
+"""Checks of what only containers show, or another scheduler."""
+OF_44, OF_45, OF_51, OF_52 = ("n" * length for length in (44, 45, 51, 52))
+Attempts = dict[str, Attempt]
+
+
+@pytest.fixture(scope="module")
+def attempts(admin: Client) -> Iterator[Attempts]:
+    """A TrainJob on each spoiled runtime, and what else is asked for below, all at the same time."""
+    body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "by-hand"}}
+    for each in (body, NODE):
+        admin.create(each)
+    seen = {name: case for name, case in CASES.items() if case.check not in UNSEEN}
+    spoiled = {name: case.bad for name, case in seen.items() if case.file == "runtime.yaml"}
+    runtimes = {**spoiled, "sound": SOUND, "hosts": CASES["launchers"].good, "any": ANY}
+    jobs: list[tuple[str, str, Mapping[str, Any]]] = [
+        *((name, name, {}) for name in (*spoiled, "sound")),
+        ("hosts-by-default", "hosts", {"numNodes": None}),
+        ("launchers-by-default", "launchers", {"numNodes": None}),
+        ("subdomain-again", "subdomain", {}),
+        ("guessed-away", "guessed-processes-not-said", {"resourcesPerNode": {"requests": {"cpu": 8}}}),
+        ("image-of-trainjob", "sdk-no-image", {"image": "mpi"}),
+        ("one-host", "jobs", {"numNodes": 1}),
+        ("reserved", "sound", {"env": [{"name": "OMPI_MCA_plm_rsh_args", "value": "-p 2222"}]}),
+        *((name, "sound", {}) for name in (OF_44, OF_45)),
+        *((name, "any", {}) for name in (OF_51, OF_52)),
+    ]
+    yield attempt(admin, "by-hand", runtimes, jobs)
+    for each in (body, NODE):
+        admin.delete(each)
+
+
+def finish(of: Attempt, role: str = "launcher") -> None:
+    """Let the pods of a job end well once they run."""
+    wait_until(f"{of.name}: the {role} runs", lambda: of.run(role))
+    for pod in of.pods(role):
+        metadata = {"name": pod["metadata"]["name"], "namespace": of.namespace, "annotations": {FINISH: "yes"}}
+        of.admin.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}, "tests")
+
+
+def test_on_a_sound_runtime_the_launcher_finds_its_hosts_and_ends(attempts: Attempts) -> None:
+    sound = attempts["sound"]
+    assert sound.hosts == ["sound-node-0-0.sound slots=8", "sound-launcher-0-0.sound slots=8"]
+    assert [sound.mounts(role) for role in ("node", "launcher")] == [{"mpi-ssh-auth"}, {"mpi-ssh-auth", "mpi-hostfile"}]
+    finish(sound)
+    wait_until("the TrainJob is complete", sound.is_complete)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("job-order-first", "DependsOn can't be set for the first ReplicatedJob"),
+        ("job-order-unknown", "launcher cannot depend on replicatedJob: nodes"),
+        ("success-policy-unknown", "invalid replicatedJob name 'launchers'"),
+        (OF_45, "pod names generated for this JobSet will exceed 63 characters"),
+        (OF_52, "pod names generated for this JobSet will exceed 63 characters"),
+    ],
+)
+def test_some_jobs_are_accepted_and_an_event_says_that_nothing_comes_of_them(
+    attempts: Attempts, name: str, words: str
+) -> None:
+    assert attempts[name].refusal == ""
+    assert words in attempts[name].failure
+    assert attempts[name].object("jobset.x-k8s.io/v1alpha2", "JobSet") is None
+
+
+def test_nobody_knows_an_implementation_without_a_name(attempts: Attempts, admin: Client) -> None:
+    """Kueue asks Trainer's code before it accepts a TrainJob. Its webhooks leave kube-system alone."""
+    words = r"MPI implementation for \w+ doesn't supported"
+    assert re.search(words, attempts["implementation"].refusal)
+    name, text = "implementation", CASES["implementation"].bad
+    without_kueue = attempt(admin, "kube-system", {name: text}, [(name, name, {})])[name]
+    try:
+        assert without_kueue.refusal == ""
+        assert re.search(words, without_kueue.failure)
+        assert without_kueue.object("jobset.x-k8s.io/v1alpha2", "JobSet") is None
+    finally:
+        without_kueue.remove()
+
+
+def test_without_an_image_there_is_no_job(attempts: Attempts) -> None:
+    for name in ("image", "sdk-no-image"):
+        assert "image: Required value" in attempts[name].failure
+    assert attempts["image-of-trainjob"].container("launcher")["image"] == "mpi"
+
+
+@pytest.mark.parametrize("name", [OF_44, OF_51])
+def test_names_that_are_one_letter_shorter_fit(attempts: Attempts, name: str) -> None:
+    assert attempts[name].job_set["metadata"]["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("replicas-of-launcher", "always must be 1"),
+        ("container-of-launcher", "must contain the required container"),
+    ],
+)
+def test_some_runtimes_are_refused(attempts: Attempts, name: str, words: str) -> None:
+    assert words in attempts[name].refusal
+
+
+def test_a_reserved_variable_is_refused_since_trainer_2_3(attempts: Attempts, cluster: Cluster) -> None:
+    refusal = attempts["reserved"].refusal
+    assert ("must not have reserved envs" in refusal) is not cluster.versions["trainer"].version.startswith("v2.2.")
+
+
+def test_a_number_of_nodes_makes_launchers_and_parallelism_makes_hosts(attempts: Attempts) -> None:
+    def pods(name: str) -> list[int]:
+        return [attempts[name].job(role)["template"]["spec"]["parallelism"] for role in ("node", "launcher")]
+
+    assert pods("sound") == [1, 1]
+    assert pods("launchers") == [1, 3]
+    assert pods("launchers-by-default") == [1, 3]
+    assert pods("hosts-by-default") == [2, 1]
+
+
+def test_slots_are_what_is_written_or_guessed(attempts: Attempts) -> None:
+    def slots(name: str) -> set[str]:
+        return {line.partition(" ")[2] for line in attempts[name].hosts}
+
+    assert slots("processes") == {"slots=0"}
+    assert slots("guessed-processes-not-said") == {"slots=8"}
+    assert slots("guessed-processes-one") == {"slots=8"}
+    assert slots("guessed-away") == {"slots=1"}
+
+
+def test_jobs_and_containers_of_other_names_get_nothing(attempts: Attempts) -> None:
+    assert "does not have either launcher and node" in attempts["jobs"].refusal
+    assert attempts["one-host"].mounts("worker") == set()
+    assert attempts["one-host"].hosts == ["one-host-launcher-0-0.one-host slots=8"]
+    assert attempts["container-of-hosts"].mounts("node") == set()
+    assert attempts["container-of-hosts"].mounts("launcher") == {"mpi-ssh-auth", "mpi-hostfile"}
+
+
+def test_a_command_goes_where_the_label_of_the_job_is(attempts: Attempts) -> None:
+    command = ["mpirun", "hostname"]
+    assert attempts["sound"].container("launcher")["command"] == command
+    for name in ("step-label-missing", "step-label-on-pods", "step-label-of-another"):
+        assert "command" not in attempts[name].container("launcher")
+    assert attempts["step-label-on-hosts"].container("node")["command"] == command
+
+
+def test_replicas_multiply_hosts(attempts: Attempts) -> None:
+    job = attempts["replicas-of-hosts"].job("node")
+    assert (job["replicas"], job["template"]["spec"]["parallelism"]) == (2, 1)
+
+
+def test_a_subdomain_is_shared_by_all(attempts: Attempts, admin: Client) -> None:
+    pair = attempts["subdomain"], attempts["subdomain-again"]
+    for each in pair:
+        wait_until(f"{each.name} has pods", lambda each=each: bool(each.pods("node")))  # type: ignore[misc]
+        assert [pod["spec"]["subdomain"] for pod in each.pods("node")] == ["shared"]
+    services = [found for found in admin.items("v1", "Service", "by-hand") if found["metadata"]["name"] == "shared"]
+    selected = [found["spec"]["selector"]["jobset.sigs.k8s.io/jobset-name"] for found in services]
+    assert len(selected) == 1
+    assert selected[0] in {each.name for each in pair}
+
+
+def test_pods_get_names_from_a_service_and_from_an_index(attempts: Attempts) -> None:
+    def names(name: str) -> tuple[str | None, str | None]:
+        of = attempts[name]
+        wait_until(f"{name} has pods", lambda: bool(of.pods("node")))
+        spec = of.pods("node")[0]["spec"]
+        return spec.get("hostname"), spec.get("subdomain")
+
+    assert names("readiness") == ("readiness-node-0-0", "readiness")
+    assert names("host-names-off") == ("host-names-off-node-0-0", None)
+    assert names("host-names-not-indexed") == (None, "host-names-not-indexed")
+
+
+@pytest.mark.parametrize("name", ["success-policy-missing", "success-policy-of-hosts"])
+def test_a_job_that_waits_for_its_hosts_never_ends(attempts: Attempts, name: str) -> None:
+    finish(attempts[name])
+    of = attempts[name]
+    wait_until("mpirun has ended", lambda: of.pods("launcher")[0]["status"]["phase"] == "Succeeded")
+    sleep(1)
+    assert not of.is_complete()
+    assert of.run("node")
+
+
+def test_a_job_that_does_not_wait_for_its_launcher_ends_without_it(attempts: Attempts) -> None:
+    of = attempts["success-policy-early"]
+    wait_until("mpirun runs", lambda: of.run("launcher"))
+    finish(of, "data")
+    wait_until("the TrainJob is complete", of.is_complete)
+
+
+def test_a_launcher_that_waits_for_the_end_of_its_hosts_never_starts(attempts: Attempts) -> None:
+    wait_until("the hosts run", lambda: attempts["deadlock"].run("node"))
+    sleep(1)
+    assert attempts["deadlock"].pods("launcher") == []
+
+
+@pytest.mark.parametrize("name", ["gang", "gang-in-order"])
+def test_a_group_counts_pods_that_nobody_makes(attempts: Attempts, name: str) -> None:
+    of = attempts[name]
+    wait_until("there are hosts", lambda: bool(of.pods("node")))
+    group = of.object("scheduling.x-k8s.io/v1alpha1", "PodGroup")
+    assert group is not None
+    assert group["spec"]["minMember"] == 2
+    assert of.pods("launcher") == []
+
+
+def test_trainer_names_no_scheduler(attempts: Attempts) -> None:
+    pod = attempts["gang"].job("node")["template"]["spec"]["template"]["spec"]
+    assert pod["schedulerName"] == "gangs"
+    assert "schedulerName" not in attempts["sound"].job("node")["template"]["spec"]["template"]["spec"]
+
+
+def test_the_key_is_for_its_group_since_trainer_2_3(attempts: Attempts, cluster: Cluster) -> None:
+    volumes = attempts["ssh-as-root-by-default"].job("node")["template"]["spec"]["template"]["spec"]["volumes"]
+    (key,) = (item for item in volumes[0]["secret"]["items"] if item["path"] == "id_rsa")
+    is_old = cluster.versions["trainer"].version.startswith("v2.2.")
+    assert key.get("mode") == (None if is_old else 0o640)
+    (mount,) = attempts["ssh-as-root-by-default"].container("node")["volumeMounts"]
+    assert mount["mountPath"] == "/root/.ssh"
+
+
+def test_variables_of_trainer_win(attempts: Attempts) -> None:
+    variables = {each["name"]: each["value"] for each in attempts["overridden-variable"].container("launcher")["env"]}
+    assert variables["OMPI_MCA_plm_rsh_args"] == "-o ConnectionAttempts=10"
+    assert variables["OMPI_MCA_orte_set_default_slots"] == "8"
+    assert {name for name in variables if name.startswith("PRTE")} == {"PRTE_MCA_prte_default_hostfile"}
+
+
+def test_of_the_runtimes_of_trainer_itself_only_a_warning_is_told(cluster: Cluster) -> None:
+    """The Dockerfiles of their images say that Open MPI 5 is in them, and nothing in the launcher names the hostfile."""
+    trainer = cluster.versions["trainer"]
+    engine = Engine(Catalog.bundled({"trainer": trainer.version[1:].rpartition(".")[0]}))
+    files = (module_folder(trainer) / "manifests/base/runtimes").rglob("*.yaml")
+    findings = {file.name: check_text(file.read_bytes(), file.name, engine).findings for file in files}
+    told = {name: {finding.check for finding in found} & {*CHECKS} for name, found in findings.items()}
+    assert {name: checks for name, checks in told.items() if checks} == {
+        "deepspeed_distributed.yaml": {"mpi/open-mpi-5"},
+        "mlx_distributed.yaml": {"mpi/open-mpi-5"},
+    }
