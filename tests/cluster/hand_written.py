@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tests.check_cases import FOLDER
+from tests.check_cases import CASES, FOLDER
 from tests.cluster.client import Body, Client, RefusedError, wait_for
 from tests.cluster.training import JOB, ROLE, conditions
 
@@ -27,6 +27,24 @@ NODE: Body = {
     },
 }
 """Where all of it runs, and nothing else does."""
+
+
+SOUND = (FOLDER / "runtime.yaml").read_text("utf-8")
+ANY = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: any}
+spec:
+  mlPolicy: {}
+  template:
+    spec:
+      replicatedJobs:
+      - name: x
+        template: {spec: {template: {spec: {containers: [{name: a, image: a}]}}}}
+"""
+UNSEEN = {"mpi/ssh-key-group", "mpi/open-mpi-5", "mpi/launcher-resources", "mpi/scheduler"}
+"""Checks of what only containers show, or another scheduler."""
+OF_44, OF_45, OF_51, OF_52 = ("n" * length for length in (44, 45, 51, 52))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +127,26 @@ class Attempt:
             if mine and event["type"] == "Warning":
                 return str(event["message"])
         return None
+
+
+def attempt_everything(admin: Client, namespace: str) -> dict[str, Attempt]:
+    """A TrainJob on each spoiled runtime, of the same name, and what else the tests want to see, all at once."""
+    seen = {name: case for name, case in CASES.items() if case.check not in UNSEEN}
+    spoiled = {name: case.bad for name, case in seen.items() if case.file == "runtime.yaml"}
+    runtimes = {**spoiled, "sound": SOUND, "hosts": CASES["launchers"].good, "any": ANY}
+    jobs: list[tuple[str, str, Mapping[str, Any]]] = [
+        *((name, name, {}) for name in (*spoiled, "sound")),
+        ("hosts-by-default", "hosts", {"numNodes": None}),
+        ("launchers-by-default", "launchers", {"numNodes": None}),
+        ("subdomain-again", "subdomain", {}),
+        ("guessed-away", "guessed-processes-not-said", {"resourcesPerNode": {"requests": {"cpu": 8}}}),
+        ("image-of-trainjob", "sdk-no-image", {"image": "mpi"}),
+        ("one-host", "jobs", {"numNodes": 1}),
+        ("reserved", "sound", {"env": [{"name": "OMPI_MCA_plm_rsh_args", "value": "-p 2222"}]}),
+        *((name, "sound", {}) for name in (OF_44, OF_45)),
+        *((name, "any", {}) for name in (OF_51, OF_52)),
+    ]
+    return attempt(admin, namespace, runtimes, jobs)
 
 
 def attempt(

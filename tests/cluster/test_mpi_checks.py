@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from time import sleep
-from typing import Any
 
 import pytest
 
@@ -13,30 +12,14 @@ from generator.checks.mpi import CHECKS
 from generator.checks.run import check_text
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from tests.check_cases import CASES, FOLDER
+from tests.check_cases import CASES
 from tests.cluster.client import Body, Client, wait_until
 from tests.cluster.control_plane import FINISH, Cluster
-from tests.cluster.hand_written import NODE, Attempt, attempt
+from tests.cluster.hand_written import NODE, OF_44, OF_45, OF_51, OF_52, Attempt, attempt, attempt_everything
 from tests.cluster.modules import module_folder
 
 pytestmark = pytest.mark.cluster
 
-SOUND = (FOLDER / "runtime.yaml").read_text("utf-8")
-ANY = """\
-apiVersion: trainer.kubeflow.org/v1alpha1
-kind: TrainingRuntime
-metadata: {name: any}
-spec:
-  mlPolicy: {}
-  template:
-    spec:
-      replicatedJobs:
-      - name: x
-        template: {spec: {template: {spec: {containers: [{name: a, image: a}]}}}}
-"""
-UNSEEN = {"mpi/ssh-key-group", "mpi/open-mpi-5", "mpi/launcher-resources", "mpi/scheduler"}
-"""Checks of what only containers show, or another scheduler."""
-OF_44, OF_45, OF_51, OF_52 = ("n" * length for length in (44, 45, 51, 52))
 Attempts = dict[str, Attempt]
 
 
@@ -46,22 +29,7 @@ def attempts(admin: Client) -> Iterator[Attempts]:
     body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "by-hand"}}
     for each in (body, NODE):
         admin.create(each)
-    seen = {name: case for name, case in CASES.items() if case.check not in UNSEEN}
-    spoiled = {name: case.bad for name, case in seen.items() if case.file == "runtime.yaml"}
-    runtimes = {**spoiled, "sound": SOUND, "hosts": CASES["launchers"].good, "any": ANY}
-    jobs: list[tuple[str, str, Mapping[str, Any]]] = [
-        *((name, name, {}) for name in (*spoiled, "sound")),
-        ("hosts-by-default", "hosts", {"numNodes": None}),
-        ("launchers-by-default", "launchers", {"numNodes": None}),
-        ("subdomain-again", "subdomain", {}),
-        ("guessed-away", "guessed-processes-not-said", {"resourcesPerNode": {"requests": {"cpu": 8}}}),
-        ("image-of-trainjob", "sdk-no-image", {"image": "mpi"}),
-        ("one-host", "jobs", {"numNodes": 1}),
-        ("reserved", "sound", {"env": [{"name": "OMPI_MCA_plm_rsh_args", "value": "-p 2222"}]}),
-        *((name, "sound", {}) for name in (OF_44, OF_45)),
-        *((name, "any", {}) for name in (OF_51, OF_52)),
-    ]
-    yield attempt(admin, "by-hand", runtimes, jobs)
+    yield attempt_everything(admin, "by-hand")
     for each in (body, NODE):
         admin.delete(each)
 
@@ -261,7 +229,7 @@ def test_variables_of_trainer_win(attempts: Attempts) -> None:
 
 
 def test_of_the_runtimes_of_trainer_itself_only_a_warning_is_told(cluster: Cluster) -> None:
-    """The Dockerfiles of their images say that Open MPI 5 is in them, and nothing in the launcher names the hostfile."""
+    """The Dockerfiles of their images say that Open MPI 5 is in them, and their launchers name no hostfile."""
     trainer = cluster.versions["trainer"]
     engine = Engine(Catalog.bundled({"trainer": trainer.version[1:].rpartition(".")[0]}))
     files = (module_folder(trainer) / "manifests/base/runtimes").rglob("*.yaml")
