@@ -1,0 +1,123 @@
+"""Images, two platforms on the control plane, and a TrainJob of each runtime that was really run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.client import Body, Client
+from tests.cluster.mpi import openshift
+from tests.cluster.mpi.gangs import Gang, deploy
+from tests.cluster.mpi.images import Image, image, make_all
+from tests.cluster.mpi.layers import LayerError
+from tests.cluster.mpi.namespaces import lacking
+from tests.cluster.mpi.runner import Outcome, Runner
+
+PLATFORMS = Path(__file__).parent / "platforms"
+# Intel MPI asks ssh for a host that is called otherwise than itself, and the launcher has no sshd.
+BY_ITS_OWN_NAME = pytest.mark.xfail(
+    raises=AssertionError, reason="hydra.sh names the launcher in a way that Intel MPI takes for another host"
+)
+MPIS = ["openmpi-4", "openmpi-5", "mpich", pytest.param("intel-mpi", marks=BY_ITS_OWN_NAME)]
+RUNTIMES = [
+    *MPIS,
+    *("torch-4", "torch-5", "openmpi-4-scc", "openmpi-5-scc", "mpich-scc", "torch-4-scc", "torch-5-scc"),
+    pytest.param("intel-mpi-scc", marks=BY_ITS_OWN_NAME),
+]
+OF_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
+NAMES = ("FROM_RUNTIME", "FROM_JOB", "HOME", *OF_RANKS)
+SMOKE = ("mpirun", "python3", "/opt/smoke/allreduce.py", *NAMES)
+FROM_JOB = "two  words;\ttab `x` 'y' \\n $HOME"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A TrainJob whose pods were run.
+
+    Attributes:
+        gang: the TrainJob.
+        launcher: the pod of `mpirun`.
+        outcome: of the pods.
+    """
+
+    gang: Gang
+    launcher: Body
+    outcome: Outcome
+
+    @property
+    def code(self) -> int | None:
+        """How `mpirun` ended."""
+        return self.outcome.codes.get((self.launcher["metadata"]["name"], "node"))
+
+    @property
+    def ranks(self) -> list[dict[str, Any]]:
+        """What each rank told."""
+        lines = [line for line in self.outcome.log(self.launcher, "node").splitlines() if line.startswith("{")]
+        assert len(lines) == 1, f"there is not one rank 0:\n{self.outcome}"
+        ranks: list[dict[str, Any]] = json.loads(lines[0])["ranks"]
+        return ranks
+
+
+Change = Callable[[Body], Body]
+Play = Callable[..., World]
+
+
+@pytest.fixture(scope="session")
+def images(pytestconfig: pytest.Config) -> Callable[[str], Image]:
+    """What the images of pods are. All of them are there; the progress is shown while they are made."""
+    reason = lacking()
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    try:
+        with capture.global_and_fixture_disabled():
+            if not reason:
+                make_all()
+    except LayerError as error:
+        reason = str(error)
+    if reason:
+        reason = f"pods cannot be run here: {reason}"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    return image
+
+
+@pytest.fixture(scope="session")
+def gangs(admin: Client) -> dict[str, Gang]:
+    """A TrainJob on each runtime, all submitted at once: they take place on the control plane side by side."""
+    gangs = {}
+    for name in ("kubernetes", "openshift"):
+        platform = deploy(admin, PLATFORMS / f"{name}.yaml")
+        for runtime in platform.runtimes:
+            gang = Gang(platform, runtime.name, SMOKE, runtime.name, variables={"FROM_JOB": FROM_JOB})
+            gang.submit(admin)
+            gangs[runtime.name] = gang
+    return gangs
+
+
+@pytest.fixture(scope="session")
+def play(images: Callable[[str], Image], admin: Client, tmp_path_factory: pytest.TempPathFactory) -> Play:
+    """Really run the pods of a TrainJob as they were made, each changed first if a test wants to."""
+    made: dict[str, list[list[Body]]] = {}
+
+    def run(gang: Gang, change: Change = lambda pod: pod) -> World:
+        on_openshift = gang.platform.cluster.is_openshift
+        if gang.name not in made:
+            made[gang.name] = gang.waves(admin)
+        admitted = openshift.admitted if on_openshift else deepcopy
+        waves = [[change(admitted(pod)) for pod in wave] for wave in made[gang.name]]
+        runner = Runner(partial(gang.lookup, admin), images, names_users=on_openshift)
+        return World(gang, waves[-1][0], runner.run(waves, tmp_path_factory.mktemp(gang.name)))
+
+    return run
+
+
+@pytest.fixture(scope="session", params=RUNTIMES)
+def world(request: pytest.FixtureRequest, play: Play, gangs: dict[str, Gang]) -> World:
+    """The TrainJob of each runtime, run as it is."""
+    return play(gangs[request.param])

@@ -1,0 +1,133 @@
+"""TrainJobs of platforms of our own, up to their pods: everything that a kubelet would then be given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from generator import Platform, pipeline
+from generator.config.runtimes import Runtime
+from tests.cluster.argocd_order import in_order
+from tests.cluster.client import Body, Client, wait_for
+from tests.cluster.control_plane import FINISH
+from tests.cluster.nodes import add_nodes
+
+_TRAINER = "trainer.kubeflow.org/v1alpha1"
+_JOB, _ROLE = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name"
+_MERGE = "application/merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """A TrainJob, and the pods that Trainer, JobSet and Kueue make of it.
+
+    Attributes:
+        platform: whose first tenant submits it.
+        runtime: the name of what it runs on.
+        command: what it runs.
+        name: of the TrainJob.
+        hosts: how many run ranks.
+        variables: its own, beside the runtime's.
+    """
+
+    platform: Platform
+    runtime: str
+    command: Sequence[str]
+    name: str
+    hosts: int = 3
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def namespace(self) -> str:
+        """The tenant's."""
+        return self.platform.tenants[0].name
+
+    @property
+    def declared(self) -> Runtime:
+        """Its runtime, as the platform file says."""
+        return next(runtime for runtime in self.platform.runtimes if runtime.name == self.runtime)
+
+    @property
+    def size(self) -> int:
+        """How many pods there will be."""
+        return self.hosts + int(self.declared.has_separate_launcher)
+
+    @property
+    def body(self) -> Body:
+        """What somebody of the team writes."""
+        trainer: Body = {"numNodes": self.hosts, "command": [*self.command]}
+        if self.variables:  # an empty list would stop Kueue: it writes none, and Trainer takes that for a change
+            trainer["env"] = [{"name": name, "value": value} for name, value in self.variables.items()]
+        return {
+            "apiVersion": _TRAINER,
+            "kind": "TrainJob",
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "spec": {"runtimeRef": {"name": self.runtime}, "trainer": trainer},
+        }
+
+    def submit(self, admin: Client) -> None:
+        """Create it as a member of the team, with the team's rights only."""
+        group = self.platform.tenants[0].access.edit[0].removeprefix("group:")
+        admin.as_group(group).create(self.body)
+
+    def waves(self, admin: Client) -> list[list[Body]]:
+        """Its pods in the order in which they start, once all are scheduled: the nodes, then the launcher.
+
+        Raises:
+            TimeoutError: that takes too long.
+        """
+        pods = wait_for(f"{self.name} has {self.size} pods that run", partial(self._running, admin))
+        launchers = [pod for pod in pods if pod["metadata"]["labels"][_ROLE] == "launcher"]
+        return [sorted((pod for pod in pods if pod not in launchers), key=_hostname), launchers]
+
+    def lookup(self, admin: Client, kind: str, name: str) -> Body:
+        """A ConfigMap or Secret beside it."""
+        metadata = {"name": name, "namespace": self.namespace}
+        return {**admin.read({"apiVersion": "v1", "kind": kind, "metadata": metadata}), "kind": kind}
+
+    def end(self, admin: Client, code: int | None) -> str:
+        """Tell the cluster how `mpirun` ended, and return what the TrainJob became: Complete or Failed.
+
+        Raises:
+            TimeoutError: it became neither.
+        """
+        _, [launcher] = self.waves(admin)
+        identity = {"apiVersion": "v1", "kind": "Pod", "metadata": launcher["metadata"]}
+        if code == 0:
+            change: Body = {"metadata": {"annotations": {FINISH: "yes"}}}
+            admin.request("PATCH", admin.path_of(identity), change, _MERGE)
+        else:
+            ended = {"name": "node", "state": {"terminated": {"exitCode": code, "reason": "Error"}}}
+            change = {"status": {"phase": "Failed", "containerStatuses": [{**_STATUS, **ended}]}}
+            admin.request("PATCH", f"{admin.path_of(identity)}/status", change, _MERGE)
+        return wait_for(f"{self.name} has ended", partial(self._became, admin))
+
+    def _running(self, admin: Client) -> list[Body] | None:
+        pods = admin.items("v1", "Pod", self.namespace)
+        mine = [pod for pod in pods if pod["metadata"]["labels"].get(_JOB) == self.name]
+        running = [pod for pod in mine if pod["status"]["phase"] == "Running"]
+        return running if len(running) == self.size else None
+
+    def _became(self, admin: Client) -> str | None:
+        conditions = admin.read(self.body).get("status", {}).get("conditions") or []
+        true = {found["type"] for found in conditions if found["status"] == "True"}
+        return next(iter(true & {"Complete", "Failed"}), None)
+
+
+_STATUS = {"image": "", "imageID": "", "ready": False, "restartCount": 0}
+
+
+def deploy(admin: Client, file: Path) -> Platform:
+    """Put a platform on the cluster: its nodes, and what mpigen makes of it."""
+    platform, app = pipeline.load(file)
+    add_nodes(admin, platform)
+    tree, _ = pipeline.render(platform, app)
+    for manifest in in_order(tree):
+        admin.apply(manifest.body)
+    return platform
+
+
+def _hostname(pod: Body) -> str:
+    return str(pod["spec"]["hostname"])

@@ -1,0 +1,70 @@
+"""The images that the pods of these tests name: `python -m tests.cluster.mpi.images` makes all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.cluster.mpi import layers
+
+# libfabric is for Intel MPI, whose wheel comes without.
+_PACKAGES = ("libfabric1", "libpython3.11-stdlib", "openssh-client", "openssh-server", "python3-minimal")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PREFIX = "/opt/mpi"
+_REGISTRY = "mpi.test/"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A root filesystem, and what a Containerfile would declare with ENV and USER.
+
+    Attributes:
+        layers: folders, the uppermost first.
+        environment: the variables of whatever runs in it.
+        user: who runs what says nothing else.
+    """
+
+    layers: tuple[Path, ...]
+    environment: Mapping[str, str]
+    user: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    environment: Mapping[str, str]
+    wheel: str = ""
+    package: str = ""
+
+
+_WITH_PREFIX = {"PATH": f"{_PREFIX}/bin:{_PATH}", "LD_LIBRARY_PATH": f"{_PREFIX}/lib"}
+_RECIPES = {
+    "openmpi-4": _Recipe({"PATH": _PATH}, package="openmpi-bin"),
+    "openmpi-5": _Recipe(_WITH_PREFIX, "openmpi"),
+    "mpich": _Recipe(_WITH_PREFIX, "mpich"),
+    "intel-mpi": _Recipe({**_WITH_PREFIX, "I_MPI_ROOT": _PREFIX}, "intel-mpi"),
+}
+
+
+@cache
+def image(reference: str) -> Image:
+    """What a pod's `image` means.
+
+    Raises:
+        LayerError: it cannot be made.
+    """
+    recipe = _RECIPES[reference.removeprefix(_REGISTRY)]
+    mpi = (layers.wheel(recipe.wheel, _PREFIX),) if recipe.wheel else ()
+    debian = layers.debian([*_PACKAGES, *filter(None, [recipe.package])], "mpiuser")
+    return Image((layers.files("smoke"), *mpi, layers.python_package("mpi4py"), debian), recipe.environment)
+
+
+def make_all() -> None:
+    """Make what is missing, so that no test has to wait for it."""
+    for name in _RECIPES:
+        image(name)
+
+
+if __name__ == "__main__":
+    make_all()

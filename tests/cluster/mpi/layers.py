@@ -1,0 +1,142 @@
+"""Layers of root filesystems, each built once per content and kept beside the other things that tests build."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from generator.schemas.gobuild import cache_folder
+from tests.cluster.mpi.namespaces import guarded
+
+HERE = Path(__file__).parent
+_SCRATCH, _ROOT, _TEMPORARY = ".build-", "root", "temporary"
+_SUITE = "bookworm"
+_LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
+_MERGED = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"  # else Debian installs all of Perl to merge /usr
+_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-deps", "--no-compile")
+Command = list[str | Path]
+
+
+class LayerError(RuntimeError):
+    """A layer cannot be built; the message ends with what the tool said."""
+
+
+def debian(packages: Sequence[str], user: str) -> Path:
+    """Debian with some packages and a user 1000; documentation is left out.
+
+    What is in it is authenticated by Debian's signatures, but is what the suite holds on the day of the build.
+
+    Raises:
+        LayerError: mmdebstrap failed.
+    """
+    excluded = [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
+    hook = f'--customize-hook=chroot "$1" useradd --create-home --uid 1000 --shell /bin/bash {user}'
+    options = ["--quiet", "--variant=essential", _MERGED, *excluded, f"--include={','.join(packages)}", hook, _SUITE]
+    return _layer("debian", options, lambda root: _run(["mmdebstrap", *options, root], root))
+
+
+def wheel(name: str, prefix: str) -> Path:
+    """A wheel that is no Python package but a tree for a prefix, as `requirements/<name>.txt` pins it.
+
+    Raises:
+        LayerError: pip failed, or the content is not what was pinned.
+    """
+    pins = HERE / "requirements" / f"{name}.txt"
+    command = [*_PIP, "--ignore-installed", "--require-hashes", "--requirement", str(pins), "--prefix"]
+    content = [pins.read_text(), prefix]
+    return _layer(name, content, lambda root: _run([*command, f"{root}{prefix}"], root))
+
+
+def python_package(name: str) -> Path:
+    """A package for the Python of Debian's suite, whatever runs us, as `requirements/<name>.txt` pins it.
+
+    Raises:
+        LayerError: pip failed, or the content is not what was pinned.
+    """
+    pins, folder = HERE / "requirements" / f"{name}.txt", "/usr/local/lib/python3.11/dist-packages"
+    options = ["--python-version=3.11", "--implementation=cp", "--platform=manylinux2014_x86_64"]
+    command = [*_PIP, "--only-binary=:all:", *options, "--require-hashes", "--requirement", str(pins), "--target"]
+    content = [pins.read_text(), folder, *options]
+    return _layer(name, content, lambda root: _run([*command, f"{root}{folder}"], root))
+
+
+def files(name: str) -> Path:
+    """What is below `files/<name>`, readable for everybody and owned by root."""
+    source = HERE / "files" / name
+    found = sorted(path for path in source.rglob("*") if path.is_file())
+    content = [f"{path.relative_to(source)}\n{path.read_text()}" for path in found]
+    return _layer(name, content, lambda root: _copy(source, found, root))
+
+
+def _copy(source: Path, found: list[Path], root: Path) -> None:
+    for path in found:
+        target = root / path.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+        target.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
+
+
+def _layer(name: str, content: Sequence[str], make: Callable[[Path], None]) -> Path:
+    """The folder of a layer, owned by root. A build that is killed leaves only what the next one removes."""
+    cache = cache_folder(os.environ.get("MPIGEN_CACHE"), os.environ.get("XDG_CACHE_HOME")) / "images"
+    digest = hashlib.sha256(json.dumps([*content]).encode()).hexdigest()[:16]
+    layer = cache / f"{name}-{digest}"
+    if layer.is_dir():
+        return layer
+    with _alone(cache):
+        if not layer.is_dir():
+            _build(layer, cache / f"{_SCRATCH}{layer.name}", make)
+    return layer
+
+
+def _build(layer: Path, scratch: Path, make: Callable[[Path], None]) -> None:
+    _report(f"making {layer.name}")
+    started = time.monotonic()
+    old = os.umask(0o022)
+    try:
+        for folder in (_ROOT, _TEMPORARY):
+            (scratch / folder).mkdir(parents=True)
+        make(scratch / _ROOT)
+    finally:
+        os.umask(old)
+    (scratch / _ROOT).replace(layer)
+    shutil.rmtree(scratch)
+    _report(f"made {layer.name} in {time.monotonic() - started:.0f} s")
+
+
+@contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """One build at a time: what others were about to build is a leftover then. The kernel frees the lock if we die."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for leftover in cache.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(leftover)
+        yield
+
+
+def _run(command: Command, root: Path) -> None:
+    """Run a tool in namespaces of its own: its mounts and its children end with it, and it ends with us."""
+    done = subprocess.run(
+        guarded(command, "--mount"),
+        env={**os.environ, "TMPDIR": str(root.with_name(_TEMPORARY))},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise LayerError(f"{command[0]} ended with code {done.returncode}:\n{done.stderr[-4000:]}")
+
+
+def _report(line: str) -> None:
+    print(f"images: {line}", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,101 @@
+"""What a room is told to run, as plain JSON: all references to the cluster are resolved, what is left is for Linux."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class Process(TypedDict):
+    """How a program is started.
+
+    `group` is None where the image's /etc/passwd decides. `capabilities` is what programs may ever gain, by name.
+    With `named`, the user gets an entry in /etc/passwd if the image has none for it.
+    """
+
+    arguments: list[str]
+    environment: dict[str, str]
+    folder: str
+    user: int
+    group: int | None
+    groups: list[int]
+    capabilities: list[str]
+    may_gain_privileges: bool
+    named: bool
+
+
+class Mount(TypedDict):
+    """Where a volume, or what is at `sub_path` in it, is found by the container."""
+
+    volume: str
+    sub_path: str
+    target: str
+    read_only: bool
+
+
+class Container(TypedDict):
+    """A program on a root filesystem of its own: `layers` on top of each other, the uppermost first.
+
+    `port` is the one that is probed, 0 without a probe.
+    """
+
+    name: str
+    layers: list[str]
+    read_only: bool
+    mounts: list[Mount]
+    process: Process
+    port: int
+
+
+class File(TypedDict):
+    """A file of a Secret or ConfigMap, in base64."""
+
+    content: str
+    mode: int
+
+
+class Volume(TypedDict):
+    """A folder that the containers of a pod share. `files` is None for an emptyDir, `size` for all that are not memory.
+
+    `size` is in bytes, 0 without a limit.
+    """
+
+    files: dict[str, File] | None
+    size: int | None
+    group: int | None
+
+
+class Pod(TypedDict):
+    """A host: its own network and name. `names` are those that the DNS of the cluster has for it."""
+
+    name: str
+    hostname: str
+    names: list[str]
+    address: str
+    volumes: dict[str, Volume]
+    init: list[Container]
+    containers: list[Container]
+
+
+class Room(TypedDict):
+    """All hosts. Each wave starts when the one before is ready; the pods of the last one are waited for.
+
+    `seconds` is how long all of it may take.
+    """
+
+    waves: list[list[Pod]]
+    seconds: float
+
+
+class Ended(TypedDict):
+    """What became of a container; `code` is None if it still ran when the room was closed."""
+
+    pod: str
+    container: str
+    code: int | None
+
+
+class Result(TypedDict):
+    """What became of a room; `problem` is why it was closed early, else empty."""
+
+    containers: list[Ended]
+    problem: str
