@@ -12,17 +12,20 @@ _NODES = 500
 
 
 def reasons(admin: Client, platform: Platform) -> dict[str, Body]:
-    """Runtime → the condition that keeps a job of the first tenant waiting.
+    """Runtime → the condition that keeps a job of the first tenant waiting, for the first runtime of each pool.
 
     One after another: of jobs that are alike and wait in one queue, Kueue 0.19 judges the first and says nothing to
     the others (pkg/cache/queue/cluster_queue.go, SchedulingEquivalenceHashing).
     """
-    said = {}
+    firsts: dict[str, Training] = {}
     for training in trainings(platform, _NODES):
         if training.tenant == platform.tenants[0]:
-            training.submit(admin)
-            said[training.runtime.name] = wait_for("Kueue's verdict", partial(_pending, training, admin))
-            admin.delete(training.body)
+            firsts.setdefault(training.pool.name, training)
+    said = {}
+    for training in firsts.values():
+        training.submit(admin)
+        said[training.runtime.name] = wait_for("Kueue's verdict", partial(_pending, training, admin))
+        admin.delete(training.body)
     return said
 
 

@@ -67,7 +67,7 @@ class Ran:
             self.obstacle = f"{len(staying)} pods were made, {self.training.pod_count} were asked for"
         elif len(staying) == self.training.pod_count and all(pod["status"]["phase"] == "Running" for pod in staying):
             self.pods = staying
-            _finish(admin, staying)  # each time: whoever is preempted before the end gets other pods
+            finish(admin, staying)  # each time: whoever is preempted before the end gets other pods
 
     def look_back(self, admin: Client) -> None:
         """Read what is left of a Complete TrainJob."""
@@ -132,7 +132,7 @@ def _give_up(admin: Client, waiting: list[Ran], *, at_once: bool) -> None:
             ran.obstacle = obstacle or f"nothing moves, and nobody says why; {len(ran.pods)} pods ran"
 
 
-def _finish(admin: Client, pods: list[Body]) -> None:
+def finish(admin: Client, pods: list[Body]) -> None:
     """Let `mpirun` end."""
     for pod in pods:
         if pod["metadata"]["labels"][ROLE] == "launcher":

@@ -11,7 +11,8 @@ import pytest
 from generator import load_platform
 from tests.cluster import judges, trial
 from tests.cluster.broken_generator import Mutation, mutations, render
-from tests.cluster.client import Client
+from tests.cluster.control_plane import Cluster
+from tests.cluster.shortages import in_recorded_words
 from tests.cluster.trial import Trial
 
 PLATFORM = Path(__file__).with_name("broken_platform.yaml")
@@ -22,20 +23,21 @@ _AT_ONCE = 4
 
 
 @pytest.fixture(scope="module")
-def trials(request: pytest.FixtureRequest, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trial]:
+def trials(
+    request: pytest.FixtureRequest, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Trial]:
     """The sound generator's tree and those of the broken ones that are tested, all judged at the same time."""
     selected = [item for item in request.session.items if isinstance(item, pytest.Function)]
     wanted = {str(item.callspec.params["mutation"]) for item in selected if "mutation" in item.fixturenames}
-
     names = [SOUND, *sorted(wanted)]
     files = [_platform_file(tmp_path_factory.mktemp(name), name) for name in names]
     broken = zip(map(MUTATIONS.get, names), files, strict=True)
     rendered = zip(map(load_platform, files), render(broken, tmp_path_factory.mktemp("generators")), strict=True)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        accepted = [pool.submit(trial.accept, admin, platform, tree) for platform, tree in rendered]
+        accepted = [pool.submit(trial.accept, cluster.admin, platform, tree) for platform, tree in rendered]
     judged = {name: each.result() for name, each in zip(names, accepted, strict=True)}
-    trial.train(admin, judged.values())
-    _compare_reasons(judged, request.config)
+    trial.train(cluster.admin, judged.values())
+    _compare_reasons(judged, cluster, record=request.config.getoption("--record"))
     return judged
 
 
@@ -45,14 +47,16 @@ def _platform_file(folder: Path, name: str) -> Path:
     return file
 
 
-def _compare_reasons(judged: dict[str, Trial], config: pytest.Config) -> None:
+def _compare_reasons(judged: dict[str, Trial], cluster: Cluster, *, record: bool) -> None:
     """What Kueue says to jobs over quota, against what it says on the sound tree, as reviewed."""
-    file = RECORDED / f"{config.getoption('--control-plane')}-{SOUND}.json"
-    if config.getoption("--record"):
+    file = RECORDED / f"default-{SOUND}.json"
+    if record and cluster.versions.name == "default":
         file.write_text(json.dumps(judged[SOUND].reasons, indent=2) + "\n")
     for name, each in judged.items():
         if each.reasons:
-            each.hear(judges.other_reasons, each.reasons, json.loads(file.read_text().replace(SOUND, name)))
+            recorded = json.loads(file.read_text().replace(SOUND, name))
+            said = in_recorded_words(each.reasons, recorded, cluster.versions["kueue"].version)
+            each.hear(judges.other_reasons, said, recorded)
 
 
 @pytest.mark.parametrize("mistake", MUTATIONS.values(), ids=lambda mistake: mistake.name)

@@ -113,6 +113,12 @@ class Training:
                 yield f"{found['reason']}: {found['message']}"
 
 
+def ranks_of_a_node(runtime: Runtime, pool: Pool, limits: Body) -> int:
+    """As many as the runtime or its family says, else one for each device, or for each core where there are none."""
+    declared = runtime.processes_per_node or (pool.device == "cpu" and runtime.family.cpu_ranks)
+    return declared or int(limits[pool.accelerator or "cpu"])
+
+
 def trainings(platform: Platform, nodes: int = 2) -> Iterator[Training]:
     """One for each tenant that has people and each of its runtimes on a pool that it has a quota of."""
     for tenant in platform.tenants:

@@ -1,0 +1,137 @@
+"""The upstream Python SDK, unmodified, finds our runtimes and trains on them with a team member's rights only."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generator.config.pools import Pool
+from generator.config.runtimes import Runtime
+from tests.cluster import runs
+from tests.cluster.client import Body, Client
+from tests.cluster.control_plane import Cluster
+from tests.cluster.notebook_account import notebook_account
+from tests.cluster.training import JOB, ranks_of_a_node
+from tests.cluster.trees import Deployed
+
+pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]  # its warnings are not ours
+ONE = pytest.mark.parametrize("deployed", ["openshift-h100"], indirect=True)
+
+
+@pytest.fixture(scope="session")
+def sdk() -> Any:
+    """The package, which `make cluster` installs."""
+    if os.environ.get("CI") == "true":
+        return importlib.import_module("kubeflow.trainer")
+    return pytest.importorskip("kubeflow.trainer", reason="the SDK is not installed: see requirements/cluster.lock")
+
+
+@pytest.fixture
+def client(sdk: Any, cluster: Cluster, deployed: Deployed, tmp_path: Path) -> Iterator[Callable[[str], Any]]:
+    """The SDK's client of somebody of the first team, by what they may do."""
+    clients = []
+
+    def made(access: str) -> Any:
+        tenant = deployed.platform.tenants[0]
+        file = tmp_path / access
+        file.write_text(notebook_account(cluster, deployed, tenant, access))
+        clients.append(
+            sdk.TrainerClient(sdk.KubernetesBackendConfig(config_file=str(file), namespace=tenant.name)),
+        )
+        return clients[-1]
+
+    yield made
+    for each in clients:
+        each.backend.core_api.api_client.close()
+
+
+def test_the_sdk_lists_all_runtimes_with_their_devices(deployed: Deployed, client: Callable[[str], Any]) -> None:
+    listed = {found.name: found for found in client("edit").list_runtimes()}
+    bodies = {found.name: found.body for found in deployed.stored if found.kind.endswith("TrainingRuntime")}
+    assert listed.keys() == bodies.keys()
+    for runtime in deployed.platform.runtimes:
+        assert described(listed[runtime.name].trainer) == expected(
+            runtime, deployed.platform.pool(runtime.pool), bodies[runtime.name]
+        )
+
+
+def described(trainer: Any) -> dict[str, object]:
+    """What people see of a runtime."""
+    return {
+        "type": trainer.trainer_type.name,
+        "framework": trainer.framework,
+        "image": trainer.image,
+        "command": trainer.command[0],
+        "device": trainer.device,
+        "count": trainer.device_count,
+    }
+
+
+def expected(runtime: Runtime, pool: Pool, body: Body) -> dict[str, object]:
+    """What they should see, from the platform file and the containers.
+
+    kubeflow 0.5.0 looks at the launcher and knows NVIDIA's devices; all others it takes for a cpu
+    (trainer/backends/kubernetes/utils.py).
+    """
+    node, launcher = (
+        job["template"]["spec"]["template"]["spec"]["containers"][0]
+        for job in body["spec"]["template"]["spec"]["replicatedJobs"]
+    )
+    vendor, _, device = pool.accelerator.partition("/")
+    return {
+        "type": "CUSTOM_TRAINER",
+        "framework": runtime.family.framework,
+        "image": launcher["image"],
+        "command": "mpirun",
+        "device": device if vendor == "nvidia.com" and not runtime.has_separate_launcher else "cpu",
+        "count": str(ranks_of_a_node(runtime, pool, node["resources"]["limits"])),
+    }
+
+
+def hello() -> None:
+    """What a data scientist writes in a notebook."""
+    print("hello")  # noqa: T201
+
+
+@ONE
+def test_people_train_with_the_sdk(deployed: Deployed, client: Callable[[str], Any], sdk: Any, admin: Client) -> None:
+    me = client("edit")
+    runtime = me.get_runtime("openmpi-h100")
+    name = me.train(runtime=runtime, trainer=sdk.CustomTrainer(func=hello, num_nodes=2))
+    seen: dict[str, tuple[str, str]] = {}
+
+    def watch(job: Any) -> None:
+        if [step.status for step in job.steps] == ["Running"] * 2:
+            seen.update({step.name: (step.device, step.device_count) for step in job.steps})
+            runs.finish(admin, pods(admin, deployed.platform.tenants[0].name, name))
+
+    done = me.wait_for_job_status(name, timeout=90, polling_interval=1, callbacks=[watch])
+    assert (done.status, done.num_nodes) == ("Complete", 2)
+    assert seen == {"node-0": ("gpu", "8"), "node-1": ("gpu", "8")}
+    assert name in {job.name for job in me.list_jobs(runtime=runtime)}
+    me.get_job_events(name)  # it raises if they may not be read; of those without a firstTimestamp it shows none
+    me.delete_job(name)
+    assert name not in {job.name for job in me.list_jobs()}
+
+
+def pods(admin: Client, namespace: str, job: str) -> list[Body]:
+    return [pod for pod in admin.items("v1", "Pod", namespace) if pod["metadata"]["labels"].get(JOB) == job]
+
+
+@ONE
+def test_who_may_only_look_cannot_train(client: Callable[[str], Any], sdk: Any) -> None:
+    me = client("view")
+    assert {found.name for found in me.list_runtimes()} >= {"openmpi-cpu", "openmpi-h100"}
+    with pytest.raises(RuntimeError, match="Failed to create TrainJob"):
+        me.train(runtime="openmpi-h100", trainer=sdk.CustomTrainer(func=hello))
+
+
+@ONE
+def test_a_stranger_sees_no_runtimes(client: Callable[[str], Any]) -> None:
+    with pytest.raises(RuntimeError, match="Failed to list"):
+        client("none").list_runtimes()
