@@ -4,7 +4,7 @@ BIN := .venv/bin
 export MPIGEN_CACHE := $(CURDIR)/.cache
 EXAMPLES := $(sort $(wildcard examples/*/platform.yaml examples/*/platform.py))
 
-.PHONY: demo test quick lint format types layers cluster bench schemas lock golden clean
+.PHONY: demo test quick lint format types layers cluster cluster-previous bench schemas lock golden clean
 
 demo: .venv/.ready
 	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform"; done
@@ -40,9 +40,18 @@ layers: .venv/.ready
 	$(BIN)/lint-imports --no-cache
 
 # A real control plane judges the examples; building it takes minutes the first time. See docs/control-plane.md.
-cluster: .venv/.ready
+cluster: .venv/.cluster
 	$(BIN)/python -m tests.cluster.build default
 	$(BIN)/pytest -m cluster
+
+# The same with the releases before.
+cluster-previous: .venv/.cluster
+	$(BIN)/python -m tests.cluster.build previous
+	$(BIN)/pytest -m cluster --control-plane=previous
+
+.venv/.cluster: .venv/.ready requirements/cluster.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/cluster.lock
+	@touch $@
 
 bench: .venv/.ready
 	$(BIN)/python -m benchmarks
@@ -61,6 +70,8 @@ lock:
 	  --custom-compile-command "make lock" --quiet --upgrade --output-file requirements/dev.lock
 	uv pip compile --group go --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --custom-compile-command "make lock" --quiet --upgrade --output-file requirements/go.lock
+	uv pip compile --group cluster --constraints requirements/dev.lock --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --custom-compile-command "make lock" --quiet --upgrade --output-file requirements/cluster.lock
 
 clean:
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
