@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster import trees
 from tests.cluster.client import Body, Client
 from tests.cluster.mpi import openshift
 from tests.cluster.mpi.gangs import Gang, deploy
@@ -20,6 +21,7 @@ from tests.cluster.mpi.images import Image, image, make_all
 from tests.cluster.mpi.layers import LayerError
 from tests.cluster.mpi.namespaces import lacking
 from tests.cluster.mpi.runner import Outcome, Runner
+from tests.cluster.trees import Deployed
 
 PLATFORMS = Path(__file__).parent / "platforms"
 # Intel MPI asks ssh for a host that is called otherwise than itself, and the launcher has no sshd.
@@ -88,11 +90,17 @@ def images(pytestconfig: pytest.Config) -> Callable[[str], Image]:
 
 
 @pytest.fixture(scope="session")
-def gangs(admin: Client) -> dict[str, Gang]:
-    """A TrainJob on each runtime, all submitted at once: they take place on the control plane side by side."""
+def gangs(admin: Client, on_the_cluster: list[Deployed]) -> dict[str, Gang]:
+    """A TrainJob on each runtime, all submitted at once: they take place on the control plane side by side.
+
+    Whoever wants the cluster next removes them.
+    """
+    while on_the_cluster:
+        trees.remove(admin, on_the_cluster.pop())
     gangs = {}
     for name in ("kubernetes", "openshift"):
-        platform = deploy(admin, PLATFORMS / f"{name}.yaml")
+        on_the_cluster.append(deploy(admin, PLATFORMS / f"{name}.yaml"))
+        platform = on_the_cluster[-1].platform
         for runtime in platform.runtimes:
             gang = Gang(platform, runtime.name, SMOKE, runtime.name, variables={"FROM_JOB": FROM_JOB})
             gang.submit(admin)

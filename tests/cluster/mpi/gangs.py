@@ -9,10 +9,11 @@ from pathlib import Path
 
 from generator import Platform, pipeline
 from generator.config.runtimes import Runtime
+from tests.cluster import trees
 from tests.cluster.argocd_order import in_order
 from tests.cluster.client import Body, Client, wait_for
 from tests.cluster.control_plane import FINISH
-from tests.cluster.nodes import add_nodes
+from tests.cluster.trees import Deployed
 
 _TRAINER = "trainer.kubeflow.org/v1alpha1"
 _JOB, _ROLE = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name"
@@ -119,14 +120,13 @@ class Gang:
 _STATUS = {"image": "", "imageID": "", "ready": False, "restartCount": 0}
 
 
-def deploy(admin: Client, file: Path) -> Platform:
+def deploy(admin: Client, file: Path) -> Deployed:
     """Put a platform on the cluster: its nodes, and what mpigen makes of it."""
     platform, app = pipeline.load(file)
-    add_nodes(admin, platform)
     tree, _ = pipeline.render(platform, app)
-    for manifest in in_order(tree):
-        admin.apply(manifest.body)
-    return platform
+    deployed = trees.deploy(admin, platform, in_order(tree))
+    assert len(deployed.stored) == len(tree), [outcome.refusal for outcome in deployed.outcomes if outcome.refusal]
+    return deployed
 
 
 def _hostname(pod: Body) -> str:
