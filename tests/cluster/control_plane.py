@@ -5,8 +5,11 @@ from __future__ import annotations
 import secrets
 import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import yaml
@@ -54,18 +57,21 @@ def running(versions: Versions, folder: Path) -> Iterator[Cluster]:
 
 def _start(versions: Versions, processes: Processes) -> Cluster:
     certificates = make_certificates(processes.folder / "k8s-webhook-server" / "serving-certs")
-    admin = _start_api_server(versions, processes, certificates)
-    install(admin, definitions())  # Trainer asks when it starts whether PodGroups are served (its coscheduling.go)
     names = [program.name for program in versions.programs.values() if program.configuration]
     ports = iter(free_ports(2 * len(names)))
     controllers = [Controller(versions[name], next(ports), next(ports)) for name in names]
-    webhooks = []
+    with ThreadPoolExecutor() as meanwhile:
+        rendered = meanwhile.map(partial(Controller.objects, bundle=certificates.bundle), controllers)
+        kinds = meanwhile.submit(definitions)
+        admin = _start_api_server(versions, processes, certificates)
+    objects, webhooks = zip(*rendered, strict=True)
+    install(admin, chain(kinds.result(), *objects))  # all: Trainer asks when it starts which kinds are served
     for controller in controllers:
-        webhooks += controller.start(admin, processes, certificates)
+        controller.start(admin, processes, certificates)
     _start_kubernetes_controllers(versions, processes, certificates)
     for controller in controllers:
         processes.wait(controller.program.name, controller.is_ready)
-    install(admin, webhooks)
+    install(admin, chain(*webhooks))
     return Cluster(versions, admin, processes)
 
 

@@ -15,7 +15,7 @@ import yaml
 from tests.cluster.build import build
 from tests.cluster.certificates import Certificates
 from tests.cluster.client import Body, Client
-from tests.cluster.install import controller_objects, install
+from tests.cluster.install import controller_objects
 from tests.cluster.modules import module_folder
 from tests.cluster.processes import Processes
 from tests.cluster.versions import Program
@@ -35,10 +35,12 @@ class Controller:
     webhook_port: int
     health_port: int
 
-    def start(self, client: Client, processes: Processes, certificates: Certificates) -> list[Body]:
-        """Install what it needs, start it, and return its webhooks, to be installed when it is ready."""
-        objects, webhooks = controller_objects(self.program, self.webhook_port, certificates.bundle)
-        install(client, objects)
+    def objects(self, bundle: str) -> tuple[list[Body], list[Body]]:
+        """What must be installed before any controller starts, and the webhooks for when this one is ready."""
+        return controller_objects(self.program, self.webhook_port, bundle)
+
+    def start(self, client: Client, processes: Processes, certificates: Certificates) -> None:
+        """Start it with its own rights."""
         folder, name = processes.folder, self.program.name
         settings, account = folder / f"{name}.yaml", folder / f"{name}.kubeconfig"
         settings.write_text(yaml.safe_dump(self.settings(certificates)))
@@ -50,7 +52,6 @@ class Controller:
             "KUEUE_METRICS_CERTS": str(certificates.folder),
         }
         processes.start(name, command, environment)
-        return webhooks
 
     def settings(self, certificates: Certificates) -> Body:
         """Upstream's own settings; only addresses, certificates and the election are ours."""

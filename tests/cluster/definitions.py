@@ -21,7 +21,7 @@ WANTED: dict[str, dict[str, list[str]]] = json.loads((HERE / "definitions.json")
 
 
 def definitions() -> list[Body]:
-    """All of them; Argo CD's are of the release that mpigen emits for.
+    """All of them; Argo CD's are of the newest release that mpigen knows.
 
     Raises:
         EngineError: there is no Go, a module cannot be had, or it has no file of that name.
@@ -36,9 +36,9 @@ def yaml_loader() -> Any:
 
 
 def _argocd() -> Iterator[Path]:
-    folders = sources.fetch(component for component in SUPPORTED if component.name == "argocd")
-    for component, folder in folders.items():
-        yield from sorted((folder / component.folder).glob("*-crd.yaml"))
+    newest = next(component for component in SUPPORTED if component.name == "argocd")
+    folder = sources.fetch([newest])[newest] / newest.folder
+    yield from sorted(folder.glob("*-crd.yaml"))
 
 
 def _files(pins: Path, wanted: dict[str, list[str]]) -> Iterator[Path]:
