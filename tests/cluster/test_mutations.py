@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,11 @@ import pytest
 from generator import load_platform
 from tests.cluster import judges, trial
 from tests.cluster.broken_generator import Mutation, mutations, render
+from tests.cluster.client import Client, wait_until
 from tests.cluster.control_plane import Cluster
 from tests.cluster.shortages import in_recorded_words
+from tests.cluster.training import trainings
+from tests.cluster.trees import is_gone
 from tests.cluster.trial import Trial
 
 PLATFORM = Path(__file__).with_name("broken_platform.yaml")
@@ -25,7 +30,7 @@ _AT_ONCE = 4
 @pytest.fixture(scope="module")
 def trials(
     request: pytest.FixtureRequest, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Trial]:
+) -> Iterator[dict[str, Trial]]:
     """The sound generator's tree and those of the broken ones that are tested, all judged at the same time."""
     selected = [item for item in request.session.items if isinstance(item, pytest.Function)]
     wanted = {str(item.callspec.params["mutation"]) for item in selected if "mutation" in item.fixturenames}
@@ -38,7 +43,18 @@ def trials(
     judged = {name: each.result() for name, each in zip(names, accepted, strict=True)}
     trial.train(cluster.admin, judged.values())
     _compare_reasons(judged, cluster, record=request.config.getoption("--record"))
-    return judged
+    yield judged
+    for each in judged.values():
+        _forget(cluster.admin, each)
+
+
+def _forget(admin: Client, trial: Trial) -> None:
+    """Remove the runtimes: the SDK lists none at all while there is one that it cannot read."""
+    runtimes = [found.body for found in trial.deployed.stored if found.kind == "ClusterTrainingRuntime"]
+    for body in [*(training.body for training in trainings(trial.deployed.platform)), *runtimes]:
+        admin.delete(body)
+    for body in runtimes:
+        wait_until(f"runtime {body['metadata']['name']} is gone", partial(is_gone, admin, body))
 
 
 def _platform_file(folder: Path, name: str) -> Path:

@@ -72,7 +72,7 @@ def deploy(admin: Client, platform: Platform, tree: list[Manifest]) -> Deployed:
     """
     for found in tree:
         if found.kind == "Namespace":
-            wait_until(f"there is no namespace {found.name} from before", partial(_is_gone, admin, found.body))
+            wait_until(f"there is no namespace {found.name} from before", partial(is_gone, admin, found.body))
     nodes = add_nodes(admin, platform)
     for body in _prerequisites(platform):
         admin.apply(body, "tests")
@@ -89,7 +89,7 @@ def remove(admin: Client, deployed: Deployed) -> None:
         admin.delete(body)
     for body in outside:
         if body["kind"] != "Namespace":
-            wait_until(f"{body['kind']} {body['metadata']['name']} is gone", partial(_is_gone, admin, body))
+            wait_until(f"{body['kind']} {body['metadata']['name']} is gone", partial(is_gone, admin, body))
 
 
 def settled(deployed: Deployed) -> list[Body]:
@@ -147,5 +147,6 @@ def _apply(account: Client, manifest: Manifest) -> Outcome:
         return Outcome(manifest, str(refused), ())
 
 
-def _is_gone(admin: Client, body: Body) -> bool:
+def is_gone(admin: Client, body: Body) -> bool:
+    """Whether nothing is left of an object, not even a finalizer."""
     return not admin.exists(body)

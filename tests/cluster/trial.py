@@ -14,6 +14,7 @@ from tests.cluster import judges, over_quota, trees
 from tests.cluster.client import Body, Client
 from tests.cluster.runs import Ran, run
 from tests.cluster.training import trainings
+from tests.cluster.trees import Deployed
 
 OF_JOBS: tuple[Callable[[Iterable[Ran]], list[str]], ...] = (
     judges.never_complete,
@@ -30,12 +31,12 @@ class Trial:
     """A tree on the cluster, and what was said about it.
 
     Attributes:
-        platform: whose tree it is.
+        deployed: what is there of it.
         complaints: judge → what it says; only judges that have something to say.
         reasons: what Kueue says to jobs over quota: runtime → condition; empty if somebody complained before.
     """
 
-    platform: Platform
+    deployed: Deployed
     complaints: dict[str, list[str]] = field(default_factory=dict)
     reasons: dict[str, Body] = field(default_factory=dict)
 
@@ -47,8 +48,8 @@ class Trial:
 
 def accept(admin: Client, platform: Platform, tree: list[Manifest]) -> Trial:
     """Put a tree on the cluster, and ask the judges of its objects."""
-    trial = Trial(platform)
     deployed = trees.deploy(admin, platform, tree)
+    trial = Trial(deployed)
     trial.hear(judges.refused, deployed)
     trial.hear(judges.warned_about, deployed)
     if not trial.complaints:
@@ -63,10 +64,10 @@ def accept(admin: Client, platform: Platform, tree: list[Manifest]) -> Trial:
 def train(admin: Client, trials: Iterable[Trial]) -> None:
     """Let people train on all trees that nobody complained about, and ask the judges of jobs."""
     sound = [trial for trial in trials if not trial.complaints]
-    everything = run(admin, [training for trial in sound for training in trainings(trial.platform)])
+    everything = run(admin, [training for trial in sound for training in trainings(trial.deployed.platform)])
     for trial in sound:
-        mine = [ran for ran in everything if ran.training.tenant in trial.platform.tenants]
+        mine = [ran for ran in everything if ran.training.tenant in trial.deployed.platform.tenants]
         for judge in OF_JOBS:
             trial.hear(judge, mine)
         if not trial.complaints:
-            trial.reasons = over_quota.reasons(admin, trial.platform)
+            trial.reasons = over_quota.reasons(admin, trial.deployed.platform)
