@@ -11,7 +11,9 @@ import click
 
 from generator.cli.completion import completion
 from generator.cli.init import init
+from generator.cli.job import job
 from generator.cli.output import StdoutError, abandon_stdout, printing, show_problems
+from generator.cli.runtimes import runtimes
 from generator.cli.schema import schema
 from generator.cli.schemas import schemas
 from generator.cli.synth import synth
@@ -37,7 +39,7 @@ def mpigen(debug: bool) -> None:
     """One platform.yaml becomes a checked, plain-YAML GitOps tree for MPI training on Kubernetes."""
 
 
-for _command in (init, synth, validate, schema, schemas, completion):
+for _command in (init, synth, validate, runtimes, job, schema, schemas, completion):
     mpigen.add_command(_command)
 
 
@@ -112,4 +114,5 @@ def _tell_bug(error: BaseException, arguments: list[str]) -> int:
 
 
 def _wants_json(arguments: list[str]) -> bool:
-    return "--format=json" in arguments or ("--format", "json") in pairwise(arguments)
+    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments  # what follows is somebody's command
+    return "--format=json" in ours or ("--format", "json") in pairwise(ours)

@@ -44,6 +44,7 @@ class MpiRuntime(Component):
             runtime, pool, platform.cluster, variables=self.environment(), volumes=self.volumes()
         )
         super().__init__(scope, id, [Manifest(body, _file(body)) for body in bodies])
+        self.runtime = runtime
 
     def environment(self) -> Mapping[str, str]:
         """Variables of the launcher; they reach all ranks."""

@@ -1,0 +1,90 @@
+"""`mpigen job`: TrainJobs on the runtimes of a platform."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from generator.cli.output import printing
+from generator.errors import OutputError, Problem
+
+if TYPE_CHECKING:
+    from generator.manifests import Body
+
+
+@click.group(epilog="Example: mpigen job new platform.yaml --runtime openmpi -- mpirun ./my-program")
+def job() -> None:
+    """TrainJobs on the runtimes of a platform."""
+
+
+@job.command(
+    epilog="""
+    \b
+    Example:
+      mpigen job new platform.yaml --runtime openmpi --nodes 3 -- mpirun ./my-program > job.yaml
+      mpigen job new platform.yaml --runtime openmpi --smoke | kubectl create -f -
+    """
+)
+@click.argument("platform", type=click.Path(path_type=Path))
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option("--runtime", required=True, metavar="NAME", help="A runtime that the platform declares.")
+@click.option("--tenant", default="", metavar="NAME", help="Whose job it is. Default: the only one that can have it.")
+@click.option("--name", default="", metavar="NAME", help="Of the TrainJob. Default: that of the runtime.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="Hosts that run ranks (numNodes). Default: what the runtime says.",
+)
+@click.option("--queue", default="", metavar="NAME", help="A LocalQueue of your own. Default: the tenant's.")
+@click.option("--smoke", is_flag=True, help="A test of the runtime: 1 launcher, 2 workers, an allreduce of all ranks.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A new file for the TrainJob. Default: standard output.",
+)
+def new(  # noqa: PLR0913 - one for each option
+    platform: Path,
+    command: tuple[str, ...],
+    *,
+    runtime: str,
+    tenant: str,
+    name: str,
+    nodes: int | None,
+    queue: str,
+    smoke: bool,
+    output: Path | None,
+) -> None:
+    """Print a TrainJob for PLATFORM, whose launcher runs COMMAND.
+
+    It is checked before: the tenant may use the runtime, and can be admitted with so many hosts;
+    Trainer, JobSet and Kueue take the names. Without COMMAND it is an example.
+    """
+    from generator.cli.platform_file import declared
+    from generator.runtimes.job import Wanted, new_job
+
+    wanted = Wanted(runtime, tenant, name, nodes or 0, queue, command, smoke)
+    done = new_job(declared(platform), wanted)
+    _write(done.body, output)
+    for note in done.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def _write(body: Body, output: Path | None) -> None:
+    from generator.documents.brief import BriefEmitter
+
+    text = BriefEmitter().emit([body])
+    if output is None:
+        with printing():
+            click.echo(text, nl=False)
+        return
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise OutputError((Problem("is there already", "name another file, or remove it", str(output)),)) from None
+    except OSError as error:
+        raise OutputError((Problem(f"cannot be written: {error.strerror}", file=str(output)),)) from None

@@ -1,0 +1,132 @@
+"""`mpigen runtimes`: the catalogue of MPI families, and what a platform declares of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from generator.cli.output import format_option, printing, show
+from generator.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from generator.config.platform import Platform
+
+_FAMILIES = ("NAME", "MPI", "DEVICES", "LAUNCHER", "DEFAULT IMAGE", "WHAT IT IS")
+_DECLARED = ("NAME", "FAMILY", "POOL", "DEVICE", "HOSTS", "RANKS", "EACH HOST TAKES", "LAUNCHER", "TENANTS", "NOTE")
+_file = click.Path(path_type=Path)
+
+
+class _Listing(click.Group):
+    """A group whose command `list` need not be written."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if named else ["list", *args])
+
+
+@click.group(
+    cls=_Listing,
+    epilog="""
+    \b
+    Example:
+      mpigen runtimes
+      mpigen runtimes platform.yaml
+      mpigen runtimes show deepspeed
+    """,
+)
+def runtimes() -> None:
+    """List runtimes, or show one.
+
+    Without a command, `mpigen runtimes` lists the catalogue, and `mpigen runtimes PLATFORM` what
+    a platform declares.
+    """
+
+
+@runtimes.command("list", epilog="Example: mpigen runtimes list platform.yaml")
+@click.argument("platform", type=_file, required=False)
+@format_option
+def list_runtimes(platform: Path | None, form: str) -> None:
+    """List the families of the catalogue or, given PLATFORM, the runtimes that it declares."""
+    from generator.cli.platform_file import declared
+    from generator.config.families import FAMILIES
+    from generator.runtimes import contract
+
+    if platform is None:
+        families = [contract.family_facts(family) for family in FAMILIES.values()]
+        _show_table(form, {"families": families}, _FAMILIES, [_family_row(each) for each in families])
+        return
+    found = declared(platform)
+    facts = [contract.runtime_facts(found, runtime) for runtime in found.runtimes]
+    summary = {"platform": found.platform, "runtimes": facts}
+    _show_table(form, summary, _DECLARED, [_runtime_row(each) for each in facts])
+
+
+def _family_row(facts: dict[str, Any]) -> tuple[str, ...]:
+    default = "on cpu" if facts["defaultImage"] else ""
+    return facts["name"], facts["mpi"], ", ".join(facts["devices"]), facts["launcher"], default, facts["title"]
+
+
+def _runtime_row(facts: dict[str, Any]) -> tuple[str, ...]:
+    from generator.runtimes.contract import in_words
+
+    return (
+        *(str(facts[key]) for key in ("name", "family", "pool", "device", "nodes", "ranksPerNode")),
+        in_words(facts["resources"]),
+        facts["launcher"],
+        ", ".join(facts["tenants"]) or "all",
+        "deprecated" if facts["deprecated"] else "",
+    )
+
+
+@runtimes.command("show", epilog="Example: mpigen runtimes show openmpi-h100 platform.yaml")
+@click.argument("name")
+@click.argument("platform", type=_file, required=False)
+@format_option
+def show_runtime(name: str, platform: Path | None, form: str) -> None:
+    """Show what the family NAME promises to programs, and what it asks of images.
+
+    Given PLATFORM, NAME may be a runtime that it declares: then its numbers come first.
+    """
+    from generator.cli.platform_file import declared
+    from generator.config.families import FAMILIES
+    from generator.report import table
+    from generator.runtimes import contract
+
+    found = declared(platform) if platform else None
+    runtime = next((each for each in found.runtimes if each.name == name), None) if found else None
+    if runtime is None and name not in FAMILIES:
+        raise ConfigError((_unknown(name, found),))
+    family = runtime.family if runtime else FAMILIES[name]
+    summary, lines = {"family": contract.family_facts(family)}, [*table.topics(contract.about_family(family))]
+    if found and runtime:
+        summary = {"runtime": contract.runtime_facts(found, runtime), **summary}
+        lines = [*table.topics(contract.about_runtime(found, runtime)), "", *lines]
+    show(form, summary, (), lines)
+
+
+def _unknown(name: str, platform: Platform | None) -> Problem:
+    from generator.config.draft import suggestion
+    from generator.config.families import FAMILIES
+    from generator.documents.syntax import shown
+
+    if platform is None:
+        fix = f"{suggestion(name, FAMILIES)}; of a runtime of your own, name its platform file too"
+        return Problem(f"there is no family {shown(name)}", fix)
+    known = {*FAMILIES, *(runtime.name for runtime in platform.runtimes)}
+    return Problem(f"there is no runtime and no family {shown(name)}", suggestion(name, known))
+
+
+def _show_table(form: str, summary: dict[str, Any], header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from generator.report import table
+
+    if form == "json" or not (sys.stdout and sys.stdout.isatty()):
+        show(form, summary, (), table.plain(header, rows))
+        return
+    from rich.console import Console
+
+    with printing():
+        Console(highlight=False).print(table.coloured(header, rows))

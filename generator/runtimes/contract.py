@@ -1,0 +1,177 @@
+"""What a runtime promises to programs and asks of images: of a family, and of one that a platform declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from generator.config.families import FAMILIES, Family, FamilyName
+from generator.config.platform import Platform
+from generator.config.runtimes import Runtime
+from generator.config.volumes import HOME
+from generator.runtimes.launch import environment
+from generator.runtimes.reach import reach
+from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
+
+Facts = dict[str, Any]
+Topics = Iterator[tuple[str, str]]
+"""A topic, and one thing to be said of it."""
+
+# Seen in ranks of Open MPI 4.1.4 and 5.0.11, MPICH 5.0.2 and Intel MPI 2021.19.
+_KNOWN_BY: Mapping[str, str] = {
+    "openmpi": "OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_RANK",
+    "mpich": "PMI_RANK, PMI_SIZE, MPI_LOCALRANKID",
+    "intel-mpi": "PMI_RANK, PMI_SIZE, MPI_LOCALRANKID",
+}
+_RANK_VARIABLES = "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT"
+_DEVICE_MEMORY = "device memory is sent as it is only by an MPI that was built for that; else copy it to the host first"
+_HOROVOD = "Horovod 0.28.1, of 2023, is the last release: it builds with"
+# horovod issues #3996 and #4290; deepspeed 0.19.8 comm/torch.py `build_shm_op`, op_builder/builder.py `load` (0.14.5 was
+# seen to fail so); torch docs/source/distributed.md; megatron-core 0.16.1 arguments.py.
+_LIMITS: Mapping[FamilyName, tuple[str, ...]] = {
+    "openmpi": (_DEVICE_MEMORY,),
+    "intel-mpi": ("device memory is sent as it is with I_MPI_OFFLOAD=1 only",),
+    "mpich": (_DEVICE_MEMORY,),
+    "horovod-pytorch": (f"{_HOROVOD} PyTorch 2.0",),
+    "horovod-tensorflow": (f"{_HOROVOD} TensorFlow 2.12",),
+    "deepspeed": (
+        "what it compiles when first used, every pod compiles anew: build it into the image (DS_BUILD_OPS=1)",
+        "on CPUs it compiles when it starts: build with DS_ACCELERATOR=cpu DS_BUILD_SHM_COMM=1, or have g++ and ninja",
+    ),
+    "pytorch-mpi": ("the backend `mpi` is only in a PyTorch that was built with MPI: use gloo, nccl, xccl or hccl",),
+    "megatron": ("CUDA_DEVICE_MAX_CONNECTIONS is not set: the right value depends on the parallelism and the GPU",),
+}
+
+
+def family_facts(family: Family) -> Facts:
+    """A family for machines."""
+    return {
+        "name": family.name,
+        "title": family.title,
+        "mpi": mpi_versions(family),
+        "devices": list(family.devices),
+        "notOn": dict(family.not_on),
+        "launcher": _launcher(family),
+        "image": family.image,
+        "defaultImage": family.default_image,
+        "rankVariables": _known_by(family).split(", "),
+        "command": list(family.command),
+        "limits": list(_limits(family)),
+    }
+
+
+def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
+    """A runtime that the platform declares, for machines."""
+    pool = platform.pool(runtime.pool)
+    size = node_size(runtime, pool)
+    return {
+        "name": runtime.name,
+        "family": runtime.use,
+        "pool": pool.name,
+        "device": pool.device,
+        "image": runtime.image or runtime.family.default_image,
+        "nodes": runtime.nodes or 2,
+        "ranksPerNode": size.slots,
+        "threadsPerRank": size.threads,
+        "resources": dict(size.resources),
+        "sharedMemory": size.shared_memory,
+        "launcher": "separate" if runtime.has_separate_launcher else "node",
+        "launcherResources": dict(launcher_resources(runtime, size)),
+        "environment": environment(runtime, size, pool.device),
+        "volumes": {volume.mount_path: volume.claim or volume.scratch for volume in runtime.volumes},
+        "tenants": list(runtime.tenants),
+        "hosts": _hosts(platform, runtime),
+        "deprecated": runtime.deprecated,
+    }
+
+
+def mpi_versions(family: Family) -> str:
+    """The MPI of a family with its versions: what the image of the plain family contains."""
+    return FAMILIES[family.mpi].image
+
+
+def about_family(family: Family) -> Topics:
+    """A family for people."""
+    yield "family", f"{family.name}: {family.title}"
+    yield "devices", ", ".join(family.devices)
+    for device, why in family.not_on.items():
+        yield "devices", f"not {device}: {why}"
+    default = f"; on CPU pools {family.default_image}, if you name none" if family.default_image else ""
+    yield "image", f"must have {family.image}, a shell, ssh and /usr/sbin/sshd{default}"
+    if family.rank_variables:
+        yield "launcher", "a small pod of its own, without devices; numNodes counts the other hosts"
+    else:
+        yield "launcher", "one of the hosts, and numNodes counts it in: 2 or more; or separate, a small pod of its own"
+    cpus = "one" if family.cpu_ranks else "one for each whole CPU"
+    yield "ranks", f"one for each device; on CPU nodes {cpus}, unless processesPerNode says otherwise"
+    yield "ranks", f"know who they are by {_known_by(family)}"
+    yield "variables", "all of the launcher reach all ranks: trainer.env of a TrainJob, what you declare, and"
+    yield "variables", ", ".join(_variables(family))
+    yield "pods", "run as user 1000, on OpenShift as the namespace's own, and never as root"
+    yield "pods", f"can write to {HOME}, /tmp and /dev/shm, which are empty at first, and to your volumes"
+    yield "pods", "listen on port 2222 (sshd); ranks meet on any port of the other pods of the tenant"
+    for limit in _limits(family):
+        yield "limits", limit
+    yield "example", " ".join(family.command)
+    yield "options", ", ".join(_options(family))
+
+
+def about_runtime(platform: Platform, runtime: Runtime) -> Topics:
+    """A runtime that the platform declares, for people: its numbers. What holds for all of its family comes after."""
+    facts = runtime_facts(platform, runtime)
+    yield "runtime", f"{runtime.name}{', deprecated' if runtime.deprecated else ''}"
+    yield "pool", f"{facts['pool']} ({facts['device']})"
+    yield "image", facts["image"]
+    ranks = f"{facts['ranksPerNode']} ranks on each, {facts['threadsPerRank']} cores for a rank"
+    yield "hosts", f"{facts['nodes']} by default, {ranks}"
+    yield "hosts", f"each takes {in_words(facts['resources'])}, /dev/shm {facts['sharedMemory']}"
+    if runtime.has_separate_launcher:
+        yield "launcher", f"separate: {in_words(facts['launcherResources'])}"
+    for path, what in facts["volumes"].items():
+        yield "volumes", f"{path}: {what}"
+    for tenant, hosts in facts["hosts"].items():
+        more = f", {hosts['most']} while others leave theirs idle" if hosts["most"] > hosts["always"] else ""
+        yield "tenants", f"{tenant}: {hosts['always']} hosts{more}"
+
+
+def in_words(resources: Mapping[str, str]) -> str:
+    """`14 cpu, 57Gi memory`."""
+    return ", ".join(f"{amount} {resource}" for resource, amount in resources.items())
+
+
+def _hosts(platform: Platform, runtime: Runtime) -> Facts:
+    """How many hosts each tenant can have."""
+    able = [tenant for tenant in platform.tenants if not runtime.tenants or tenant.name in runtime.tenants]
+    far = {tenant.name: reach(platform, tenant, runtime) for tenant in able}
+    return {name: {"always": each.always, "most": each.most} for name, each in far.items() if each.most}
+
+
+def _launcher(family: Family) -> str:
+    return "separate" if family.rank_variables else "node"
+
+
+def _known_by(family: Family) -> str:
+    return _RANK_VARIABLES if family.rank_variables else _KNOWN_BY[family.mpi]
+
+
+def _limits(family: Family) -> Iterator[str]:
+    yield from _LIMITS[family.name]
+    if "nvidia-mig" in family.devices:
+        yield "a pod has one MIG slice, since a CUDA process sees only one: jobs grow by nodes"
+    yield "a job has the size with which it starts: nothing elastic"
+    # trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go: both go to the job that is the trainer step.
+    yield "trainer.image of a TrainJob would reach the launcher only: declare a runtime for each image"
+    if family.rank_variables:
+        yield "resourcesPerNode of a TrainJob would change the launcher only"
+
+
+def _variables(family: Family) -> list[str]:
+    """The names of what we set, on the first of its devices."""
+    runtime = Runtime(name="any", use=family.name, pool="any")
+    return list(environment(runtime, NodeSize(1, 1, {}, ""), family.devices[0]))
+
+
+def _options(family: Family) -> list[str]:
+    left_out = {"name", "use", "pool", *(("launcher",) if family.rank_variables else ())}
+    fields = Runtime.model_fields.items()
+    return [field.alias or name for name, field in fields if name not in left_out]

@@ -1,0 +1,191 @@
+"""A TrainJob on a runtime of the platform: the few lines that somebody of a team writes, or why they would not run.
+
+It says nothing that Trainer v2.3.0 would give to the launcher alone (`image`, and `resourcesPerNode` where the launcher
+is separate): pkg/runtime/framework/plugins/jobset/builder.go `Trainer`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from generator.config.draft import suggestion
+from generator.config.platform import Platform
+from generator.config.runtimes import Runtime
+from generator.config.tenants import Tenant
+from generator.documents.syntax import shown
+from generator.errors import MpigenError, Problem
+from generator.manifests import Body
+from generator.runtimes.reach import Reach, reach
+from generator.runtimes.smoke import smoke_command, smoke_nodes
+
+# jobset v0.12.0 pkg/webhooks/jobset_webhook.go: pods are called `<name>-launcher-0-0-abcde`, in at most 63 characters.
+LONGEST_NAME = 63 - len("-launcher-0-0-abcde")
+_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_QUEUE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
+_STARTER = re.compile(r"mpirun|mpiexec|prterun|orterun|horovodrun")
+
+
+class JobError(MpigenError):
+    """The job that is asked for would not run on this platform."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody asks for; what is empty is chosen.
+
+    Attributes:
+        runtime: its name in the platform.
+        tenant: whose job it is. Default: the only tenant that can have it.
+        name: of the TrainJob. Default: the runtime's, with `-smoke` for a smoke test.
+        nodes: `numNodes`. Default: what the runtime says, or three pods for a smoke test.
+        queue: a LocalQueue that is not the default one.
+        command: what the launcher runs. Default: the example of the family.
+        is_smoke: whether the job is the family's smoke test.
+    """
+
+    runtime: str
+    tenant: str = ""
+    name: str = ""
+    nodes: int = 0
+    queue: str = ""
+    command: tuple[str, ...] = ()
+    is_smoke: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A TrainJob, and what its owner should know about it."""
+
+    body: Body
+    notes: tuple[str, ...]
+
+
+def new_job(platform: Platform, wanted: Wanted) -> Job:
+    """The TrainJob that is asked for.
+
+    Raises:
+        JobError: it would be refused, wait for ever, or not do what its owner thinks; with every reason.
+    """
+    runtime = _runtime(platform, wanted.runtime)
+    tenant = _tenant(platform, runtime, wanted.tenant)
+    name = wanted.name or (f"{runtime.name}-smoke" if wanted.is_smoke else runtime.name)
+    nodes = wanted.nodes or (smoke_nodes(runtime) if wanted.is_smoke else runtime.nodes or 2)
+    far = reach(platform, tenant, runtime)
+    problems = [*_of_name(name), *_of_nodes(nodes, platform, tenant, runtime, far), *_of_words(wanted)]
+    if problems:
+        raise JobError(tuple(problems))
+    if wanted.is_smoke:
+        command = smoke_command(runtime, platform.pool(runtime.pool), nodes)
+    else:
+        command = list(wanted.command or runtime.family.command)
+    body = _train_job(runtime, {"name": name, "namespace": tenant.name}, nodes, command, wanted.queue)
+    return Job(body, tuple(_notes(runtime, tenant, nodes, far, wanted)))
+
+
+def _train_job(runtime: Runtime, metadata: Body, nodes: int, command: list[str], queue: str) -> Body:
+    labels = {"labels": {"kueue.x-k8s.io/queue-name": queue}} if queue else {}
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {**metadata, **labels},
+        "spec": {
+            "runtimeRef": {"name": runtime.name, **({"kind": "TrainingRuntime"} if runtime.tenants else {})},
+            "trainer": {"numNodes": nodes, "command": command},
+        },
+    }
+
+
+def _runtime(platform: Platform, name: str) -> Runtime:
+    by_name = {runtime.name: runtime for runtime in platform.runtimes}
+    if name not in by_name:
+        fix = suggestion(name, by_name) if by_name else "declare it in the platform file"
+        raise JobError((Problem(f"there is no runtime {shown(name)}", fix, path="--runtime"),))
+    return by_name[name]
+
+
+def _tenant(platform: Platform, runtime: Runtime, name: str) -> Tenant:
+    """The tenant of that name; without a name the only one that can have the runtime."""
+    by_name = {tenant.name: tenant for tenant in platform.tenants}
+    if name and name not in by_name:
+        raise JobError((Problem(f"there is no tenant {shown(name)}", suggestion(name, by_name), path="--tenant"),))
+    if name and not _is_for(runtime, name):
+        what = f"runtime `{runtime.name}` is not for `{name}`"
+        raise JobError((Problem(what, _others(platform, by_name[name]), path="--runtime"),))
+    if name:
+        return by_name[name]
+    able = [each for each in platform.tenants if _is_for(runtime, each.name) and reach(platform, each, runtime).most]
+    if not able:
+        what, fix = (
+            f"no tenant can have a host of runtime `{runtime.name}`",
+            f"give one a quota of pool `{runtime.pool}`",
+        )
+        raise JobError((Problem(what, fix, path="--runtime"),))
+    if len(able) > 1:
+        fix = f"name one of: {', '.join(each.name for each in able)}"
+        raise JobError((Problem(f"several tenants can have runtime `{runtime.name}`", fix, path="--tenant"),))
+    return able[0]
+
+
+def _is_for(runtime: Runtime, tenant: str) -> bool:
+    return not runtime.tenants or tenant in runtime.tenants
+
+
+def _others(platform: Platform, tenant: Tenant) -> str:
+    usable = [
+        each.name for each in platform.runtimes if _is_for(each, tenant.name) and reach(platform, tenant, each).most
+    ]
+    return f"it can have: {', '.join(usable)}" if usable else "no runtime is for it, on a pool that it has a quota of"
+
+
+def _of_name(name: str) -> Iterator[Problem]:
+    if not _NAME.fullmatch(name):
+        fix = "begin with a letter, and go on with lower-case letters, digits and hyphens"
+        yield Problem(f"{shown(name)} cannot be the name of a TrainJob", fix, path="--name")
+    elif len(name) > LONGEST_NAME:
+        what = f"{shown(name)} has {len(name)} letters, too many for the names of pods that JobSet makes of it"
+        yield Problem(what, f"use at most {LONGEST_NAME}", path="--name")
+
+
+def _of_nodes(nodes: int, platform: Platform, tenant: Tenant, runtime: Runtime, far: Reach) -> Iterator[Problem]:
+    fewest = 1 if runtime.has_separate_launcher else 2
+    if nodes < fewest:
+        # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: beside it max(numNodes - 1, 1) others
+        what = f"`{nodes}`, and Trainer would start 2: the launcher is one of them, and never the only one"
+        yield Problem(what, "pass 2 or more", path="--nodes")
+    elif far.most < fewest:
+        what = f"`{tenant.name}` can have {far.most or 'no'} host of runtime `{runtime.name}`: {far.reason}"
+        yield Problem(what, _others(platform, tenant), path="--runtime")
+    elif nodes > far.most:
+        yield Problem(f"`{nodes}` would wait for ever: {far.reason}", f"pass {far.most} or less", path="--nodes")
+
+
+def _of_words(wanted: Wanted) -> Iterator[Problem]:
+    if wanted.queue and not _QUEUE.fullmatch(wanted.queue):
+        yield Problem(
+            f"{shown(wanted.queue)} is not the name of a queue", "leave it out to take the team's", path="--queue"
+        )
+    if wanted.is_smoke and wanted.command:
+        yield Problem("a smoke test has a command of its own", "leave out yours, or --smoke", path="COMMAND")
+    for word in wanted.command:
+        if any("\ud800" <= letter <= "\udfff" for letter in word):  # how Python reads an argument that is not UTF-8
+            yield Problem(f"{shown(word)} is not UTF-8", "write it so", path="COMMAND")
+
+
+def _notes(runtime: Runtime, tenant: Tenant, nodes: int, far: Reach, wanted: Wanted) -> Iterator[str]:
+    if runtime.deprecated:
+        yield f"runtime `{runtime.name}` is deprecated: ask your admins for its successor"
+    if nodes > far.always:
+        owned = (
+            f"`{tenant.name}` always has {far.always} of these {nodes} hosts"
+            if far.always
+            else "all of these are borrowed"
+        )
+        yield f"{owned}: the job waits until others leave the rest idle, and waits again when they want it back"
+    if wanted.is_smoke and not runtime.image:
+        yield f"nothing in {runtime.family.default_image} calls MPI: this tests that ranks start, and no allreduce"
+    if not wanted.is_smoke and not wanted.command:
+        yield "the command is an example: pass your own after `--`"
+    if wanted.command and not any(_STARTER.search(word) for word in wanted.command):
+        yield f"{shown(wanted.command[0])} runs once, in the launcher: what `mpirun` starts runs on all hosts"

@@ -1,0 +1,148 @@
+"""`mpigen job new`: a TrainJob that runs, or the reason why it would not."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import EXAMPLES, ROOT, Run
+
+CPU = EXAMPLES["cpu-kubernetes"]
+H100 = EXAMPLES["openshift-h100"]
+
+
+@pytest.mark.parametrize("command", [["job"], ["job", "new"]], ids=" ".join)
+def test_every_command_explains_itself_with_an_example(command: list[str], mpigen: Run) -> None:
+    ran = mpigen(*command, "--help")
+    assert (ran.returncode, "Example" in ran.stdout) == (0, True)
+
+
+def test_a_job_is_a_few_lines_on_standard_output(mpigen: Run) -> None:
+    ran = mpigen(
+        "job", "new", CPU, "--runtime", "openmpi", "--nodes", "3", "--", "mpirun", "./a.out", "--format", "json"
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == (
+        "---\n"
+        "apiVersion: trainer.kubeflow.org/v1alpha1\n"
+        "kind: TrainJob\n"
+        "metadata: {name: openmpi, namespace: team-sim}\n"
+        "spec:\n"
+        "  runtimeRef: {name: openmpi}\n"
+        "  trainer:\n"
+        "    numNodes: 3\n"
+        '    command: [mpirun, "./a.out", "--format", json]\n'
+    )
+
+
+def test_the_page_about_jobs_shows_what_is_printed(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "platform.yaml").write_text(CPU.read_text())
+    session = (ROOT / "docs/jobs.md").read_text().partition("```console\n")[2].partition("```")[0]
+    for part in session.split("$ ")[1:]:
+        line, _, printed = part.partition("\n")
+        ran = mpigen(*shlex.split(line)[1:])
+        assert ran.stdout + ran.stderr == printed
+
+
+def test_the_options_are_in_the_job(mpigen: Run) -> None:
+    line = "--runtime openmpi-h100 --tenant team-cv --name run-7 --nodes 4 --queue night -- mpirun python train.py"
+    ran = mpigen("job", "new", H100, *shlex.split(line))
+    assert yaml.safe_load(ran.stdout) == {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "run-7", "namespace": "team-cv", "labels": {"kueue.x-k8s.io/queue-name": "night"}},
+        "spec": {
+            "runtimeRef": {"name": "openmpi-h100"},
+            "trainer": {"numNodes": 4, "command": ["mpirun", "python", "train.py"]},
+        },
+    }
+
+
+def test_notes_go_to_standard_error(mpigen: Run) -> None:
+    ran = mpigen("job", "new", CPU, "--runtime", "openmpi")
+    assert (ran.returncode, ran.stderr) == (0, "note: the command is an example: pass your own after `--`\n")
+    assert yaml.safe_load(ran.stdout)["spec"]["trainer"]["command"] == ["mpirun", "./my-program"]
+
+
+@pytest.mark.parametrize("more", [[], ["--smoke"]], ids=["job", "smoke"])
+def test_what_is_printed_passes_the_checks(more: list[str], mpigen: Run) -> None:
+    job = mpigen("job", "new", CPU, "--runtime", "openmpi", *more)
+    checked = mpigen("validate", "-", stdin=job.stdout)
+    assert checked.stdout == "1 object in 1 file: embedded: 0 findings\n"
+
+
+def test_a_smoke_test_is_one_launcher_and_two_workers(mpigen: Run) -> None:
+    job = yaml.safe_load(mpigen("job", "new", H100, "--runtime=openmpi-h100", "--tenant=team-cv", "--smoke").stdout)
+    assert job["metadata"]["name"] == "openmpi-h100-smoke"
+    assert job["spec"]["trainer"]["numNodes"] == 3
+    assert job["spec"]["trainer"]["command"][:3] == ["mpirun", "python3", "-c"]
+    assert "allreduce" in job["spec"]["trainer"]["command"][3]
+
+
+def test_a_job_can_be_written_to_a_new_file_and_to_no_other(tmp_path: Path, mpigen: Run) -> None:
+    arguments = ["job", "new", CPU, "--runtime", "openmpi", "--output", "job.yaml", "--", "mpirun", "x"]
+    ran = mpigen(*arguments)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    written = (tmp_path / "job.yaml").read_text()
+    again = mpigen(*arguments)
+    assert (again.returncode, again.stderr) == (
+        2,
+        "error: job.yaml: is there already; name another file, or remove it\n",
+    )
+    assert (tmp_path / "job.yaml").read_text() == written
+    assert mpigen(*arguments[:5], "-o", "no/job.yaml").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            "--runtime openmp",
+            "error: --runtime: there is no runtime `openmp`; did you mean `openmpi`?\n",
+        ),
+        (
+            "--runtime openmpi --nodes 4",
+            (
+                "error: --nodes: `4` would wait for ever: a host takes 14 cpu, and `team-sim` never gets more "
+                "than 48; pass 3 or less\n"
+            ),
+        ),
+        (
+            "--runtime openmpi --tenant sim --nodes 9",
+            "error: --tenant: there is no tenant `sim`; write team-sim\n",
+        ),
+    ],
+    ids=["runtime", "nodes", "tenant"],
+)
+def test_what_would_not_run_is_refused(line: str, told: str, mpigen: Run) -> None:
+    ran = mpigen("job", "new", CPU, *shlex.split(line))
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", told)
+
+
+def test_a_wrong_platform_is_told_as_everywhere(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "platform.yaml").write_text(CPU.read_text().replace("pool: cpu", "pool: cpus"))
+    ran = mpigen("job", "new", "platform.yaml", "--runtime", "openmpi")
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("error: platform.yaml:10:41: runtimes[0].pool: ")
+
+
+def test_words_of_the_command_are_nobody_elses_options(mpigen: Run) -> None:
+    """Errors would come as JSON, for which nobody asked."""
+    ran = mpigen("job", "new", CPU, "--runtime", "nope", "--", "train", "--format", "json")
+    assert (ran.returncode, ran.stdout, ran.stderr[:7]) == (2, "", "error: ")
+
+
+def test_no_job_of_a_platform_yaml_starts_node(tmp_path: Path, mpigen: Run) -> None:
+    trap = tmp_path / "node"
+    trap.write_text("#!/bin/sh\nexit 1\n")
+    trap.chmod(0o755)
+    assert mpigen("job", "new", CPU, "--runtime", "openmpi", JSII_NODE=str(trap)).returncode == 0
+
+
+def test_a_runtime_of_a_platform_py_can_be_used(mpigen: Run) -> None:
+    ran = mpigen("job", "new", EXAMPLES["custom-python"], "--runtime", "openmpi-scratch", "--", "mpirun", "x")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert yaml.safe_load(ran.stdout)["spec"]["runtimeRef"] == {"name": "openmpi-scratch"}

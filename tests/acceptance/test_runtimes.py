@@ -1,0 +1,146 @@
+"""`mpigen runtimes`: the catalogue, and what a platform makes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from generator.config.families import FAMILIES
+from tests.conftest import EXAMPLES, MPIGEN, Run
+
+
+@pytest.mark.parametrize("command", [["runtimes"], ["runtimes", "list"], ["runtimes", "show"]], ids=" ".join)
+def test_every_command_explains_itself_with_an_example(command: list[str], mpigen: Run) -> None:
+    ran = mpigen(*command, "--help")
+    assert (ran.returncode, "Example" in ran.stdout) == (0, True)
+
+
+def test_the_catalogue_is_a_table_that_can_be_searched(mpigen: Run) -> None:
+    ran = mpigen("runtimes")
+    header, *rows = ran.stdout.splitlines()
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert header.split("  ")[0] == "NAME"
+    assert [row.split()[0] for row in rows] == list(FAMILIES)
+    (megatron,) = [row for row in rows if row.startswith("megatron")]
+    assert " nvidia, amd " in megatron
+
+
+def test_the_runtimes_of_a_platform_are_a_table(mpigen: Run) -> None:
+    ran = mpigen("runtimes", EXAMPLES["openshift-h100"])
+    assert ran.stdout == (
+        "NAME          FAMILY   POOL  DEVICE  HOSTS  RANKS  EACH HOST TAKES                           "
+        "LAUNCHER  TENANTS  NOTE\n"
+        "openmpi-cpu   openmpi  cpu   cpu     2      57     57 cpu, 230Gi memory                      "
+        "node      all      -\n"
+        "openmpi-h100  openmpi  h100  nvidia  2      8      172 cpu, 1843Gi memory, 8 nvidia.com/gpu  "
+        "node      all      -\n"
+    )
+
+
+def test_both_lists_come_for_machines_too(mpigen: Run) -> None:
+    families = json.loads(mpigen("runtimes", "--format", "json").stdout)["summary"]["families"]
+    assert [family["name"] for family in families] == list(FAMILIES)
+    summary = json.loads(mpigen("runtimes", EXAMPLES["openshift-h100"], "--format=json").stdout)["summary"]
+    assert summary["platform"] == "openshift-h100"
+    (gpu,) = [each for each in summary["runtimes"] if each["name"] == "openmpi-h100"]
+    assert gpu["resources"] == {"cpu": "172", "memory": "1843Gi", "nvidia.com/gpu": "8"}
+    assert gpu["hosts"]["team-weather"] == {"always": 2, "most": 2}
+
+
+def test_a_platform_py_lists_the_runtimes_of_its_app_too(mpigen: Run) -> None:
+    ran = mpigen("runtimes", EXAMPLES["custom-python"])
+    assert [row.split()[0] for row in ran.stdout.splitlines()] == ["NAME", "openmpi", "openmpi-scratch"]
+    assert ran.stderr == ""
+
+
+def test_a_deprecated_runtime_is_marked(tmp_path: Path, mpigen: Run) -> None:
+    text = EXAMPLES["cpu-kubernetes"].read_text().replace("pool: cpu}", "pool: cpu, deprecated: true}")
+    (tmp_path / "platform.yaml").write_text(text)
+    assert mpigen("runtimes", "platform.yaml").stdout.splitlines()[1].endswith("  deprecated")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_is_shown_on_one_screen(family: str, mpigen: Run) -> None:
+    ran = mpigen("runtimes", "show", family)
+    lines = ran.stdout.splitlines()
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert lines[0].split() == ["family", *f"{family}: {FAMILIES[family].title}".split()]
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_declared_runtime_is_shown_with_its_numbers_first(mpigen: Run) -> None:
+    ran = mpigen("runtimes", "show", "openmpi-h100", EXAMPLES["openshift-h100"])
+    numbers, contract = ran.stdout.split("\n\n")
+    assert numbers.splitlines()[:2] == ["runtime  openmpi-h100", "pool     h100 (nvidia)"]
+    assert "team-cv: 6 hosts, 14 while others leave theirs idle" in numbers
+    assert contract.startswith("family     openmpi: Open MPI\n")
+    summary = json.loads(
+        mpigen("runtimes", "show", "openmpi-h100", EXAMPLES["openshift-h100"], "--format", "json").stdout
+    )["summary"]
+    assert (summary["runtime"]["pool"], summary["family"]["name"]) == ("h100", "openmpi")
+
+
+def test_a_family_can_be_shown_beside_a_platform(mpigen: Run) -> None:
+    ran = mpigen("runtimes", "show", "megatron", EXAMPLES["openshift-h100"])
+    assert ran.stdout == mpigen("runtimes", "show", "megatron").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["runtimes", "show", "openmpy"],
+            (
+                "error: there is no family `openmpy`; did you mean `openmpi`?; "
+                "of a runtime of your own, name its platform file too\n"
+            ),
+        ),
+        (
+            ["runtimes", "show", "openmpi-h10", EXAMPLES["openshift-h100"]],
+            "error: there is no runtime and no family `openmpi-h10`; did you mean `openmpi-h100`?\n",
+        ),
+        (
+            ["runtimes", "nope.yaml"],
+            ("error: nope.yaml: cannot be read: No such file or directory; name a platform.yaml or platform.py\n"),
+        ),
+    ],
+    ids=["family", "runtime", "file"],
+)
+def test_what_is_not_there_is_told_with_what_may_be_meant(arguments: list[str], told: str, mpigen: Run) -> None:
+    ran = mpigen(*arguments)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", told)
+
+
+def test_neither_list_nor_contract_starts_node(tmp_path: Path, mpigen: Run) -> None:
+    trap = tmp_path / "node"
+    trap.write_text("#!/bin/sh\nexit 1\n")
+    trap.chmod(0o755)
+    file = EXAMPLES["university"]
+    for arguments in (["runtimes"], ["runtimes", file], ["runtimes", "show", "mpich", file]):
+        assert mpigen(*arguments, JSII_NODE=str(trap)).returncode == 0
+
+
+def test_on_a_terminal_the_table_fits_and_names_stay_whole() -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    subprocess.run([MPIGEN, "runtimes"], stdout=theirs, env=environment, check=True)
+    os.close(theirs)
+    text = b""
+    while chunk := _read(ours):
+        text += chunk
+    lines = text.decode().splitlines()
+    assert any(line.startswith("horovod-tensorflow ") for line in lines)
+    assert max(len(line) for line in lines if "\x1b" not in line) <= 80
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the other end is closed
+        return b""

@@ -1,0 +1,123 @@
+"""What `mpigen job new` prints is what the API server takes, Kueue admits and Trainer runs; what it refuses is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+import yaml
+
+from generator import Platform
+from generator.documents.brief import BriefEmitter
+from generator.runtimes.job import JobError, Wanted, new_job
+from generator.runtimes.reach import reach
+from tests.cluster.client import Body, Client, wait_for, wait_until
+from tests.cluster.control_plane import FINISH
+from tests.cluster.training import ROLE, Training, conditions, trainings
+from tests.cluster.trees import Deployed
+from tests.conftest import EXAMPLES, Run
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def ours(deployed: Deployed, admin: Client) -> Iterator[list[Training]]:
+    """The first tenant on one runtime of each pool; none of its jobs is left behind."""
+    mine = [one for one in trainings(deployed.platform) if one.tenant == deployed.platform.tenants[0]]
+    yield list({one.pool.name: one for one in reversed(mine)}.values())
+    for job in admin.items("trainer.kubeflow.org/v1alpha1", "TrainJob", mine[0].tenant.name):
+        if job["metadata"]["name"].startswith("ordered-"):
+            admin.delete({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", **job})
+
+
+@pytest.mark.parametrize("is_smoke", [False, True], ids=["job", "smoke"])
+def test_the_people_of_every_tenant_may_submit_what_is_printed(
+    deployed: Deployed, admin: Client, is_smoke: bool
+) -> None:
+    for training in trainings(deployed.platform):
+        wanted = Wanted(training.runtime.name, training.tenant.name, nodes=2, is_smoke=is_smoke)
+        printed = BriefEmitter().emit([new_job(deployed.platform, wanted).body])
+        warnings = _people(training, admin).create(yaml.safe_load(printed), dry_run=True).warnings
+        assert bool(warnings) == training.runtime.deprecated, warnings
+
+
+def test_a_job_from_the_command_line_trains_until_it_is_complete(
+    deployed: Deployed, admin: Client, ours: list[Training], mpigen: Run
+) -> None:
+    training = ours[0]
+    arguments = ["--runtime", training.runtime.name, "--tenant", training.tenant.name, "--name", "ordered-once"]
+    ran = mpigen("job", "new", EXAMPLES[deployed.platform.platform], *arguments, "--", "mpirun", "hostname")
+    assert ran.returncode == 0, ran.stderr
+    body = yaml.safe_load(ran.stdout)
+    _people(training, admin).create(body)
+    pods = wait_for("all of its pods run", partial(_running, body, training.pod_count, admin))
+    (launcher,) = [pod for pod in pods if pod["metadata"]["labels"][ROLE] == "launcher"]
+    assert launcher["spec"]["containers"][0]["command"] == ["mpirun", "hostname"]
+    metadata = {key: launcher["metadata"][key] for key in ("name", "namespace")}
+    admin.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "annotations": {FINISH: "yes"}}}, "tests")
+    wait_until("it is Complete", lambda: _has(admin.read(body), "Complete"))
+
+
+def test_as_many_hosts_as_are_allowed_run_and_one_more_never_does(
+    deployed: Deployed, admin: Client, ours: list[Training]
+) -> None:
+    for training in ours:
+        most = reach(deployed.platform, training.tenant, training.runtime).most
+        wanted = Wanted(training.runtime.name, training.tenant.name, f"ordered-{training.pool.name}", most)
+        body = new_job(deployed.platform, wanted).body
+        _people(training, admin).create(body)
+        pod_count = most + training.pod_count - training.nodes
+        wait_for(f"{most} hosts of {training.runtime.name} run", partial(_running, body, pod_count, admin), 120)
+        admin.delete(body)
+        wait_until("its pods are gone", partial(_is_empty, body, admin))
+        one_more = _one_more(deployed.platform, wanted, body)
+        _people(training, admin).create(one_more)
+        wait_for("a verdict for ever", partial(_never, one_more, admin))
+        admin.delete(one_more)
+
+
+def _one_more(platform: Platform, wanted: Wanted, body: Body) -> Body:
+    """The same job with one host more, which nobody would print."""
+    more = wanted.nodes + 1
+    with pytest.raises(JobError, match="would wait for ever"):
+        new_job(platform, Wanted(wanted.runtime, wanted.tenant, wanted.name, more))
+    trainer = {**body["spec"]["trainer"], "numNodes": more}
+    name = f"{body['metadata']['name']}-more"
+    return {**body, "metadata": {**body["metadata"], "name": name}, "spec": {**body["spec"], "trainer": trainer}}
+
+
+def _people(training: Training, admin: Client) -> Client:
+    group = next(subject for subject in training.tenant.access.edit if subject.startswith("group:"))
+    return admin.as_group(group.removeprefix("group:"))
+
+
+def _pods(job: Body, admin: Client) -> list[Body]:
+    pods = admin.items("v1", "Pod", job["metadata"]["namespace"])
+    label = "jobset.sigs.k8s.io/jobset-name"
+    return [pod for pod in pods if pod["metadata"]["labels"].get(label) == job["metadata"]["name"]]
+
+
+def _is_empty(job: Body, admin: Client) -> bool:
+    return not _pods(job, admin)
+
+
+def _running(job: Body, number: int, admin: Client) -> list[Body] | None:
+    """All of a job's pods, once so many run."""
+    running = [pod for pod in _pods(job, admin) if pod["status"]["phase"] == "Running"]
+    return running if len(running) == number else None
+
+
+def _never(job: Body, admin: Client) -> str | None:
+    """That Kueue has no capacity for a job whoever else ends, or that the scheduler has no node for a pod of it."""
+    for workload in admin.items("kueue.x-k8s.io/v1beta2", "Workload", job["metadata"]["namespace"]):
+        if workload["metadata"]["ownerReferences"][0]["name"] == job["metadata"]["name"]:
+            for found in conditions(workload):
+                if found["type"] == "QuotaReserved" and "> maximum capacity" in found["message"]:
+                    return str(found["message"])
+    said = [found for pod in _pods(job, admin) for found in conditions(pod) if found.get("reason") == "Unschedulable"]
+    return str(said[0]["message"]) if said else None
+
+
+def _has(job: Body, wanted: str) -> bool:
+    return any(found["type"] == wanted and found["status"] == "True" for found in conditions(job))

@@ -1,0 +1,89 @@
+"""What is told of families and runtimes is what is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from generator import Platform, Runtime
+from generator.config.devices import DEVICES
+from generator.config.families import FAMILIES, Family
+from generator.runtimes import contract
+from generator.runtimes.training_runtime import training_runtimes
+from tests.unit.test_runtimes import POOLS, build, containers, variables
+
+KINDS = {"cpu", *(device.kind for device in DEVICES)}
+
+
+@pytest.fixture(params=FAMILIES.values(), ids=lambda family: family.name)
+def family(request: pytest.FixtureRequest) -> Family:
+    """Every family."""
+    found: Family = request.param
+    return found
+
+
+def told(points: Iterable[tuple[str, str]], topic: str) -> list[str]:
+    return [point for about, point in points if about == topic]
+
+
+def test_every_family_is_told_in_full_and_briefly(family: Family) -> None:
+    points = list(contract.about_family(family))
+    topics = {topic for topic, _ in points}
+    assert topics == {
+        "family", "devices", "image", "launcher", "ranks", "variables", "pods", "limits", "example", "options"
+    }  # fmt: skip
+    assert len(points) <= 25
+
+
+def test_every_device_is_either_supported_or_explained(family: Family) -> None:
+    facts = contract.family_facts(family)
+    assert set(facts["devices"]).isdisjoint(facts["notOn"])
+    assert set(facts["devices"]) | set(facts["notOn"]) <= KINDS
+
+
+def test_the_variables_that_are_told_are_set(family: Family) -> None:
+    pool = POOLS[family.devices[0]]
+    (_, names) = told(contract.about_family(family), "variables")
+    body = build(Runtime(name="r", use=family.name, pool=pool.name, image="i"), pool)
+    assert names.split(", ") == list(variables(body))
+
+
+def test_the_launcher_is_where_it_is_said_to_be(family: Family) -> None:
+    pool = POOLS[family.devices[0]]
+    body = build(Runtime(name="r", use=family.name, pool=pool.name, image="i"), pool)
+    is_node = body["spec"]["mlPolicy"]["mpi"]["runLauncherAsNode"]
+    assert contract.family_facts(family)["launcher"] == ("node" if is_node else "separate")
+
+
+def test_the_options_are_fields_of_the_platform_file(family: Family) -> None:
+    (names,) = told(contract.about_family(family), "options")
+    fields = {field.alias or name for name, field in Runtime.model_fields.items()}
+    assert set(names.split(", ")) <= fields
+    assert ("launcher" in names.split(", ")) == (not family.rank_variables)
+
+
+def test_the_numbers_of_a_runtime_are_those_of_its_manifest(platform: Platform) -> None:
+    for runtime in platform.runtimes:
+        facts = contract.runtime_facts(platform, runtime)
+        (body,) = training_runtimes(runtime, platform.pool(runtime.pool), platform.cluster)
+        node, launcher = containers(body)
+        assert facts["ranksPerNode"] == body["spec"]["mlPolicy"]["mpi"]["numProcPerNode"]
+        assert facts["resources"] == node["resources"]["requests"]
+        assert facts["launcherResources"] == launcher["resources"]["requests"]
+        assert facts["environment"] == variables(body)
+        assert facts["image"] == node["image"]
+
+
+def test_who_can_have_how_many_hosts_is_told(platform: Platform) -> None:
+    hosts = {runtime.name: contract.runtime_facts(platform, runtime)["hosts"] for runtime in platform.runtimes}
+    assert hosts == {
+        "openmpi-cpu": {"team-a": {"always": 4, "most": 4}},
+        "openmpi-gpu": {"team-a": {"always": 2, "most": 2}},
+    }
+
+
+def test_a_tenant_is_not_told_of_where_the_runtime_is_not_for_it(platform: Platform) -> None:
+    (cpu,) = [each for each in platform.runtimes if each.name == "openmpi-cpu"]
+    theirs = cpu.model_copy(update={"tenants": ("team-b",)})
+    assert contract.runtime_facts(platform, theirs)["hosts"] == {}

@@ -1,0 +1,218 @@
+"""TrainJobs for a platform: what is written, and every reason not to write it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from generator import Platform
+from generator.checks.run import check_text
+from generator.cli.platform_file import declared
+from generator.documents.brief import BriefEmitter
+from generator.manifests import Body
+from generator.runtimes.job import LONGEST_NAME, Job, JobError, Wanted, new_job
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from tests.conftest import small_platform
+
+
+def platform(**changes: Any) -> Platform:
+    """The small one, with `changes` made to the runtime on CPUs."""
+    data = small_platform()
+    data["runtimes"][1] |= changes
+    return Platform.model_validate(data)
+
+
+def job(runtime: str = "openmpi-cpu", *, changes: dict[str, Any] | None = None, **wanted: Any) -> Job:
+    return new_job(platform(**(changes or {})), Wanted(runtime, **{"tenant": "team-a", **wanted}))
+
+
+def trainer(body: Body) -> dict[str, Any]:
+    found: dict[str, Any] = body["spec"]["trainer"]
+    return found
+
+
+def problems(**wanted: Any) -> list[str]:
+    with pytest.raises(JobError) as refused:
+        job(**wanted)
+    return list(map(str, refused.value.problems))
+
+
+def test_a_job_is_ten_lines_with_a_queue_of_its_own() -> None:
+    text = BriefEmitter().emit([job(nodes=3, queue="night", command=("mpirun", "./a.out")).body])
+    assert text == (
+        "---\n"
+        "apiVersion: trainer.kubeflow.org/v1alpha1\n"
+        "kind: TrainJob\n"
+        "metadata: {name: openmpi-cpu, namespace: team-a, labels: {kueue.x-k8s.io/queue-name: night}}\n"
+        "spec:\n"
+        "  runtimeRef: {name: openmpi-cpu}\n"
+        "  trainer:\n"
+        "    numNodes: 3\n"
+        '    command: [mpirun, "./a.out"]\n'
+    )
+
+
+@pytest.mark.parametrize("is_smoke", [False, True], ids=["job", "smoke"])
+def test_jobs_on_every_runtime_of_every_example_pass_the_checks(example: Path, is_smoke: bool) -> None:
+    """One of the examples has every family on every device."""
+    theirs = declared(example)
+    texts = [
+        BriefEmitter().emit([new_job(theirs, Wanted(runtime.name, tenant.name, nodes=2, is_smoke=is_smoke)).body])
+        for tenant in theirs.tenants
+        for runtime in theirs.runtimes
+    ]
+    checked = check_text("".join(texts).encode(), "jobs.yaml", Engine(Catalog.bundled()))
+    assert (checked.findings, checked.objects) == ([], len(theirs.tenants) * len(theirs.runtimes))
+    assert is_smoke or max(len(text.splitlines()) for text in texts) <= 10
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1))
+def test_every_word_of_a_command_arrives(words: list[str]) -> None:
+    text = BriefEmitter().emit([job(command=tuple(words)).body])
+    assert trainer(yaml.safe_load(text))["command"] == words
+
+
+def test_what_is_left_out_comes_from_runtime_and_family() -> None:
+    body = job(changes={"nodes": 4}).body
+    assert body["metadata"] == {"name": "openmpi-cpu", "namespace": "team-a"}
+    assert trainer(body) == {"numNodes": 4, "command": ["mpirun", "./my-program"]}
+    assert trainer(job().body)["numNodes"] == 2
+
+
+def test_a_runtime_of_some_tenants_is_referred_to_in_their_namespace() -> None:
+    assert job(changes={"tenants": ["team-a"]}).body["spec"]["runtimeRef"] == {
+        "name": "openmpi-cpu",
+        "kind": "TrainingRuntime",
+    }
+
+
+def test_the_only_tenant_that_can_have_a_runtime_need_not_be_named() -> None:
+    """Half a node of the other one's holds no host."""
+    assert job(tenant="").body["metadata"]["namespace"] == "team-a"
+    assert job("openmpi-gpu", tenant="").body["metadata"]["namespace"] == "team-a"
+
+
+def test_which_of_several_tenants_has_to_be_said() -> None:
+    data = small_platform()
+    data["tenants"][1]["quota"]["cpu"] = 2
+    with pytest.raises(JobError, match=r"^--tenant: several tenants can have .*; name one of: team-a, team-b$"):
+        new_job(Platform.model_validate(data), Wanted("openmpi-cpu"))
+
+
+def test_a_platform_where_nobody_can_have_a_runtime_is_told_what_is_missing() -> None:
+    data = {**small_platform(), "tenants": []}
+    with pytest.raises(JobError, match=r"^--runtime: no tenant can have a host .*; give one a quota of pool `cpu`$"):
+        new_job(Platform.model_validate(data), Wanted("openmpi-cpu"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ({"runtime": "openmpi"}, "--runtime: there is no runtime `openmpi`; did you mean `openmpi-gpu`?"),
+        ({"tenant": "team-c"}, "--tenant: there is no tenant `team-c`; did you mean `team-b`?"),
+        (
+            {"nodes": 1},
+            (
+                "--nodes: `1`, and Trainer would start 2: the launcher is one of them, and never the only one; "
+                "pass 2 or more"
+            ),
+        ),
+        (
+            {"nodes": 5},
+            (
+                "--nodes: `5` would wait for ever: a host takes 57 cpu, and `team-a` never gets more than 254; "
+                "pass 4 or less"
+            ),
+        ),
+        (
+            {"runtime": "openmpi-gpu", "tenant": "team-b"},
+            (
+                "--runtime: `team-b` can have no host of runtime `openmpi-gpu`: a host takes 8 nvidia.com/gpu, and "
+                "`team-b` never gets more than 4; no runtime is for it, on a pool that it has a quota of"
+            ),
+        ),
+        (
+            {"name": "Train_1"},
+            (
+                "--name: `Train_1` cannot be the name of a TrainJob; begin with a letter, and go on with lower-case "
+                "letters, digits and hyphens"
+            ),
+        ),
+        (
+            {"queue": "Night Shift"},
+            "--queue: `Night Shift` is not the name of a queue; leave it out to take the team's",
+        ),
+        (
+            {"is_smoke": True, "command": ("x",)},
+            "COMMAND: a smoke test has a command of its own; leave out yours, or --smoke",
+        ),
+        ({"command": ("\udcff",)}, "COMMAND: `\\udcff` is not UTF-8; write it so"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
+)
+def test_what_would_not_run_is_refused_with_a_way_out(wanted: dict[str, Any], told: str) -> None:
+    assert problems(**wanted) == [told]
+
+
+def test_a_runtime_of_other_tenants_is_refused() -> None:
+    (told,) = problems(changes={"tenants": ["team-b"]})
+    assert told == "--runtime: runtime `openmpi-cpu` is not for `team-a`; it can have: openmpi-gpu"
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    assert [told.partition(":")[0] for told in problems(name="1", nodes=100, queue="-")] == [
+        "--name",
+        "--nodes",
+        "--queue",
+    ]
+
+
+def test_names_are_as_long_as_jobset_can_use() -> None:
+    """jobset v0.12.0 refuses the JobSet, and Trainer tells nobody but an event."""
+    longest = "a" * LONGEST_NAME
+    assert len(f"{longest}-launcher-0-0-abcde") == 63
+    assert job(name=longest).body["metadata"]["name"] == longest
+    (told,) = problems(name=f"{longest}a")
+    assert "has 45 letters" in told
+
+
+def test_a_separate_launcher_may_have_a_single_node() -> None:
+    assert trainer(job(nodes=1, changes={"launcher": "separate"}).body)["numNodes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "changes", "note"),
+    [
+        ({}, {}, "the command is an example"),
+        ({"command": ("mpirun", "x")}, {"deprecated": True}, "runtime `openmpi-cpu` is deprecated"),
+        ({"command": ("python", "train.py")}, {}, "`python` runs once, in the launcher"),
+        ({"is_smoke": True}, {}, "nothing in docker.io/mpioperator/openmpi:v0.8.2 calls MPI"),
+    ],
+    ids=["example", "deprecated", "no mpirun", "launch only"],
+)
+def test_what_its_owner_should_know_is_noted(wanted: dict[str, Any], changes: dict[str, Any], note: str) -> None:
+    (told,) = job(changes=changes, **wanted).notes
+    assert told.startswith(note)
+
+
+@pytest.mark.parametrize("command", [("mpirun", "x"), ("bash", "-c", "set -e; mpiexec x"), ("horovodrun", "x")])
+def test_a_command_that_starts_ranks_is_not_commented_on(command: tuple[str, ...]) -> None:
+    assert job(command=command).notes == ()
+
+
+def test_borrowed_hosts_are_noted() -> None:
+    data = small_platform()
+    data["tenants"][1]["quota"] = {"gpu": 1}
+    found = new_job(Platform.model_validate(data), Wanted("openmpi-gpu", "team-a", nodes=3, command=("mpirun", "x")))
+    assert found.notes == (
+        (
+            "`team-a` always has 2 of these 3 hosts: the job waits until others leave the rest idle, and waits again "
+            "when they want it back"
+        ),
+    )

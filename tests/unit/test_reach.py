@@ -1,0 +1,86 @@
+"""How many hosts a tenant can have: quotas, borrowing, what the cohort has, and room on the nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from generator import Platform
+from generator.runtimes.reach import Reach, reach
+from tests.conftest import small_platform
+
+NODE = {"cpu": 16, "memory": "64Gi"}
+
+
+def far(runtime: dict[str, Any], *tenants: dict[str, Any], pools: tuple[dict[str, Any], ...] = ()) -> Reach:
+    """The reach of the first tenant."""
+    platform = Platform.model_validate(
+        {
+            "platform": "p",
+            "release": "1.0.0",
+            "pools": [{"name": "cpu", "nodes": 8, "allocatable": NODE, "labels": {"example.com/pool": "cpu"}}, *pools],
+            "runtimes": [{"name": "r", "pool": "cpu", "image": "i", **runtime}],
+            "tenants": [{"name": f"t{number}", **tenant} for number, tenant in enumerate(tenants)],
+        }
+    )
+    return reach(platform, platform.tenants[0], platform.runtimes[0])
+
+
+def numbers(found: Reach) -> tuple[int, int]:
+    return found.always, found.most
+
+
+def test_the_quota_is_always_there_and_what_is_borrowed_is_not() -> None:
+    assert numbers(far({}, {"quota": {"cpu": 3}, "borrow": {"cpu": 2}}, {"quota": {"cpu": 5}})) == (3, 5)
+
+
+def test_nobody_borrows_more_than_all_others_have() -> None:
+    assert numbers(far({}, {"quota": {"cpu": 3}, "borrow": {"cpu": 5}}, {"quota": {"cpu": 1}})) == (3, 4)
+
+
+def test_a_tenant_without_a_share_of_the_pool_has_no_host() -> None:
+    other = {"name": "big", "nodes": 4, "allocatable": NODE, "labels": {"example.com/pool": "big"}}
+    assert numbers(far({}, {"quota": {"big": 2}}, pools=(other,))) == (0, 0)
+
+
+def test_the_scarcest_resource_counts() -> None:
+    found = far({"resources": {"cpu": 1, "memory": "30Gi"}}, {"quota": {"cpu": {"memory": "100Gi"}}})
+    assert numbers(found) == (3, 3)
+    assert found.reason == "a host takes 30Gi memory, and `t0` never gets more than 100Gi"
+
+
+def test_hosts_that_fit_into_the_quota_also_need_nodes() -> None:
+    """8 nodes of 16 cores hold 8 hosts of 9 cores, though 14 of these would fit into 128 cores."""
+    found = far({"resources": {"cpu": 9, "memory": "1Gi"}}, {"quota": {"cpu": 8}})
+    assert numbers(found) == (8, 8)
+    assert found.reason == "there is no room for more on the nodes of pool `cpu`"
+
+
+def test_several_small_hosts_share_a_node() -> None:
+    assert numbers(far({"resources": {"cpu": 5, "memory": "1Gi"}}, {"quota": {"cpu": 2}})) == (6, 6)
+
+
+@pytest.mark.parametrize(("quota", "hosts"), [({"cpu": 2}, 1), ({"cpu": 2, "tools": 1}, 2)])
+def test_a_separate_launcher_takes_of_the_pools_quota_what_no_other_pool_has(quota: dict[str, int], hosts: int) -> None:
+    tools = {"name": "tools", "nodes": 1, "allocatable": {"cpu": 2, "memory": "4Gi"}, "labels": {"example.com/t": "x"}}
+    runtime = {"launcher": "separate", "resources": {"cpu": 16, "memory": "8Gi"}}
+    assert numbers(far(runtime, {"quota": quota}, pools=(tools,))) == (hosts, hosts)
+
+
+def test_a_separate_launcher_stays_off_pools_whose_taints_it_does_not_tolerate() -> None:
+    tools = {"name": "tools", "nodes": 1, "allocatable": NODE, "labels": {"a": "b"}, "taints": [{"key": "tools"}]}
+    runtime = {"launcher": "separate", "resources": {"cpu": 16, "memory": "8Gi"}}
+    assert far(runtime, {"quota": {"cpu": 2, "tools": 1}}, pools=(tools,)).most == 1
+
+
+def test_a_separate_launcher_needs_a_node_too() -> None:
+    """Every node is full of hosts: one of them has to make room."""
+    runtime = {"launcher": "separate", "resources": {"cpu": 12, "memory": "64Gi"}}
+    assert far(runtime, {"quota": {"cpu": 8}}).most == 7
+
+
+def test_quotas_in_devices_count_as_well() -> None:
+    platform = Platform.model_validate(small_platform())
+    gpu = next(runtime for runtime in platform.runtimes if runtime.name == "openmpi-gpu")
+    assert [numbers(reach(platform, tenant, gpu)) for tenant in platform.tenants] == [(2, 2), (0, 0)]

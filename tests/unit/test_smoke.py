@@ -1,0 +1,191 @@
+"""The smoke test of each family: one launcher and two workers, and a verdict that does not pass by chance."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from generator import Runtime
+from generator.config.devices import DeviceKind
+from generator.config.families import FamilyName
+from generator.runtimes.adapter import script
+from generator.runtimes.sizing import node_size
+from generator.runtimes.smoke import smoke_command, smoke_nodes
+from tests.unit.test_runtimes import CATALOGUE, CPU, POOLS
+
+ALONE = ("1", "1")
+"""One host and one rank."""
+STUBS = {
+    "torch/__init__.py": (
+        "class Tensor(list):\n"
+        "    tolist = list.copy\n"
+        "def full(shape, value, device): print('tensor', device); return Tensor([value] * shape[0])\n"
+        "class cuda:\n"
+        "    def set_device(number): print('device', number)\n"
+        "xpu = cuda\n"
+        "from torch import distributed\n"
+    ),
+    "torch/distributed.py": (
+        "def init_process_group(backend): print('backend', backend)\n"
+        "def get_rank(): return 0\n"
+        "def get_world_size(): return 1\n"
+        "def all_reduce(tensor): pass\n"
+        "def all_gather_object(objects, mine): objects[0] = mine\n"
+        "def destroy_process_group(): pass\n"
+    ),
+    "habana_frameworks/__init__.py": "",
+    "habana_frameworks/torch/__init__.py": "",
+    "habana_frameworks/torch/distributed/__init__.py": "",
+    "habana_frameworks/torch/distributed/hccl.py": "print('hccl')\n",
+    "deepspeed/__init__.py": "from torch import distributed as comm\ndef init_distributed(): print('deepspeed')\n",
+    "deepspeed/accelerator.py": (
+        "class Accelerator:\n"
+        "    def set_device(self, number): print('device', number)\n"
+        "    def current_device_name(self): return 'its own'\n"
+        "get_accelerator = Accelerator\n"
+    ),
+    "horovod/__init__.py": "",
+    "horovod/torch.py": (
+        "Sum = 'sum'\n"
+        "def init(): print('horovod')\n"
+        "def rank(): return 0\n"
+        "local_rank = rank\n"
+        "def allreduce(tensor, op): assert op == Sum; return tensor\n"
+        "def allgather_object(mine): return [mine]\n"
+        "def shutdown(): pass\n"
+    ),
+    "horovod/tensorflow.py": "from horovod.torch import *\n",
+    "tensorflow.py": (
+        "from contextlib import nullcontext\n"
+        "class Tensor(list):\n"
+        "    numpy = lambda self: self\n"
+        "    tolist = list.copy\n"
+        "def fill(shape, value): return Tensor([value] * shape[0])\n"
+        "def device(name): print('device', name); return nullcontext()\n"
+        "class config:\n"
+        "    def list_physical_devices(kind): return ['gpu 0']\n"
+        "    def set_visible_devices(gpu, kind): print('sees', gpu)\n"
+    ),
+}
+"""Frameworks that know one rank: what is left to test is what the programs ask of them."""
+
+
+def command(family: FamilyName, device: DeviceKind) -> list[str]:
+    runtime = Runtime(name="r", use=family, pool=POOLS[device].name, image="quay.io/acme/mpi:1")
+    return smoke_command(runtime, POOLS[device], 3)
+
+
+def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("family", "device"), CATALOGUE, ids=lambda value: value)
+def test_every_family_starts_python_on_every_rank_and_knows_how_many_there_are(
+    family: FamilyName, device: DeviceKind
+) -> None:
+    words = command(family, device)
+    assert words[:3] == ["mpirun", "python3", "-c"]
+    compile(words[3], family, "exec")
+    slots = node_size(Runtime(name="r", use=family, pool="any", image="i"), POOLS[device]).slots
+    assert words[4:6] == ["3", str(3 * slots)]
+
+
+@pytest.mark.parametrize(("family", "device"), CATALOGUE, ids=lambda value: value)
+def test_kubernetes_finds_no_variable_of_its_own_in_a_program(family: FamilyName, device: DeviceKind) -> None:
+    """It would put a value for `$(NAME)`, and one dollar for two."""
+    assert not any("$(" in word or "$$" in word for word in command(family, device))
+
+
+def test_there_are_two_workers_wherever_the_launcher_is() -> None:
+    assert smoke_nodes(Runtime(name="r", pool="cpu")) == 3
+    assert smoke_nodes(Runtime(name="r", pool="cpu", launcher="separate")) == 2
+    assert smoke_nodes(Runtime(name="r", pool="cpu", use="deepspeed", image="i")) == 2
+
+
+@pytest.mark.parametrize(
+    ("family", "device", "asked"),
+    [
+        ("pytorch-mpi", "cpu", "backend gloo,tensor cpu"),
+        ("pytorch-mpi", "nvidia-mig", "device 0,backend nccl,tensor cuda"),
+        ("pytorch-mpi", "intel", "device 0,backend xccl,tensor xpu"),
+        ("pytorch-mpi", "gaudi", "hccl,backend hccl,tensor hpu"),
+        ("megatron", "amd", "device 0,backend nccl,tensor cuda"),
+        ("deepspeed", "cpu", "device 0,deepspeed,tensor its own"),
+        ("horovod-pytorch", "cpu", "horovod,tensor cpu"),
+        ("horovod-pytorch", "nvidia", "horovod,device 0,tensor cuda"),
+        ("horovod-tensorflow", "cpu", "horovod,device /CPU:0"),
+        ("horovod-tensorflow", "nvidia", "horovod,sees gpu 0,device /GPU:0"),
+    ],
+)
+def test_frameworks_are_asked_for_the_device_of_the_pool(
+    family: FamilyName, device: DeviceKind, asked: str, tmp_path: Path
+) -> None:
+    for name, text in STUBS.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    _, _, _, program, _, _, *arguments = command(family, device)
+    ran = run(program, *ALONE, *arguments, PYTHONPATH=str(tmp_path), LOCAL_RANK="0")
+    *said, verdict = ran.stdout.splitlines()
+    assert (said, ran.stderr) == (asked.split(","), "")
+    assert verdict.startswith("PASS: allreduce over 1 ranks on 1 hosts: ")
+
+
+def test_an_image_without_the_mpi_of_its_family_is_told_so() -> None:
+    program = command("openmpi", "cpu")[3]
+    ran = run(program, "3", "6", "libnothing.so.1", "libnowhere.so.2")
+    assert (ran.returncode, ran.stderr) == (1, "FAIL: there is no libnothing.so.1 or libnowhere.so.2 in this image\n")
+
+
+WORLD = "import sys\nrank, hosts, sums = {rank}, ['a', 'a', 'b', 'b'], {sums}\n"
+
+
+@pytest.mark.parametrize(
+    ("rank", "sums", "expected", "code", "told"),
+    [
+        (0, {6}, "2 4", 0, "PASS: allreduce over 4 ranks on 2 hosts: a, b\n"),
+        (1, {6}, "2 4", 0, ""),
+        (0, {6.0}, "2 4", 0, "PASS: allreduce over 4 ranks on 2 hosts: a, b\n"),
+        (0, {6}, "3 6", 1, "FAIL: allreduce over 4 ranks on 2 hosts: a, b; 6 ranks on 3 hosts were to take part\n"),
+        (0, {6}, "1 4", 1, "FAIL: allreduce over 4 ranks on 2 hosts: a, b; 4 ranks on 1 hosts were to take part\n"),
+        (1, {6}, "3 6", 1, ""),
+        (2, {6, 5}, "2 4", 1, "FAIL: allreduce over 4 ranks on 2 hosts: a, b; rank 2 got [5, 6], and 6 is right\n"),
+        (0, {0}, "2 4", 1, "FAIL: allreduce over 4 ranks on 2 hosts: a, b; rank 0 got [0], and 6 is right\n"),
+    ],
+)
+def test_the_verdict(rank: int, sums: set[float], expected: str, code: int, told: str) -> None:
+    ran = run(WORLD.format(rank=rank, sums=sums) + script("smoke/verdict"), *expected.split())
+    assert (ran.returncode, ran.stdout + ran.stderr) == (code, told)
+
+
+@pytest.mark.parametrize(
+    ("started", "code", "told"),
+    [
+        ("a a b b c c", 0, "PASS: mpirun started 6 ranks on 3 hosts; no allreduce, for which the image has no program"),
+        ("a a a a a a", 1, "FAIL: mpirun started 6 ranks on 1 hosts; 6 ranks on 3 hosts were to start"),
+        ("a a b b c", 1, "FAIL: mpirun started 5 ranks on 3 hosts; 6 ranks on 3 hosts were to start"),
+    ],
+)
+def test_an_image_that_cannot_call_mpi_proves_that_ranks_start(
+    started: str, code: int, told: str, tmp_path: Path
+) -> None:
+    mpirun = tmp_path / "mpirun"
+    mpirun.write_text(f"#!/bin/sh\nprintf '%s\\n' {started}\n")
+    mpirun.chmod(0o755)
+    words = smoke_command(Runtime(name="r", pool="cpu", processes_per_node=2), CPU, 3)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.splitlines()[-1]) == (code, told)
+
+
+def test_a_launch_that_fails_is_no_pass(tmp_path: Path) -> None:
+    (tmp_path / "mpirun").write_text("#!/bin/sh\nprintf '%s\\n' a a b b c c\nexit 1\n")
+    (tmp_path / "mpirun").chmod(0o755)
+    words = smoke_command(Runtime(name="r", pool="cpu", processes_per_node=2), CPU, 3)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (1, "FAIL: mpirun\n")
