@@ -26,8 +26,8 @@ _KNOWN_BY: Mapping[str, str] = {
 _RANK_VARIABLES = "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT"
 _DEVICE_MEMORY = "device memory is sent as it is only by an MPI that was built for that; else copy it to the host first"
 _HOROVOD = "Horovod 0.28.1, of 2023, is the last release: it builds with"
-# horovod issues #3996 and #4290; deepspeed 0.19.8 comm/torch.py `build_shm_op`, op_builder/builder.py `load` (0.14.5 was
-# seen to fail so); torch docs/source/distributed.md; megatron-core 0.16.1 arguments.py.
+# horovod issues #3996 and #4290; deepspeed 0.19.8 comm/torch.py `build_shm_op`, op_builder/builder.py `load` (0.14.5
+# failed so here); torch docs/source/distributed.md; megatron-core 0.16.1 arguments.py.
 _LIMITS: Mapping[FamilyName, tuple[str, ...]] = {
     "openmpi": (_DEVICE_MEMORY,),
     "intel-mpi": ("device memory is sent as it is with I_MPI_OFFLOAD=1 only",),
