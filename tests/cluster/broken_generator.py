@@ -34,6 +34,7 @@ class Mutation:
         text: what stands there exactly once.
         replacement: what a careless change would make of it.
         caught_by: judge → a part of what it says.
+        offline: the check of mpigen's own that finds it too; empty when only a cluster does.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Mutation:
     text: str
     replacement: str
     caught_by: Mapping[str, str]
+    offline: str = ""
 
     def applied(self) -> str:
         """The text of the file with the mistake.

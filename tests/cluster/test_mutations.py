@@ -1,4 +1,4 @@
-"""Mistakes in the generator that only a cluster finds: for each, the judge that finds it."""
+"""Mistakes in the generator, and the judge on the cluster that finds each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from generator import load_platform
+from generator import load_platform, manifests
+from generator.checks.run import check_rendered
+from generator.manifests import Manifest
+from generator.schemas.catalog import Catalog
 from tests.cluster import judges, trial
 from tests.cluster.broken_generator import Mutation, mutations, render
 from tests.cluster.client import Client, wait_until
@@ -35,9 +38,10 @@ def trials(
     selected = [item for item in request.session.items if isinstance(item, pytest.Function)]
     wanted = {str(item.callspec.params["mutation"]) for item in selected if "mutation" in item.fixturenames}
     names = [SOUND, *sorted(wanted)]
-    files = [_platform_file(tmp_path_factory.mktemp(name), name) for name in names]
+    folder = tmp_path_factory.mktemp("broken")
+    files = [_platform_file(folder, name) for name in names]
     broken = zip(map(MUTATIONS.get, names), files, strict=True)
-    rendered = zip(map(load_platform, files), render(broken, tmp_path_factory.mktemp("generators")), strict=True)
+    rendered = zip(map(load_platform, files), render(broken, folder / "generators"), strict=True)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         accepted = [pool.submit(trial.accept, cluster.admin, platform, tree) for platform, tree in rendered]
     judged = {name: each.result() for name, each in zip(names, accepted, strict=True)}
@@ -58,7 +62,7 @@ def _forget(admin: Client, trial: Trial) -> None:
 
 
 def _platform_file(folder: Path, name: str) -> Path:
-    file = folder / "platform.yaml"
+    file = folder / f"{name}.yaml"
     file.write_text(PLATFORM.read_text().replace("broken", name))
     return file
 
@@ -80,6 +84,19 @@ def test_the_mistake_can_still_be_made(mistake: Mutation) -> None:
     assert mistake.applied()
     assert mistake.caught_by
     assert all(hasattr(judges, judge) for judge in mistake.caught_by)
+
+
+@pytest.mark.slow
+def test_mpigen_itself_finds_those_that_it_can(tmp_path: Path) -> None:
+    files = [_platform_file(tmp_path, name) for name in MUTATIONS]
+    rendered = render(zip(MUTATIONS.values(), files, strict=True), tmp_path / "generators")
+    found = {name: checks(tree) for name, tree in zip(MUTATIONS, rendered, strict=True)}
+    assert found == {name: {mutation.offline} - {""} for name, mutation in MUTATIONS.items()}
+
+
+def checks(tree: list[Manifest]) -> set[str]:
+    checked = check_rendered(tree, manifests.write(tree), Catalog.bundled())
+    return {finding.check for finding in checked.findings}
 
 
 @pytest.mark.cluster
