@@ -25,7 +25,8 @@ class _Listing(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
-        return super().parse_args(ctx, args if named else ["list", *args])
+        is_completion = ctx.resilient_parsing  # then the commands are what is asked for
+        return super().parse_args(ctx, args if named or is_completion else ["list", *args])
 
 
 @click.group(

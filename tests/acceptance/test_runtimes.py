@@ -58,6 +58,11 @@ def test_a_platform_py_lists_the_runtimes_of_its_app_too(mpigen: Run) -> None:
     assert ran.stderr == ""
 
 
+def test_a_shell_completes_the_commands(mpigen: Run) -> None:
+    asked = {"_MPIGEN_COMPLETE": "bash_complete", "COMP_WORDS": "mpigen runtimes ", "COMP_CWORD": "2"}
+    assert mpigen(**asked).stdout.split() == ["plain,list", "plain,show"]
+
+
 def test_a_deprecated_runtime_is_marked(tmp_path: Path, mpigen: Run) -> None:
     text = EXAMPLES["cpu-kubernetes"].read_text().replace("pool: cpu}", "pool: cpu, deprecated: true}")
     (tmp_path / "platform.yaml").write_text(text)

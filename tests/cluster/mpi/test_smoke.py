@@ -1,0 +1,38 @@
+"""What `mpigen job new --smoke` prints, really run: it passes with every MPI, and fails where it must."""
+
+from __future__ import annotations
+
+import pytest
+
+from generator.runtimes.job import Wanted, new_job
+from tests.cluster.mpi.conftest import MPIS, Change, Play
+from tests.cluster.mpi.gangs import Gang
+from tests.cluster.mpi.test_worlds import command, without
+
+pytestmark = pytest.mark.cluster
+
+
+def smoke(gang: Gang) -> Change:
+    """Let the launcher of a gang run the smoke test of its runtime instead."""
+    trainer = new_job(gang.platform, Wanted(gang.runtime, is_smoke=True)).body["spec"]["trainer"]
+    assert trainer["numNodes"] == gang.hosts
+    return command(*trainer["command"])
+
+
+@pytest.mark.parametrize("runtime", MPIS)
+def test_the_smoke_test_passes_with_every_mpi(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
+    world = play(gangs[runtime], smoke(gangs[runtime]))
+    said = world.outcome.log(world.launcher, "node")
+    assert (world.code, said.count("PASS: allreduce over 6 ranks on 3 hosts")) == (0, 1), str(world.outcome)
+
+
+def test_ranks_that_all_ran_on_the_launcher_are_a_failure(play: Play, gangs: dict[str, Gang]) -> None:
+    """As Open MPI 5 has it without our variables, and calls it a success: kubeflow/trainer#4028."""
+    gang = gangs["openmpi-5"]
+    change = smoke(gang)
+    world = play(gang, lambda pod: without("PRTE_")(change(pod)))
+    said = world.outcome.log(world.launcher, "node")
+    assert world.code not in {0, None}
+    assert "on 1 hosts" in said
+    assert "6 ranks on 3 hosts were to take part" in said
+    assert "PASS" not in said
