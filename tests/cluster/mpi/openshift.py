@@ -14,7 +14,8 @@ def admitted(pod: Body) -> Body:
     """The pod with the user and the group of its namespace.
 
     restricted-v2 has `runAsUser: MustRunAsRange`, which sets the user of each container that names none, and `fsGroup:
-    MustRunAs` (openshift/apiserver-library-go pkg/securitycontextconstraints/sccadmission and .../sccmatching).
+    MustRunAs`, which sets the pod's: each the first of its range (openshift/apiserver-library-go
+    pkg/securitycontextconstraints/{sccmatching/provider,user/mustrunasrange,group/mustrunas}.go).
 
     Raises:
         ValueError: the pod names a user or group of its own, which the SCC refuses.
