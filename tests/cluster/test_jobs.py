@@ -10,7 +10,7 @@ import yaml
 
 from generator import Platform
 from generator.documents.brief import BriefEmitter
-from generator.runtimes.job import JobError, Wanted, new_job
+from generator.runtimes.job import LONGEST_NAME, JobError, Wanted, new_job
 from generator.runtimes.reach import reach
 from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.control_plane import FINISH
@@ -19,6 +19,7 @@ from tests.cluster.trees import Deployed
 from tests.conftest import EXAMPLES, Run
 
 pytestmark = pytest.mark.cluster
+LONGEST = "ordered-".ljust(LONGEST_NAME, "x")
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_a_job_from_the_command_line_trains_until_it_is_complete(
     deployed: Deployed, admin: Client, ours: list[Training], mpigen: Run
 ) -> None:
     training = ours[0]
-    arguments = ["--runtime", training.runtime.name, "--tenant", training.tenant.name, "--name", "ordered-once"]
+    arguments = ["--runtime", training.runtime.name, "--tenant", training.tenant.name, "--name", LONGEST]
     ran = mpigen("job", "new", EXAMPLES[deployed.platform.platform], *arguments, "--", "mpirun", "hostname")
     assert ran.returncode == 0, ran.stderr
     body = yaml.safe_load(ran.stdout)
@@ -57,6 +58,17 @@ def test_a_job_from_the_command_line_trains_until_it_is_complete(
     metadata = {key: launcher["metadata"][key] for key in ("name", "namespace")}
     admin.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "annotations": {FINISH: "yes"}}}, "tests")
     wait_until("it is Complete", lambda: _has(admin.read(body), "Complete"))
+
+
+def test_a_name_that_is_refused_would_get_no_pods_and_only_an_event_would_tell(
+    deployed: Deployed, admin: Client, ours: list[Training]
+) -> None:
+    wanted = Wanted(ours[0].runtime.name, ours[0].tenant.name, LONGEST)
+    body = new_job(deployed.platform, wanted).body
+    body["metadata"]["name"] += "x"
+    _people(ours[0], admin).create(body)
+    said = wait_for("Trainer's complaint", partial(_complaint, body, admin))
+    assert "pod names generated for this JobSet will exceed 63 characters" in said
 
 
 def test_as_many_hosts_as_are_allowed_run_and_one_more_never_does(
@@ -96,6 +108,12 @@ def _pods(job: Body, admin: Client) -> list[Body]:
     pods = admin.items("v1", "Pod", job["metadata"]["namespace"])
     label = "jobset.sigs.k8s.io/jobset-name"
     return [pod for pod in pods if pod["metadata"]["labels"].get(label) == job["metadata"]["name"]]
+
+
+def _complaint(job: Body, admin: Client) -> str | None:
+    events = admin.items("v1", "Event", job["metadata"]["namespace"])
+    told = [one["message"] for one in events if one["involvedObject"]["name"] == job["metadata"]["name"]]
+    return next((message for message in told if "63 characters" in message), None)
 
 
 def _is_empty(job: Body, admin: Client) -> bool:
