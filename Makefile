@@ -42,7 +42,7 @@ layers: .venv/.ready
 # A real control plane judges the examples; building it takes minutes the first time. See docs/control-plane.md.
 cluster: .venv/.cluster
 	$(BIN)/python -m tests.cluster.build default
-	$(BIN)/pytest -m cluster
+	$(BIN)/pytest -m cluster --durations=10
 
 # The same with the releases before.
 cluster-previous: .venv/.cluster

@@ -13,7 +13,7 @@ from generator.config.families import FAMILIES
 from generator.runtimes.adapter import prepare_script, script
 
 SHELLS = [shell for shell in ("dash", "bash --posix", "busybox sh") if shutil.which(shell.split()[0])]
-HOSTFILE = "job-node-0-0.job slots=8\njob-node-0-1.job slots=8\n"
+HOSTFILE = f"job-node-0-0.job slots=8\njob-node-0-1.job slots=8\n{os.uname().nodename}.job slots=8\n"
 
 
 @pytest.fixture(params=SHELLS)
@@ -54,8 +54,9 @@ def test_whoever_runs_it_has_one_name(tmp_path: Path, sh: list[str]) -> None:
 
 @pytest.mark.parametrize("family", ["intel-mpi", "mpich"])
 def test_hydra_reads_the_hosts_that_trainer_wrote(tmp_path: Path, sh: list[str], family: str) -> None:
+    """The launcher by the name that it knows itself by."""
     run = prepare(tmp_path, sh, family, is_launcher=True)
-    assert (run / "hostfile").read_text() == "job-node-0-0.job:8\njob-node-0-1.job:8\n"
+    assert (run / "hostfile").read_text() == f"job-node-0-0.job:8\njob-node-0-1.job:8\n{os.uname().nodename}:8\n"
 
 
 def test_mpirun_takes_trainers_hostfile_for_ours_and_leaves_the_rest_alone(tmp_path: Path, sh: list[str]) -> None:
