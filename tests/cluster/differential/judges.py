@@ -42,7 +42,10 @@ class Answer:
 
 
 class Mpigen:
-    """`mpigen validate`, in this process."""
+    """`mpigen validate`, in this process: what it says of an object's form.
+
+    What it says of MPI is about runtimes that the API server takes and nobody can run; `test_mpi_checks.py` judges that.
+    """
 
     def __init__(self) -> None:
         self._engine = Engine(Catalog.bundled())
@@ -50,7 +53,8 @@ class Mpigen:
     def findings(self, text: str) -> list[tuple[str, str]]:
         """What it finds: severity and words."""
         found = check_text(text.encode(), "case.yaml", self._engine).in_order()
-        return [(each.severity, f"{each.path}: {each.message}") for each in found]
+        of_form = [each for each in found if not each.check.startswith(("mpi/", "trainjob/"))]
+        return [(each.severity, f"{each.path}: {each.message}") for each in of_form]
 
 
 class ApiServer:
