@@ -14,8 +14,8 @@ Seen = dict[tuple[str, str], tuple[Body, list[Body]]]
 """Namespace and name of each TrainJob → its status and its pods."""
 _PATIENCE = 6
 """Seconds in which no job moves, and each has an obstacle, until they are given up."""
-_LIMIT = 180
-"""Seconds until jobs are given up that have none."""
+_STILL, _LIMIT = 60, 900
+"""Seconds in which no job moves, and seconds in all, until jobs are given up that have none."""
 
 
 @dataclass(slots=True)
@@ -86,16 +86,16 @@ def run(admin: Client, wanted: list[Training]) -> list[Ran]:
     for ran in everything:
         ran.submit(admin)
     seen: Seen = {}
-    started = moved = time.monotonic()
+    started = moved = asked = time.monotonic()
     while waiting := [ran for ran in everything if not (ran.is_complete or ran.obstacle)]:
         before, seen = seen, _look(admin)
         for ran in waiting:
             ran.advance(admin, *seen[ran.training.key])
         now = time.monotonic()
         moved = now if _moves(before, seen) else moved
-        if now - moved > _PATIENCE or now - started > _LIMIT:
-            _give_up(admin, waiting, at_once=now - started > _LIMIT)
-            moved = now
+        if now - max(moved, asked) > _PATIENCE or now - started > _LIMIT:
+            _give_up(admin, waiting, at_once=now - moved > _STILL or now - started > _LIMIT)
+            asked = now
         time.sleep(0.3)
     for ran in everything:
         if ran.is_complete:

@@ -44,7 +44,7 @@ class Answer:
 class Mpigen:
     """`mpigen validate`, in this process: what it says of an object's form.
 
-    What it says of MPI is about runtimes that the API server takes and nobody can run; `test_mpi_checks.py` judges that.
+    What it says of MPI is about runtimes that the API server takes and nobody can run: `test_mpi_checks.py` judges it.
     """
 
     def __init__(self) -> None:
