@@ -123,6 +123,21 @@ def pods(admin: Client, namespace: str, job: str) -> list[Body]:
     return [pod for pod in admin.items("v1", "Pod", namespace) if pod["metadata"]["labels"].get(JOB) == job]
 
 
+@pytest.mark.parametrize("deployed", ["catalogue"], indirect=True)
+@pytest.mark.parametrize("name", ["intel-mpi-cpu", "deepspeed-h100", "horovod-tensorflow-cpu"])
+def test_the_sdk_trains_with_other_families(
+    deployed: Deployed, client: Callable[[str], Any], sdk: Any, admin: Client, name: str
+) -> None:
+    """One on Hydra, one with a separate launcher, one with the launcher among its hosts."""
+    me, tenant = client("edit"), deployed.platform.tenants[0].name
+    job = me.train(runtime=me.get_runtime(name), trainer=sdk.CustomTrainer(func=hello, num_nodes=2))
+    done = me.wait_for_job_status(
+        job, timeout=90, polling_interval=1, callbacks=[lambda _: runs.finish(admin, pods(admin, tenant, job))]
+    )
+    assert done.status == "Complete"
+    me.delete_job(job)
+
+
 @ONE
 def test_who_may_only_look_cannot_train(client: Callable[[str], Any], sdk: Any) -> None:
     me = client("view")
