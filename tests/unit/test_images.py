@@ -115,7 +115,9 @@ def test_locks_have_what_is_asked_for_and_a_hash_for_everything(name: str) -> No
     locked = dict(re.findall(r"(?m)^([a-z][\w.-]*)==(\S+) \\\n +--hash=sha256:", lock))
     assert len(locked) == len(re.findall(r"(?m)^[^\s#]", lock))
     for wanted in LOCKS[name].read_text().splitlines():
-        package, version = re.fullmatch(r"([\w-]+)(?:\[[\w,]+\])?(?:==([\d.]+)|<\d+)?", wanted).groups()  # type: ignore[union-attr]
+        asked = re.fullmatch(r"([\w-]+)(?:\[[\w,]+\])?(?:==([\d.]+)|<\d+)?", wanted)
+        assert asked
+        package, version = asked.groups()
         assert locked[package] == (version or locked[package])
 
 
