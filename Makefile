@@ -4,7 +4,7 @@ BIN := .venv/bin
 export MPIGEN_CACHE := $(CURDIR)/.cache
 EXAMPLES := $(sort $(wildcard examples/*/platform.yaml examples/*/platform.py))
 
-.PHONY: demo test quick lint format types layers cluster cluster-previous bench schemas lock golden clean
+.PHONY: demo test quick lint format types layers cluster cluster-all cluster-previous bench schemas lock golden clean
 
 demo: .venv/.ready
 	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform"; done
@@ -41,6 +41,11 @@ layers: .venv/.ready
 
 # A real control plane judges the examples; building it takes minutes the first time. See docs/control-plane.md.
 cluster: .venv/.cluster
+	$(BIN)/python -m tests.cluster.build default
+	$(BIN)/pytest -m "cluster and not slow"
+
+# Also every family of the catalogue on every device, and real MPI in pods that really run.
+cluster-all: .venv/.cluster
 	$(BIN)/python -m tests.cluster.build default
 	$(BIN)/pytest -m cluster --durations=10
 

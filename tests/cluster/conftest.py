@@ -70,7 +70,11 @@ def on_the_cluster() -> list[Deployed]:
     return []
 
 
-@pytest.fixture(scope="session", params=EXAMPLES, ids=str)
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(name, marks=pytest.mark.slow if name == "catalogue" else ()) for name in EXAMPLES],
+    ids=str,
+)
 def deployed(request: pytest.FixtureRequest, admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
     """Each example on the cluster, one after another: pytest runs all tests of one before it goes on to the next.
 

@@ -123,6 +123,7 @@ def pods(admin: Client, namespace: str, job: str) -> list[Body]:
     return [pod for pod in admin.items("v1", "Pod", namespace) if pod["metadata"]["labels"].get(JOB) == job]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deployed", ["catalogue"], indirect=True)
 @pytest.mark.parametrize("name", ["intel-mpi-cpu", "deepspeed-h100", "horovod-tensorflow-cpu"])
 def test_the_sdk_trains_with_other_families(

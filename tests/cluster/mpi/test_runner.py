@@ -19,7 +19,7 @@ from tests.cluster.mpi.images import Image
 from tests.cluster.mpi.runner import Outcome, Runner
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 Run = Callable[..., Outcome]
 IMAGE = "mpi.test/mpich"
 SECRET = {"kind": "Secret", "data": {"key": base64.b64encode(b"secret\n").decode()}}

@@ -9,7 +9,7 @@ from tests.cluster.mpi.conftest import MPIS, Change, Play
 from tests.cluster.mpi.gangs import Gang
 from tests.cluster.mpi.test_worlds import command, without
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 def smoke(gang: Gang) -> Change:

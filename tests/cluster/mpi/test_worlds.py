@@ -12,7 +12,7 @@ from tests.cluster.mpi import openshift
 from tests.cluster.mpi.conftest import FROM_JOB, MPIS, OF_RANKS, SMOKE, Change, Play, World
 from tests.cluster.mpi.gangs import Gang
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 SLOTS = 2
 
 
