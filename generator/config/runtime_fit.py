@@ -34,7 +34,7 @@ def _family(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Contradiction
     family = runtime.family
     if pool.device not in family.devices:
         fit = ", ".join(name for name, other in FAMILIES.items() if pool.device in other.devices)
-        because = family.not_on.get(pool.device, f"{family.title} does not run there")
+        because = family.not_on.get(pool.device, "the catalogue does not offer it there")
         where = pool.accelerator or "no device"
         yield Contradiction(
             (*path, "use"), f"`{family.name}` and pool `{pool.name}` with {where}: {because}", f"use one of: {fit}"

@@ -86,7 +86,7 @@ class Runtime(Section):
     shared_memory: Quantity | None = None
     """Size of /dev/shm. Default: an eighth of the memory."""
     environment: dict[Variable, Annotated[str, Field(strict=True)]] = Field(default={})
-    """Variables of launcher and nodes; they reach all ranks."""
+    """Variables of the launcher, which reach all ranks. On other hosts what the image sets itself keeps its value."""
     volumes: tuple[RuntimeVolume, ...] = ()
     """Volumes of launcher and nodes: datasets, checkpoints, scratch space."""
     labels: dict[LabelKey, LabelValue] = Field(default={})

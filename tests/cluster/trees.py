@@ -17,8 +17,6 @@ from tests.cluster.gitops_account import gitops_account
 from tests.cluster.nodes import add_nodes
 from tests.conftest import EXAMPLES, ROOT
 
-_SCC = "system:openshift:scc:nonroot-v2"
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -118,26 +116,10 @@ def _read(folder: Path) -> Iterator[Manifest]:
 
 
 def _prerequisites(platform: Platform) -> list[Body]:
-    """What is there before the tree: the namespace of Argo CD and, on OpenShift, the role behind an SCC.
-
-    The role is what OpenShift ships: openshift/cluster-kube-apiserver-operator, bindata/bootkube/scc-manifests.
-    """
+    """What is there before the tree: the namespace of Argo CD."""
     assert platform.gitops
     argocd = argocd_namespace(platform.gitops, platform.cluster)
-    scc = {
-        "apiGroups": ["security.openshift.io"],
-        "resources": ["securitycontextconstraints"],
-        "resourceNames": [_SCC.rpartition(":")[2]],
-        "verbs": ["use"],
-    }
-    role = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": _SCC},
-        "rules": [scc],
-    }
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": argocd}}
-    return [namespace, role] if platform.cluster.is_openshift else [namespace]
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": argocd}}]
 
 
 def _apply(account: Client, manifest: Manifest) -> Outcome:

@@ -13,10 +13,10 @@ from tests.cluster import trees
 from tests.cluster.argocd_order import in_order
 from tests.cluster.client import Body, Client, wait_for
 from tests.cluster.control_plane import FINISH
+from tests.cluster.training import JOB, ROLE
 from tests.cluster.trees import Deployed
 
 _TRAINER = "trainer.kubeflow.org/v1alpha1"
-_JOB, _ROLE = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name"
 _MERGE = "application/merge-patch+json"
 
 
@@ -80,7 +80,7 @@ class Gang:
             TimeoutError: that takes too long.
         """
         pods = wait_for(f"{self.name} has {self.size} pods that run", partial(self._running, admin))
-        launchers = [pod for pod in pods if pod["metadata"]["labels"][_ROLE] == "launcher"]
+        launchers = [pod for pod in pods if pod["metadata"]["labels"][ROLE] == "launcher"]
         return [sorted((pod for pod in pods if pod not in launchers), key=_hostname), launchers]
 
     def lookup(self, admin: Client, kind: str, name: str) -> Body:
@@ -107,7 +107,7 @@ class Gang:
 
     def _running(self, admin: Client) -> list[Body] | None:
         pods = admin.items("v1", "Pod", self.namespace)
-        mine = [pod for pod in pods if pod["metadata"]["labels"].get(_JOB) == self.name]
+        mine = [pod for pod in pods if pod["metadata"]["labels"].get(JOB) == self.name]
         running = [pod for pod in mine if pod["status"]["phase"] == "Running"]
         return running if len(running) == self.size else None
 
