@@ -127,12 +127,15 @@ def _running(job: Body, number: int, admin: Client) -> list[Body] | None:
 
 
 def _never(job: Body, admin: Client) -> str | None:
-    """That Kueue has no capacity for a job whoever else ends, or that the scheduler has no node for a pod of it."""
-    for workload in admin.items("kueue.x-k8s.io/v1beta2", "Workload", job["metadata"]["namespace"]):
-        if workload["metadata"]["ownerReferences"][0]["name"] == job["metadata"]["name"]:
-            for found in conditions(workload):
-                if found["type"] == "QuotaReserved" and "> maximum capacity" in found["message"]:
-                    return str(found["message"])
+    """That Kueue has no capacity for a job whoever else ends, or that the scheduler has no node for a pod of it.
+
+    From the event: the Workload's condition may already tell of a later attempt, which Kueue begins at the flavor after
+    the last that it tried (v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go, LastTriedFlavorIdx).
+    """
+    for event in admin.items("v1", "Event", job["metadata"]["namespace"]):
+        is_mine = event["involvedObject"]["name"].startswith(f"trainjob-{job['metadata']['name']}-")
+        if is_mine and "> maximum capacity" in event["message"]:
+            return str(event["message"])
     said = [found for pod in _pods(job, admin) for found in conditions(pod) if found.get("reason") == "Unschedulable"]
     return str(said[0]["message"]) if said else None
 
