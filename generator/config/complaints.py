@@ -16,6 +16,7 @@ from generator.documents.syntax import shown
 _EXPECTED = {
     "string_type": ("a text", "write it in quotes"),
     "string_unicode": ("a text", "remove what is no character from it"),
+    "bool_type": ("true or false", "write one of them, without quotes"),
     "int_type": ("a whole number", "write one, such as 4"),
     "tuple_type": ("a list", "begin each of its items with `- `"),
     "dict_type": ("a mapping", "write its entries as `key: value`"),

@@ -7,7 +7,15 @@ import json
 import re
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails
 
 from generator.config.cluster import Cluster
@@ -16,6 +24,7 @@ from generator.config.fields import Name, Section, refusal
 from generator.config.gitops import GitOps
 from generator.config.policies import Policies
 from generator.config.pools import Pool
+from generator.config.queues import Queues
 from generator.config.references import contradictions
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
@@ -60,6 +69,8 @@ class Platform(Section):
     """Teams."""
     policies: Policies = Policies()
     """What holds for every tenant."""
+    queues: Queues = Queues()
+    """How Kueue is to work."""
     gitops: GitOps | None = None
     """Who applies the tree. Left out: plain YAML only."""
 
@@ -67,6 +78,17 @@ class Platform(Section):
     @classmethod
     def _in_order(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(sorted(value, key=lambda entry: entry.name))
+
+    @field_validator("queues")
+    @classmethod
+    def _can_be_told(cls, value: Queues, info: ValidationInfo) -> Queues:
+        """The operator of OpenShift writes Kueue's configuration, and has no word for some of it."""
+        cluster = info.data.get("cluster")
+        if isinstance(cluster, Cluster) and cluster.is_openshift and value.retain_finished is not None:
+            refused = refusal("the Kueue operator of OpenShift has no such setting", "remove it")
+            found = InitErrorDetails(type=refused, loc=("retainFinished",), input=value.retain_finished)
+            raise ValidationError.from_exception_data("Platform", [found])
+        return value
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:

@@ -1,0 +1,41 @@
+"""`queues`: how Kueue itself is to work. It reads its settings when it starts, for the whole cluster.
+
+The limits are those of the Red Hat build of Kueue (openshift/kueue-operator at dc3b65774c45, types.go `ByWorkload` and
+`RequeuingStrategy` of pkg/apis/kueueoperator/v1); Kueue itself only wants no negative ones (kueue v0.19.2
+pkg/config/validation.go). So what a platform says is possible on both.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from generator.config.durations import Duration, between
+from generator.config.fields import Section
+
+
+class WaitForPodsReady(Section):
+    """How long an admitted job may hold its quota before all of its pods are ready."""
+
+    timeout: Annotated[Duration, between("30s", "24h")] = "30m"
+    """From the admission until every pod is ready, such as `30m`: nodes pull their image first, then the launcher.
+    After that the job is evicted and queued again."""
+    recovery_timeout: Annotated[Duration, between("0s", "24h")] | None = None
+    """How long a job that ran may lack a pod before it is evicted. Default: as `timeout`; `0s`: for ever."""
+    backoff_limit: Annotated[int, Field(strict=True, ge=1, le=200)] | None = None
+    """How often a job is queued again before it is given up. Default: without end."""
+
+
+class Queues(Section):
+    """What Kueue's own configuration must say."""
+
+    fair_sharing: Annotated[bool, Field(strict=True)] = False
+    """Whether teams share what is borrowed by their `weight`. Without it, whoever comes first has it."""
+    wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
+    """All pods of a job or none: what becomes of a job whose pods do not all get ready."""
+    manage_jobs_without_queue_name: Annotated[bool, Field(strict=True)] = False
+    """Whether what tenants start outside every queue is held. Jobs that name no queue are in `default`, if there is one."""
+    retain_finished: Duration | None = None
+    """How long Kueue keeps the Workload of a job that has finished, such as `24h`. Default: as long as the job itself.
+    The operator of OpenShift has no such setting."""

@@ -1,0 +1,38 @@
+"""Durations: one spelling for each, and what nobody can tell the length of is refused."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from generator.config.durations import seconds
+from generator.config.queues import Queues
+
+
+def retained(value: object) -> str | None:
+    """A duration as the platform keeps it."""
+    return Queues.model_validate({"retainFinished": value}).retain_finished
+
+
+@pytest.mark.parametrize(
+    ("spelled", "kept", "length"),
+    [
+        ("30m", "30m", 1800),
+        ("90m", "1h30m", 5400),
+        ("3600s", "1h", 3600),
+        ("1h0m5s", "1h5s", 3605),
+        ("0s", "0s", 0),
+        ("0h", "0s", 0),
+        ("48h", "48h", 172800),
+    ],
+)
+def test_every_spelling_of_a_duration_is_kept_as_one(spelled: str, kept: str, length: int) -> None:
+    assert retained(spelled) == kept
+    assert seconds(kept) == length
+
+
+@pytest.mark.parametrize("value", ["", "30", 30, 1.5, True, "1d", "1.5h", "5m1h", "-30m", "30 m", "30M", "30m\n", []])
+def test_what_is_no_duration_is_refused_with_an_example(value: object) -> None:
+    with pytest.raises(ValidationError) as refused:
+        retained(value)
+    assert refused.value.errors()[0]["ctx"]["fix"] == "write it like 90s, 30m or 1h30m"
