@@ -35,7 +35,7 @@ class Queues(Section):
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
     """All pods of a job or none: what becomes of a job whose pods do not all get ready."""
     manage_jobs_without_queue_name: Annotated[bool, Field(strict=True)] = False
-    """Whether what tenants start outside every queue is held. Jobs that name no queue are in `default`, if there is one."""
+    """Whether what tenants start outside every queue is held. What names no queue is in `default`, if there is one."""
     retain_finished: Duration | None = None
     """How long Kueue keeps the Workload of a job that has finished, such as `24h`. Default: as long as the job itself.
     The operator of OpenShift has no such setting."""
