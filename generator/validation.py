@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from generator.checks.files import SUFFIXES, Search, cannot_read, check_everywhere, cores, manifest_files
 from generator.checks.finding import Finding, Severity
-from generator.checks.run import Checked, check_text, unreadable
-from generator.checks.targets import by_targets
+from generator.checks.run import Checked, check_text, check_together, unreadable
+from generator.checks.targets import Targets, by_release
 from generator.documents.load import Path as Steps
 from generator.documents.locate import Place, format_path, locate_everywhere
 from generator.errors import DocumentError, OutputError, Problem
@@ -83,31 +83,63 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     return done
 
 
-def _parts(search: Search, subject: Subject) -> list[tuple[Catalog, list[Path]]]:
-    """The files by what they are checked against; what belongs to no release, such as standard input, comes first."""
-    newest: list[Path] = []
-    files = {(): newest, **({} if subject.targets else by_targets(search.files))}
-    if subject.targets:
-        newest.extend(search.files)
-    return [(Catalog.bundled(dict(targets) or subject.targets), found) for targets, found in files.items()]
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Files that are checked against the same schemas, by the folder of their release; None is that of no release."""
+
+    catalog: Catalog
+    releases: dict[Path | None, list[Path]] = field(default_factory=dict)
+
+    @property
+    def files(self) -> list[Path]:
+        return [file for files in self.releases.values() for file in files]
 
 
-def _embedded(search: Search, subject: Subject, parts: list[tuple[Catalog, list[Path]]]) -> Checked:
+def _parts(search: Search, subject: Subject) -> list[_Part]:
+    """What is checked, by what for; what belongs to no release, such as standard input, is in the first part."""
+    parts: dict[Targets, _Part] = {(): _Part(Catalog.bundled(subject.targets))}
+    for origin, files in by_release(search.files).items():
+        targets = () if subject.targets else origin.targets
+        part = parts.setdefault(targets, _Part(Catalog.bundled(dict(targets) or subject.targets)))
+        part.releases[origin.folder] = files
+    return list(parts.values())
+
+
+def _embedded(search: Search, subject: Subject, parts: list[_Part]) -> Checked:
     checked = Checked()
-    for catalog, files in parts:
-        checked.add(check_everywhere(files, catalog, cores()))
+    for index, part in enumerate(parts):
+        done = check_everywhere(part.files, part.catalog, cores())
+        if subject.stdin is not None and index == 0:
+            done.add(check_text(subject.stdin, _STDIN, Engine(part.catalog)))
+        done.findings += _together(done.related, part, subject)
+        checked.add(done)
     for problem in search.refused:
         checked.add(unreadable(problem))
-    if subject.stdin is not None:
-        checked.add(check_text(subject.stdin, _STDIN, Engine(parts[0][0])))
     return checked
+
+
+def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> Iterator[Finding]:
+    """What the objects of each release say only together. Releases are never mixed: they hold the same objects."""
+
+    def text_of(file: str) -> bytes:
+        return subject.stdin if subject.stdin is not None and file == _STDIN else Path(file).read_bytes()
+
+    if not manifests:
+        return
+    folders = {str(file): folder for folder, files in part.releases.items() for file in files}
+    for folder in {None: None, **part.releases}:
+        mine = [manifest for manifest in manifests if folders.get(manifest.file) == folder]
+        try:
+            yield from check_together(mine, part.catalog.targets, text_of)
+        except OSError as error:
+            yield from unreadable(cannot_read(Path(error.filename), error)).findings
 
 
 def _passed(finding: Finding) -> Finding:
     return replace(finding, severity=Severity.INFO) if finding.check.endswith("/no-schema") else finding
 
 
-def _kubeconform(search: Search, subject: Subject, parts: list[tuple[Catalog, list[Path]]], cache: Path) -> Checked:
+def _kubeconform(search: Search, subject: Subject, parts: list[_Part], cache: Path) -> Checked:
     """What kubeconform says of the same."""
     from generator.schemas.gobuild import ensure_kubeconform
     from generator.schemas.kubeconform import Kubeconform, Status
@@ -117,15 +149,15 @@ def _kubeconform(search: Search, subject: Subject, parts: list[tuple[Catalog, li
         checked.add(unreadable(problem))
     texts: dict[str, bytes] = {}
     results: list[Result] = []
-    for index, (catalog, files) in enumerate(parts):
-        part = {_STDIN: subject.stdin} if subject.stdin is not None and index == 0 else {}
-        for file in files:
+    for index, part in enumerate(parts):
+        mine = {_STDIN: subject.stdin} if subject.stdin is not None and index == 0 else {}
+        for file in part.files:
             try:
-                part[str(file)] = file.read_bytes()
+                mine[str(file)] = file.read_bytes()
             except OSError as error:
                 checked.add(unreadable(cannot_read(file, error)))
-        results += _results(Kubeconform(ensure_kubeconform(cache), catalog.locations()), part)
-        texts |= part
+        results += _results(Kubeconform(ensure_kubeconform(cache), part.catalog.locations()), mine)
+        texts |= mine
     checked.files += len(texts)
     checked.kinds.update(result.kind for result in results if result.status is not Status.EMPTY)
     refused: dict[str, list[Result]] = {}

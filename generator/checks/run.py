@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from generator.checks import mpi
+from generator.checks import mpi, related
 from generator.checks.finding import Breach, Finding, Severity
 from generator.checks.objects import misplaced, unnamed
 from generator.checks.schema import breaches
+from generator.documents.load import Path
 from generator.documents.locate import Place, format_path, locate_everywhere
 from generator.errors import DocumentError, Problem
-from generator.manifests import Manifest, read
+from generator.manifests import Body, Manifest, read
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
@@ -30,17 +32,20 @@ class Checked:
         files: how many files were read.
         kinds: how many objects of each kind there are.
         findings: in the order of files and lines once `in_order` is called.
+        related: the objects that are yet to be judged together.
     """
 
     files: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
+    related: list[Manifest] = field(default_factory=list)
 
     def add(self, other: Checked) -> None:
         """Take in what another part of the files gave."""
         self.files += other.files
         self.kinds += other.kinds
         self.findings += other.findings
+        self.related += other.related
 
     @property
     def objects(self) -> int:
@@ -65,7 +70,7 @@ def check_rendered(manifests: Iterable[Manifest], texts: Mapping[str, str], cata
     by_file: dict[str, list[_Found]] = {}
     for manifest in numbered:
         by_file.setdefault(manifest.file, []).extend((manifest, breach) for breach in _breaches(manifest, engine))
-    for manifest, breach in misplaced(numbered, catalog):
+    for manifest, breach in (*misplaced(numbered, catalog), *related.breaches(numbered, catalog.targets)):
         by_file[manifest.file].append((manifest, breach))
     for file, found in by_file.items():
         checked.findings += _placed(found, texts[file])
@@ -87,11 +92,43 @@ def check_text(text: bytes, file: str, engine: Engine) -> Checked:
     try:
         for manifest in read(text, file):
             checked.kinds[manifest.kind] += 1
+            if manifest.kind in related.KINDS:
+                checked.related.append(manifest)
             found += [(manifest, breach) for breach in _breaches(manifest, engine)]
     except DocumentError as error:
         checked.findings += unreadable(*error.problems).findings
     checked.findings += _placed(found, text)
     return checked
+
+
+def check_together(
+    manifests: Sequence[Manifest], targets: Mapping[str, str], text_of: Callable[[str], bytes]
+) -> list[Finding]:
+    """Judge the objects of one release, or of none, by the rules that need several of them.
+
+    Args:
+        manifests: those that `check_text` kept.
+        targets: component → the minor version that is judged for.
+        text_of: gives the text of a file again, for the places in it. It is asked only where something is found.
+
+    Raises:
+        OSError: from `text_of`.
+    """
+    by_file: dict[str, list[_Found]] = {}
+    for manifest, breach in related.breaches(manifests, targets):
+        by_file.setdefault(manifest.file, []).append((manifest, breach))
+    return [finding for file, found in by_file.items() for finding in _placed_again(found, text_of(file))]
+
+
+def _placed_again(found: Sequence[_Found], text: bytes) -> list[Finding]:
+    """The findings of a text that was read before, if what they are about still stands there."""
+    file = found[0][0].file
+    there: dict[tuple[int, Path], Body] = {}
+    with suppress(DocumentError):  # what can be read before it is enough
+        there.update(((manifest.index, manifest.inside), manifest.body) for manifest in read(text, file))
+    if all(there.get((manifest.index, manifest.inside)) == manifest.body for manifest, _ in found):
+        return _placed(found, text)
+    return unreadable(Problem("has changed while it was checked", "check it again", file)).findings
 
 
 def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:

@@ -1,10 +1,11 @@
-"""Which versions a file on disk was made for: the lock of its release says so."""
+"""Which release a file on disk belongs to, and which versions it was made for: the lock of the release says so."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 LOCK = "release.json"
@@ -12,20 +13,36 @@ Targets = tuple[tuple[str, str], ...]
 """Component and minor version, sorted."""
 
 
-def by_targets(files: Iterable[Path]) -> Mapping[Targets, list[Path]]:
-    """The files, by the target versions of the release that each belongs to; of none: no targets."""
-    found: dict[Targets, list[Path]] = {}
-    known: dict[Path, Targets] = {}
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The release that a file belongs to.
+
+    Attributes:
+        folder: where its lock is; None if the file belongs to no release.
+        targets: what it was made for.
+    """
+
+    folder: Path | None = None
+    targets: Targets = ()
+
+
+def by_release(files: Iterable[Path]) -> Mapping[Origin, list[Path]]:
+    """The files, by the release that each belongs to."""
+    found: dict[Origin, list[Path]] = {}
+    known: dict[Path, Origin] = {}
     for file in files:
         found.setdefault(_of_folder(file.parent.absolute(), known), []).append(file)
     return found
 
 
-def _of_folder(folder: Path, known: dict[Path, Targets]) -> Targets:
-    """Those of the nearest lock, in the folder or above it."""
+def _of_folder(folder: Path, known: dict[Path, Origin]) -> Origin:
+    """That of the nearest lock, in the folder or above it."""
     if folder not in known:
         above = folder.parent
-        known[folder] = _targets(folder / LOCK) or (() if above == folder else _of_folder(above, known))
+        if targets := _targets(folder / LOCK):
+            known[folder] = Origin(folder, targets)
+        else:
+            known[folder] = Origin() if above == folder else _of_folder(above, known)
     return known[folder]
 
 

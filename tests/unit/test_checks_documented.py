@@ -6,6 +6,7 @@ import re
 
 from generator.checks.mpi import CHECKS as MPI_CHECKS
 from generator.checks.objects import CHECKS as OBJECT_CHECKS
+from generator.checks.related import CHECKS as RELATED_CHECKS
 from generator.checks.schema import CHECKS as SCHEMA_CHECKS
 from tests.conftest import ROOT
 
@@ -17,6 +18,7 @@ def test_each_check_has_its_section() -> None:
         *SCHEMA_CHECKS,
         *OBJECT_CHECKS,
         *MPI_CHECKS,
+        *RELATED_CHECKS,
         "yaml/unreadable",
         "kubeconform/invalid",
         "kubeconform/no-schema",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from generator import release
-from generator.checks.targets import LOCK, by_targets
+from generator.checks.targets import LOCK, Origin, by_release
 from generator.release import Lock
 from generator.validation import Subject, validate
 
@@ -41,13 +41,17 @@ def test_the_lock_is_called_alike() -> None:
 def test_the_nearest_release_decides(tmp_path: Path) -> None:
     old, new = made_for(tmp_path / "old", trainer="2.2"), made_for(tmp_path / "new", trainer="2.3")
     stray = tmp_path / "stray.yaml"
-    assert by_targets([old, new, stray]) == {(("trainer", "2.2"),): [old], (("trainer", "2.3"),): [new], (): [stray]}
+    assert by_release([old, new, stray]) == {
+        Origin(tmp_path / "old", (("trainer", "2.2"),)): [old],
+        Origin(tmp_path / "new", (("trainer", "2.3"),)): [new],
+        Origin(): [stray],
+    }
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"spec": {"targets": [1]}}', json.dumps({"spec": None})])
 def test_what_is_no_lock_decides_nothing(tmp_path: Path, content: str) -> None:
     (tmp_path / LOCK).write_text(content)
-    assert by_targets([tmp_path / "x.yaml"]) == {(): [tmp_path / "x.yaml"]}
+    assert by_release([tmp_path / "x.yaml"]) == {Origin(): [tmp_path / "x.yaml"]}
 
 
 def test_a_field_of_a_later_release_is_refused_in_an_earlier_one(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""Gathered: the objects that are judged together, indexed for the rules that need several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from generator.manifests import Manifest
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The manifests of one release, or those of no release, whatever stands in them.
+
+    Attributes:
+        manifests: only those of `related.KINDS`, by file and document.
+        targets: component → the minor version that is judged for.
+    """
+
+    manifests: tuple[Manifest, ...]
+    targets: Mapping[str, str]
+
+    def of(self, group: str, *kinds: str) -> Iterable[Manifest]:
+        """All of some kinds of one API group; the same object more than once if several files hold it."""
+        return [manifest for kind in kinds for manifest in self._by_kind.get((group, kind), ())]
+
+    def one(self, group: str, kind: str, name: str, namespace: str = "") -> Manifest | None:
+        """The object that a reference means.
+
+        None if it is in no file, and if files disagree on what it is: they are then for several clusters, and nobody
+        knows for which the reference is.
+        """
+        found = self._by_identity.get((group, kind, namespace, name), ())
+        return found[0] if found and all(each.body == found[0].body for each in found) else None
+
+    @cached_property
+    def _by_kind(self) -> Mapping[tuple[str, str], Sequence[Manifest]]:
+        found: dict[tuple[str, str], list[Manifest]] = {}
+        for manifest in self.manifests:
+            found.setdefault((manifest.group, manifest.kind), []).append(manifest)
+        return found
+
+    @cached_property
+    def _by_identity(self) -> Mapping[tuple[str, str, str, str], Sequence[Manifest]]:
+        found: dict[tuple[str, str, str, str], list[Manifest]] = {}
+        for manifest in self.manifests:
+            found.setdefault(manifest.identity, []).append(manifest)
+        return found

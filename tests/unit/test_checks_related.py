@@ -1,0 +1,152 @@
+"""Rules over several objects: each finds its case, and only objects that belong together are judged together."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from generator import release
+from generator.checks import related
+from generator.checks.files import check_everywhere
+from generator.checks.run import check_rendered, check_text, check_together
+from generator.manifests import Manifest, read, write
+from generator.release import Lock
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from generator.validation import Subject, Validation, validate
+from tests.related_cases import CASES, FOLDER, Related
+from tests.unit.test_checks_mpi import variations
+
+OLD = {"trainer": "2.2"}
+JOB, RUNTIME = CASES["lost-devices"].bad.split("---\n")
+CPUS_ONLY = RUNTIME.replace(", nvidia.com/gpu: 8, rdma/hca: 1", "")
+
+
+def told(validation: Validation) -> list[tuple[str, int, str]]:
+    return [(Path(each.file).name, each.line, each.check) for each in validation.checked.in_order()]
+
+
+def released(folder: Path, *texts: str) -> None:
+    """A release for Trainer 2.2 with some files."""
+    folder.mkdir(parents=True)
+    lock = Lock("p", folder.name, {}, inputs=f"sha256:{0:064}", targets=Catalog.bundled(OLD).targets)
+    (folder / release.LOCK).write_bytes(lock.encode())
+    for number, text in enumerate(texts):
+        (folder / f"{number}.yaml").write_text(text)
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {case.check for case in CASES.values()} == set(related.CHECKS)
+    assert {file.name for file in FOLDER.iterdir() if file.is_dir()} == set(CASES)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_case_is_told_in_the_reviewed_words(case: Related) -> None:
+    """After a change of words: `python -m tests.related_cases`."""
+    assert case.said(case.bad) == case.file("bad.txt").read_text("utf-8")
+    assert {finding.check for finding in case.found(case.bad)} == {case.check}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_only_looks_like_a_case_passes(case: Related) -> None:
+    assert case.said(case.good) == ""
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_whatever_stands_anywhere_the_rules_do_not_fail(case: Related) -> None:
+    manifests = list(read(case.bad, "x.yaml"))
+    looked_at = 0
+    for number, manifest in enumerate(manifests):
+        body = deepcopy(manifest.body)
+        for odd in variations(body, body):
+            others = [*manifests[:number], Manifest(odd, "x.yaml", number), *manifests[number + 1 :]]
+            looked_at += len(list(related.breaches(others, case.targets))) + 1
+    assert looked_at > 100
+
+
+def test_objects_of_several_files_are_judged_together(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(f"# told with its line\n{JOB}")
+    (tmp_path / "runtime.yaml").write_text(RUNTIME)
+    expected = [("job.yaml", 9, "trainjob/lost-devices")]
+    assert told(validate(Subject([tmp_path], targets=OLD), "embedded", Path())) == expected
+    assert told(validate(Subject([tmp_path / "job.yaml"], targets=OLD), "embedded", Path())) == []
+
+
+def test_standard_input_belongs_to_the_files_of_no_release(tmp_path: Path) -> None:
+    (tmp_path / "runtime.yaml").write_text(RUNTIME)
+    subject = Subject([tmp_path], stdin=JOB.encode(), targets=OLD)
+    assert told(validate(subject, "embedded", Path())) == [("stdin", 8, "trainjob/lost-devices")]
+
+
+@pytest.mark.parametrize("targets", [{}, OLD])
+def test_releases_are_never_mixed(tmp_path: Path, targets: dict[str, str]) -> None:
+    released(tmp_path / "1.0.0", CPUS_ONLY, JOB.replace("cpu: 32", "cpu: 16"))
+    released(tmp_path / "2.0.0", RUNTIME, "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n")
+    assert told(validate(Subject([tmp_path], targets=targets), "embedded", Path())) == []
+    (tmp_path / "2.0.0" / "2.yaml").write_text(JOB)
+    found = validate(Subject([tmp_path], targets=targets), "embedded", Path()).checked.findings
+    assert [each.file for each in found] == [str(tmp_path / "2.0.0" / "2.yaml")]
+
+
+def test_what_files_disagree_on_nobody_refers_to(tmp_path: Path) -> None:
+    """They are then for several clusters."""
+    for name, text in {"job": JOB, "east": RUNTIME, "west": RUNTIME.replace("cpu: 16", "cpu: 8")}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    subject = Subject([tmp_path], targets=OLD)
+    assert told(validate(subject, "embedded", Path())) == []
+    (tmp_path / "west.yaml").write_text(RUNTIME)
+    assert told(validate(subject, "embedded", Path())) == [("job.yaml", 8, "trainjob/lost-devices")]
+
+
+def test_what_is_rendered_is_judged_together() -> None:
+    manifests = [Manifest(yaml.safe_load(text), f"{name}.yaml") for name, text in {"b": JOB, "a": RUNTIME}.items()]
+    for targets, expected in ((OLD, ["trainjob/lost-devices"]), ({"trainer": "2.3"}, [])):
+        found = check_rendered(manifests, write(manifests), Catalog.bundled(targets)).in_order()
+        assert [finding.check for finding in found] == expected
+
+
+def test_several_processes_keep_the_same_objects(tmp_path: Path) -> None:
+    filler = "".join(f"# {number}\n" for number in range(60_000))
+    for number in range(6):
+        (tmp_path / f"{number}.yaml").write_text(
+            filler + (RUNTIME if number == 5 else JOB.replace("fine", f"f{number}"))
+        )
+    files, catalog = sorted(tmp_path.iterdir()), Catalog.bundled(OLD)
+    alone, many = (check_everywhere(files, catalog, processes) for processes in (1, 3))
+    assert sorted(alone.related, key=str) == sorted(many.related, key=str)
+    assert len(many.related) == 6
+    first, second = (
+        check_together(checked.related, catalog.targets, lambda file: Path(file).read_bytes())
+        for checked in (alone, many)
+    )
+    assert first == second
+    assert len(first) == 5
+
+
+def test_a_file_that_changes_meanwhile_is_told() -> None:
+    """Its places would be wrong."""
+    text = CASES["lost-devices"].bad.encode()
+    engine = Engine(Catalog.bundled(OLD))
+    kept = check_text(text, "x.yaml", engine).related
+    for other in (b"", b"- 1\n", b"{", f"---\n{JOB}".replace("32", "31").encode()):
+        (finding,) = check_together(kept, engine.targets, lambda _, other=other: other)  # type: ignore[misc]
+        assert (finding.check, finding.message) == ("yaml/unreadable", "has changed while it was checked")
+
+
+def test_a_file_that_goes_meanwhile_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "all.yaml").write_text(CASES["lost-devices"].bad)
+    real = Path.read_bytes
+    reads: list[Path] = []
+
+    def once(file: Path) -> bytes:
+        reads.append(file)
+        if len([each for each in reads if each == file]) > 1:
+            file.unlink()
+        return real(file)
+
+    monkeypatch.setattr(Path, "read_bytes", once)
+    found = told(validate(Subject([tmp_path / "all.yaml"], targets=OLD), "embedded", Path()))
+    assert found == [("all.yaml", 0, "yaml/unreadable")]
