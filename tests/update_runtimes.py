@@ -27,6 +27,13 @@ POOLS = {
         Pool(name="gaudi", nodes=4, allocatable={"cpu": 152, "memory": "1Ti", "habana.ai/gaudi": 8}),
     )
 }
+RACKS = Pool(
+    name="racks",
+    nodes=4,
+    allocatable={"cpu": 64, "memory": "256Gi"},
+    labels={"example.com/pool": "racks"},
+    topology=("example.com/block", "example.com/rack", "kubernetes.io/hostname"),
+)
 IMAGE = "registry.example.com/mpi:1"
 OPTIONS: dict[str, Any] = {
     "tenants": ["team-a", "team-b"],
@@ -36,6 +43,7 @@ OPTIONS: dict[str, Any] = {
     "launcher": "separate",
     "launcherResources": {"cpu": 4},
     "binding": "numa",
+    "placement": {"required": "example.com/rack"},
     "interface": "ens5",
     "sharedMemory": "64Gi",
     "environment": {"NCCL_DEBUG": "INFO"},
@@ -67,13 +75,14 @@ def goldens() -> Iterator[tuple[str, str]]:
     yield "openshift.diff", diff(openmpi, rendered("cpu", Cluster(distribution="openshift")))
     for option, value in OPTIONS.items():
         needed: dict[str, Any] = NEEDS.get(option, {})
-        before = rendered("cpu", **needed)
-        yield f"options/{option}.diff", diff(before, rendered("cpu", **(needed | {option: value})))
+        pool = RACKS if option == "placement" else POOLS["cpu"]
+        before = rendered(pool, **needed)
+        yield f"options/{option}.diff", diff(before, rendered(pool, **(needed | {option: value})))
 
 
-def rendered(device: str, cluster: Cluster | None = None, **options: Any) -> str:
+def rendered(on: Pool | str, cluster: Cluster | None = None, **options: Any) -> str:
     """A runtime as YAML."""
-    pool = POOLS[device]  # type: ignore[index]
+    pool = POOLS[on] if isinstance(on, str) else on  # type: ignore[index]
     runtime = Runtime.model_validate({"name": "runtime", "pool": pool.name, "image": IMAGE, **options})
     return Emitter().emit(training_runtimes(runtime, pool, cluster or Cluster()))
 

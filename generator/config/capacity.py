@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from generator import quantities
+from generator.config.cohorts import Cohort
 from generator.config.draft import Contradiction, Draft
-from generator.config.shares import amounts, offering
+from generator.config.shares import NOTHING, Amounts, Share, amounts, offering, total
 from generator.config.tenants import Tenant
+from generator.quantities import Quantity
 
 
 def pools_alike(draft: Draft) -> Iterator[Contradiction]:
@@ -33,34 +35,51 @@ def pools_alike(draft: Draft) -> Iterator[Contradiction]:
                 )
 
 
-def overcommitted(draft: Draft, tenants: list[Tenant]) -> Iterator[Contradiction]:
-    """What teams always have must exist: Kueue would admit what then waits for nodes for ever."""
-    promised = _promised(draft, tenants)
+def overcommitted(draft: Draft, tenants: list[Tenant], cohorts: list[Cohort]) -> Iterator[Contradiction]:
+    """What teams and groups always have must exist: Kueue would admit what then waits for nodes for ever."""
+    quotas = [quota for tenant in tenants for quota in tenant.quotas] + [cohort.quota for cohort in cohorts]
+    promised = _promised(draft, quotas)
     for index, pool in draft.pools.items():
-        each = {resource: quantities.parse(amount) for resource, amount in pool.allocatable.items()}
-        needs = {resource: promised.get((pool.name, resource), Fraction(0)) / each[resource].value for resource in each}
+        each = {resource: quantities.parse(amount) for resource, amount in pool.offered.items()}
+        needs = {
+            resource: promised.get(pool.name, {}).get(resource, NOTHING).value / each[resource].value
+            for resource in each
+        }
         scarcest = max(needs, key=lambda resource: (needs[resource], resource == pool.accelerator))
         nodes = needs[scarcest]
         if nodes > pool.nodes:
             is_whole = nodes.denominator == 1
-            taken = f"{nodes} nodes" if is_whole else f"{each[scarcest] * nodes} {scarcest}"
+            words = f"{nodes} nodes" if is_whole else f"{each[scarcest] * nodes} {scarcest}"
             there = str(pool.nodes if is_whole else each[scarcest] * pool.nodes)
             yield Contradiction(
                 ("pools", index, "nodes"),
-                f"the tenants' quotas take {taken} of pool `{pool.name}`, which has {there}",
+                f"the quotas take {words} of pool `{pool.name}`, which has {there}",
                 "lower a quota and allow `borrow` instead, or add nodes",
             )
 
 
-def _promised(draft: Draft, tenants: list[Tenant]) -> dict[tuple[str, str], Fraction]:
-    """Pool and resource → the sum of all quotas, of the tenants whose every share has a known pool."""
+def _promised(draft: Draft, quotas: Sequence[Mapping[str, Share]]) -> Amounts:
+    """Pool → resource → the sum of all quotas whose every share has a known pool."""
     pools = list(draft.pool_named.values())
-    promised: dict[tuple[str, str], Fraction] = {}
-    for tenant in tenants:
-        if all(
-            key in draft.pool_named or (draft.has_all_pools and len(offering(key, pools)) == 1) for key in tenant.quota
-        ):
-            for pool, resources in amounts(tenant.quota, pools).items():
-                for resource, amount in resources.items():
-                    promised[pool, resource] = promised.get((pool, resource), Fraction(0)) + amount.value
-    return promised
+    return total(
+        *(
+            amounts(quota, pools)
+            for quota in quotas
+            if all(key in draft.pool_named or (draft.has_all_pools and len(offering(key, pools)) == 1) for key in quota)
+        )
+    )
+
+
+def limits_less(path: tuple[str | int, ...], tenant: Tenant, draft: Draft) -> Iterator[Contradiction]:
+    """A ResourceQuota below what Kueue admits refuses pods of jobs that then hold their quota and never start."""
+    pools = list(draft.pools.values())
+    admitted = total(*(amounts(shares, pools) for shares in (*tenant.quotas, tenant.borrow)))
+    for resource, amount in tenant.limits.resources.items():
+        most = sum((each.get(resource, NOTHING).value for each in admitted.values()), Fraction(0))
+        if quantities.parse(amount).value < most:
+            there = quantities.parse(amount)
+            yield Contradiction(
+                (*path, "limits", "resources", resource),
+                f"`{amount}`, and Kueue admits jobs of `{tenant.name}` up to {Quantity(most, there.is_binary)}",
+                "write at least as much, or leave it out: Kueue keeps the quota",
+            )

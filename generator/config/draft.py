@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from generator.config.cohorts import Cohort
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
@@ -33,6 +34,7 @@ class Draft:
     """The entries of a platform file that are sound by themselves, by their place in their list.
 
     Attributes:
+        has_slack: whether what no quota owns has a queue.
         declared: every name that the file declares in a section, sound or not; an empty one where it cannot be known.
         unsure: the pools whose labels or taints are wrong or misspelt, so that nobody knows which pods they take.
     """
@@ -41,7 +43,9 @@ class Draft:
     pools: Mapping[int, Pool]
     runtimes: Mapping[int, Runtime]
     tenants: Mapping[int, Tenant]
+    cohorts: Mapping[int, Cohort]
     declared: Mapping[str, tuple[str, ...]]
+    has_slack: bool = True
     unsure: Collection[int] = ()
 
     @classmethod
@@ -52,11 +56,14 @@ class Draft:
             dict(enumerate(platform.pools)),
             dict(enumerate(platform.runtimes)),
             dict(enumerate(platform.tenants)),
+            dict(enumerate(platform.cohorts)),
             {
                 "pools": tuple(pool.name for pool in platform.pools),
                 "runtimes": tuple(runtime.name for runtime in platform.runtimes),
                 "tenants": tuple(tenant.name for tenant in platform.tenants),
+                "cohorts": tuple(cohort.name for cohort in platform.cohorts),
             },
+            platform.queues.slack,
         )
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from generator.config.cohorts import Cohort
 from generator.config.complaints import Complaint, complaints
 from generator.config.draft import Draft
 from generator.config.platform import Platform
@@ -21,7 +22,8 @@ from generator.documents.syntax import shown
 from generator.errors import ConfigError, DocumentError, Problem
 
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-_SECTIONS: dict[str, type[BaseModel]] = {"pools": Pool, "runtimes": Runtime, "tenants": Tenant}
+_SECTIONS: dict[str, type[BaseModel]] = {"pools": Pool, "runtimes": Runtime, "tenants": Tenant, "cohorts": Cohort}
+_OPTIONAL = {"cohorts"}  # of the others, an absent one may be a misspelt one
 
 _STAND_INS = {"name": "unnamed", "image": "unknown", "nodes": 10**6}  # where absence would be a complaint of its own
 _LONGEST_NAME = 63  # letters
@@ -101,16 +103,22 @@ def _draft(data: dict[str, Any]) -> Draft:
         judged = {index: _sound(model, raw) for index, raw in enumerate(entries)}
         sound[section] = {index: entry for index, (entry, _) in judged.items() if entry is not None}
         wrong[section] = {index: fields for index, (_, fields) in judged.items()}
-        declared[section] = tuple(_name(raw) for raw in entries) or ("",)
+        declared[section] = tuple(_name(raw) for raw in entries) or (() if section in _OPTIONAL else ("",))
     name = data.get("platform")
     return Draft(
         platform=name if isinstance(name, str) else "",
         pools=sound["pools"],
         runtimes=sound["runtimes"],
         tenants=sound["tenants"],
+        cohorts=sound["cohorts"],
         declared=declared,
+        has_slack=_has_slack(data.get("queues")),
         unsure={index for index, fields in wrong["pools"].items() if fields - {"name", "nodes", "allocatable"}},
     )
+
+
+def _has_slack(queues: object) -> bool:
+    return not isinstance(queues, dict) or queues.get("slack") is not False
 
 
 def _sound(model: type[BaseModel], raw: object) -> tuple[BaseModel | None, set[str]]:

@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails
 
 from generator.config.cluster import Cluster
+from generator.config.cohorts import Cohort
 from generator.config.draft import Draft, suggestion
 from generator.config.fields import Name, Section, refusal
 from generator.config.gitops import GitOps
@@ -67,6 +68,8 @@ class Platform(Section):
     """Ways to launch MPI."""
     tenants: tuple[Tenant, ...] = ()
     """Teams."""
+    cohorts: tuple[Cohort, ...] = ()
+    """Groups of teams. Default: those that tenants name, side by side."""
     policies: Policies = Policies()
     """What holds for every tenant."""
     queues: Queues = Queues()
@@ -74,7 +77,7 @@ class Platform(Section):
     gitops: GitOps | None = None
     """Who applies the tree. Left out: plain YAML only."""
 
-    @field_validator("pools", "runtimes", "tenants")
+    @field_validator("pools", "runtimes", "tenants", "cohorts")
     @classmethod
     def _in_order(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(sorted(value, key=lambda entry: entry.name))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from functools import cached_property
+from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from generator import quantities
 from generator.config.devices import DeviceKind, device_kind
 from generator.config.fields import Count, LabelKey, LabelValue, Name, Resources, Section, refusal
+
+_HOSTNAME = "kubernetes.io/hostname"
 
 
 class Taint(Section):
@@ -30,10 +34,16 @@ class Pool(Section):
     """How many nodes there are."""
     allocatable: Resources
     """What one node offers to pods (`kubectl get node -o jsonpath={.status.allocatable}`): cpu, memory, devices."""
+    daemons: Resources = Field(default={})
+    """What DaemonSets (monitoring, storage, network) request on each node, in all. Default: unknown; then quotas count
+    whole nodes, and a host takes nine tenths of a node's cpu and memory."""
     labels: dict[LabelKey, LabelValue] = Field(default={})
     """Labels that these nodes carry and no others do; pods of the pool's runtimes select them."""
     taints: tuple[Taint, ...] = ()
     """Taints of these nodes."""
+    topology: tuple[LabelKey, ...] = ()
+    """Labels that say where a node is, from the widest place to the narrowest, such as `example.com/block`,
+    `example.com/rack`, `kubernetes.io/hostname`. With them Kueue places jobs where their hosts are close."""
 
     @field_validator("allocatable")
     @classmethod
@@ -48,6 +58,23 @@ class Pool(Section):
                 f"two kinds of accelerator: {' and '.join(sorted(accelerators))}", "make one pool for each kind"
             )
         return {resource: value[resource] for resource in ("cpu", "memory", *sorted(set(value) - {"cpu", "memory"}))}
+
+    @field_validator("daemons")
+    @classmethod
+    def _by_name(cls, value: dict[str, str]) -> dict[str, str]:
+        return dict(sorted(value.items()))
+
+    @field_validator("topology")
+    @classmethod
+    def _is_one_line(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        # kueue v0.19.2 apis/kueue/v1beta2/topology_types.go: CEL rules of `levels`
+        if len(set(value)) < len(value):
+            raise refusal("the same label twice", "name each level once")
+        if _HOSTNAME in value[:-1]:
+            raise refusal(f"something narrower than {_HOSTNAME}", "name it last")
+        if len(value) > 16:  # noqa: PLR2004 - Topology.spec.levels maxItems
+            raise refusal(f"{len(value)} levels", "a Topology takes at most 16")
+        return value
 
     @field_validator("labels")
     @classmethod
@@ -66,6 +93,32 @@ class Pool(Section):
         if len({(taint.key, taint.effect) for taint in value}) < len(value):
             raise refusal("the same key and effect twice", "a node carries each key with each effect once")
         return tuple(sorted(value, key=lambda taint: (taint.key, taint.effect)))
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.topology and not self.labels:
+            # kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go: topologyName needs a nodeLabel
+            raise refusal("a topology, and no labels", "add a label that the pool's nodes carry and no others do")
+        for resource, amount in self.daemons.items():
+            there = self.allocatable.get(resource, "0")
+            if quantities.parse(amount).value >= quantities.parse(there).value:
+                what = f"daemons take {amount} {resource} of the {there} that a node has"
+                raise refusal(what, "write what the DaemonSets of one node request")
+        return self
+
+    @cached_property
+    def offered(self) -> dict[str, str]:
+        """What one node offers to jobs: what is allocatable, less what daemons take."""
+        return {
+            resource: str(quantities.parse(amount) + quantities.parse(self.daemons.get(resource, "0")) * -1)
+            for resource, amount in self.allocatable.items()
+        }
+
+    @property
+    def neighbourhood(self) -> str:
+        """The narrowest level of the topology that holds more than a node, if there is one; empty without topology."""
+        wider = [level for level in self.topology if level != _HOSTNAME]
+        return next(reversed(wider or self.topology), "")
 
     @property
     def accelerator(self) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from generator.config.durations import Duration, between
-from generator.config.fields import Section
+from generator.config.fields import Section, refusal
+from generator.config.priorities import PRIORITIES, Priority
 
 
 class WaitForPodsReady(Section):
@@ -28,7 +29,12 @@ class WaitForPodsReady(Section):
 
 
 class Queues(Section):
-    """What Kueue's own configuration must say."""
+    """What holds for all queues, and what Kueue's own configuration must say."""
+
+    slack: Annotated[bool, Field(strict=True)] = True
+    """Whether nodes that no quota owns may be borrowed: a queue named `slack` has them, and no jobs."""
+    priorities: tuple[Priority, ...] = PRIORITIES
+    """How important a job may be: WorkloadPriorityClasses. Default: production, interactive, research, best-effort."""
 
     fair_sharing: Annotated[bool, Field(strict=True)] = False
     """Whether teams share what is borrowed by their `weight`. Without it, whoever comes first has it."""
@@ -39,3 +45,12 @@ class Queues(Section):
     retain_finished: Duration | None = None
     """How long Kueue keeps the Workload of a job that has finished, such as `24h`. Default: as long as the job itself.
     The operator of OpenShift has no such setting."""
+
+    @field_validator("priorities")
+    @classmethod
+    def _each_named_once(cls, value: tuple[Priority, ...]) -> tuple[Priority, ...]:
+        names = [priority.name for priority in value]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise refusal(f"`{twice[0]}` is there twice", "give each priority its own name")
+        return tuple(sorted(value, key=lambda priority: (-priority.value, priority.name)))

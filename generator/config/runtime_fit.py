@@ -20,7 +20,8 @@ def runtime_contradictions(runtime: Runtime, pool: Pool, path: _Path = ()) -> It
     for resource, amount in runtime.resources.items():
         yield from _fits_a_node((*path, "resources", resource), resource, amount, pool)
     yield from _slices(path, runtime, pool)
-    devices = {**pool.allocatable, **runtime.resources}.get(pool.accelerator, "0")
+    yield from _placement(path, runtime, pool)
+    devices = {**pool.offered, **runtime.resources}.get(pool.accelerator, "0")
     if runtime.processes_per_node == 1 and "gpu" in pool.accelerator.lower() and quantities.parse(devices).value > 1:
         # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: 1 stands for "as many as GPUs".
         yield Contradiction(
@@ -79,12 +80,24 @@ def _launcher(path: _Path, runtime: Runtime) -> Iterator[Contradiction]:
 
 
 def _fits_a_node(path: _Path, resource: str, amount: str, pool: Pool) -> Iterator[Contradiction]:
-    if resource not in pool.allocatable:
-        fix = suggestion(resource, pool.allocatable)
+    if resource not in pool.offered:
+        fix = suggestion(resource, pool.offered)
         yield Contradiction(path, f"nodes of pool `{pool.name}` have no {resource}", fix, is_of_key=True)
-    elif quantities.parse(amount).value > quantities.parse(pool.allocatable[resource]).value:
+    elif quantities.parse(amount).value > quantities.parse(pool.offered[resource]).value:
         yield Contradiction(
             path,
-            f"`{amount}` is more than the {pool.allocatable[resource]} that a node of pool `{pool.name}` has",
+            f"`{amount}` is more than the {pool.offered[resource]} that a node of pool `{pool.name}` has",
             "ask for at most what one node offers",
         )
+
+
+def _placement(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Contradiction]:
+    """Kueue has no flavor for a job that asks for a level which no topology has."""
+    if runtime.placement is None or runtime.placement.level in pool.topology:
+        return
+    if pool.topology:
+        what = f"pool `{pool.name}` has no level `{runtime.placement.level}`"
+        yield Contradiction((*path, "placement"), what, suggestion(runtime.placement.level, pool.topology))
+    else:
+        what, fix = f"pool `{pool.name}` has no topology", f"leave it out, or give `{pool.name}` its `topology`"
+        yield Contradiction((*path, "placement"), what, fix)

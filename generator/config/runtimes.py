@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from generator.config.families import FAMILIES, Family, FamilyName
 from generator.config.fields import Count, LabelKey, LabelValue, Name, Quantity, Resources, Section, Text, refusal
+from generator.config.placement import Placement
 from generator.config.volumes import RuntimeVolume
 from generator.documents.syntax import shown
 
@@ -81,6 +82,9 @@ class Runtime(Section):
     """What a separate launcher requests, where it is not the default: 1 cpu, 2Gi of memory."""
     binding: Literal["none", "core", "numa", "socket"] = "none"
     """What each rank is bound to. Bind only where a pod has its cores to itself."""
+    placement: Placement | None = None
+    """How close together the hosts of a job must be, where the pool has a topology. Default: preferably in one place of
+    the narrowest level above a node."""
     interface: Interface = "eth0"
     """The interface of the pod network, in the pods. Ranks start and meet there, whatever else is attached."""
     shared_memory: Quantity | None = None

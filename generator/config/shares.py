@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
 from generator import quantities
+from generator.config.fields import Resources, canonical_quantity, whole_devices
 from generator.config.pools import Pool
-from generator.config.tenants import Share
 from generator.quantities import Quantity
 
+NOTHING = Quantity(Fraction(0))
+
 Amounts = dict[str, dict[str, Quantity]]
-"""Pool name → resource → amount, every allocatable resource of the pool included."""
+"""Pool name → resource → amount, every resource that the pool offers included."""
 
 
-def offering(resource: str, pools: Sequence[Pool]) -> list[Pool]:
+def _amount(value: Any) -> int | str:
+    quantity = canonical_quantity(value)
+    return value if isinstance(value, int) else quantity
+
+
+def _sorted(value: dict[str, Any]) -> dict[str, Any]:
+    return dict(sorted(value.items()))
+
+
+def _whole(value: dict[str, Any]) -> dict[str, Any]:
+    for share in (value, *(share for share in value.values() if isinstance(share, dict))):
+        whole_devices(share)
+    return _sorted(value)
+
+
+Share = Annotated[
+    Annotated[int | str, PlainValidator(_amount), Tag("[amount]")]
+    | Annotated[Resources, Field(min_length=1), AfterValidator(_sorted), Tag("[each]")],
+    Discriminator(lambda value: "[each]" if isinstance(value, dict) else "[amount]"),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0},
+                {"type": ["string", "number"]},
+                {"type": "object", "minProperties": 1, "additionalProperties": {"type": ["string", "number"]}},
+            ]
+        }
+    ),
+]
+"""Nodes, an amount, or resources."""
+
+Shares = Annotated[dict[str, Share], AfterValidator(_whole)]
+"""Pool → nodes or resources of it, or resource → amount."""
+
+
+def offering(resource: str, pools: Iterable[Pool]) -> list[Pool]:
     """The pools whose nodes have the resource."""
-    return [pool for pool in pools if resource in pool.allocatable]
+    return [pool for pool in pools if resource in pool.offered]
 
 
 def amounts(shares: Mapping[str, Share], pools: Sequence[Pool]) -> Amounts:
@@ -30,7 +70,7 @@ def amounts(shares: Mapping[str, Share], pools: Sequence[Pool]) -> Amounts:
     result: Amounts = {}
     for key, share in shares.items():
         if key in by_name and isinstance(share, int):
-            result[key] = _of_nodes(by_name[key], Fraction(share))
+            result[key] = of_nodes(by_name[key], share)
         elif key in by_name and isinstance(share, dict):
             named.setdefault(key, {}).update(share)
         else:
@@ -41,17 +81,28 @@ def amounts(shares: Mapping[str, Share], pools: Sequence[Pool]) -> Amounts:
     return result
 
 
-def _of_nodes(pool: Pool, nodes: Fraction) -> dict[str, Quantity]:
-    return {resource: (quantities.parse(amount) * nodes) for resource, amount in pool.allocatable.items()}
+def total(*parts: Amounts) -> Amounts:
+    """The sum of several amounts, for each pool that any of them names."""
+    result: Amounts = {}
+    for part in parts:
+        for pool, resources in part.items():
+            there = result.setdefault(pool, {})
+            there.update({name: amount + there.get(name, NOTHING) for name, amount in resources.items()})
+    return result
+
+
+def of_nodes(pool: Pool, nodes: int | Fraction) -> dict[str, Quantity]:
+    """All that so many nodes of a pool offer."""
+    return {resource: quantities.parse(amount) * nodes for resource, amount in pool.offered.items()}
 
 
 def _of_resources(pool: Pool, resources: Mapping[str, str]) -> dict[str, Quantity]:
     """The named resources as they are, the others in the proportion of the one that takes most of a node."""
     nodes = max(nodes_worth(pool, resource, amount) for resource, amount in resources.items())
-    whole = {resource: amount.floor() for resource, amount in _of_nodes(pool, nodes).items()}
+    whole = {resource: amount.floor() for resource, amount in of_nodes(pool, nodes).items()}
     return {**whole, **{resource: quantities.parse(amount) for resource, amount in resources.items()}}
 
 
 def nodes_worth(pool: Pool, resource: str, amount: str) -> Fraction:
     """How many nodes of the pool hold that much of the resource."""
-    return quantities.parse(amount).value / quantities.parse(pool.allocatable[resource]).value
+    return quantities.parse(amount).value / quantities.parse(pool.offered[resource]).value

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import Counter
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from generator.config.fields import Count, Name, Resources, Section, canonical_quantity, refusal, whole_devices
+from generator.config.fields import Count, Name, Section, refusal
+from generator.config.limits import Limits
+from generator.config.reservations import Reservation
+from generator.config.shares import Shares
 from generator.documents.syntax import shown
 
 _SUBJECT = re.compile(
@@ -46,29 +49,6 @@ def _network_of(value: str) -> str:
         return "write it like 10.20.0.0/16"
 
 
-def _amount(value: Any) -> int | str:
-    quantity = canonical_quantity(value)
-    return value if isinstance(value, int) else quantity
-
-
-def _sorted(value: dict[str, Any]) -> dict[str, Any]:
-    return dict(sorted(value.items()))
-
-
-Share = Annotated[
-    Annotated[int | str, PlainValidator(_amount), Tag("[amount]")]
-    | Annotated[Resources, Field(min_length=1), AfterValidator(_sorted), Tag("[each]")],
-    Discriminator(lambda value: "[each]" if isinstance(value, dict) else "[amount]"),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "integer", "minimum": 0},
-                {"type": ["string", "number"]},
-                {"type": "object", "minProperties": 1, "additionalProperties": {"type": ["string", "number"]}},
-            ]
-        }
-    ),
-]
 Subject = Annotated[str, Field(strict=True), AfterValidator(_is_subject)]
 Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 
@@ -110,26 +90,40 @@ class Tenant(Section):
 
     name: Annotated[Name, AfterValidator(_is_free)]
     """The namespace's name, and the ClusterQueue's."""
-    quota: dict[str, Share] = Field(min_length=1)
+    quota: Annotated[Shares, Field(min_length=1)]
     """What the team always has: nodes of a pool (`h100: 4`), resources of a pool (`h100: {nvidia.com/gpu: 20}`), or a
     resource that only one pool offers (`nvidia.com/gpu: 20`). Resources left out come along in proportion."""
-    borrow: dict[str, Share] = Field(default={})
+    borrow: Shares = Field(default={})
     """What it may use beyond that while others leave it idle, in the same forms."""
+    lend: Shares | None = None
+    """What of its quota others may use while it is idle, in the same forms; of what is left out, nothing. Default: all
+    of it."""
+    preemption: Literal["never", "lower-priority", "reclaim"] = "reclaim"
+    """Whose running jobs may be stopped for the team's waiting ones. `reclaim`: its own of lower priority, and whoever
+    uses the quota that it lent. `lower-priority`: of both only those of lower priority. `never`: nobody's."""
+    stop: Literal["none", "hold", "drain"] = "none"
+    """Whether the queue is closed: `hold` admits no more jobs, `drain` also stops those that run."""
     weight: Count = 1
-    """Its share of what is borrowed, where Kueue's fair sharing is on."""
+    """Its share of what is borrowed, where `queues.fairSharing` is on."""
     cohort: Name | None = None
     """The group of teams it lends to and borrows from first; all groups share the platform's cohort."""
+    reservations: tuple[Reservation, ...] = ()
+    """Quota beyond its own until a day, such as before a deadline."""
+    limits: Limits = Limits()
+    """How many objects its namespace holds at most."""
     access: Access = Access()
     """Who may do what."""
     egress: tuple[Egress, ...] = ()
     """What its pods may reach outside the cluster; everything else is denied."""
 
-    @field_validator("quota", "borrow")
+    @field_validator("reservations")
     @classmethod
-    def _in_order(cls, value: dict[str, Any]) -> dict[str, Any]:
-        for share in (value, *(share for share in value.values() if isinstance(share, dict))):
-            whole_devices(share)
-        return _sorted(value)
+    def _each_named_once(cls, value: tuple[Reservation, ...]) -> tuple[Reservation, ...]:
+        names = Counter(reservation.name for reservation in value)
+        twice = [name for name, count in names.items() if count > 1]
+        if twice:
+            raise refusal(f"`{twice[0]}` is there twice", "give each reservation its own name")
+        return tuple(sorted(value, key=lambda reservation: reservation.name))
 
     @field_validator("egress")
     @classmethod
@@ -139,3 +133,8 @@ class Tenant(Section):
         if twice:
             raise refusal(f"`{twice[0]}` is there twice", "give each network its own name")
         return tuple(sorted(value, key=lambda egress: egress.name))
+
+    @property
+    def quotas(self) -> tuple[Shares, ...]:
+        """All that it always has: its own quota, and what is reserved for it."""
+        return (self.quota, *(reservation.quota for reservation in self.reservations))

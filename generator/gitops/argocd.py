@@ -14,6 +14,8 @@ CLUSTER_KINDS = (
     ("kueue.x-k8s.io", "ClusterQueue"),
     ("kueue.x-k8s.io", "Cohort"),
     ("kueue.x-k8s.io", "ResourceFlavor"),
+    ("kueue.x-k8s.io", "Topology"),
+    ("kueue.x-k8s.io", "WorkloadPriorityClass"),
     ("rbac.authorization.k8s.io", "ClusterRole"),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
     ("trainer.kubeflow.org", "ClusterTrainingRuntime"),

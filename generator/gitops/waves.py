@@ -1,7 +1,7 @@
 """Waves: the order in which Argo CD applies a release, so that nothing waits for what comes after it.
 
-Argo CD waits for the health of a wave before the next. A ClusterQueue is inactive without its flavors, a LocalQueue
-without its ClusterQueue, and a namespace must be closed before jobs can enter it.
+Argo CD waits for the health of a wave before the next. A ClusterQueue is inactive without its flavors, which want their
+topologies, a LocalQueue without its ClusterQueue, and a namespace must be closed before jobs can enter it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ WAVES = {
     "NetworkPolicy": -3,
     "ResourceQuota": -3,
     "LimitRange": -3,
+    "Topology": -3,
+    "WorkloadPriorityClass": -3,
     "ResourceFlavor": -2,
     "Cohort": -2,
     "ClusterQueue": -1,

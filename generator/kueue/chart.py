@@ -9,24 +9,30 @@ from constructs import Construct
 from generator.config.platform import Platform
 from generator.config.tenants import Tenant
 from generator.constructs import Component
-from generator.kueue.flavors import resource_flavor
-from generator.kueue.queues import cluster_queue, cohort, local_queue
-from generator.manifests import Manifest
+from generator.kueue.cohorts import cohorts, slack_queue
+from generator.kueue.flavors import resource_flavor, topology
+from generator.kueue.priorities import workload_priority_class
+from generator.kueue.queues import cluster_queue, local_queue
+from generator.manifests import Body, Manifest
 
 
 class QueueTree(Component):
-    """What all tenants share: a ResourceFlavor for each pool, and the Cohorts."""
+    """What all tenants share: flavors and topologies of the pools, Cohorts, priorities, and what nobody owns."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
-        super().__init__(scope, id, self._build(platform))
+        files = self._files(platform)
+        super().__init__(
+            scope, id, [Manifest(body, f"cluster/queues/{file}.yaml") for file, bodies in files for body in bodies]
+        )
 
     @staticmethod
-    def _build(platform: Platform) -> Iterator[Manifest]:
-        for pool in platform.pools:
-            yield Manifest(resource_flavor(pool), "cluster/queues/flavors.yaml")
-        yield Manifest(cohort(platform.platform), "cluster/queues/cohorts.yaml")
-        for group in sorted({tenant.cohort for tenant in platform.tenants if tenant.cohort}):
-            yield Manifest(cohort(group, parent=platform.platform), "cluster/queues/cohorts.yaml")
+    def _files(platform: Platform) -> Iterator[tuple[str, list[Body]]]:
+        yield "flavors", [resource_flavor(pool) for pool in platform.pools]
+        yield "topologies", [topology(pool) for pool in platform.pools if pool.topology]
+        yield "priorities", [workload_priority_class(priority) for priority in platform.queues.priorities]
+        yield "cohorts", list(cohorts(platform))
+        unowned = slack_queue(platform)
+        yield "slack", [unowned] if unowned else []
 
 
 class TenantQueue(Component):

@@ -1,9 +1,20 @@
-"""ResourceFlavor: one for each pool."""
+"""ResourceFlavor and Topology: what the nodes of a pool are called, and where they stand.
+
+Fields and rules: kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go and topology_types.go.
+"""
 
 from __future__ import annotations
 
+import json
+
 from generator.config.pools import Pool
 from generator.manifests import Body
+
+NODES = "mpigen.dev/nodes"
+"""Annotation of a ResourceFlavor: how many nodes there are."""
+
+ALLOCATABLE = "mpigen.dev/allocatable"
+"""Annotation of a ResourceFlavor: what one node offers to jobs, as JSON: resource → quantity."""
 
 
 def resource_flavor(pool: Pool) -> Body:
@@ -11,7 +22,7 @@ def resource_flavor(pool: Pool) -> Body:
 
     It names the taints and adds no tolerations: Kueue then checks that a pod tolerates them, and what it would add
     would replace the tolerations of the runtime (trainer v2.3.0 pkg/runtime/core/trainingruntime.go: `tolerations` has
-    no merge key).
+    no merge key). How many nodes there are Kueue never asks; the annotations tell whoever checks quotas.
     """
     spec: Body = {}
     if pool.labels:
@@ -21,9 +32,22 @@ def resource_flavor(pool: Pool) -> Body:
             {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
             for taint in pool.taints
         ]
+    if pool.topology:
+        spec["topologyName"] = pool.name
+    annotations = {NODES: str(pool.nodes), ALLOCATABLE: json.dumps(pool.offered)}
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "ResourceFlavor",
-        "metadata": {"name": pool.name},
+        "metadata": {"name": pool.name, "annotations": annotations},
         "spec": spec,
+    }
+
+
+def topology(pool: Pool) -> Body:
+    """The places that a pool's nodes are in, from the widest to the narrowest; its own, for it cannot change in use."""
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Topology",
+        "metadata": {"name": pool.name},
+        "spec": {"levels": [{"nodeLabel": label} for label in pool.topology]},
     }

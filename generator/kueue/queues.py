@@ -1,87 +1,69 @@
-"""Cohort, ClusterQueue and LocalQueue: who always has what, and who may borrow it while it lies idle.
+"""ClusterQueue and LocalQueue: what a team always has, what it may borrow, and what it lends.
 
 Fields, defaults and rules: kueue v0.19.2 apis/kueue/v1beta2/clusterqueue_types.go and pkg/webhooks. Defaults are
-written out, so that Argo CD finds nothing that the API server added; quantities are strings, because Kueue rewrites a
-number once and stores it the next time.
+written out, so that Argo CD finds nothing that the API server added.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from fractions import Fraction
 
 from generator.config.pools import Pool
-from generator.config.shares import amounts
+from generator.config.shares import amounts, total
 from generator.config.tenants import Tenant
+from generator.kueue.resources import Holding, resource_groups
 from generator.manifests import Body
-from generator.quantities import Quantity
 
 LOCAL_QUEUE = "default"
 """With this name Kueue queues TrainJobs of the namespace that carry no queue label (LocalQueueDefaulting, GA)."""
 
-_NOTHING = Quantity(Fraction(0))
+RESERVATIONS = "mpigen.dev/reservations"
+"""Annotation of a ClusterQueue: name → last day of each reservation in its quota, as JSON."""
 
+NEVER = {
+    "reclaimWithinCohort": "Never",
+    "borrowWithinCohort": {"policy": "Never"},
+    "withinClusterQueue": "Never",
+}
+"""`preemption` of a queue that stops nobody's jobs."""
 
-def cohort(name: str, parent: str = "") -> Body:
-    """A group whose members lend each other what they do not use."""
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Cohort",
-        "metadata": {"name": name},
-        "spec": {"parentName": parent} if parent else {},
-    }
+_PREEMPTION = {
+    "never": NEVER,
+    "lower-priority": {**NEVER, "reclaimWithinCohort": "LowerPriority", "withinClusterQueue": "LowerPriority"},
+    "reclaim": {**NEVER, "reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+}
+_STOP = {"none": "None", "hold": "Hold", "drain": "HoldAndDrain"}
 
 
 def cluster_queue(tenant: Tenant, pools: Sequence[Pool], cohort_name: str) -> Body:
     """The queue that holds a tenant's quota and admits its jobs."""
+    until = {reservation.name: reservation.until for reservation in tenant.reservations}
+    annotations = {"annotations": {RESERVATIONS: json.dumps(until)}} if until else {}
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "ClusterQueue",
-        "metadata": {"name": tenant.name},
+        "metadata": {"name": tenant.name, **annotations},
         "spec": {
             "cohortName": cohort_name,
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": tenant.name}},
             "queueingStrategy": "BestEffortFIFO",
-            "stopPolicy": "None",
+            "stopPolicy": _STOP[tenant.stop],
             "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
-            "preemption": {
-                "reclaimWithinCohort": "Any",
-                "borrowWithinCohort": {"policy": "Never"},
-                "withinClusterQueue": "LowerPriority",
-            },
+            "preemption": _PREEMPTION[tenant.preemption],
             "fairSharing": {"weight": str(tenant.weight)},
-            "resourceGroups": [resource_group(tenant, pools)],
+            "resourceGroups": resource_groups(holding(tenant, pools), pools),
         },
     }
 
 
-def resource_group(tenant: Tenant, pools: Sequence[Pool]) -> Body:
-    """All quotas of a tenant. One group, since every pool has cpu and memory, and a resource is in one group only."""
-    quota, borrow = amounts(tenant.quota, pools), amounts(tenant.borrow, pools)
-    used = sorted(
-        (pool for pool in pools if pool.name in quota or pool.name in borrow),
-        # Kueue tries flavors in order: a job that needs no device must not take a node that has some.
-        key=lambda pool: (bool(pool.accelerator), pool.name),
+def holding(tenant: Tenant, pools: Sequence[Pool]) -> Holding:
+    """All that a tenant has: its quota with what is reserved for it, and its limits."""
+    return Holding(
+        quota=total(*(amounts(quota, pools) for quota in tenant.quotas)),
+        borrow=amounts(tenant.borrow, pools),
+        lend=None if tenant.lend is None else amounts(tenant.lend, pools),
     )
-    extended = {resource for pool in used for resource in pool.allocatable} - {"cpu", "memory"}
-    covered = ["cpu", "memory", *sorted(extended)]
-    return {
-        "coveredResources": covered,
-        "flavors": [
-            {
-                "name": pool.name,
-                "resources": [
-                    {
-                        "name": resource,
-                        "nominalQuota": str(quota.get(pool.name, {}).get(resource, _NOTHING)),
-                        "borrowingLimit": str(borrow.get(pool.name, {}).get(resource, _NOTHING)),
-                    }
-                    for resource in covered
-                ],
-            }
-            for pool in used
-        ],
-    }
 
 
 def local_queue(tenant: Tenant) -> Body:

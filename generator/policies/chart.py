@@ -50,4 +50,4 @@ class Tenancy(Component):
             ],
         )
         yield "isolation", isolation.network_policies(tenant, cluster)
-        yield "quota", [quota.resource_quota(tenant, platform.pools), quota.limit_range(tenant)]
+        yield "quota", [quota.resource_quota(tenant), quota.limit_range(tenant)]

@@ -1,4 +1,4 @@
-"""Quota: what the namespace can hold at most, behind Kueue, and what a container gets that asks for nothing.
+"""Quota: what the namespace can hold of what Kueue does not count, and what a container gets that asks for nothing.
 
 Sources: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go (extended resources count under `requests.` only),
 pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem.
@@ -6,42 +6,35 @@ pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
-
-from generator.config.pools import Pool
-from generator.config.shares import amounts
+from generator import quantities
+from generator.config.limits import Limits
 from generator.config.tenants import Tenant
 from generator.manifests import Body
-from generator.quantities import Quantity
-
-_TRAINJOBS = "1k"  # as 1000 is stored; with finished ones: Trainer has no TTL for them, and each keeps about 8 objects
 
 
-def resource_quota(tenant: Tenant, pools: Sequence[Pool]) -> Body:
-    """Devices up to all that Kueue can admit (quota and borrowing), never less: it would admit jobs that cannot start.
+def resource_quota(tenant: Tenant) -> Body:
+    """Limits on objects and storage. What pods request is left to Kueue, unless the platform asks for a second limit.
 
-    cpu and memory are left to Kueue: a quota on them refuses every pod that does not state them.
+    A quota that is smaller than what Kueue admits refuses pods of jobs that then hold their share and never start, and
+    one on cpu or memory refuses every pod that does not state them.
     """
-    most: dict[str, Quantity] = {}
-    for share in (tenant.quota, tenant.borrow):
-        for resources in amounts(share, pools).values():
-            for resource, amount in resources.items():
-                most[resource] = most.get(resource, Quantity(Fraction(0))) + amount
-    devices = {f"requests.{resource}": str(most[resource]) for resource in sorted(most) if "/" in resource}
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
         "metadata": {"name": "tenant", "namespace": tenant.name},
-        "spec": {
-            "hard": {
-                **devices,
-                "count/trainjobs.trainer.kubeflow.org": _TRAINJOBS,
-                "services.loadbalancers": "0",
-                "services.nodeports": "0",
-            }
-        },
+        "spec": {"hard": dict(sorted(_hard(tenant.limits).items()))},
     }
+
+
+def _hard(limits: Limits) -> dict[str, str]:
+    hard = {f"requests.{resource}": amount for resource, amount in limits.resources.items()}
+    hard["count/trainjobs.trainer.kubeflow.org"] = str(quantities.parse(str(limits.train_jobs)))
+    hard |= {"services.loadbalancers": "0", "services.nodeports": "0"}
+    if limits.volumes is not None:
+        hard["persistentvolumeclaims"] = str(quantities.parse(str(limits.volumes)))
+    if limits.storage is not None:
+        hard["requests.storage"] = limits.storage
+    return hard
 
 
 def limit_range(tenant: Tenant) -> Body:

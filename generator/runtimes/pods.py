@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from generator.config.cluster import Cluster
+from generator.config.placement import Placement
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
 from generator.config.volumes import HOME, RuntimeVolume
@@ -93,8 +94,8 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
     runtime, pool = parts.runtime, parts.pool
     is_node = not (is_launcher and runtime.has_separate_launcher)
     metadata: Body = {"labels": {**runtime.labels, RUNTIME_LABEL: runtime.name}}
-    if parts.cluster.is_openshift:
-        metadata["annotations"] = {"openshift.io/required-scc": "restricted-v2"}
+    if annotations := _annotations(parts):
+        metadata["annotations"] = annotations
     spec: Body = {
         "serviceAccountName": SERVICE_ACCOUNT,
         "automountServiceAccountToken": False,
@@ -118,6 +119,24 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
         *({"name": volume.name, **volume.source} for volume in parts.volumes),
     ]
     return {"metadata": metadata, "spec": spec}
+
+
+def _annotations(parts: PodParts) -> dict[str, str]:
+    """Who the pods run as on OpenShift, and how close they are to each other.
+
+    Launcher and nodes are one group: they get one flavor, and one place (kueue v0.19.2 pkg/cache/scheduler/tas_*.go).
+    Without a word on topology a flavor that has one takes no pod (flavorassigner/tas_flavorassigner.go).
+    """
+    annotations = {"openshift.io/required-scc": "restricted-v2"} if parts.cluster.is_openshift else {}
+    if not parts.pool.topology:
+        return annotations
+    wanted = parts.runtime.placement or Placement(preferred=parts.pool.neighbourhood)
+    how = "required" if wanted.required else "preferred"
+    return {
+        "kueue.x-k8s.io/podset-group-name": "hosts",
+        f"kueue.x-k8s.io/podset-{how}-topology": wanted.level,
+        **annotations,
+    }
 
 
 def _pod_security(cluster: Cluster) -> Body:

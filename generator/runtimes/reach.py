@@ -10,8 +10,8 @@ from generator import quantities
 from generator.config.platform import Platform
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
-from generator.config.shares import amounts
-from generator.config.tenants import Share, Tenant
+from generator.config.shares import Share, amounts, of_nodes
+from generator.config.tenants import Tenant
 from generator.manifests import Body
 from generator.quantities import Quantity
 from generator.runtimes.training_runtime import training_runtimes
@@ -42,13 +42,17 @@ def reach(platform: Platform, tenant: Tenant, runtime: Runtime) -> Reach:
     and never more than all queues of the cohort have together.
     """
     pools = platform.pools
-    quota = _sum(pools, tenant.quota)
-    everything = _sum(pools, *(each.quota for each in platform.tenants))
+    quota = _sum(pools, *tenant.quotas)
+    everything = (
+        {pool.name: of_nodes(pool, pool.nodes) for pool in pools}
+        if platform.queues.slack
+        else _sum(pools, *(quota for each in platform.tenants for quota in each.quotas))
+    )
     most = {
         pool: {
             name: min(amount, everything.get(pool, {}).get(name, _NOTHING), key=_value) for name, amount in each.items()
         }
-        for pool, each in _sum(pools, tenant.quota, tenant.borrow).items()
+        for pool, each in _sum(pools, *tenant.quotas, tenant.borrow).items()
     }
     always, _ = _hosts(platform, runtime, quota)
     hosts, scarce = _hosts(platform, runtime, most)
@@ -88,7 +92,7 @@ def _times(amount: Quantity, taken: Quantity, each: Quantity) -> int:
 
 def _room(pool: Pool, node: _Resources, launcher: _Resources) -> int:
     """How many hosts the nodes of a pool hold, beside a launcher: no host is on two nodes."""
-    offered = {name: quantities.parse(amount) for name, amount in pool.allocatable.items()}
+    offered = {name: quantities.parse(amount) for name, amount in pool.offered.items()}
     on_each = min(_times(offered[name], _NOTHING, each) for name, each in node.items())
     is_beside = all(
         offered[name].value - on_each * node.get(name, _NOTHING).value >= each.value for name, each in launcher.items()

@@ -9,7 +9,7 @@ from generator import quantities
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
 
-_SHARE_OF_NODE = Fraction(9, 10)  # DaemonSets of monitoring, storage and network request the rest
+_SHARE_OF_NODE = Fraction(9, 10)  # where nobody says what DaemonSets of monitoring, storage and network request
 _SHARED_MEMORY = Fraction(1, 8)  # of the container's memory, which it counts against
 # Whole cores, so that the static CPU manager can pin them, and whole GiB; smaller units on nodes smaller than that.
 _UNITS = {"cpu": (Fraction(1), Fraction(1, 100)), "memory": (Fraction(1024**3), Fraction(1024**2))}
@@ -58,11 +58,11 @@ def _default(pool: Pool) -> dict[str, str]:
 
     Of MIG slices one, with its part of the node: a process sees a single slice, however many its pod has.
     """
-    share = _SHARE_OF_NODE
-    devices = pool.allocatable.get(pool.accelerator, "0")
+    share = Fraction(1) if pool.daemons else _SHARE_OF_NODE
+    devices = pool.offered.get(pool.accelerator, "0")
     if pool.device == "nvidia-mig":
         share, devices = share / quantities.parse(devices).value, "1"
-    resources = {resource: _part(pool.allocatable[resource], share, *units) for resource, units in _UNITS.items()}
+    resources = {resource: _part(pool.offered[resource], share, *units) for resource, units in _UNITS.items()}
     return {**resources, **({pool.accelerator: devices} if pool.accelerator else {})}
 
 

@@ -53,7 +53,7 @@ WRONG = {
             "platform.py:3: Pool.name: `GPU` is not a Kubernetes name; use at most 63 lower-case letters,",
             "platform.py:3: Pool.nodes: `0` is too small; write at least 1",
             "platform.py:3: Pool.allocatable.cpu: `many` is not a quantity; write it like 64, 500m or 256Gi",
-            "platform.py:3: Pool.colour: there is no field `colour` here; write one of: allocatable, labels,",
+            "platform.py:3: Pool.colour: there is no field `colour` here; write one of: allocatable, daemons,",
         ],
     ),
     "a wrong platform": (

@@ -79,7 +79,7 @@ def test_who_can_have_how_many_hosts_is_told(platform: Platform) -> None:
     hosts = {runtime.name: contract.runtime_facts(platform, runtime)["hosts"] for runtime in platform.runtimes}
     assert hosts == {
         "openmpi-cpu": {"team-a": {"always": 4, "most": 4}},
-        "openmpi-gpu": {"team-a": {"always": 2, "most": 2}},
+        "openmpi-gpu": {"team-a": {"always": 2, "most": 3}},
     }
 
 

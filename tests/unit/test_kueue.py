@@ -9,8 +9,9 @@ import pytest
 from generator import Platform
 from generator.app import App
 from generator.constructs import collect
+from generator.kueue.cohorts import cohorts
 from generator.kueue.flavors import resource_flavor
-from generator.kueue.queues import cluster_queue, cohort, local_queue
+from generator.kueue.queues import cluster_queue, local_queue
 from generator.quantities import parse
 from tests.conftest import small_platform
 
@@ -95,8 +96,8 @@ def test_every_cohort_that_a_queue_names_exists_and_leads_to_the_platforms(platf
     assert named == {"small", "research"}
 
 
-def test_a_cohort_without_parent_says_nothing_of_one() -> None:
-    assert cohort("root")["spec"] == {}
+def test_the_platforms_own_cohort_has_no_parent(platform: Platform) -> None:
+    assert next(cohorts(platform))["spec"] == {}
 
 
 def test_a_flavor_names_labels_and_taints_and_adds_no_tolerations(platform: Platform) -> None:
@@ -111,3 +112,151 @@ def test_a_flavor_names_labels_and_taints_and_adds_no_tolerations(platform: Plat
 def test_every_flavor_of_a_queue_exists(name: str, platform: Platform) -> None:
     flavors = {resource_flavor(pool)["metadata"]["name"] for pool in platform.pools}
     assert set(quotas(queue(platform, name))) <= flavors
+
+
+CAMPUS: dict[str, Any] = {
+    "platform": "campus",
+    "release": "1.0.0",
+    "pools": [
+        {
+            "name": "gpu",
+            "nodes": 8,
+            "allocatable": {"cpu": 64, "memory": "512Gi", "nvidia.com/gpu": 8},
+            "daemons": {"cpu": 2, "memory": "8Gi"},
+            "labels": {"example.com/pool": "gpu"},
+            "taints": [{"key": "nvidia.com/gpu"}],
+            "topology": ["example.com/rack", "kubernetes.io/hostname"],
+        },
+        {"name": "cpu", "nodes": 4, "allocatable": {"cpu": 64, "memory": "256Gi"}, "labels": {"example.com/pool": "c"}},
+    ],
+    "cohorts": [
+        {"name": "faculty", "borrow": {"gpu": 2}},
+        {"name": "department", "parent": "faculty", "quota": {"gpu": 1}, "lend": {"gpu": 1}, "weight": 2},
+    ],
+    "tenants": [
+        {"name": "team", "cohort": "department", "quota": {"gpu": 2}, "borrow": {"gpu": 3}},
+        {"name": "other", "quota": {"cpu": 4}},
+    ],
+}
+
+
+def campus(**team: Any) -> Platform:
+    """A platform with groups in groups, and more about its team."""
+    return Platform.model_validate(CAMPUS | {"tenants": [CAMPUS["tenants"][0] | team, CAMPUS["tenants"][1]]})
+
+
+def spec(platform: Platform, kind: str, name: str) -> dict[str, Any]:
+    """What a tree says of an object."""
+    bodies = [manifest.body for manifest in collect(App(platform))]
+    (found,) = [body for body in bodies if (body["kind"], body["metadata"]["name"]) == (kind, name)]
+    said: dict[str, Any] = found["spec"]
+    return said
+
+
+def limits(spec: dict[str, Any], limit: str) -> dict[str, str | None]:
+    """Flavor → that limit of its GPUs."""
+    (group,) = spec["resourceGroups"]
+    at = group["coveredResources"].index("nvidia.com/gpu")
+    return {flavor["name"]: flavor["resources"][at].get(limit) for flavor in group["flavors"]}
+
+
+def test_groups_are_in_groups_down_to_the_platforms_own() -> None:
+    parents = {name: spec(campus(), "Cohort", name).get("parentName") for name in ("campus", "faculty", "department")}
+    assert parents == {"campus": None, "faculty": "campus", "department": "faculty"}
+
+
+def test_a_group_may_borrow_what_is_written_and_nothing_of_other_pools() -> None:
+    faculty = spec(campus(), "Cohort", "faculty")
+    assert limits(faculty, "borrowingLimit") == {"cpu": "0", "gpu": "16"}
+    assert limits(faculty, "nominalQuota") == {"cpu": "0", "gpu": "0"}
+    assert limits(faculty, "lendingLimit") == {"cpu": None, "gpu": None}
+
+
+def test_a_group_owns_and_lends_nodes_and_has_a_weight() -> None:
+    department = spec(campus(), "Cohort", "department")
+    assert limits(department, "nominalQuota") == limits(department, "lendingLimit") == {"cpu": "0", "gpu": "8"}
+    assert limits(department, "borrowingLimit") == {"cpu": None, "gpu": None}
+    assert department["fairSharing"] == {"weight": "2"}
+
+
+def test_nodes_are_worth_what_daemons_leave() -> None:
+    (group,) = spec(campus(), "ClusterQueue", "team")["resourceGroups"]
+    assert {each["name"]: each["nominalQuota"] for each in group["flavors"][0]["resources"]} == {
+        "cpu": "124",
+        "memory": "1008Gi",
+        "nvidia.com/gpu": "16",
+    }
+
+
+def test_what_no_quota_owns_is_lent_by_a_queue_that_nobody_enters() -> None:
+    slack = spec(campus(), "ClusterQueue", "slack")
+    assert "namespaceSelector" not in slack
+    assert limits(slack, "nominalQuota") == {"gpu": "40"}
+    assert limits(slack, "lendingLimit") == {"gpu": None}
+
+
+def test_without_slack_nobody_has_it() -> None:
+    bodies = [
+        manifest.body for manifest in collect(App(Platform.model_validate(CAMPUS | {"queues": {"slack": False}})))
+    ]
+    assert "slack" not in {body["metadata"]["name"] for body in bodies}
+
+
+def test_a_team_lends_all_or_what_is_written() -> None:
+    assert limits(spec(campus(), "ClusterQueue", "team"), "lendingLimit") == {"gpu": None}
+    assert limits(spec(campus(lend={"gpu": 1}), "ClusterQueue", "team"), "lendingLimit") == {"gpu": "8"}
+    assert limits(spec(campus(lend={}), "ClusterQueue", "team"), "lendingLimit") == {"gpu": "0"}
+
+
+@pytest.mark.parametrize(
+    ("intent", "within", "reclaim"),
+    [
+        ("never", "Never", "Never"),
+        ("lower-priority", "LowerPriority", "LowerPriority"),
+        ("reclaim", "LowerPriority", "Any"),
+    ],
+)
+def test_whose_jobs_are_stopped_is_a_choice(intent: str, within: str, reclaim: str) -> None:
+    assert spec(campus(preemption=intent), "ClusterQueue", "team")["preemption"] == {
+        "withinClusterQueue": within,
+        "reclaimWithinCohort": reclaim,
+        "borrowWithinCohort": {"policy": "Never"},
+    }
+
+
+@pytest.mark.parametrize(("stop", "policy"), [("none", "None"), ("hold", "Hold"), ("drain", "HoldAndDrain")])
+def test_a_queue_can_be_closed(stop: str, policy: str) -> None:
+    assert spec(campus(stop=stop), "ClusterQueue", "team")["stopPolicy"] == policy
+
+
+def test_a_reservation_is_quota_with_its_last_day_written_on_the_queue() -> None:
+    until = {"name": "neurips", "quota": {"gpu": 1}, "until": "2027-05-01", "reason": "the deadline"}
+    platform = campus(reservations=[until])
+    body = cluster_queue(next(each for each in platform.tenants if each.name == "team"), platform.pools, "department")
+    assert limits(body["spec"], "nominalQuota") == {"gpu": "24"}
+    assert body["metadata"]["annotations"] == {"mpigen.dev/reservations": '{"neurips": "2027-05-01"}'}
+    assert limits(spec(platform, "ClusterQueue", "slack"), "nominalQuota") == {"gpu": "32"}
+
+
+def test_a_pool_with_a_topology_has_one_of_its_own() -> None:
+    platform = campus()
+    assert spec(platform, "ResourceFlavor", "gpu")["topologyName"] == "gpu"
+    assert spec(platform, "Topology", "gpu")["levels"] == [
+        {"nodeLabel": "example.com/rack"},
+        {"nodeLabel": "kubernetes.io/hostname"},
+    ]
+    assert "topologyName" not in spec(platform, "ResourceFlavor", "cpu")
+
+
+def test_a_flavor_says_how_many_nodes_there_are_and_what_each_offers() -> None:
+    assert resource_flavor(campus().pool("gpu"))["metadata"]["annotations"] == {
+        "mpigen.dev/nodes": "8",
+        "mpigen.dev/allocatable": '{"cpu": "62", "memory": "504Gi", "nvidia.com/gpu": "8"}',
+    }
+
+
+def test_priorities_are_classes_of_kueue_alone() -> None:
+    bodies = [manifest.body for manifest in collect(App(campus()))]
+    values = {body["metadata"]["name"]: body["value"] for body in bodies if body["kind"] == "WorkloadPriorityClass"}
+    assert values == {"production": 1000, "interactive": 500, "research": 100, "best-effort": -100}
+    assert not [body for body in bodies if body["kind"] == "PriorityClass"]

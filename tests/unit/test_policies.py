@@ -9,7 +9,6 @@ import pytest
 from generator import Cluster, Platform, Policies
 from generator.config.workload import RUNTIME_LABEL
 from generator.policies import access, isolation, namespace, quota
-from generator.quantities import parse
 from tests.conftest import small_platform
 
 OPENSHIFT = Cluster(distribution="openshift")
@@ -149,10 +148,26 @@ def test_no_policy_can_be_called_as_a_trainjob_is(platform: Platform) -> None:
         assert body["metadata"]["name"].startswith("np-")
 
 
-def test_the_quota_holds_all_that_kueue_can_admit(platform: Platform) -> None:
-    hard = quota.resource_quota(platform.tenants[0], platform.pools)["spec"]["hard"]
-    assert parse(hard["requests.nvidia.com/gpu"]).value == 2 * 8 + 1 * 8
-    assert not {"requests.cpu", "requests.memory", "limits.cpu", "nvidia.com/gpu"} & set(hard)
+def test_what_kueue_counts_has_no_second_quota(platform: Platform) -> None:
+    assert quota.resource_quota(platform.tenants[0])["spec"]["hard"] == {
+        "count/trainjobs.trainer.kubeflow.org": "1k",
+        "services.loadbalancers": "0",
+        "services.nodeports": "0",
+    }
+
+
+def test_objects_storage_and_what_is_asked_for_are_limited() -> None:
+    limits = {"trainJobs": 50, "volumes": 20, "storage": "10Ti", "resources": {"nvidia.com/gpu": 24}}
+    data = small_platform()
+    data["tenants"][0]["limits"] = limits
+    assert quota.resource_quota(Platform.model_validate(data).tenants[0])["spec"]["hard"] == {
+        "count/trainjobs.trainer.kubeflow.org": "50",
+        "persistentvolumeclaims": "20",
+        "requests.nvidia.com/gpu": "24",
+        "requests.storage": "10Ti",
+        "services.loadbalancers": "0",
+        "services.nodeports": "0",
+    }
 
 
 def test_containers_that_ask_for_nothing_get_little_and_no_limit(platform: Platform) -> None:

@@ -13,7 +13,12 @@ from tests.conftest import small_platform
 NODE = {"cpu": 16, "memory": "64Gi"}
 
 
-def far(runtime: dict[str, Any], *tenants: dict[str, Any], pools: tuple[dict[str, Any], ...] = ()) -> Reach:
+def far(
+    runtime: dict[str, Any],
+    *tenants: dict[str, Any],
+    pools: tuple[dict[str, Any], ...] = (),
+    queues: dict[str, Any] | None = None,
+) -> Reach:
     """The reach of the first tenant."""
     platform = Platform.model_validate(
         {
@@ -21,6 +26,7 @@ def far(runtime: dict[str, Any], *tenants: dict[str, Any], pools: tuple[dict[str
             "release": "1.0.0",
             "pools": [{"name": "cpu", "nodes": 8, "allocatable": NODE, "labels": {"example.com/pool": "cpu"}}, *pools],
             "runtimes": [{"name": "r", "pool": "cpu", "image": "i", **runtime}],
+            "queues": queues or {},
             "tenants": [{"name": f"t{number}", **tenant} for number, tenant in enumerate(tenants)],
         }
     )
@@ -35,8 +41,10 @@ def test_the_quota_is_always_there_and_what_is_borrowed_is_not() -> None:
     assert numbers(far({}, {"quota": {"cpu": 3}, "borrow": {"cpu": 2}}, {"quota": {"cpu": 5}})) == (3, 5)
 
 
-def test_nobody_borrows_more_than_all_others_have() -> None:
-    assert numbers(far({}, {"quota": {"cpu": 3}, "borrow": {"cpu": 5}}, {"quota": {"cpu": 1}})) == (3, 4)
+@pytest.mark.parametrize(("slack", "most"), [(True, 8), (False, 4)])
+def test_nobody_borrows_more_than_there_is_to_lend(*, slack: bool, most: int) -> None:
+    tenants = ({"quota": {"cpu": 3}, "borrow": {"cpu": 5}}, {"quota": {"cpu": 1}})
+    assert numbers(far({}, *tenants, queues={"slack": slack})) == (3, most)
 
 
 def test_a_tenant_without_a_share_of_the_pool_has_no_host() -> None:
@@ -83,4 +91,4 @@ def test_a_separate_launcher_needs_a_node_too() -> None:
 def test_quotas_in_devices_count_as_well() -> None:
     platform = Platform.model_validate(small_platform())
     gpu = next(runtime for runtime in platform.runtimes if runtime.name == "openmpi-gpu")
-    assert [numbers(reach(platform, tenant, gpu)) for tenant in platform.tenants] == [(2, 2), (0, 0)]
+    assert [numbers(reach(platform, tenant, gpu)) for tenant in platform.tenants] == [(2, 3), (0, 0)]

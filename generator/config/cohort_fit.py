@@ -1,0 +1,39 @@
+"""Whether the groups of teams make one tree, and share what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator.config.draft import Contradiction, Draft, suggestion
+from generator.config.share_fit import shares_unknown
+
+
+def cohort_contradictions(index: int, draft: Draft) -> Iterator[Contradiction]:
+    """What is wrong with the place of a group among the others, or with what it owns, borrows and lends."""
+    cohort, path = draft.cohorts[index], ("cohorts", index)
+    declared = draft.declared["cohorts"]
+    if cohort.name == draft.platform:
+        fix = "leave it out: it is there, and all others belong to it"
+        yield Contradiction((*path, "name"), f"`{cohort.name}` is the platform's own cohort", fix)
+    elif cohort.parent == draft.platform:
+        fix = "leave it out: that is where every group without a parent belongs"
+        yield Contradiction((*path, "parent"), f"`{cohort.parent}` is the platform's own cohort", fix)
+    elif cohort.parent and all(declared) and cohort.parent not in declared:
+        fix = suggestion(cohort.parent, declared)
+        yield Contradiction((*path, "parent"), f"there is no cohort `{cohort.parent}`", fix)
+    elif circle := _circle(cohort.name, draft):
+        # kueue v0.19.2 pkg/cache/hierarchy/cycle.go: no queue below a cycle admits anything
+        what = f"a circle: {' → '.join(circle)}"
+        yield Contradiction((*path, "parent"), what, "remove one of these parents")
+    fields = [("quota", cohort.quota), ("borrow", cohort.borrow or {}), ("lend", cohort.lend or {})]
+    yield from shares_unknown(path, fields, draft)
+
+
+def _circle(name: str, draft: Draft) -> list[str]:
+    """The way from a group by its parents back to itself; empty where there is none."""
+    parents = {cohort.name: cohort.parent for cohort in draft.cohorts.values()}
+    way, at = [name], parents.get(name)
+    while at and at not in way:
+        way.append(at)
+        at = parents.get(at)
+    return [*way, name] if at == name else []

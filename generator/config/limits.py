@@ -1,0 +1,21 @@
+"""`tenants[].limits`: how much a namespace holds of what Kueue does not count."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from generator.config.fields import Count, Quantity, Resources, Section
+
+
+class Limits(Section):
+    """Upper limits of a tenant's namespace, beside the quota that Kueue keeps."""
+
+    train_jobs: Count = 1000
+    """TrainJobs, finished ones included: Trainer removes none, and each keeps about eight other objects."""
+    volumes: Count | None = None
+    """PersistentVolumeClaims. Default: no limit."""
+    storage: Quantity | None = None
+    """What all of them request together, such as `10Ti`. Default: no limit."""
+    resources: Resources = Field(default={})
+    """What all pods together may request of resources that Kueue admits, such as `nvidia.com/gpu: 40`, for pods that
+    do not come by its queues; at least all that the team can ever be admitted to. Default: no limit."""

@@ -1,0 +1,91 @@
+"""Cohorts: the tree in which queues lend each other what they do not use, and the queue of what nobody owns.
+
+Fields: kueue v0.19.2 apis/kueue/v1beta2/cohort_types.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator.config.cohorts import Cohort
+from generator.config.platform import Platform
+from generator.config.shares import NOTHING, Amounts, amounts, of_nodes, total
+from generator.kueue.queues import NEVER
+from generator.kueue.resources import Holding, resource_groups
+from generator.manifests import Body
+from generator.quantities import Quantity
+
+SLACK = "slack"
+
+
+def cohorts(platform: Platform) -> Iterator[Body]:
+    """The platform's own cohort, and all groups below it, whether declared or only named by a tenant."""
+    yield _cohort(platform.platform, {})
+    declared = {cohort.name: cohort for cohort in platform.cohorts}
+    named = {tenant.cohort for tenant in platform.tenants if tenant.cohort}
+    for name in sorted(named | declared.keys()):
+        cohort = declared.get(name, Cohort(name=name))
+        holding = Holding(
+            quota=amounts(cohort.quota, platform.pools),
+            borrow=None if cohort.borrow is None else _of_every_pool(amounts(cohort.borrow, platform.pools), platform),
+            lend=None if cohort.lend is None else _of_every_pool(amounts(cohort.lend, platform.pools), platform),
+        )
+        groups = resource_groups(holding, platform.pools)
+        weight = {"fairSharing": {"weight": str(cohort.weight)}} if cohort.weight != 1 else {}
+        yield _cohort(
+            name,
+            {
+                "parentName": cohort.parent or platform.platform,
+                **weight,
+                **({"resourceGroups": groups} if groups else {}),
+            },
+        )
+
+
+def _cohort(name: str, spec: Body) -> Body:
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": {"name": name}, "spec": spec}
+
+
+def _of_every_pool(limits: Amounts, platform: Platform) -> Amounts:
+    """A limit of nothing where none is written: of a flavor that a Cohort does not name, Kueue knows no limit."""
+    return {pool.name: limits.get(pool.name, {}) for pool in platform.pools}
+
+
+def slack_queue(platform: Platform) -> Body | None:
+    """A queue that owns what no quota does, lends all of it, and lets no namespace in; None where nothing is left."""
+    left = slack(platform)
+    if not left:
+        return None
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": SLACK},
+        "spec": {
+            "cohortName": platform.platform,
+            "queueingStrategy": "BestEffortFIFO",
+            "stopPolicy": "None",
+            "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
+            "preemption": NEVER,
+            "fairSharing": {"weight": "1"},
+            "resourceGroups": resource_groups(Holding(quota=left, borrow={}), platform.pools),
+        },
+    }
+
+
+def slack(platform: Platform) -> Amounts:
+    """What the nodes of each pool offer beyond all quotas; nothing of a pool that is given away."""
+    if not platform.queues.slack:
+        return {}
+    quotas = [quota for tenant in platform.tenants for quota in tenant.quotas]
+    quotas += [cohort.quota for cohort in platform.cohorts]
+    given = total(*(amounts(quota, platform.pools) for quota in quotas))
+    left: Amounts = {}
+    for pool in platform.pools:
+        taken = given.get(pool.name, {})
+        rest = {
+            resource: Quantity(there.value - taken.get(resource, NOTHING).value, there.is_binary)
+            for resource, there in of_nodes(pool, pool.nodes).items()
+        }
+        if any(amount.value > 0 for amount in rest.values()):
+            left[pool.name] = rest
+    return left
