@@ -13,10 +13,16 @@ if TYPE_CHECKING:
 
     from generator.app import App
     from generator.config.cluster import Cluster, Versions
+    from generator.config.cohorts import Cohort
     from generator.config.gitops import GitOps
+    from generator.config.limits import Limits
+    from generator.config.placement import Placement
     from generator.config.platform import Platform
     from generator.config.policies import Policies
     from generator.config.pools import Pool, Taint
+    from generator.config.priorities import Priority
+    from generator.config.queues import Queues, WaitForPodsReady
+    from generator.config.reservations import Reservation
     from generator.config.runtimes import Runtime
     from generator.config.tenants import Access, Egress, Tenant
     from generator.constructs import Component
@@ -28,23 +34,37 @@ __all__ = [
     "Access",
     "App",
     "Cluster",
+    "Cohort",
     "Component",
     "Egress",
     "GitOps",
+    "Limits",
     "Manifest",
     "MpiRuntime",
+    "Placement",
     "Platform",
     "Policies",
     "Pool",
+    "Priority",
+    "Queues",
+    "Reservation",
     "Runtime",
     "Taint",
     "Tenant",
     "Versions",
     "Volume",
+    "WaitForPodsReady",
     "load_platform",
 ]
 
 _HOMES = {
+    "Reservation": "generator.config.reservations",
+    "WaitForPodsReady": "generator.config.queues",
+    "Queues": "generator.config.queues",
+    "Priority": "generator.config.priorities",
+    "Placement": "generator.config.placement",
+    "Limits": "generator.config.limits",
+    "Cohort": "generator.config.cohorts",
     "App": "generator.app",
     "Cluster": "generator.config.cluster",
     "Versions": "generator.config.cluster",
