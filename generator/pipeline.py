@@ -1,6 +1,7 @@
 """Read this first: the whole of mpigen as a few calls.
 
 platform.yaml / platform.py ── config ──▶ Platform ── charts ──▶ [Manifest] ── checks ──▶ [Finding]
+                                                                    ├── since the release before ──▶ [Finding]
                                                                     └── release ──▶ output/<platform>/<release>/
 any YAML on disk ──────────── manifests.read ──▶ [Manifest] ── the same checks
 """
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator import manifests, release
+from generator.checks import since
 from generator.checks.run import Checked, check_rendered
 from generator.errors import ConfigError, Problem
 from generator.schemas.catalog import Catalog
@@ -47,14 +49,17 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
     Raises:
         ConfigError: the platform file is wrong.
         OutputError: the output cannot be written without losing something.
+        DocumentError: a file of the release that this one replaces is not YAML.
     """
     platform, app = load(platform_file)
     tree, pointer = render(platform, app)
+    wanted = _release(platform, tree, pointer)
     checked = check(platform, tree, pointer)
+    checked.findings += since.rendered(release.replaced(wanted, tree, output), tree, wanted.files, wanted.targets)
     if checked.has_errors:
         return Synthesis(platform, checked, written=None)
     written = release.write(
-        _release(platform, tree, pointer),
+        wanted,
         output,
         replace=choices.replace,
         discard_edits=choices.discard_edits,

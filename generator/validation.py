@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generator.checks import since
 from generator.checks.files import SUFFIXES, Search, cannot_read, check_everywhere, cores, manifest_files
 from generator.checks.finding import Finding, Severity
 from generator.checks.run import Checked, check_text, check_together, unreadable
@@ -31,10 +32,11 @@ _ESCAPED = re.compile(r"\\(.)")
 
 @dataclass(slots=True)
 class Validation:
-    """What was checked, what was found, and how many findings each engine had."""
+    """What was checked, what was found, and how many findings each engine had, and the change since another tree."""
 
     checked: Checked
     by_engine: dict[str, int] = field(default_factory=dict)
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +48,21 @@ class Subject:
         stdin: what standard input gave; None if it was not asked for.
         ignore_missing: whether a kind without a schema passes.
         targets: component → minor version to check for; else what each file's release was made for, or the newest.
+        since: the folder of the tree over which this one is to be applied; None if nobody asks what that breaks.
     """
 
     paths: Sequence[Path]
     stdin: bytes | None = None
     ignore_missing: bool = False
     targets: Mapping[str, str] = field(default_factory=dict)
+    since: Path | None = None
 
 
 def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     """Check with `embedded`, `kubeconform` or `both`; what the second one is built into lies in `cache`.
 
     Raises:
-        OutputError: a path does not exist, or there are no manifests below any.
+        OutputError: a path does not exist, or there are no manifests below any, or below the tree before.
         EngineError: kubeconform cannot be built or run.
     """
     search = manifest_files(subject.paths)
@@ -78,6 +82,10 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
         counts = judged if engine == "kubeconform" else done.checked
         findings = list(dict.fromkeys((*done.checked.findings, *new)))
         done.checked = Checked(counts.files, counts.kinds, findings)
+    if subject.since is not None:
+        changes = _since(subject.since, search, subject, parts)
+        done.since = len(changes)
+        done.checked.findings += changes
     if subject.ignore_missing:
         done.checked.findings = [_passed(finding) for finding in done.checked.findings]
     return done
@@ -133,6 +141,16 @@ def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> I
             yield from check_together(mine, part.catalog.targets, text_of)
         except OSError as error:
             yield from unreadable(cannot_read(Path(error.filename), error)).findings
+
+
+def _since(old: Path, search: Search, subject: Subject, parts: list[_Part]) -> list[Finding]:
+    """What the change breaks, for the versions that most of the files were made for."""
+    targets = max(parts, key=lambda part: len(part.files)).catalog.targets
+    stdin = {} if subject.stdin is None else {_STDIN: subject.stdin}
+    try:
+        return since.on_disk(old, search.files, stdin, targets)
+    except OSError as error:
+        return unreadable(cannot_read(Path(error.filename), error)).findings
 
 
 def _passed(finding: Finding) -> Finding:

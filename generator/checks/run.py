@@ -65,7 +65,7 @@ class Checked:
 def check_rendered(manifests: Iterable[Manifest], texts: Mapping[str, str], catalog: Catalog) -> Checked:
     """Check the manifests of one release, which were rendered to `texts` (file → YAML)."""
     engine = Engine(catalog)
-    numbered = list(_numbered(manifests))
+    numbered = list(in_documents(manifests))
     checked = Checked(files=len(texts), kinds=Counter(manifest.kind for manifest in numbered))
     by_file: dict[str, list[_Found]] = {}
     for manifest in numbered:
@@ -73,12 +73,12 @@ def check_rendered(manifests: Iterable[Manifest], texts: Mapping[str, str], cata
     for manifest, breach in (*misplaced(numbered, catalog), *related.breaches(numbered, catalog.targets)):
         by_file[manifest.file].append((manifest, breach))
     for file, found in by_file.items():
-        checked.findings += _placed(found, texts[file])
+        checked.findings += placed(found, texts[file])
     return checked
 
 
-def _numbered(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
-    """With the number of its document in its file."""
+def in_documents(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
+    """Each with the number of its document in its file."""
     numbers: Counter[str] = Counter()
     for manifest in manifests:
         yield replace(manifest, index=numbers[manifest.file])
@@ -97,7 +97,7 @@ def check_text(text: bytes, file: str, engine: Engine) -> Checked:
             found += [(manifest, breach) for breach in _breaches(manifest, engine)]
     except DocumentError as error:
         checked.findings += unreadable(*error.problems).findings
-    checked.findings += _placed(found, text)
+    checked.findings += placed(found, text)
     return checked
 
 
@@ -127,7 +127,7 @@ def _placed_again(found: Sequence[_Found], text: bytes) -> list[Finding]:
     with suppress(DocumentError):  # what can be read before it is enough
         there.update(((manifest.index, manifest.inside), manifest.body) for manifest in read(text, file))
     if all(there.get((manifest.index, manifest.inside)) == manifest.body for manifest, _ in found):
-        return _placed(found, text)
+        return placed(found, text)
     return unreadable(Problem("has changed while it was checked", "check it again", file)).findings
 
 
@@ -139,7 +139,7 @@ def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
             yield from mpi.breaches(manifest, engine.targets)
 
 
-def _placed(found: Sequence[_Found], text: str | bytes) -> list[Finding]:
+def placed(found: Sequence[_Found], text: str | bytes) -> list[Finding]:
     """The findings of one text, with their places from one walk through it."""
     if not found:
         return []

@@ -26,7 +26,12 @@ def _targets(_context: click.Context, _option: click.Parameter, value: tuple[str
     return dict(each.split("=") for each in value)
 
 
-@click.command(epilog="Example: kubectl kustomize overlays/prod | mpigen validate -")
+@click.command(
+    epilog="""\b
+Examples:
+  kubectl kustomize overlays/prod | mpigen validate -
+  mpigen validate output/prod/1.1.0 --since output/prod/1.0.0"""
+)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "--engine",
@@ -44,9 +49,20 @@ def _targets(_context: click.Context, _option: click.Parameter, value: tuple[str
     callback=_targets,
     help="Check for this version, such as trainer=2.2. Default: what the release was made for, else the newest.",
 )
+@click.option(
+    "--since",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="OLD",
+    help="Tell also what breaks when PATHS are applied over the manifests in OLD, such as the release before.",
+)
 @format_option
 def validate(
-    paths: tuple[Path, ...], engine: str, ignore_missing_schemas: bool, targets: dict[str, str], form: str
+    paths: tuple[Path, ...],
+    engine: str,
+    ignore_missing_schemas: bool,
+    targets: dict[str, str],
+    since: Path | None,
+    form: str,
 ) -> int:
     """Check manifests in PATHS: YAML or JSON files, folders of them, or - for standard input.
 
@@ -58,7 +74,7 @@ def validate(
     stdin = _stdin() if Path("-") in paths else None
     files = [path for path in paths if str(path) != "-"]
     with progress("checking"):
-        subject = validation.Subject(files, stdin, ignore_missing_schemas, targets)
+        subject = validation.Subject(files, stdin, ignore_missing_schemas, targets, since)
         done = validation.validate(subject, engine, Path() if engine == "embedded" else _cache())
     show(form, _summary(done), done.checked.in_order(), [_line(done)])
     return ExitCode.FINDINGS if done.checked.has_errors else ExitCode.OK
@@ -92,4 +108,5 @@ def _summary(done: Validation) -> dict[str, object]:
 
 def _line(done: Validation) -> str:
     verdicts = ", ".join(f"{engine}: {counted(number, 'finding')}" for engine, number in done.by_engine.items())
-    return f"{counted(done.checked.objects, 'object')} in {counted(done.checked.files, 'file')}: {verdicts}"
+    since = "" if done.since is None else f", the change: {counted(done.since, 'finding')}"
+    return f"{counted(done.checked.objects, 'object')} in {counted(done.checked.files, 'file')}: {verdicts}{since}"

@@ -8,6 +8,7 @@ lost (`plan`), prepared beside their place and exchanged whole (`exchange`).
 """
 
 from generator.release.lock import LOCK, POINTER, POINTER_LOCK, Lock, Release
+from generator.release.replaced import replaced
 from generator.release.write import Pointer, Written, verify, write
 
-__all__ = ["LOCK", "POINTER", "POINTER_LOCK", "Lock", "Pointer", "Release", "Written", "verify", "write"]
+__all__ = ["LOCK", "POINTER", "POINTER_LOCK", "Lock", "Pointer", "Release", "Written", "replaced", "verify", "write"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,6 +11,7 @@ from generator.release.exchange import exclusive, refusals
 from generator.release.found import look, look_at_pointer
 from generator.release.lock import LOCK, Release, wanted_pointer, wanted_tree
 from generator.release.plan import Plan, carry_out
+from generator.release.precedence import precedence
 
 Status = Literal["created", "unchanged", "replaced"]
 
@@ -119,18 +119,7 @@ def _is_promoted(tree: Plan, pointer: Plan, promote: bool | None) -> bool:
     if promote is not None:
         return promote
     ours, theirs = pointer.wanted.lock.version, pointer.found.version
-    return theirs in {"", ours} or (tree.found.lock is None and _precedence(ours) > _precedence(theirs))
-
-
-def _precedence(version: str) -> tuple[list[int], bool, list[tuple[bool, int, str]]]:
-    """A sort key for versions: numbers as numbers, a pre-release before its release (semver.org, 11)."""
-    core, _, pre = version.partition("+")[0].partition("-")
-    return [int(number) for number in re.findall(r"[0-9]+", core)], not pre, [_rank(one) for one in pre.split(".")]
-
-
-def _rank(identifier: str) -> tuple[bool, int, str]:
-    """A sort key for a part of a pre-release: numbers by size and before words, which go by their letters."""
-    return (False, int(identifier), "") if identifier.isdecimal() else (True, 0, identifier)
+    return theirs in {"", ours} or (tree.found.lock is None and precedence(ours) > precedence(theirs))
 
 
 def _report(tree: Plan, pointer: Plan, *, moving: bool) -> Written:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from generator.checks.change import CHECKS as CHANGE_CHECKS
 from generator.checks.mpi import CHECKS as MPI_CHECKS
 from generator.checks.objects import CHECKS as OBJECT_CHECKS
 from generator.checks.related import CHECKS as RELATED_CHECKS
@@ -18,6 +19,7 @@ def test_each_check_has_its_section() -> None:
         *SCHEMA_CHECKS,
         *OBJECT_CHECKS,
         *MPI_CHECKS,
+        *CHANGE_CHECKS,
         *RELATED_CHECKS,
         "yaml/unreadable",
         "kubeconform/invalid",

@@ -1,0 +1,52 @@
+"""change/*: what an update from one tree to the next breaks, which neither tree shows alone.
+
+Argo CD applies a release over the one before it. What the API server refuses then stops the sync half-way, and what it
+takes may stop or strand jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from generator.checks import change_immutable, change_removed, change_runtime
+from generator.checks.finding import Breach
+from generator.manifests import Manifest
+
+Targets = Mapping[str, str]
+"""Component → the minor version that is judged for."""
+OfObjects = Callable[[Manifest, Manifest, Targets], Iterator[Breach]]
+"""A rule over an object as it was and as it is to be; what it says is about the latter."""
+OfTrees = Callable[[Sequence[Manifest], Sequence[Manifest], Targets], Iterator[tuple[Manifest, Breach]]]
+"""A rule over two whole trees, which says of which object it speaks."""
+
+OF_OBJECTS: Mapping[str, OfObjects] = {
+    "change/immutable": change_immutable.immutable,
+    "change/runtime-in-use": change_runtime.in_use,
+}
+OF_TREES: Mapping[str, OfTrees] = {
+    "change/runtime-removed": change_removed.runtimes,
+    "change/tenant-removed": change_removed.namespaces,
+}
+CHECKS = (*OF_OBJECTS, *OF_TREES)
+"""The ids of this family."""
+
+
+def breaches(old: Sequence[Manifest], new: Sequence[Manifest], targets: Targets) -> Iterator[tuple[Manifest, Breach]]:
+    """What breaks when `new` is applied where `old` is.
+
+    Args:
+        old: all objects of the tree that is there.
+        new: all objects of the one that replaces it.
+        targets: component → the minor version that is judged for.
+
+    Yields:
+        An object of `new`, or one of `old` that `new` no longer has, and what is wrong.
+    """
+    before = {manifest.identity: manifest for manifest in old if manifest.name}
+    for manifest in new:
+        was = before.get(manifest.identity)
+        if was is not None and was.body != manifest.body:
+            for rule in OF_OBJECTS.values():
+                yield from ((manifest, breach) for breach in rule(was, manifest, targets))
+    for of_trees in OF_TREES.values():
+        yield from of_trees(old, new, targets)

@@ -1,0 +1,123 @@
+"""Whoever raises `release` learns what the change breaks, before anything is written, and anybody else may ask."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Run
+
+PLATFORM = """\
+platform: demo
+release: 1.0.0
+pools:
+  - {name: cpu, nodes: 3, allocatable: {cpu: 16, memory: 64Gi}}
+runtimes:
+  - {name: openmpi, use: openmpi, pool: cpu, restarts: 1}
+  - {name: other, use: openmpi, pool: cpu}
+tenants:
+  - {name: team-a, quota: {cpu: 1}, access: {edit: [group:a]}}
+  - {name: team-b, quota: {cpu: 1}, access: {edit: [group:b]}}
+gitops: {repository: https://git.example.com/platform.git}
+"""
+RAISED = {"release: 1.0.0": "release: 1.1.0"}
+REFUSED = {**RAISED, "restarts: 1": "restarts: 2"}
+RENAMED = {
+    **RAISED,
+    "restarts: 1}": "restarts: 1, deprecated: true}\n  - {name: openmpi-v2, use: openmpi, pool: cpu, restarts: 2}",
+}
+REDUCED = {
+    **RAISED,
+    "  - {name: other, use: openmpi, pool: cpu}\n": "",
+    "  - {name: team-b, quota: {cpu: 1}, access: {edit: [group:b]}}\n": "",
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path, mpigen: Run) -> Path:
+    """The platform, whose first release is written."""
+    file = tmp_path / "platform.yaml"
+    change(file, {})
+    assert mpigen("synth", file).returncode == 0
+    return file
+
+
+def change(file: Path, changes: dict[str, str]) -> None:
+    text = PLATFORM
+    for before, after in changes.items():
+        assert before in text
+        text = text.replace(before, after)
+    file.write_text(text)
+
+
+def tree(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in (folder / "output").rglob("*") if path.is_file()}
+
+
+def checks(said: str) -> list[str]:
+    return [finding["check"] for finding in json.loads(said)["findings"]]
+
+
+def test_a_release_that_the_api_server_would_refuse_is_not_written(file: Path, tmp_path: Path, mpigen: Run) -> None:
+    before = tree(tmp_path)
+    change(file, REFUSED)
+    ran = mpigen("synth", file)
+    assert (ran.returncode, ran.stderr, tree(tmp_path)) == (1, "", before)
+    assert "error: change/immutable: ClusterTrainingRuntime openmpi $.spec.template.spec.failurePolicy" in ran.stdout
+    assert "such as `openmpi-v2`" in ran.stdout
+    assert ran.stdout.endswith("demo 1.1.0: refused, 1 finding; nothing was written\n")
+
+
+def test_another_name_is_the_way_out(file: Path, mpigen: Run) -> None:
+    change(file, RENAMED)
+    ran = mpigen("synth", file)
+    assert (ran.returncode, "0 findings" in ran.stdout) == (0, True)
+
+
+def test_what_may_strand_jobs_is_told_and_written(file: Path, tmp_path: Path, mpigen: Run) -> None:
+    change(file, REDUCED)
+    ran = mpigen("synth", file, "--format", "json")
+    assert (ran.returncode, checks(ran.stdout)) == (0, ["change/runtime-removed", "change/tenant-removed"])
+    for finding in json.loads(ran.stdout)["findings"]:
+        assert (tmp_path / finding["file"]).is_file()
+        assert finding["file"].startswith("output/demo/1.0.0/")
+
+
+def test_a_release_that_is_made_anew_is_no_change(file: Path, mpigen: Run) -> None:
+    change(file, {"restarts: 1": "restarts: 2"})
+    ran = mpigen("synth", file, "--replace")
+    assert (ran.returncode, "0 findings" in ran.stdout) == (0, True)
+
+
+def test_any_two_trees_can_be_compared(file: Path, tmp_path: Path, mpigen: Run) -> None:
+    change(file, {**REFUSED, **REDUCED})
+    mpigen("synth", file, "--output", "elsewhere")
+    old, new = "output/demo/1.0.0", "elsewhere/demo/1.1.0"
+    ran = mpigen("validate", new, "--since", old)
+    assert ran.returncode == 1
+    assert ran.stdout.endswith("embedded: 0 findings, the change: 3 findings\n")
+    assert f"{new}/cluster/runtimes/openmpi.yaml:" in ran.stdout
+    assert f"{old}/tenants/team-b/namespace.yaml:" in ran.stdout
+    text = "---\n".join(path.read_text() for path in sorted((tmp_path / new).rglob("*.yaml")))
+    piped = mpigen("validate", "-", "--since", old, "--format", "json", stdin=text)
+    assert sorted(checks(piped.stdout)) == ["change/immutable", "change/runtime-removed", "change/tenant-removed"]
+    assert mpigen("validate", old, "--since", old).returncode == 0
+
+
+def test_an_old_tree_without_manifests_is_bad_input(file: Path, tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "empty").mkdir()
+    ran = mpigen("validate", file.parent / "output", "--since", "empty")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == "error: no manifests below empty; name a folder of YAML or JSON files\n"
+
+
+def test_what_cannot_be_read_of_the_old_tree_is_a_finding(file: Path, tmp_path: Path, mpigen: Run) -> None:
+    runtime = tmp_path / "output/demo/1.0.0/cluster/runtimes/openmpi.yaml"
+    runtime.write_text("a: [")
+    ran = mpigen("validate", "output/demo/argocd", "--since", "output/demo/1.0.0", "--format", "json")
+    assert (ran.returncode, checks(ran.stdout).count("yaml/unreadable")) == (1, 1)
+    change(file, RAISED)
+    ran = mpigen("synth", file)
+    assert (ran.returncode, "output/demo/1.0.0/cluster/runtimes/openmpi.yaml:1:5: " in ran.stderr) == (2, True)

@@ -1,0 +1,126 @@
+"""Each check of a change from one tree to the next finds its case, in the right words, and passes what looks alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import yaml
+
+from generator.checks import change, change_immutable
+from generator.checks.finding import Severity
+from generator.manifests import Manifest, read
+from tests.change_cases import CHANGES, FOLDER, TREE, Change, found, objects, said
+from tests.conftest import ROOT
+
+ODD: tuple[Any, ...] = (None, True, 0, "", "x", [], {}, [None], ["x", 1], {"name": "node"}, {"x": []})
+RELEASES = sorted((ROOT / "output").glob("*/*/release.json"))
+
+
+def test_a_tree_that_stays_as_it_is_breaks_nothing() -> None:
+    assert said(TREE) == ""
+
+
+def test_a_first_tree_breaks_nothing() -> None:
+    assert found(TREE, old="") == []
+
+
+def test_every_check_has_a_case() -> None:
+    assert {case.check for case in CHANGES.values()} == set(change.CHECKS)
+
+
+@pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
+def test_a_case_is_told_in_the_reviewed_words(case: Change) -> None:
+    """After a change of words: `python -m tests.change_cases`."""
+    assert said(case.bad) == case.expected
+    assert {finding.check for finding in found(case.bad)} == {case.check}
+
+
+def test_nothing_is_reviewed_that_is_no_case() -> None:
+    assert {file.stem for file in (FOLDER / "said").iterdir()} == set(CHANGES)
+
+
+@pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
+def test_what_only_looks_like_a_case_passes(case: Change) -> None:
+    assert said(case.good) == ""
+
+
+def test_what_the_api_server_refuses_is_an_error_and_the_rest_a_warning() -> None:
+    severities = {(finding.check, finding.severity) for case in CHANGES.values() for finding in found(case.bad)}
+    assert severities == {
+        ("change/immutable", Severity.ERROR),
+        ("change/runtime-in-use", Severity.WARNING),
+        ("change/runtime-removed", Severity.WARNING),
+        ("change/tenant-removed", Severity.WARNING),
+    }
+
+
+def test_every_field_that_no_update_may_change_has_a_case() -> None:
+    spoiled = [finding.path for case in CHANGES.values() for finding in found(case.bad)]
+    steps = {field.path[-1] for kind in change_immutable.KINDS.values() for field in kind.fields}
+    assert {step for step in steps if not any(f".{step}" in path for path in spoiled)} == set()
+
+
+def test_a_runtime_that_was_deprecated_may_go() -> None:
+    case = CHANGES["runtime"]
+    assert found(case.bad, old=case.good) == []
+
+
+def test_a_runtime_goes_with_its_namespace_without_a_word_of_its_own() -> None:
+    new = "---\n".join(part for part in TREE.split("---\n") if "namespace: changing" not in part)
+    checks = {
+        finding.check
+        for finding in found(new.replace("metadata: {name: changing}\n---", "metadata: {name: x}\n---", 1))
+    }
+    assert checks == {"change/tenant-removed"}
+    assert {finding.check for finding in found(new)} == {"change/runtime-removed"}
+
+
+def test_an_object_of_another_version_is_the_same_object() -> None:
+    new = CHANGES["local-queue"].bad.replace("v1beta2\nkind: LocalQueue", "v1beta1\nkind: LocalQueue")
+    assert [finding.check for finding in found(new)] == ["change/immutable"]
+
+
+def test_what_trainer_2_2_does_is_said_for_it() -> None:
+    whys = {
+        (name, minor): found(CHANGES[name].bad, targets={"trainer": minor})[0].why
+        for name in ("runtime", "image")
+        for minor in ("2.2", "2.3")
+    }
+    assert "until then" in whys["runtime", "2.2"]
+    assert "keep their quota" in whys["runtime", "2.3"]
+    assert "on the new runtime" in whys["image", "2.2"]
+    assert "pods of the old runtime" in whys["image", "2.3"]
+
+
+def variations(body: Any, node: Any) -> Iterator[Any]:
+    """The body with each of its nodes replaced by each odd value in turn."""
+    for key in node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+        kept = node[key]
+        for odd in ODD:
+            node[key] = deepcopy(odd)
+            yield body
+        node[key] = kept
+        yield from variations(body, kept)
+
+
+@pytest.mark.parametrize("number", range(len(list(objects(TREE, "tree.yaml")))))
+def test_whatever_stands_anywhere_the_rules_do_not_fail(number: int) -> None:
+    body = objects(TREE, "tree.yaml")[number].body
+    sound = [Manifest(deepcopy(body), "tree.yaml")]
+    looked_at = 0
+    for odd in variations(body, body):
+        list(change.breaches(sound, [Manifest(odd, "tree.yaml")], {}))
+        list(change.breaches([Manifest(odd, "tree.yaml")], sound, {}))
+        looked_at += 1
+    assert looked_at > len(ODD)
+
+
+@pytest.mark.parametrize("lock", RELEASES, ids=lambda lock: lock.parent.parent.name)
+def test_a_release_over_itself_breaks_nothing(lock: Any) -> None:
+    tree = [found for file in sorted(lock.parent.rglob("*.yaml")) for found in read(file.read_bytes(), str(file))]
+    again = [Manifest(yaml.safe_load(yaml.safe_dump(manifest.body)), manifest.file) for manifest in tree]
+    assert len(tree) > 10
+    assert list(change.breaches(tree, again, {})) == []
