@@ -19,10 +19,16 @@ def _node(pool: Pool, number: int) -> Body:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {**labels, **pool.labels}},
+        "metadata": {"name": name, "labels": {**_places(pool, number), **labels, **pool.labels}},
         "spec": {"taints": [taint.model_dump(exclude_none=True) for taint in pool.taints]},
         "status": {"allocatable": resources, "capacity": resources},
     }
+
+
+def _places(pool: Pool, number: int) -> dict[str, str]:
+    """Where a node is: two places of the widest level, in each of them two of the next, and so on."""
+    places = enumerate(pool.topology, start=1)
+    return {level: f"{pool.name}-{number * 2**depth // pool.nodes}" for depth, level in places}
 
 
 def add_nodes(client: Client, platform: Platform) -> list[Body]:

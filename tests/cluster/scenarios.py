@@ -1,0 +1,112 @@
+"""Scenarios of sharing, as data: small platforms, what people submit to them, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from generator import Platform
+from generator.app import App
+from generator.manifests import Manifest
+from generator.pipeline import render
+from tests.cluster.client import Body
+
+_FILE = Path(__file__).with_name("scenarios.yaml")
+_NODE = {"cpu": 4, "memory": "8Gi"}
+PRIORITY = "kueue.x-k8s.io/priority-class"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that happens: a job is submitted, or `finish` names one whose ranks end.
+
+    Attributes:
+        body: the TrainJob that is submitted; None where one ends.
+        job: its name in the scenario.
+    """
+
+    job: str
+    body: Body | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A platform of its own, what happens on it, and how each job ends there.
+
+    Attributes:
+        name: of the scenario, and of its platform.
+        platform: with one pool, named as the scenario.
+        is_fair: whether Kueue's fair sharing must be on.
+        steps: in their order.
+        ends: job → runs, waits, never, stopped, closed or finished.
+    """
+
+    name: str
+    platform: Platform
+    is_fair: bool
+    steps: tuple[Step, ...]
+    ends: Mapping[str, str]
+
+    @property
+    def tree(self) -> list[Manifest]:
+        """What mpigen makes of the platform."""
+        return render(self.platform, App(self.platform))[0]
+
+
+def scenarios() -> dict[str, Scenario]:
+    """All of them, by name. Names of objects begin with the scenario's, so that all fit on one cluster."""
+    return {name: _scenario(name, data) for name, data in yaml.safe_load(_FILE.read_text()).items()}
+
+
+def _scenario(name: str, data: dict[str, Any]) -> Scenario:
+    platform = _platform(name, data)
+    return Scenario(
+        name,
+        platform,
+        platform.queues.fair_sharing,
+        tuple(Step(each.get("submit") or each["finish"], _job(name, each)) for each in data["steps"]),
+        data["ends"],
+    )
+
+
+def _platform(name: str, data: dict[str, Any]) -> Platform:
+    pool = {"name": name, "nodes": 8, "allocatable": _NODE, "labels": {"example.com/scenario": name}}
+    runtime = {"name": name, "pool": name, "resources": _NODE}
+    return Platform.model_validate(
+        {
+            "platform": f"{name}-platform",
+            "release": "1.0.0",
+            "pools": [pool | data.get("pool", {})],
+            "runtimes": [runtime | data.get("runtime", {})],
+            "queues": {"slack": data.get("slack", False), "fairSharing": data.get("fairSharing", False)},
+            "cohorts": [_renamed(name, cohort) for cohort in data.get("cohorts", ())],
+            "tenants": [_renamed(name, tenant) for tenant in data["tenants"]],
+        }
+    )
+
+
+def _renamed(scenario: str, entry: dict[str, Any]) -> dict[str, Any]:
+    """With the names of the scenario's own objects; quotas are all of its pool, which the file calls `cpu`."""
+    names = {key: f"{scenario}-{entry[key]}" for key in ("name", "parent", "cohort") if key in entry}
+    shares = {key: {scenario: entry[key]["cpu"]} for key in ("quota", "borrow", "lend") if key in entry}
+    return {**entry, **names, **shares}
+
+
+def _job(scenario: str, step: dict[str, Any]) -> Body | None:
+    """The TrainJob that a step submits."""
+    if "submit" not in step:
+        return None
+    labels = {PRIORITY: step["priority"]} if "priority" in step else {}
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": step["submit"], "namespace": f"{scenario}-{step['tenant']}", "labels": labels},
+        "spec": {
+            "runtimeRef": {"name": scenario},
+            "trainer": {"numNodes": step["nodes"], "command": ["mpirun", "hostname"]},
+        },
+    }

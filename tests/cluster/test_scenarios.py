@@ -1,0 +1,106 @@
+"""Kueue shares as mpigen says that it will: the same jobs, on the cluster and in its own arithmetic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from tests.cluster.client import Body, Client, wait_for
+from tests.cluster.control_plane import Cluster
+from tests.cluster.nodes import add_nodes
+from tests.cluster.runs import finish
+from tests.cluster.scenarios import Scenario, Step, scenarios
+from tests.cluster.training import JOB, conditions
+
+SCENARIOS = scenarios()
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+_STILL = 2.5
+"""Seconds in which no Workload changes until Kueue is thought to be done."""
+
+
+@pytest.fixture(scope="module")
+def ended(cluster: Cluster) -> Mapping[str, Mapping[str, str]]:
+    """Scenario → job → how it ended. All of them side by side, a step of each at a time."""
+    together = [each for each in SCENARIOS.values() if not each.is_fair]
+    return _play(cluster.admin, together)
+
+
+@pytest.mark.parametrize("name", [name for name, each in SCENARIOS.items() if not each.is_fair])
+def test_it_ends_as_mpigen_predicts(ended: Mapping[str, Mapping[str, str]], name: str) -> None:
+    assert ended[name] == SCENARIOS[name].ends
+
+
+def _play(admin: Client, wanted: list[Scenario]) -> dict[str, dict[str, str]]:
+    for scenario in wanted:
+        add_nodes(admin, scenario.platform)
+        for found in scenario.tree:
+            admin.apply(found.body, "tests")
+    for number in range(max(len(scenario.steps) for scenario in wanted)):
+        for scenario in wanted:
+            for step in scenario.steps[number : number + 1]:
+                _take(admin, scenario, step)
+        _settle(admin)
+    workloads = _workloads(admin)
+    return {scenario.name: _ends(admin, scenario, workloads) for scenario in wanted}
+
+
+def _take(admin: Client, scenario: Scenario, step: Step) -> None:
+    if step.body is not None:
+        admin.create(step.body)
+        return
+    (namespace,) = {
+        each.body["metadata"]["namespace"] for each in scenario.steps if each.body is not None and each.job == step.job
+    }
+    pods = [pod for pod in admin.items("v1", "Pod", namespace) if pod["metadata"]["labels"].get(JOB) == step.job]
+    finish(admin, pods)
+
+
+def _settle(admin: Client) -> None:
+    """Wait until all that was submitted is known to Kueue, and nothing changes any more."""
+    since, before = time.monotonic(), _states(admin)
+
+    def still() -> bool | None:
+        nonlocal since, before
+        now = _states(admin)
+        if now != before:
+            since, before = time.monotonic(), now
+        return (time.monotonic() - since > _STILL) or None
+
+    wait_for("nothing changes any more", still, 120)
+
+
+def _states(admin: Client) -> list[object]:
+    jobs = admin.items("trainer.kubeflow.org/v1alpha1", "TrainJob")
+    found = [*jobs, *admin.items("kueue.x-k8s.io/v1beta2", "Workload"), *admin.items("v1", "Pod")]
+    return [(each["metadata"]["uid"], each["metadata"]["resourceVersion"]) for each in found]
+
+
+def _workloads(admin: Client) -> dict[tuple[str, str], Body]:
+    """Namespace and TrainJob → its Workload."""
+    found = admin.items("kueue.x-k8s.io/v1beta2", "Workload")
+    return {(each["metadata"]["namespace"], each["metadata"]["ownerReferences"][0]["name"]): each for each in found}
+
+
+def _ends(admin: Client, scenario: Scenario, workloads: Mapping[tuple[str, str], Body]) -> dict[str, str]:
+    jobs = [step.body["metadata"] for step in scenario.steps if step.body is not None]
+    events = [event for job in jobs for event in admin.items("v1", "Event", job["namespace"])]
+    return {job["name"]: _end(workloads[job["namespace"], job["name"]], events) for job in jobs}
+
+
+def _end(workload: Body, events: Iterable[Body]) -> str:
+    """What became of a job, in the words of the scenarios."""
+    true = {found["type"] for found in conditions(workload) if found["status"] == "True"}
+    about = workload["metadata"]["name"]
+    said = [event["message"] for event in events if event["involvedObject"]["name"] == about]
+    said += [found["message"] for found in conditions(workload)]
+    if "Finished" in true:
+        return "finished"
+    if "Admitted" in true:
+        return "runs"
+    if "Preempted" in true:
+        return "stopped"
+    if any("is inactive" in message or "is stopped" in message for message in said):
+        return "closed"
+    return "never" if any("> maximum capacity" in message for message in said) else "waits"
