@@ -11,6 +11,8 @@ from generator.manifests import Body, Manifest
 
 CLUSTER_KINDS = (
     ("", "Namespace"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
     ("kueue.x-k8s.io", "ClusterQueue"),
     ("kueue.x-k8s.io", "Cohort"),
     ("kueue.x-k8s.io", "ResourceFlavor"),

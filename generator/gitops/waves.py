@@ -21,6 +21,8 @@ WAVES = {
     "NetworkPolicy": -3,
     "ResourceQuota": -3,
     "LimitRange": -3,
+    "ValidatingAdmissionPolicy": -3,
+    "ValidatingAdmissionPolicyBinding": -3,
     "Topology": -3,
     "WorkloadPriorityClass": -3,
     "ResourceFlavor": -2,

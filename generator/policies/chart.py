@@ -10,7 +10,7 @@ from generator.config.platform import Platform
 from generator.config.tenants import Tenant
 from generator.constructs import Component
 from generator.manifests import Body, Manifest
-from generator.policies import access, isolation, namespace, quota
+from generator.policies import access, isolation, namespace, quota, size
 
 
 class TenantRoles(Component):
@@ -50,4 +50,4 @@ class Tenancy(Component):
             ],
         )
         yield "isolation", isolation.network_policies(tenant, cluster)
-        yield "quota", [quota.resource_quota(tenant), quota.limit_range(tenant)]
+        yield "quota", [quota.resource_quota(tenant), quota.limit_range(tenant), *size.job_size(tenant)]

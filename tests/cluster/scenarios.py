@@ -91,8 +91,8 @@ def _platform(name: str, data: dict[str, Any]) -> Platform:
 
 def _renamed(scenario: str, entry: dict[str, Any]) -> dict[str, Any]:
     """With the names of the scenario's own objects; quotas are all of its pool, which the file calls `cpu`."""
-    names = {key: f"{scenario}-{entry[key]}" for key in ("name", "parent", "cohort") if key in entry}
-    shares = {key: {scenario: entry[key]["cpu"]} for key in ("quota", "borrow", "lend") if key in entry}
+    names: dict[str, Any] = {key: f"{scenario}-{entry[key]}" for key in ("name", "parent", "cohort") if key in entry}
+    shares: dict[str, Any] = {key: {scenario: entry[key]["cpu"]} for key in ("quota", "borrow", "lend") if key in entry}
     return {**entry, **names, **shares}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from generator import Cluster, Platform, Policies
 from generator.config.workload import RUNTIME_LABEL
-from generator.policies import access, isolation, namespace, quota
+from generator.policies import access, isolation, namespace, quota, size
 from tests.conftest import small_platform
 
 OPENSHIFT = Cluster(distribution="openshift")
@@ -167,6 +167,19 @@ def test_objects_storage_and_what_is_asked_for_are_limited() -> None:
         "requests.storage": "10Ti",
         "services.loadbalancers": "0",
         "services.nodeports": "0",
+    }
+
+
+def test_the_size_of_a_job_is_limited_where_the_platform_says_so(platform: Platform) -> None:
+    assert size.job_size(platform.tenants[0]) == []
+    data = small_platform()
+    data["tenants"][0]["limits"] = {"hostsPerJob": 4}
+    policy, binding = size.job_size(Platform.model_validate(data).tenants[0])
+    (rule,) = policy["spec"]["validations"]
+    assert rule["expression"] == "variables.hosts <= 4 || variables.hosts == variables.before"
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"] == "team-a-job-size"
+    assert binding["spec"]["matchResources"]["namespaceSelector"] == {
+        "matchLabels": {"kubernetes.io/metadata.name": "team-a"}
     }
 
 
