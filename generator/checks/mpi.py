@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from generator.checks import mpi_course, mpi_jobs, mpi_pods, mpi_resources, trainjobs
+from generator.checks import mpi_course, mpi_jobs, mpi_pods, mpi_resources, trainjob_empty, trainjobs
 from generator.checks.finding import Breach
 from generator.checks.mpi_runtime import MpiRuntime, mpi_runtime
 from generator.manifests import Body, Manifest
@@ -47,6 +47,7 @@ OF_RUNTIMES: Rules[MpiRuntime] = {
 OF_JOBS: Rules[Body] = {
     "trainjob/name": trainjobs.name,
     "trainjob/reserved-variable": trainjobs.reserved_variable,
+    "trainjob/empty-value": trainjob_empty.empty_value,
 }
 CHECKS = (*OF_RUNTIMES, *OF_JOBS)
 """The ids of these families."""

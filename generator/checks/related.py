@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from generator.checks import trainjob_runtime
+from generator.checks import trainjob_resources
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.manifests import Manifest
 
 Rule = Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]
 
-KINDS = frozenset({"ClusterTrainingRuntime", "TrainingRuntime", "TrainJob"})
+KINDS = frozenset({"ClusterTrainingRuntime", "TrainingRuntime", "TrainJob", "LocalQueue"})
 """Of all others nothing is kept while files are read."""
 
 RULES: Mapping[str, Rule] = {
-    "trainjob/lost-devices": trainjob_runtime.lost_devices,
-    "trainjob/lost-resources": trainjob_runtime.lost_resources,
+    "trainjob/lost-devices": trainjob_resources.lost_devices,
+    "trainjob/lost-resources": trainjob_resources.lost_resources,
+    "trainjob/uncounted-resources": trainjob_resources.uncounted_resources,
+    "trainjob/contradicting-resources": trainjob_resources.contradicting_resources,
 }
 CHECKS = tuple(RULES)
 """The ids of these rules."""

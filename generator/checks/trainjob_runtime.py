@@ -1,4 +1,7 @@
-"""trainjob/*, where it takes the runtime too: what becomes of the runtime's resources under `resourcesPerNode`."""
+"""OnRuntime: a TrainJob that says `resourcesPerNode`, and the runtime that it is on, as the rules over both read them.
+
+Where a schema has something to say, a value may be anything: here it is then as if nothing stood there.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import JOB_SET, NODE, STEP, TRAINER, mapping, mappings
 from generator.documents.load import Path
-from generator.documents.syntax import shown
-from generator.manifests import Body, Manifest
+from generator.manifests import Manifest
 
+FIELD: Path = ("spec", "trainer", "resourcesPerNode")
+AMOUNTS = ("limits", "requests")
 _GROUP = "trainer.kubeflow.org"
-_FIELD: Path = ("spec", "trainer", "resourcesPerNode")
-_KEYS = ("limits", "requests")
+_KUEUE = "kueue.x-k8s.io"
+_QUEUE = f"{_KUEUE}/queue-name"
+_DEFAULT = "default"
+"""The LocalQueue that takes what names none (kueue v0.19.2 pkg/controller/constants/constants.go)."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
-    """A TrainJob that names resources, and the runtime that it is on."""
+class OnRuntime:
+    """A TrainJob on its runtime.
+
+    Attributes:
+        job: says `resourcesPerNode`.
+        runtime: what it refers to.
+    """
 
     job: Manifest
     runtime: Manifest
@@ -28,84 +38,58 @@ class _Pair:
     @property
     def said(self) -> Mapping[str, Any]:
         """`resourcesPerNode`."""
-        return mapping(self.job.body, *map(str, _FIELD))
+        return mapping(self.job.body, *map(str, FIELD))
+
+    @property
+    def names_amounts(self) -> bool:
+        """Whether it names limits or requests, be it none."""
+        return any(isinstance(self.said.get(key), dict) for key in AMOUNTS)
 
     @property
     def left_out(self) -> Mapping[str, object]:
         """What the runtime asks for and the TrainJob does not name, in the order of the runtime: resource → amount."""
-        named = {name for key in _KEYS for name in mapping(self.said, key)}
+        named = {name for key in AMOUNTS for name in mapping(self.said, key)}
         amounts: dict[str, object] = {}
-        for container in _containers(self.runtime.body):
-            resources = mapping(container, "resources")
+        for resources in self.resources():
             amounts |= {**mapping(resources, "limits"), **mapping(resources, "requests")}
         return {name: amount for name, amount in amounts.items() if name not in named}
 
+    @property
+    def claims(self) -> list[str]:
+        """The claims of devices in the runtime that `resourcesPerNode` touches."""
+        names = [claim.get("name") for each in self.resources() for _, claim in mappings(each.get("claims"))]
+        return [name for name in names if isinstance(name, str)]
 
-def lost_devices(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
-    """Trainer 2.2 puts the resources of a TrainJob in the place of all of the runtime's.
+    def resources(self) -> Iterator[Mapping[str, Any]]:
+        """Those of the containers that get the TrainJob's: `node`, of the trainer's job, and of the hosts of MPI.
 
-    trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer (since v2.3.0 merged by resource instead:
-    pkg/runtime/core/trainingruntime.go newRuntimeInfo)
-    """
-    for pair in _replaced(gathered):
-        if devices := _devices(pair.left_out):
-            yield pair.job, _breach("trainjob/lost-devices", pair, devices, "its pods run without them", Severity.ERROR)
-
-
-def lost_resources(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
-    """The same, of a TrainJob that keeps its devices: pods without memory are the first that a node evicts."""
-    for pair in _replaced(gathered):
-        if pair.left_out and not _devices(pair.left_out):
-            why = "its pods ask for none, and Kueue counts none"
-            yield pair.job, _breach("trainjob/lost-resources", pair, pair.left_out, why, Severity.WARNING)
-
-
-def _replaced(gathered: Gathered) -> Iterator[_Pair]:
-    """The TrainJobs whose resources take the place of those of the runtime."""
-    if gathered.targets.get("trainer") == "2.2":
-        for pair in _pairs(gathered):
-            if any(isinstance(pair.said.get(key), dict) for key in _KEYS):
-                yield pair
+        The hosts only if the launcher is one of them.
+        trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0
+        pkg/runtime/core/trainingruntime.go newRuntimeInfo
+        """
+        body = self.runtime.body
+        is_launcher_a_node = mapping(body, "spec", "mlPolicy", "mpi").get("runLauncherAsNode") is True
+        for _, job in mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
+            is_trainer = mapping(job, "template", "metadata", "labels").get(STEP) == TRAINER
+            if is_trainer or (is_launcher_a_node and job.get("name") == NODE):
+                for _, container in mappings(mapping(job, "template", "spec", "template", "spec").get("containers")):
+                    if container.get("name") == NODE:
+                        yield mapping(container, "resources")
 
 
-def _pairs(gathered: Gathered) -> Iterator[_Pair]:
+def on_runtimes(gathered: Gathered) -> Iterator[OnRuntime]:
+    """The TrainJobs that say `resourcesPerNode` and whose runtime is there."""
     for job in gathered.of(_GROUP, "TrainJob"):
         ref = {"kind": "ClusterTrainingRuntime", "apiGroup": _GROUP, **mapping(job.body, "spec", "runtimeRef")}
         kind, name = ref["kind"], ref.get("name")
-        if isinstance(kind, str) and isinstance(name, str) and ref["apiGroup"] == _GROUP:
+        is_said = isinstance(mapping(job.body, *map(str, FIELD[:-1])).get("resourcesPerNode"), dict)
+        if is_said and isinstance(kind, str) and isinstance(name, str) and ref["apiGroup"] == _GROUP:
             runtime = gathered.one(_GROUP, kind, name, job.namespace if kind == "TrainingRuntime" else "")
             if runtime:
-                yield _Pair(job, runtime)
+                yield OnRuntime(job, runtime)
 
 
-def _containers(runtime: Body) -> Iterator[Mapping[str, Any]]:
-    """Those that get the resources of a TrainJob: called `node`, of the trainer's job, and of the hosts of MPI.
-
-    The hosts only if the launcher is one of them (`runLauncherAsNode`).
-    """
-    is_launcher_a_node = mapping(runtime, "spec", "mlPolicy", "mpi").get("runLauncherAsNode") is True
-    for _, job in mappings(mapping(runtime, *map(str, JOB_SET)).get("replicatedJobs")):
-        is_trainer = mapping(job, "template", "metadata", "labels").get(STEP) == TRAINER
-        if is_trainer or (is_launcher_a_node and job.get("name") == NODE):
-            for _, container in mappings(mapping(job, "template", "spec", "template", "spec").get("containers")):
-                if container.get("name") == NODE:
-                    yield container
-
-
-def _devices(amounts: Mapping[str, object]) -> Mapping[str, object]:
-    """Those that a device plugin offers, whose names have a domain."""
-    return {name: amount for name, amount in amounts.items() if "/" in name}
-
-
-def _breach(check: str, pair: _Pair, lost: Mapping[str, object], why: str, severity: Severity) -> Breach:
-    names = " and ".join(shown(name) for name in lost)
-    amounts = ", ".join(f"{name}: {amount}" for name, amount in pair.left_out.items())
-    return Breach(
-        _FIELD,
-        check,
-        f"leaves out {names}, which {pair.runtime.resource} asks for",
-        f"Trainer 2.2 puts it in the place of all resources of the runtime: {why}",
-        f"name them too: `limits: {{{amounts}}}`",
-        severity,
-        at_key=True,
-    )
+def is_queued(job: Manifest, gathered: Gathered) -> bool:
+    """Whether Kueue takes a TrainJob: it names a queue, or there is one in its namespace that takes what names none."""
+    is_named = _QUEUE in mapping(job.body, "metadata", "labels")
+    return is_named or gathered.one(_KUEUE, "LocalQueue", _DEFAULT, job.namespace) is not None

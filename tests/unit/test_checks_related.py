@@ -83,7 +83,7 @@ def test_standard_input_belongs_to_the_files_of_no_release(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("targets", [{}, OLD])
 def test_releases_are_never_mixed(tmp_path: Path, targets: dict[str, str]) -> None:
-    released(tmp_path / "1.0.0", CPUS_ONLY, JOB.replace("cpu: 32", "cpu: 16"))
+    released(tmp_path / "1.0.0", CPUS_ONLY, JOB.replace("cpu: 8", "cpu: 4"))
     released(tmp_path / "2.0.0", RUNTIME, "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n")
     assert told(validate(Subject([tmp_path], targets=targets), "embedded", Path())) == []
     (tmp_path / "2.0.0" / "2.yaml").write_text(JOB)
@@ -93,7 +93,7 @@ def test_releases_are_never_mixed(tmp_path: Path, targets: dict[str, str]) -> No
 
 def test_what_files_disagree_on_nobody_refers_to(tmp_path: Path) -> None:
     """They are then for several clusters."""
-    for name, text in {"job": JOB, "east": RUNTIME, "west": RUNTIME.replace("cpu: 16", "cpu: 8")}.items():
+    for name, text in {"job": JOB, "east": RUNTIME, "west": RUNTIME.replace("cpu: 16", "cpu: 12")}.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     subject = Subject([tmp_path], targets=OLD)
     assert told(validate(subject, "embedded", Path())) == []
@@ -131,7 +131,7 @@ def test_a_file_that_changes_meanwhile_is_told() -> None:
     text = CASES["lost-devices"].bad.encode()
     engine = Engine(Catalog.bundled(OLD))
     kept = check_text(text, "x.yaml", engine).related
-    for other in (b"", b"- 1\n", b"{", f"---\n{JOB}".replace("32", "31").encode()):
+    for other in (b"", b"- 1\n", b"{", f"---\n{JOB}".replace("cpu: 8", "cpu: 7").encode()):
         (finding,) = check_together(kept, engine.targets, lambda _, other=other: other)  # type: ignore[misc]
         assert (finding.check, finding.message) == ("yaml/unreadable", "has changed while it was checked")
 

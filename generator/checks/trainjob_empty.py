@@ -1,0 +1,86 @@
+"""trainjob/empty-value: what Kueue leaves out when it writes a TrainJob, and Trainer then takes for a change of it.
+
+Kueue admits a TrainJob by writing the whole of it from Go's types, which leave many empty values out. The fields that
+hold them are not to change, so the API server refuses what Kueue writes, now and ever after.
+
+kueue v0.18.3 and v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go RunWithPodSetsInfo; trainer v2.2.1
+pkg/apis/trainer/v1alpha1/trainjob_types.go (`omitempty`, and the rules `self == oldSelf`), k8s.io/api v0.36.2
+core/v1/types.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from generator.checks.finding import Breach, Severity
+from generator.checks.mpi_runtime import mapping, mappings
+from generator.documents.load import Path
+from generator.documents.syntax import shown
+from generator.manifests import Body
+
+_QUEUE = "kueue.x-k8s.io/queue-name"
+_UNCHANGED = ("initializer", "trainer")
+_UNCHANGED_IN_PODS = ("volumes", "initContainers", "containers", "imagePullSecrets", "securityContext")
+_LEFT_OUT: Mapping[str, object] = {
+    **dict.fromkeys(
+        ("apiVersion", "containerName", "fsType", "medium", "request", "subPath", "subPathExpr", "value"), ""
+    ),
+    "readOnly": False,
+    "limits": {},
+    "requests": {},
+}
+"""Beside empty lists: field → the value without which it is written."""
+_EMPTY = {list: "an empty list", str: "an empty text", dict: "an empty mapping", bool: "`false`"}
+_KEPT_LISTS = {"sources", "monitors"}
+_KEPT_BELOW = "csi"
+"""Its `readOnly` and `fsType` are pointers, which are written whatever they point to."""
+
+
+def empty_value(body: Body) -> Iterator[Breach]:
+    """Every empty value that Kueue would leave out, where it may not."""
+    is_queued = _QUEUE in mapping(body, "metadata", "labels")
+    for path, value in _fixed(body):
+        yield Breach(
+            path,
+            "trainjob/empty-value",
+            f"{shown(path[-1])} is {_EMPTY[type(value)]}",
+            f"{'' if is_queued else 'where it is queued, '}Kueue admits the TrainJob by writing it without the field, "
+            "which may not change: it stays suspended, and only Kueue's log tells",
+            "remove the field",
+            Severity.ERROR if is_queued else Severity.WARNING,
+            value=value,
+        )
+
+
+def _fixed(body: Body) -> Iterator[tuple[Path, object]]:
+    """Where an empty value stands in a field that is not to change."""
+    for field in _UNCHANGED:
+        yield from _left_out(mapping(body, "spec").get(field), ("spec", field))
+    for number, patch in mappings(mapping(body, "spec").get("runtimePatches")):
+        jobs = mapping(patch, "trainingRuntimeSpec", "template", "spec").get("replicatedJobs")
+        for place, job in mappings(jobs):
+            inside = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs", place, "template", "spec")
+            path: Path = ("spec", "runtimePatches", number, *inside, "template", "spec")
+            pod = mapping(job, "template", "spec", "template", "spec")
+            for field in _UNCHANGED_IN_PODS:
+                yield from _left_out(pod.get(field), (*path, field))
+
+
+def _left_out(node: object, path: Path) -> Iterator[tuple[Path, object]]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if _is_left_out(path[-1], key, value):
+                yield (*path, key), value
+            else:
+                yield from _left_out(value, (*path, key))
+    elif isinstance(node, list):
+        for number, value in enumerate(node):
+            yield from _left_out(value, (*path, number))
+
+
+def _is_left_out(parent: str | int, key: str, value: object) -> bool:
+    if isinstance(value, list):
+        return not value and key not in _KEPT_LISTS
+    if key not in _LEFT_OUT or parent == _KEPT_BELOW:
+        return False
+    return type(value) is type(_LEFT_OUT[key]) and value == _LEFT_OUT[key]

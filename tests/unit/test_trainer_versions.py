@@ -1,0 +1,93 @@
+"""What differs between Trainer 2.2 and 2.3 is judged by the version that a manifest is for."""
+
+from __future__ import annotations
+
+import pytest
+
+from generator.checks.run import check_text, check_together
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+
+OLD, NEW = "2.2", "2.3"
+BOTH = (OLD, NEW)
+RUNTIME = """\
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: torch}
+spec:
+  mlPolicy: {numNodes: 1, torch: {}}
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+          spec:
+            template:
+              spec:
+                containers:
+                - {name: node, image: a, resources: {limits: {nvidia.com/gpu: 8}, requests: {nvidia.com/gpu: 8}}}
+"""
+JOB = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: job, namespace: team, labels: {kueue.x-k8s.io/queue-name: default}}
+spec:
+  runtimeRef: {name: torch}
+"""
+IN_POD = "{template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {%s}}}}}]}}}"
+PATCH = f"  runtimePatches: [{{manager: example.com/me, trainingRuntimeSpec: {IN_POD}}}]\n"
+TOLERATIONS = PATCH % "tolerations: [{operator: Exists}]"
+OF_2_1 = "  podTemplateOverrides: [{targetJobs: [{name: node}], spec: {tolerations: [{operator: Exists}]}}]\n"
+OF_2_0 = "  podSpecOverrides: [{targetJobs: [{name: node}], tolerations: [{operator: Exists}]}]\n"
+
+
+def said(text: str, trainer: str) -> list[tuple[str, str]]:
+    """Where something is wrong with it for a version of Trainer, and by which check."""
+    engine = Engine(Catalog.bundled({"trainer": trainer}))
+    checked = check_text(text.encode(), "x.yaml", engine)
+    checked.findings += check_together(checked.related, engine.targets, lambda _: text.encode())
+    return [(finding.path.removeprefix("$.spec."), finding.check) for finding in checked.in_order()]
+
+
+@pytest.mark.parametrize("trainer", BOTH)
+def test_pods_are_changed_by_patches_and_no_longer_by_what_came_before(trainer: str) -> None:
+    assert said(JOB + TOLERATIONS, trainer) == []
+    assert said(JOB + OF_2_1, trainer) == [("podTemplateOverrides", "schema/unknown-field")]
+    assert said(JOB + OF_2_0, trainer) == [("podSpecOverrides", "schema/unknown-field")]
+
+
+@pytest.mark.parametrize("trainer", BOTH)
+def test_a_patch_says_who_makes_it_and_gives_no_resources(trainer: str) -> None:
+    nobody = TOLERATIONS.replace("manager: example.com/me, ", "")
+    assert said(JOB + nobody, trainer) == [("runtimePatches[0]", "schema/missing-field")]
+    resources = PATCH % "containers: [{name: node, resources: {limits: {nvidia.com/gpu: 8}}}]"
+    ((place, check),) = said(JOB + resources, trainer)
+    assert (place.rpartition(".")[2], check) == ("resources", "schema/unknown-field")
+
+
+def test_the_time_that_pods_get_to_end_came_with_2_3() -> None:
+    text = JOB + PATCH % "terminationGracePeriodSeconds: 60"
+    ((place, check),) = said(text, OLD)
+    assert (place.rpartition(".")[2], check) == ("terminationGracePeriodSeconds", "schema/unknown-field")
+    assert said(text, NEW) == []
+
+
+def test_what_resources_leave_out_is_lost_or_not_counted() -> None:
+    text = JOB + "  trainer: {resourcesPerNode: {limits: {cpu: 8}}}\n" + RUNTIME
+    assert said(text, OLD) == [("trainer.resourcesPerNode", "trainjob/lost-devices")]
+    assert said(text, NEW) == [("trainer.resourcesPerNode", "trainjob/uncounted-resources")]
+
+
+def test_only_what_is_merged_can_contradict_itself() -> None:
+    text = JOB + "  trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 4}}}\n" + RUNTIME
+    assert said(text, OLD) == []
+    assert said(text, NEW) == [("trainer.resourcesPerNode", "trainjob/contradicting-resources")]
+
+
+@pytest.mark.parametrize("trainer", BOTH)
+def test_a_job_that_names_what_the_runtime_names_is_the_same_on_both(trainer: str) -> None:
+    amounts = "{nvidia.com/gpu: 4, cpu: 8}"
+    both = f"  trainer: {{resourcesPerNode: {{limits: {amounts}, requests: {amounts}}}}}\n"
+    assert said(JOB + both + RUNTIME, trainer) == []
