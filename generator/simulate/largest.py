@@ -1,0 +1,159 @@
+"""The largest job that each team can have on each runtime: always, and while nobody else has anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from generator.manifests import Body, Manifest
+from generator.simulate.amounts import FlavorResource, NotModelledError, Requests, shown
+from generator.simulate.assignment import Assigner, Assignment, Mode, Shortage
+from generator.simulate.balance import Node, balance, capacity
+from generator.simulate.packing import fit_on_one, has_room
+from generator.simulate.pods import Surroundings, surroundings
+from generator.simulate.podsets import PodSet, podsets, with_nodes
+from generator.simulate.queues import ClusterQueue, Flavor, QueueTree, Quota
+
+_RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """How many nodes (`numNodes`) a TrainJob can have.
+
+    Attributes:
+        queue: the ClusterQueue.
+        namespace: where a LocalQueue leads to it.
+        runtime: its name.
+        kind: ClusterTrainingRuntime, or TrainingRuntime of the namespace.
+        always: nodes that it gets whatever others do; None is without limit.
+        most: nodes that it gets while nobody else has anything; None is without limit.
+        reason: why there are never more.
+    """
+
+    queue: str
+    namespace: str
+    runtime: str
+    kind: str
+    always: int | None
+    most: int | None
+    reason: str
+
+
+def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Largest]:
+    """For each queue, each namespace with a LocalQueue that leads to it, and each runtime that is there.
+
+    Raises:
+        SimulationError: an amount of a runtime or of a LimitRange is no quantity.
+    """
+    known = list(manifests)
+    nodes = balance(tree)
+    runtimes = [each for each in known if each.group == "trainer.kubeflow.org" and each.kind in _RUNTIMES]
+    runtimes.sort(key=lambda each: each.name)
+    for queue in sorted(tree.queues.values(), key=lambda each: each.name):
+        for namespace in sorted({door.namespace for door in tree.doors(queue.name)}):
+            around = surroundings(known, namespace)
+            for runtime in runtimes:
+                if runtime.kind == "ClusterTrainingRuntime" or runtime.namespace == namespace:
+                    sizes = _sizes(tree, queue, namespace, nodes.get(queue.name), (runtime.body, around))
+                    yield Largest(queue.name, namespace, runtime.name, runtime.kind, *sizes)
+
+
+def _sizes(
+    tree: QueueTree, queue: ClusterQueue, namespace: str, node: Node | None, job: tuple[Body, Surroundings]
+) -> tuple[int | None, int | None, str]:
+    refused = tree.stopped(queue) or tree.refuses(queue, namespace)
+    if refused or node is None:
+        return 0, 0, f"`{queue.name}` admits nothing: {refused}"
+    each = {key: capacity(node, key) for key in node.quotas}
+    always = _Search(queue, tree.flavors, {key: amount.always for key, amount in each.items()}, *job)
+    most = _Search(queue, tree.flavors, {key: amount.most for key, amount in each.items()}, *job)
+    try:
+        hosts = most.largest()
+        return always.largest(), hosts, "" if hosts is None else most.reason(hosts)
+    except NotModelledError as error:
+        return 0, 0, f"not known: {error}"
+
+
+class _Search:
+    """Looks for the largest job within limits for each flavor and resource.
+
+    Not by halves: a job that is a little too large for the flavor that is tried first may fit into the next, so a
+    larger one may be admitted where a smaller one is not.
+    """
+
+    def __init__(
+        self,
+        queue: ClusterQueue,
+        flavors: Mapping[str, Flavor],
+        limits: Mapping[FlavorResource, int],
+        runtime: Body,
+        around: Surroundings,
+    ) -> None:
+        quotas = {key: Quota(amount) for key, amount in limits.items()}
+        node = Node(queue.name, queue, quotas, 1.0, subtree=dict(limits))
+        self._assigner = Assigner(queue, node, flavors, lambda _key, _amount: (Mode.NO_FIT, 0))
+        self._limits = limits
+        self._runtime = runtime
+        self._pods = podsets(runtime, 1, around)
+
+    def largest(self) -> int | None:
+        """`numNodes` of the largest; None if nothing limits it."""
+        one, two, three = (self._job(nodes) for nodes in (1, 2, 3))
+        grows = [a for a, b in zip(two, three, strict=True) if a.count != b.count]
+        alone = [each for each in one if each.name not in {pods.name for pods in grows}]
+        if self._assigner.assign(alone).mode is not Mode.FIT:
+            return 0
+        if not grows:
+            return 1
+        most = max(self._times(flavor, grows[0].requests) for flavor in self._assigner.flavors.values())
+        if most < 0:
+            return None
+        return next((nodes for nodes in range(most + 1, 0, -1) if self._fits(self._job(nodes)) is True), 0)
+
+    def reason(self, hosts: int) -> str:
+        """Why one more is too many."""
+        found = self._fits(self._job(hosts + 1))
+        if isinstance(found, Flavor):
+            return f"there is no room for {hosts + 1} on the {found.nodes} nodes of flavor `{found.name}`"
+        if isinstance(found, bool):
+            return "this is the only size that it has"
+        used = {key.flavor for key in self._assigner.assign(self._job(max(hosts, 1))).keys}
+        nearest = sorted(found.shortages, key=lambda each: self._far(each, used))
+        return self._told(hosts + 1, nearest[0]) if nearest else "; ".join(found.reasons)
+
+    @staticmethod
+    def _far(short: Shortage, used: set[str]) -> tuple[bool, bool, float]:
+        """How little a shortage says of why a job is too large: the flavor that it would get first, then devices."""
+        return short.key.flavor not in used, "/" not in short.key.resource, -short.has / short.takes
+
+    @staticmethod
+    def _told(nodes: int, short: Shortage) -> str:
+        flavor, resource = short.key
+        what = f"{nodes} nodes take {shown(resource, short.takes)} {resource} of flavor `{flavor}`"
+        return f"{what}, and `{short.queue}` never gets more than {shown(resource, short.has)}"
+
+    def _job(self, nodes: int) -> tuple[PodSet, ...]:
+        return with_nodes(self._runtime, self._pods, nodes)
+
+    def _times(self, flavor: Flavor, requests: Requests) -> int:
+        """How many hosts at most a flavor has quota and room for; -1 if nothing limits them."""
+        limits = {name: self._limits.get(FlavorResource(flavor.name, name), 0) for name in requests}
+        fit = [limits[name] // amount for name, amount in requests.items() if amount]
+        on_one = fit_on_one(flavor, requests)
+        if flavor.nodes is not None and on_one is not None:
+            fit.append(flavor.nodes * on_one)
+        return min(fit, default=-1)
+
+    def _fits(self, job: Sequence[PodSet]) -> bool | Assignment | Flavor:
+        """Whether there is quota and room for a job; else the assignment that fails, or the flavor without room."""
+        found = self._assigner.assign(job)
+        if found.mode is not Mode.FIT:
+            return found
+        for flavor in self._assigner.flavors.values():
+            there = [
+                each for each in job if flavor.name in {choice.flavor for choice in found.podsets[each.name].values()}
+            ]
+            if not has_room(flavor, [(each.count, each.requests) for each in there]):
+                return flavor
+        return True

@@ -1,0 +1,100 @@
+"""The pods that become of a TrainJob: how many of which kind, and where they may go.
+
+trainer v2.3.0 pkg/runtime/core/trainingruntime.go `newRuntimeInfo`; pkg/runtime/framework/plugins/{mpi,plainml,torch}
+`EnforceMLPolicy`; kueue v0.19.2 pkg/controller/jobs/jobset/jobset_controller.go `PodSets`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from generator.manifests import Body
+from generator.simulate.amounts import Requests
+from generator.simulate.fields import labels, mapping, mappings, text, whole
+from generator.simulate.pods import Surroundings, requests
+
+_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+_TOPOLOGY = "kueue.x-k8s.io/podset-"
+_NOWHERE_SPECIAL = Surroundings()
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """Pods of the same kind in a job.
+
+    Attributes:
+        name: of the replicated job that they are of.
+        count: how many there are.
+        requests: what each asks for.
+        node_selector: labels that their nodes must have.
+        tolerations: taints that they bear.
+        affinity: terms of required node affinity; of several one must hold.
+        topology: an annotation that asks Kueue to place them by topology; empty for none.
+    """
+
+    name: str
+    count: int
+    requests: Requests
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Body, ...] = ()
+    affinity: tuple[Body, ...] = ()
+    topology: str = ""
+
+
+def podsets(runtime: Body, nodes: int | None = None, around: Surroundings = _NOWHERE_SPECIAL) -> tuple[PodSet, ...]:
+    """What Kueue counts for a TrainJob on a ClusterTrainingRuntime or TrainingRuntime.
+
+    Args:
+        runtime: the object.
+        nodes: `numNodes` of the TrainJob; None where it says nothing.
+        around: the defaults of the namespace.
+
+    Raises:
+        SimulationError: an amount is no quantity.
+    """
+    name = f"{runtime.get('kind')} {mapping(runtime, 'metadata').get('name')}"
+    found = tuple(_podset(job, around, f"{name}, job {job.get('name')}") for job in _jobs(runtime))
+    return with_nodes(runtime, found, nodes)
+
+
+def with_nodes(runtime: Body, known: tuple[PodSet, ...], nodes: int | None) -> tuple[PodSet, ...]:
+    """The same pods of the same runtime, for another `numNodes`."""
+    policy = mapping(runtime, "spec", "mlPolicy")
+    pairs = zip(_jobs(runtime), known, strict=True)
+    return tuple(replace(pods, count=_count(job, policy, nodes)) for job, pods in pairs)
+
+
+def _jobs(runtime: Body) -> tuple[Body, ...]:
+    return mappings(mapping(runtime, "spec", "template", "spec").get("replicatedJobs"))
+
+
+def _count(job: Body, policy: Mapping[str, Any], nodes: int | None) -> int:
+    """Pods of a replicated job. Only MPI's plugin sets those of the job `node`, and none but those."""
+    template = mapping(job, "template")
+    is_trainer = labels(mapping(template, "metadata", "labels")).get(_STEP) == "trainer"
+    pods = whole(mapping(template, "spec").get("parallelism"), 1)
+    if is_trainer and policy:
+        pods = whole(policy.get("numNodes"), 1)
+    if nodes is not None and "mpi" in policy and job.get("name") == "node":
+        pods = max(nodes - 1, 1) if mapping(policy, "mpi").get("runLauncherAsNode") is True else nodes
+    elif nodes is not None and "mpi" not in policy and is_trainer:
+        pods = nodes
+    return pods * whole(job.get("replicas"), 1)
+
+
+def _podset(job: Body, around: Surroundings, place: str) -> PodSet:
+    template = mapping(job, "template", "spec", "template")
+    pod = dict(mapping(template, "spec"))
+    required = mapping(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    annotations = labels(mapping(template, "metadata", "annotations"))
+    return PodSet(
+        name=text(job.get("name")),
+        count=1,
+        requests=requests(pod, around, place),
+        node_selector=labels(pod.get("nodeSelector")),
+        tolerations=mappings(pod.get("tolerations")),
+        affinity=mappings(required.get("nodeSelectorTerms")),
+        topology=next((name for name in sorted(annotations) if name.startswith(_TOPOLOGY)), ""),
+    )

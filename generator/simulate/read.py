@@ -1,0 +1,194 @@
+"""Manifests → QueueTree, from whatever version of Kueue's API they are written in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from generator.errors import Problem
+from generator.manifests import Body, Manifest
+from generator.quantities import parse
+from generator.simulate.amounts import FlavorResource, Requests, SimulationError, counted, requested
+from generator.simulate.fields import labels, mapping, mappings, text, texts, whole
+from generator.simulate.queues import (
+    ClusterQueue,
+    Cohort,
+    Flavor,
+    Fungibility,
+    LocalQueue,
+    Preemption,
+    QueueTree,
+    Quota,
+    ResourceGroup,
+)
+
+NODES = "mpigen.dev/nodes"
+ALLOCATABLE = "mpigen.dev/allocatable"
+_KUEUE = "kueue.x-k8s.io"
+# kueue v0.19.2 apis/kueue/v1beta1/clusterqueue_conversion.go: what v1beta2 calls otherwise
+_FUNGIBILITY = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
+
+
+def queue_tree(manifests: Iterable[Manifest]) -> QueueTree:
+    """The queues of all the manifests; what is no object of Kueue's is passed over, Namespaces excepted.
+
+    Raises:
+        SimulationError: an amount is no quantity, or two objects of the same name say different things.
+    """
+    found = of_kinds(manifests)
+    queues = {name: _queue(each) for name, each in found.get("ClusterQueue", {}).items()}
+    cohorts = {name: _cohort(each) for name, each in found.get("Cohort", {}).items()}
+    named = {each.cohort for each in queues.values()} | {each.parent for each in cohorts.values()}
+    implied = {name: Cohort(name, is_declared=False) for name in named - cohorts.keys() - {""}}
+    return QueueTree(
+        flavors={name: _flavor(each) for name, each in found.get("ResourceFlavor", {}).items()},
+        cohorts={**cohorts, **implied},
+        queues=queues,
+        local_queues=tuple(_local_queue(each) for each in found.get("LocalQueue", {}).values()),
+        namespaces={
+            name: {"kubernetes.io/metadata.name": name, **labels(mapping(each.body, "metadata", "labels"))}
+            for name, each in found.get("Namespace", {}).items()
+        },
+    )
+
+
+def of_kinds(manifests: Iterable[Manifest]) -> Mapping[str, Mapping[str, Manifest]]:
+    """Kind → name → object, of Kueue's kinds and Namespaces; a LocalQueue is called `namespace/name`.
+
+    Raises:
+        SimulationError: two objects of the same name say different things.
+    """
+    found: dict[str, dict[str, Manifest]] = {}
+    for manifest in manifests:
+        if manifest.group == _KUEUE or (manifest.group == "" and manifest.kind == "Namespace"):
+            name = f"{manifest.namespace}/{manifest.name}" if manifest.kind == "LocalQueue" else manifest.name
+            known = found.setdefault(manifest.kind, {}).setdefault(name, manifest)
+            if known.body.get("spec") != manifest.body.get("spec"):
+                message = f"{manifest.resource} is another one than in {known.file}"
+                raise SimulationError((Problem(message, "name the files of one cluster", manifest.file),))
+    return found
+
+
+def _flavor(manifest: Manifest) -> Flavor:
+    spec, annotations = mapping(manifest.body, "spec"), labels(mapping(manifest.body, "metadata", "annotations"))
+    nodes = annotations.get(NODES)
+    if nodes is not None and not nodes.isdecimal():
+        raise _wrong(manifest, f"the annotation {NODES} is no number")
+    return Flavor(
+        name=manifest.name,
+        labels=labels(spec.get("nodeLabels")),
+        taints=mappings(spec.get("nodeTaints")),
+        tolerations=mappings(spec.get("tolerations")),
+        topology=text(spec.get("topologyName")),
+        nodes=None if nodes is None else int(nodes),
+        allocatable=_allocatable(manifest, annotations.get(ALLOCATABLE, "{}")),
+    )
+
+
+def _allocatable(manifest: Manifest, written: str) -> Requests:
+    try:
+        found: Any = json.loads(written)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise _wrong(manifest, f"the annotation {ALLOCATABLE} is no JSON object")
+    return requested(found, f"{manifest.resource}, annotation {ALLOCATABLE}")
+
+
+def _wrong(manifest: Manifest, message: str) -> SimulationError:
+    return SimulationError((Problem(f"{manifest.resource}: {message}", file=manifest.file),))
+
+
+def _cohort(manifest: Manifest) -> Cohort:
+    spec = mapping(manifest.body, "spec")
+    _, quotas = _groups(manifest, spec)
+    return Cohort(manifest.name, text(spec.get("parentName")), quotas, _weight(manifest, spec))
+
+
+def _queue(manifest: Manifest) -> ClusterQueue:
+    spec = mapping(manifest.body, "spec")
+    groups, quotas = _groups(manifest, spec)
+    selector = spec.get("namespaceSelector")
+    checks = (
+        *texts(spec.get("admissionChecks")),
+        *(str(each.get("name")) for each in mappings(mapping(spec, "admissionChecksStrategy").get("admissionChecks"))),
+    )
+    return ClusterQueue(
+        name=manifest.name,
+        cohort=text(spec.get("cohortName"), text(spec.get("cohort"))),
+        groups=groups,
+        quotas=quotas,
+        weight=_weight(manifest, spec),
+        preemption=_preemption(mapping(spec, "preemption")),
+        fungibility=_fungibility(mapping(spec, "flavorFungibility")),
+        strategy=text(spec.get("queueingStrategy"), "BestEffortFIFO"),
+        stop_policy=text(spec.get("stopPolicy"), "None"),
+        namespaces=selector if isinstance(selector, dict) else None,
+        checks=checks,
+    )
+
+
+def _groups(
+    manifest: Manifest, spec: Mapping[str, Any]
+) -> tuple[tuple[ResourceGroup, ...], Mapping[FlavorResource, Quota]]:
+    groups: list[ResourceGroup] = []
+    quotas: dict[FlavorResource, Quota] = {}
+    for group in mappings(spec.get("resourceGroups")):
+        flavors = mappings(group.get("flavors"))
+        groups.append(ResourceGroup(texts(group.get("coveredResources")), tuple(_name(each) for each in flavors)))
+        for flavor in flavors:
+            for each in mappings(flavor.get("resources")):
+                quotas[FlavorResource(_name(flavor), _name(each))] = _quota(manifest, _name(flavor), each)
+    return tuple(groups), quotas
+
+
+def _name(body: Body) -> str:
+    return text(body.get("name"))
+
+
+def _quota(manifest: Manifest, flavor: str, body: Body) -> Quota:
+    def amount(field: str) -> int | None:
+        value = body.get(field)
+        return None if value is None else counted(_name(body), value, f"{manifest.resource}, flavor {flavor}, {field}")
+
+    return Quota(amount("nominalQuota") or 0, amount("borrowingLimit"), amount("lendingLimit"))
+
+
+def _weight(manifest: Manifest, spec: Mapping[str, Any]) -> float:
+    """Kueue v0.19.2 pkg/cache/scheduler/fair_sharing.go `parseFairWeight`."""
+    value = mapping(spec, "fairSharing").get("weight")
+    if value is None:
+        return 1.0
+    try:
+        return float(parse(str(value)).value)
+    except ValueError as error:
+        raise _wrong(manifest, f"its weight is {error}") from None
+
+
+def _preemption(body: Mapping[str, Any]) -> Preemption:
+    borrowing = mapping(body, "borrowWithinCohort")
+    threshold = borrowing.get("maxPriorityThreshold")
+    return Preemption(
+        reclaim_within_cohort=text(body.get("reclaimWithinCohort"), "Never"),
+        within_queue=text(body.get("withinClusterQueue"), "Never"),
+        borrow_within_cohort=text(borrowing.get("policy"), "Never"),
+        borrow_threshold=None if threshold is None else whole(threshold, 0),
+    )
+
+
+def _fungibility(body: Mapping[str, Any]) -> Fungibility:
+    default = Fungibility()
+    borrow = text(body.get("whenCanBorrow"), default.when_can_borrow)
+    preempt = text(body.get("whenCanPreempt"), default.when_can_preempt)
+    return Fungibility(
+        when_can_borrow=_FUNGIBILITY.get(borrow, borrow),
+        when_can_preempt=_FUNGIBILITY.get(preempt, preempt),
+        preference=text(body.get("preference"), default.preference),
+    )
+
+
+def _local_queue(manifest: Manifest) -> LocalQueue:
+    spec = mapping(manifest.body, "spec")
+    stop = text(spec.get("stopPolicy"), "None")
+    return LocalQueue(manifest.namespace, manifest.name, text(spec.get("clusterQueue")), stop)

@@ -1,0 +1,193 @@
+"""Quotas in a tree: hand-computed cases, and what must hold for every tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generator.simulate.amounts import FlavorResource
+from generator.simulate.balance import Node, balance, capacity
+from generator.simulate.queues import ClusterQueue, Cohort, Preemption, QueueTree, Quota
+from tests.unit.simulate.trees import Quotas, cohort, queue, tree
+
+CPU = FlavorResource("f", "cpu")
+GPU = FlavorResource("f", "a.com/gpu")
+
+
+def nodes(*manifests: Any) -> Mapping[str, Node]:
+    return balance(tree(*manifests))
+
+
+def cores(node: Node) -> tuple[int, int]:
+    """What is free, and what is the most."""
+    return node.available(CPU) // 1000, node.potential(CPU) // 1000
+
+
+def use(node: Node, amount: int) -> None:
+    node.add(CPU, amount * 1000)
+
+
+def test_a_queue_of_its_own_has_its_quota() -> None:
+    found = nodes(queue("q", {"f/cpu": "5"}))["q"]
+    use(found, 2)
+    assert cores(found) == (3, 5)
+
+
+def test_what_others_do_not_use_is_there_to_borrow() -> None:
+    found = nodes(queue("a", {"f/cpu": "5"}, "c"), queue("b", {"f/cpu": "3"}, "c"))
+    use(found["b"], 1)
+    assert (cores(found["a"]), cores(found["b"])) == ((7, 8), (7, 8))
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        (("5", "2"), (7, 7)),  # no more than 2 beyond its own
+        (("5", "9"), (8, 8)),  # no more than there is
+        (("5", "0"), (5, 5)),
+    ],
+)
+def test_nobody_borrows_more_than_he_may(limits: tuple[str, ...], expected: tuple[int, int]) -> None:
+    found = nodes(queue("a", {"f/cpu": limits}, "c"), queue("b", {"f/cpu": "3"}, "c"))
+    assert cores(found["a"]) == expected
+
+
+def test_what_is_not_lent_is_kept() -> None:
+    found = nodes(queue("a", {"f/cpu": "5"}, "c"), queue("b", {"f/cpu": ("4", None, "1")}, "c"))
+    assert (cores(found["a"]), cores(found["b"])) == ((6, 6), (9, 9))
+    use(found["a"], 6)  # with the one that b lends
+    assert (cores(found["a"]), cores(found["b"])) == ((0, 6), (3, 9))
+    use(found["b"], 3)
+    assert found["b"].root().uses(CPU) == 6000
+
+
+def test_a_borrower_with_a_lending_limit_counts_what_it_stores_above() -> None:
+    found = nodes(queue("a", {"f/cpu": ("4", "2", "1")}, "c"), queue("b", {"f/cpu": "6"}, "c"))
+    use(found["a"], 5)  # 3 kept, 1 its own above, 1 borrowed
+    assert cores(found["a"]) == (1, 6)
+    use(found["b"], 5)
+    assert (cores(found["a"]), cores(found["b"])) == ((0, 6), (0, 7))
+
+
+def three_levels(inner: Quotas | None = None) -> Mapping[str, Node]:
+    """root( x( a 4 ), y( b 2, d 2 ) )."""
+    return nodes(
+        cohort("root", quotas={"f/cpu": "1"}), cohort("x", "root", inner), cohort("y", "root"),
+        queue("a", {"f/cpu": "4"}, "x"), queue("b", {"f/cpu": "2"}, "y"), queue("d", {"f/cpu": "2"}, "y"),
+    )  # fmt: skip
+
+
+def test_a_cohort_has_its_own_quota_and_what_is_below_it() -> None:
+    found = three_levels()
+    assert {name: cores(node) for name, node in found.items()} == {"a": (9, 9), "b": (9, 9), "d": (9, 9)}
+    assert found["a"].root().subtree == {CPU: 9000}
+    assert (found["a"].root().height(), [node.name for node in found["a"].path()]) == (2, ["x", "root"])
+
+
+def test_limits_of_a_cohort_hold_for_all_that_is_in_it() -> None:
+    found = three_levels({"f/cpu": ("0", "1", "1")})
+    assert {name: cores(node) for name, node in found.items()} == {"a": (5, 5), "b": (6, 6), "d": (6, 6)}
+    use(found["b"], 6)  # 4 of y, 1 of root and the one that x lends
+    assert {name: cores(node) for name, node in found.items()} == {"a": (3, 5), "b": (0, 6), "d": (0, 6)}
+
+
+def test_giving_back_undoes_taking() -> None:
+    found = three_levels({"f/cpu": ("2", "3", "1")})
+    use(found["a"], 7)
+    before = [dict(node.usage) for node in (found["a"], *found["a"].path())]
+    use(found["a"], 3)
+    found["a"].remove(CPU, 3000)
+    assert [node.usage for node in (found["a"], *found["a"].path())] == before
+
+
+def test_queues_in_a_circle_have_no_place_and_stopped_ones_still_lend() -> None:
+    found = nodes(
+        cohort("a", "b"), cohort("b", "a"), queue("stuck", {"f/cpu": "1"}, "a"),
+        queue("held", {"f/cpu": "3"}, "c", stopPolicy="Hold"), queue("free", {"f/cpu": "1"}, "c"),
+    )  # fmt: skip
+    assert sorted(found) == ["free", "held"]
+    assert cores(found["free"]) == (4, 4)
+    assert [node.name for node in found["free"].root().below()] == ["free"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "lending", "always"),
+    [("Any", None, 4), ("LowerPriority", None, 0), ("Never", "1", 3), ("Never", "9", 0)],
+)
+def test_a_queue_is_sure_of_what_it_may_take_back_and_of_what_it_never_lends(
+    policy: str, lending: str | None, always: int
+) -> None:
+    preemption = {"reclaimWithinCohort": policy}
+    found = nodes(queue("a", {"f/cpu": ("4", None, lending)}, "c", preemption=preemption))["a"]
+    assert capacity(found, CPU).always == always * 1000
+
+
+AMOUNTS = st.integers(0, 20)
+LIMITS = st.none() | AMOUNTS
+QUOTAS = st.builds(Quota, AMOUNTS, LIMITS, LIMITS)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> QueueTree:
+    """Cohorts below one another, and queues in them; no circles."""
+    count = draw(st.integers(1, 4))
+    cohorts = {}
+    for number in range(count):
+        parent = f"c{draw(st.integers(0, number - 1))}" if number and draw(st.booleans()) else ""
+        cohorts[f"c{number}"] = Cohort(f"c{number}", parent, {CPU: draw(QUOTAS)} if draw(st.booleans()) else {})
+    queues = {}
+    for number in range(draw(st.integers(1, 5))):
+        where = f"c{draw(st.integers(0, count - 1))}"
+        quotas = {CPU: draw(QUOTAS), GPU: draw(QUOTAS)}
+        any_time = Preemption(reclaim_within_cohort="Any")
+        queues[f"q{number}"] = ClusterQueue(f"q{number}", where, quotas=quotas, preemption=any_time)
+    return QueueTree({}, cohorts, queues)
+
+
+@given(trees())
+def test_a_queue_has_never_less_than_its_own_nor_more_than_it_may_borrow(found: QueueTree) -> None:
+    for node in balance(found).values():
+        for key in (CPU, GPU):
+            own = capacity(node, key)
+            assert own.always <= own.nominal <= own.most
+            assert own.borrowing is None or own.most <= own.nominal + own.borrowing
+            assert own.most <= sum(each.quota(key).nominal for each in _everything(node.root()))
+            assert node.available(key) == own.most  # while nothing is in use
+
+
+def _everything(root: Node) -> list[Node]:
+    return [root, *root.queues, *(each for cohort in root.cohorts for each in _everything(cohort))]
+
+
+@given(trees(), st.data())
+@settings(max_examples=60)
+def test_whoever_takes_what_is_free_leaves_each_cohort_with_no_more_in_use_than_there_is(
+    found: QueueTree, data: st.DataObject
+) -> None:
+    placed = balance(found)
+    taken = dict.fromkeys(placed, 0)
+    for name in data.draw(st.lists(st.sampled_from(sorted(placed)), max_size=8)):
+        node = placed[name]
+        amount = data.draw(st.integers(0, max(0, node.available(CPU))))
+        node.add(CPU, amount)
+        taken[name] += amount
+        assert all(each.uses(CPU) <= each.has(CPU) for each in placed.values() if each.quota(CPU).borrowing == 0)
+        assert all(each.root().uses(CPU) <= each.root().has(CPU) for each in placed.values())
+    for name, amount in taken.items():
+        placed[name].remove(CPU, amount)
+    assert all(used == 0 for each in placed.values() for node in (each, *each.path()) for used in node.usage.values())
+
+
+@given(trees(), st.data())
+@settings(max_examples=60)
+def test_what_others_hold_within_their_own_never_touches_ones_own(found: QueueTree, data: st.DataObject) -> None:
+    placed = balance(found)
+    mine = data.draw(st.sampled_from(sorted(placed)))
+    for name, node in placed.items():
+        if name != mine:
+            node.add(CPU, data.draw(st.integers(0, node.quota(CPU).nominal)))
+    assert placed[mine].available(CPU) >= capacity(placed[mine], CPU).always

@@ -1,0 +1,173 @@
+"""The largest job of each team on each runtime, and what limits it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from generator.manifests import Body, Manifest, read
+from generator.pipeline import load, render
+from generator.runtimes.reach import reach
+from generator.simulate.largest import Largest, largest_jobs
+from generator.simulate.packing import has_room
+from generator.simulate.queues import Flavor
+from generator.simulate.read import queue_tree
+from tests.conftest import EXAMPLES
+from tests.unit.simulate.runtimes import job, mpi, runtime
+from tests.unit.simulate.trees import door, flavor, kueue, queue, tree
+
+ANY = {"reclaimWithinCohort": "Any"}
+
+
+def largest(*manifests: Manifest) -> list[Largest]:
+    return list(largest_jobs(tree(*[each for each in manifests if each.group == "kueue.x-k8s.io"]), manifests))
+
+
+def sizes(*manifests: Manifest) -> tuple[int | None, int | None]:
+    (found,) = largest(*manifests, door("team", "q"))
+    return found.always, found.most
+
+
+def sized(name: str, nodes: int, **allocatable: str) -> Manifest:
+    """A flavor that says what nodes it has."""
+    written = ", ".join(f'"{key}": "{amount}"' for key, amount in allocatable.items())
+    annotations = {"mpigen.dev/nodes": str(nodes), "mpigen.dev/allocatable": f"{{{written}}}"}
+    return kueue("ResourceFlavor", name, {}, annotations=annotations)
+
+
+def test_a_job_is_as_large_as_the_quota_and_with_what_others_lend() -> None:
+    mine, other = queue("q", {"f/cpu": "9"}, "c", preemption=ANY), queue("other", {"f/cpu": "5"}, "c")
+    (found,) = largest(mine, other, door("team", "q"), mpi(cpu="2"))
+    assert (found.always, found.most) == (4, 7)
+    assert found.reason == "8 nodes take 16 cpu of flavor `f`, and `q` never gets more than 14"
+
+
+def test_a_quota_that_cannot_be_taken_back_is_not_sure() -> None:
+    assert sizes(queue("q", {"f/cpu": "9"}, "c"), mpi(cpu="2")) == (0, 4)
+
+
+def test_one_host_is_two_where_the_launcher_is_a_node() -> None:
+    assert sizes(queue("q", {"f/cpu": "3"}), mpi(cpu="2")) == (0, 0)
+    assert sizes(queue("q", {"f/cpu": "4"}), mpi(cpu="2")) == (2, 2)
+
+
+def test_a_separate_launcher_takes_its_part() -> None:
+    separate = mpi(as_node=False, launcher=job("launcher", step="trainer", cpu="1"), cpu="2")
+    assert sizes(queue("q", {"f/cpu": "9"}), separate) == (4, 4)
+    assert sizes(queue("q", {"f/cpu": "8"}), separate) == (3, 3)
+    assert sizes(queue("q", {"f/cpu": "8", "g/cpu": "1"}), separate) == (4, 4)  # it finds its place elsewhere
+
+
+def test_a_launcher_without_a_place_leaves_no_job() -> None:
+    wants = job("launcher", step="trainer", cpu="1", memory="1Gi")
+    (found,) = largest(queue("q", {"f/cpu": "9"}), door("team", "q"), mpi(as_node=False, launcher=wants, cpu="2"))
+    assert (found.most, found.reason) == (0, "`launcher` asks for memory, and `q` has no quota for it")
+
+
+def test_a_larger_job_may_find_room_where_a_smaller_one_does_not() -> None:
+    """4 hosts fill the first flavor, and their launcher fits nowhere; 5 go to the second, and it to the first."""
+    separate = mpi(as_node=False, launcher=job("launcher", step="trainer", cpu="4"), cpu="2")
+    assert sizes(queue("q", {"f/cpu": "8", "g/cpu": "10"}), separate) == (5, 5)
+
+
+def test_the_scarcest_resource_counts() -> None:
+    found = largest(queue("q", {"f/cpu": "100", "f/a.com/gpu": "16"}), door("team", "q"), mpi(cpu="1", gpu="8"))
+    assert found[0].reason == "3 nodes take 24 a.com/gpu of flavor `f`, and `q` never gets more than 16"
+
+
+@pytest.mark.parametrize(
+    ("cpu", "most"),
+    [("9", 4), ("8", 8), ("5", 12)],  # of 4 nodes with 16 cores: one, two and three on each
+)
+def test_no_host_is_on_two_nodes(cpu: str, most: int) -> None:
+    (found,) = largest(sized("f", 4, cpu="16"), queue("q", {"f/cpu": "99"}), door("team", "q"), mpi(cpu=cpu))
+    assert found.most == most
+    assert found.reason.startswith(f"there is no room for {most + 1} on the 4 nodes of flavor `f`") or cpu == "8"
+
+
+def test_a_separate_launcher_needs_a_place_on_a_node_too() -> None:
+    nodes, quota = sized("f", 4, cpu="16"), queue("q", {"f/cpu": "99"})
+    for launcher, most in (("1", 4), ("8", 3)):
+        separate = mpi(as_node=False, launcher=job("launcher", step="trainer", cpu=launcher), cpu="15")
+        assert sizes(nodes, quota, separate) == (most, most)
+
+
+@pytest.mark.parametrize(
+    ("pods", "fits"),
+    [
+        ([(4, {"cpu": 9})], True),
+        ([(5, {"cpu": 9})], False),
+        ([(1, {"cpu": 7}), (4, {"cpu": 9})], True),
+        ([(5, {"cpu": 7}), (4, {"cpu": 9})], False),
+        ([(3, {"cpu": 9}), (2, {"cpu": 8})], True),
+        ([(8, {"memory": 99})], True),
+        ([(1, {"a.com/gpu": 1})], False),
+        ([(9, {})], True),
+    ],
+)
+def test_pods_are_packed(pods: list[tuple[int, dict[str, int]]], fits: bool) -> None:
+    assert has_room(Flavor("f", nodes=4, allocatable={"cpu": 16}), pods) is fits
+
+
+def test_a_runtime_that_has_one_size_has_one() -> None:
+    (found,) = largest(queue("q", {"f/cpu": "9"}), door("team", "q"), runtime(job("node", cpu="2")))
+    assert (found.most, found.reason) == (1, "this is the only size that it has")
+
+
+def test_what_asks_for_nothing_is_not_limited() -> None:
+    assert sizes(queue("q", {"f/cpu": "9"}), runtime(job("node", step="trainer"), torch={})) == (None, None)
+
+
+def test_teams_see_their_own_runtimes_and_those_of_everybody() -> None:
+    doors = (door("team", "q"), door("others", "q"))
+    ours = runtime(job("node", step="trainer", cpu="1"), name="ours", kind="TrainingRuntime", torch={})
+    found = largest(queue("q", {"f/cpu": "3"}), *doors, ours, mpi(cpu="1"))
+    assert [(each.namespace, each.runtime, each.most) for each in found] == [
+        ("others", "r", 3),
+        ("team", "ours", 3),
+        ("team", "r", 3),
+    ]
+
+
+def test_a_queue_that_admits_nothing_has_no_job() -> None:
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": "others"}}
+    namespace = Manifest({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, "n.yaml")
+    everything = [queue("q", {"f/cpu": "3"}, namespaceSelector=selector), flavor("f"), door("team", "q"), mpi(cpu="1")]
+    (found,) = largest_jobs(queue_tree([*everything, namespace]), everything)
+    assert (found.most, found.reason) == (0, "`q` admits nothing: its `namespaceSelector` does not select `team`")
+
+
+def test_what_is_not_simulated_is_not_known() -> None:
+    (found,) = largest(flavor("f", topologyName="t"), queue("q", {"f/cpu": "3"}), door("team", "q"), mpi(cpu="1"))
+    assert (found.most, found.reason.startswith("not known: flavor `f` has a topology")) == (0, True)
+
+
+@pytest.mark.parametrize("name", ["cpu-kubernetes", "openshift-h100"])
+def test_manifests_say_the_same_as_the_platform_that_they_come_from(name: str) -> None:
+    """Two ways to the same numbers: from what was declared, and from what was rendered."""
+    platform, app = load(EXAMPLES[name])
+    manifests = render(platform, app)[0]
+    found = {
+        (each.queue, each.runtime): (each.always, each.most) for each in largest_jobs(queue_tree(manifests), manifests)
+    }
+    assert found
+    for tenant in platform.tenants:
+        for each in platform.runtimes:
+            far = reach(platform, tenant, each)
+            assert found[tenant.name, each.name] == (far.always, far.most)
+
+
+def test_the_example_for_many_teams_is_computed_in_no_time() -> None:
+    folder = Path(__file__).parents[3] / "output" / "university" / "1.0.0"
+    manifests = [each for file in sorted(folder.rglob("*.yaml")) for each in read(file.read_bytes(), str(file))]
+    found = list(largest_jobs(queue_tree(manifests), manifests))
+    assert {each.queue for each in found} == {each.namespace for each in manifests if each.kind == "LocalQueue"}
+    assert all(each.reason and each.most is not None for each in found)
+
+
+def test_no_body_is_changed() -> None:
+    body: Body = mpi(cpu="2").body
+    before = str(body)
+    largest(queue("q", {"f/cpu": "9"}), door("team", "q"), Manifest(body, "r.yaml"))
+    assert str(body) == before

@@ -1,0 +1,146 @@
+"""Manifests become a tree of queues, whatever is missing or wrong in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from generator.manifests import Manifest, read
+from generator.simulate.amounts import FlavorResource, SimulationError, counted, shown
+from generator.simulate.queues import Fungibility, Preemption, QueueTree, Quota, ResourceGroup
+from generator.simulate.read import queue_tree
+from tests.unit.simulate.trees import cohort, door, flavor, kueue, queue, tree
+
+OUTPUT = Path(__file__).parents[3] / "output"
+
+
+def test_what_is_not_written_is_what_the_api_server_fills_in() -> None:
+    found = tree(queue("q", {"f/cpu": ("2", None, "1")})).queues["q"]
+    assert found.quotas == {FlavorResource("f", "cpu"): Quota(2000, None, 1000)}
+    assert found.groups == (ResourceGroup(("cpu",), ("f",)),)
+    assert (found.preemption, found.fungibility, found.weight) == (Preemption(), Fungibility(), 1.0)
+    assert (found.strategy, found.stop_policy) == ("BestEffortFIFO", "None")
+
+
+def test_the_older_version_is_read_by_its_own_names() -> None:
+    spec = {"cohort": "c", "flavorFungibility": {"whenCanPreempt": "Preempt"}, "admissionChecks": ["check"]}
+    found = tree(kueue("ClusterQueue", "q", spec)).queues["q"]
+    assert (found.cohort, found.checks) == ("c", ("check",))
+    assert found.fungibility.when_can_preempt == "MayStopSearch"
+
+
+def test_a_cohort_that_is_only_named_exists_all_the_same() -> None:
+    found = tree(queue("q", {"f/cpu": "1"}, "named"), cohort("inner", "outer"))
+    assert {name: each.is_declared for name, each in found.cohorts.items()} == {
+        "named": False,
+        "inner": True,
+        "outer": False,
+    }
+    assert [each.name for each in found.roots()] == ["named", "outer"]
+    assert [each.name for each in found.inner("outer")] == ["inner"]
+
+
+def circle() -> QueueTree:
+    return tree(
+        cohort("a", "b"), cohort("b", "a"), cohort("below", "a"), cohort("sound"),
+        queue("stuck", {"f/cpu": "1"}, "below"), queue("free", {"f/cpu": "1"}, "sound"),
+    )  # fmt: skip
+
+
+def test_cohorts_that_go_in_a_circle_are_a_value() -> None:
+    found = circle()
+    assert [name for name in sorted(found.cohorts) if found.is_cyclic(name)] == ["a", "b", "below"]
+    assert [each.name for each in found.roots()] == ["a", "sound"]
+    assert "circle: `below` → `a` → `b`" in found.stopped(found.queues["stuck"])
+    assert found.stopped(found.queues["free"]) == ""
+
+
+def test_a_queue_without_its_flavor_or_that_is_stopped_admits_nothing() -> None:
+    lacking = queue_tree([queue("q", {"f/cpu": "1"}), queue("held", {}, stopPolicy="Hold")])
+    assert lacking.stopped(lacking.queues["q"]) == "there is no ResourceFlavor `f`"
+    assert lacking.stopped(lacking.queues["held"]) == "it is stopped: `stopPolicy` is `Hold`"
+
+
+@pytest.mark.parametrize(
+    ("selector", "takes"),
+    [
+        ({}, True),
+        ({"matchLabels": {"kubernetes.io/metadata.name": "team"}}, True),
+        ({"matchLabels": {"kubernetes.io/metadata.name": "other"}}, False),
+        ({"matchExpressions": [{"key": "who", "operator": "In", "values": ["us"]}]}, True),
+        ({"matchExpressions": [{"key": "who", "operator": "NotIn", "values": ["us"]}]}, False),
+        ({"matchExpressions": [{"key": "where", "operator": "DoesNotExist"}]}, True),
+        ({"matchExpressions": [{"key": "where", "operator": "Exists"}]}, False),
+        (None, False),
+    ],
+)
+def test_a_selector_says_whose_jobs_a_queue_takes(selector: dict[str, object] | None, takes: bool) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": {"who": "us"}}}
+    found = queue_tree([kueue("ClusterQueue", "q", {"namespaceSelector": selector}), Manifest(namespace, "n.yaml")])
+    assert (found.refuses(found.queues["q"], "team") == "") is takes
+
+
+def test_of_a_namespace_that_nobody_wrote_down_nothing_is_said() -> None:
+    found = tree(queue("q", {}, namespaceSelector={"matchLabels": {"who": "us"}}))
+    assert found.refuses(found.queues["q"], "elsewhere") == ""
+
+
+def test_a_flavor_says_how_many_nodes_it_has() -> None:
+    annotations = {"mpigen.dev/nodes": "4", "mpigen.dev/allocatable": '{"cpu": "16", "memory": "64Gi", "a.com/b": 2}'}
+    found = queue_tree([kueue("ResourceFlavor", "f", {}, annotations=annotations)]).flavors["f"]
+    assert (found.nodes, found.allocatable) == (4, {"cpu": 16000, "memory": 64 * 2**30, "a.com/b": 2})
+
+
+@pytest.mark.parametrize(
+    "manifests",
+    [
+        [queue("q", {"f/cpu": "many"})],
+        [queue("q", {}, fairSharing={"weight": "much"})],
+        [kueue("ResourceFlavor", "f", {}, annotations={"mpigen.dev/nodes": "four"})],
+        [kueue("ResourceFlavor", "f", {}, annotations={"mpigen.dev/allocatable": "[1]"})],
+        [flavor("f"), flavor("f", nodeLabels={"a": "b"})],
+    ],
+    ids=["quota", "weight", "nodes", "allocatable", "twice"],
+)
+def test_what_cannot_be_understood_is_said(manifests: list[Manifest]) -> None:
+    with pytest.raises(SimulationError):
+        queue_tree(manifests)
+
+
+def test_the_same_object_twice_is_one() -> None:
+    assert list(queue_tree([flavor("f"), flavor("f")]).flavors) == ["f"]
+
+
+def test_manifests_of_any_shape_are_read() -> None:
+    bodies = [{"resourceGroups": 3}, {"resourceGroups": [4, {"flavors": [None, {"name": "f", "resources": [5]}]}]}, []]
+    manifests = [kueue("ClusterQueue", f"q{number}", body) for number, body in enumerate(bodies)]  # type: ignore[arg-type]
+    assert [len(each.quotas) for each in queue_tree(manifests).queues.values()] == [0, 0, 0]
+
+
+def test_local_queues_are_the_doors_of_queues() -> None:
+    found = tree(queue("q", {}), door("team", "q"), door("team", "other", "wrong"))
+    assert [(each.namespace, each.name) for each in found.doors("q")] == [("team", "default")]
+
+
+def test_amounts_are_counted_as_kueue_does() -> None:
+    amounts: list[tuple[str, object]] = [("cpu", "1500u"), ("cpu", 2), ("memory", "1.5Gi"), ("memory", "100m")]
+    counts = [counted(resource, value, "here") for resource, value in amounts]
+    assert counts == [2, 2000, 3 * 2**29, 1]
+    assert [shown("cpu", 2500), shown("cpu", 2000), shown("memory", 3 * 2**29), shown("a.com/b", 1000)] == [
+        "2500m",
+        "2",
+        "1536Mi",
+        "1000",
+    ]
+
+
+def test_what_mpigen_renders_is_read_whole() -> None:
+    files = sorted((OUTPUT / "university" / "1.0.0").rglob("*.yaml"))
+    found = queue_tree(manifest for file in files for manifest in read(file.read_bytes(), str(file)))
+    assert {door.queue for door in found.local_queues} <= found.queues.keys()
+    assert (len(found.local_queues), sorted(found.flavors)) == (12, ["cpu", "mi300x"])
+    assert [each.name for each in found.roots()] == ["university"]
+    assert [*found.ancestors("science")][-1].name == "university"
+    assert not any(map(found.stopped, found.queues.values()))
+    assert not any(found.refuses(found.queues[door.queue], door.namespace) for door in found.local_queues)

@@ -1,0 +1,63 @@
+"""Queues in a few words: what the tests of the simulation share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from generator.manifests import Body, Manifest
+from generator.simulate.queues import QueueTree
+from generator.simulate.read import queue_tree
+
+Quotas = dict[str, str | tuple[Any, ...]]
+"""`flavor/resource` → nominal, or nominal, borrowingLimit and lendingLimit (None: not written)."""
+
+
+def kueue(kind: str, name: str, spec: Body, **metadata: Any) -> Manifest:
+    body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name, **metadata}, "spec": spec}
+    return Manifest(body, "queues.yaml")
+
+
+def flavor(name: str, **spec: Any) -> Manifest:
+    return kueue("ResourceFlavor", name, spec)
+
+
+def groups(quotas: Quotas) -> list[Body]:
+    """One group of all the resources, with the flavors in the order in which they come."""
+    flavors: dict[str, list[Body]] = {}
+    for key, amounts in quotas.items():
+        name, resource = key.split("/", 1)
+        limits = amounts if isinstance(amounts, tuple) else (amounts,)
+        fields = zip(("nominalQuota", "borrowingLimit", "lendingLimit"), limits, strict=False)
+        each = {"name": resource, **{field: str(amount) for field, amount in fields if amount is not None}}
+        flavors.setdefault(name, []).append(each)
+    covered = list(dict.fromkeys(key.split("/", 1)[1] for key in quotas))
+    return [{"coveredResources": covered, "flavors": [{"name": n, "resources": r} for n, r in flavors.items()]}]
+
+
+def queue(name: str, quotas: Quotas, cohort: str = "", **spec: Any) -> Manifest:
+    fields = {"cohortName": cohort} if cohort else {}
+    spec = {"namespaceSelector": {}, **fields, "resourceGroups": groups(quotas), **spec}
+    return kueue("ClusterQueue", name, spec)
+
+
+def cohort(name: str, parent: str = "", quotas: Quotas | None = None, **spec: Any) -> Manifest:
+    fields: Body = {"parentName": parent} if parent else {}
+    if quotas:
+        fields["resourceGroups"] = groups(quotas)
+    return kueue("Cohort", name, {**fields, **spec})
+
+
+def door(namespace: str, queue_name: str, name: str = "default") -> Manifest:
+    return kueue("LocalQueue", name, {"clusterQueue": queue_name}, namespace=namespace)
+
+
+def tree(*manifests: Manifest) -> QueueTree:
+    """With a plain flavor for each that a queue names and that is not among the manifests."""
+    named = {
+        each["name"]
+        for manifest in manifests
+        for group in manifest.body["spec"].get("resourceGroups", [])
+        for each in group["flavors"]
+    }
+    there = {manifest.name for manifest in manifests if manifest.kind == "ResourceFlavor"}
+    return queue_tree([*manifests, *(flavor(name) for name in sorted(named - there))])
