@@ -1,0 +1,41 @@
+"""`mpigen queues`: what everybody can have, by the arithmetic of Kueue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from generator.cli.output import format_option, progress, show
+
+
+@click.command(
+    epilog="""
+    \b
+    Example:
+      mpigen queues platform.yaml
+      mpigen queues output/university/1.0.0
+      kubectl get clusterqueues,cohorts,resourceflavors,localqueues -A -o yaml | mpigen queues -
+    """
+)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@format_option
+def queues(paths: tuple[Path, ...], form: str) -> None:
+    """Show what each queue can have, and the largest job on each runtime.
+
+    PATHS is a platform file, or any YAML or JSON files, folders of them, or - for standard input,
+    with the queues of one cluster, whoever wrote them. No cluster is asked.
+
+    ALWAYS is what a queue gets whatever others do. AT MOST is what it gets while nobody else has
+    anything: its own, and what it may borrow and others lend.
+    """
+    from generator.cli.manifests import manifests
+    from generator.report import queues as report
+    from generator.simulate.largest import largest_jobs
+    from generator.simulate.read import queue_tree
+
+    with progress("computing"):
+        found = manifests(paths)
+        tree = queue_tree(found)
+        largest = list(largest_jobs(tree, found))
+    show(form, report.facts(tree, largest), (), report.text(tree, largest))

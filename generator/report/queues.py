@@ -1,0 +1,150 @@
+"""What everybody can have, for people and for machines: the tree of cohorts and queues, and the largest jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from fractions import Fraction
+from typing import Any
+
+from generator.documents.syntax import on_one_line
+from generator.report import table
+from generator.simulate.amounts import FlavorResource, shown
+from generator.simulate.balance import Capacity, Node, balance, capacity
+from generator.simulate.largest import Largest
+from generator.simulate.queues import ClusterQueue, Cohort, Flavor, QueueTree
+
+_HEADER = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MAY BORROW", "LENDS", "ALWAYS", "AT MOST", "NODES")
+_JOBS = ("QUEUE", "NAMESPACE", "RUNTIME", "ALWAYS", "AT MOST", "WHY NOT MORE")
+_Row = tuple[str, ...]
+
+
+def text(tree: QueueTree, largest: Sequence[Largest]) -> Iterator[str]:
+    """The tree, indented, and below it the largest jobs. An amount that nobody named a limit for is `all`."""
+    nodes = balance(tree)
+    rows = list(_rows(tree, nodes))
+    lines = table.plain(_HEADER, [row for row in rows if len(row) > 1])
+    yield next(lines)
+    for row in rows:
+        yield next(lines) if len(row) > 1 else on_one_line(row[0], len(row[0]))
+    if largest:
+        yield ""
+        yield "The largest TrainJob, in nodes (`numNodes`):"
+        yield from table.plain(_JOBS, [_job(each) for each in largest])
+    yield from _doorless(tree)
+
+
+def _doorless(tree: QueueTree) -> Iterator[str]:
+    closed = [queue for name, queue in sorted(tree.queues.items()) if not tree.doors(name)]
+    astray = sorted(f"{each.namespace}/{each.name}" for each in tree.local_queues if each.queue not in tree.queues)
+    if closed or astray:
+        yield ""
+    for queue in closed:
+        why = "it takes jobs of no namespace" if queue.namespaces is None else "no LocalQueue leads to it"
+        yield f"nobody can send `{queue.name}` a job: {why}; what it has is there for others to borrow"
+    for door in astray:
+        yield f"the LocalQueue `{door}` leads to a ClusterQueue that is not there"
+
+
+def _job(each: Largest) -> _Row:
+    always, most = ("no limit" if nodes is None else str(nodes) for nodes in (each.always, each.most))
+    return each.queue, each.namespace, each.runtime, always, most, each.reason
+
+
+def _rows(tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[_Row]:
+    """Rows of the table; what has one cell only is a line of its own."""
+    for queue in tree.members(""):
+        yield from _queue(tree, nodes, queue, 0)
+    for root in tree.roots():
+        yield from _cohort(tree, nodes, root, 0)
+
+
+def _cohort(tree: QueueTree, nodes: Mapping[str, Node], cohort: Cohort, depth: int) -> Iterator[_Row]:
+    """A cohort and what is in it; of those that go in a circle each with its queues, in the order of the circle."""
+    circle = list(tree.ancestors(cohort.name)) if tree.is_cyclic(cohort.name) else []
+    for each in circle or [cohort]:
+        yield (f"{'  ' * depth}{each.name}{_note(tree, each)}",)
+        for key, quota in each.quotas.items():
+            own = Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0)
+            yield (*_amounts(tree, f"{'  ' * (depth + 1)}(its own)", key, own)[:6], "", "", "")
+        for queue in tree.members(each.name):
+            yield from _queue(tree, nodes, queue, depth + 1)
+    for child in () if circle else tree.inner(cohort.name):
+        yield from _cohort(tree, nodes, child, depth + 1)
+
+
+def _note(tree: QueueTree, cohort: Cohort) -> str:
+    notes = [] if cohort.is_declared else ["there is no Cohort of this name, so it is a plain group"]
+    if tree.is_cyclic(cohort.name):
+        notes.append(f"its parent is {cohort.parent}, which leads back to it: Kueue admits nothing here")
+    return f" ({'; '.join(notes)})" if notes else ""
+
+
+def _queue(tree: QueueTree, nodes: Mapping[str, Node], queue: ClusterQueue, depth: int) -> Iterator[_Row]:
+    name = f"{'  ' * depth}{queue.name}"
+    stopped = tree.stopped(queue)
+    if stopped:
+        yield (f"{name} (admits nothing: {stopped})",)
+    if queue.name in nodes:
+        for key in told(queue):
+            yield _amounts(tree, name, key, capacity(nodes[queue.name], key))
+
+
+def told(queue: ClusterQueue) -> list[FlavorResource]:
+    """What to say of a queue: of each flavor the devices, or if it has none, everything. Zeros are left out."""
+    some = [key for key, quota in queue.quotas.items() if quota.nominal or quota.borrowing != 0]
+    with_devices = {key.flavor for key in some if "/" in key.resource}
+    return [key for key in some if key.flavor not in with_devices or "/" in key.resource] or list(queue.quotas)[:1]
+
+
+def _amounts(tree: QueueTree, name: str, key: FlavorResource, own: Capacity) -> _Row:
+    amounts = (own.nominal, own.borrowing, own.lending, own.always, own.most)
+    cells = ("all" if amount is None else shown(key.resource, amount) for amount in amounts)
+    return name, key.flavor, key.resource, *cells, _in_nodes(tree.flavors.get(key.flavor), key, own)
+
+
+def _in_nodes(flavor: Flavor | None, key: FlavorResource, own: Capacity) -> str:
+    """Its own and the most as so many nodes, if it is known what a node has: `1 to 5 of 12`."""
+    each = flavor.allocatable.get(key.resource) if flavor else None
+    if not flavor or not each:
+        return ""
+    own_nodes, most = (_number(Fraction(amount, each)) for amount in (own.nominal, own.most))
+    of = "" if flavor.nodes is None else f" of {flavor.nodes}"
+    return f"{own_nodes}{of}" if own_nodes == most else f"{own_nodes} to {most}{of}"
+
+
+def _number(nodes: Fraction) -> str:
+    return str(nodes) if nodes.denominator == 1 else f"{float(nodes):.1f}"
+
+
+def facts(tree: QueueTree, largest: Iterable[Largest]) -> dict[str, Any]:
+    """The same for machines, with every flavor and resource. Amounts are quantities; None is without limit."""
+    nodes = balance(tree)
+    return {
+        "cohorts": [
+            {
+                "name": each.name,
+                "parent": each.parent,
+                "declared": each.is_declared,
+                "cyclic": tree.is_cyclic(each.name),
+            }
+            for each in sorted(tree.cohorts.values(), key=lambda each: each.name)
+        ],
+        "queues": [_facts(tree, nodes.get(name), queue) for name, queue in sorted(tree.queues.items())],
+        "largestJobs": [asdict(each) for each in largest],
+    }
+
+
+def _facts(tree: QueueTree, node: Node | None, queue: ClusterQueue) -> dict[str, Any]:
+    return {
+        "name": queue.name,
+        "cohort": queue.cohort,
+        "admitsNothing": tree.stopped(queue),
+        "localQueues": [f"{door.namespace}/{door.name}" for door in tree.doors(queue.name)],
+        "quotas": [_quota(key, capacity(node, key)) for key in queue.quotas] if node else [],
+    }
+
+
+def _quota(key: FlavorResource, own: Capacity) -> dict[str, Any]:
+    amounts = {name: None if amount is None else shown(key.resource, amount) for name, amount in asdict(own).items()}
+    return {"flavor": key.flavor, "resource": key.resource, **amounts}

@@ -1,0 +1,143 @@
+"""`mpigen queues`: what everybody can have, of a platform and of anybody's files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import EXAMPLES, ROOT, Run
+
+QUEUES = """\
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: here}
+spec:
+  cohortName: NAMED
+  namespaceSelector: {}
+  preemption: {reclaimWithinCohort: Any}
+  resourceGroups:
+    - coveredResources: [cpu, a.com/gpu]
+      flavors:
+        - name: gpus
+          resources:
+            - {name: cpu, nominalQuota: 64}
+            - {name: a.com/gpu, nominalQuota: 12, borrowingLimit: 4, lendingLimit: 8}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: default, namespace: team}
+spec: {clusterQueue: here}
+"""
+FLAVOR = """\
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata:
+  name: gpus
+  annotations: {mpigen.dev/nodes: "4", mpigen.dev/allocatable: '{"cpu": "32", "a.com/gpu": "8"}'}
+"""
+COHORTS = """\
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Cohort
+metadata: {name: one}
+spec: {parentName: two}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Cohort
+metadata: {name: two}
+spec: {parentName: one}
+"""
+
+
+def test_the_command_explains_itself_with_an_example(mpigen: Run) -> None:
+    ran = mpigen("queues", "--help")
+    assert (ran.returncode, "Example" in ran.stdout) == (0, True)
+
+
+def test_a_platform_is_rendered_and_computed(mpigen: Run) -> None:
+    ran = mpigen("queues", EXAMPLES["cpu-kubernetes"])
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == (
+        "QUEUE       FLAVOR  RESOURCE  NOMINAL  MAY BORROW  LENDS  ALWAYS  AT MOST  NODES\n"
+        "cpu-kubernetes\n"
+        "  team-sim  cpu     cpu       48       0           all    48      48       3 of 3\n"
+        "  team-sim  cpu     memory    192Gi    0           all    192Gi   192Gi    3 of 3\n"
+        "\n"
+        "The largest TrainJob, in nodes (`numNodes`):\n"
+        "QUEUE     NAMESPACE  RUNTIME  ALWAYS  AT MOST  WHY NOT MORE\n"
+        "team-sim  team-sim   openmpi  3       3        "
+        "4 nodes take 56 cpu of flavor `cpu`, and `team-sim` never gets more than 48\n"
+    )
+
+
+def test_queues_of_anybody_are_shown_in_devices_and_in_nodes(mpigen: Run) -> None:
+    ran = mpigen("queues", "-", stdin=QUEUES.replace("NAMED", "all") + FLAVOR)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == (
+        "QUEUE   FLAVOR  RESOURCE   NOMINAL  MAY BORROW  LENDS  ALWAYS  AT MOST  NODES\n"
+        "all (there is no Cohort of this name, so it is a plain group)\n"
+        "  here  gpus    a.com/gpu  12       4           8      12      12       1.5 of 4\n"
+    )
+
+
+def test_many_teams_fit_on_a_screen(mpigen: Run) -> None:
+    ran = mpigen("queues", ROOT / "output" / "university" / "1.0.0")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    tree, _, jobs = ran.stdout.partition("\n\n")
+    assert max(map(len, tree.splitlines())) < 120
+    assert "  science\n" in tree
+    assert len([line for line in jobs.splitlines() if " openmpi-mi300x " in line]) == 12
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (QUEUES.replace("NAMED", "all"), "here (admits nothing: there is no ResourceFlavor `gpus`)"),
+        (QUEUES.replace("NAMED", "one") + FLAVOR + COHORTS, "its parent is two, which leads back to it"),
+        (QUEUES.replace("NAMED", "one") + FLAVOR + COHORTS, "the parents of its cohort go in a circle: `one` → `two`"),
+        (QUEUES.replace("clusterQueue: here", "clusterQueue: there"), "leads to a ClusterQueue that is not there"),
+        (QUEUES.replace("clusterQueue: here", "clusterQueue: there"), "nobody can send `here` a job"),
+    ],
+    ids=["flavor", "circle", "in-circle", "astray", "closed"],
+)
+def test_what_is_missing_or_in_a_circle_is_shown(text: str, told: str, mpigen: Run, tmp_path: Path) -> None:
+    (tmp_path / "queues.yaml").write_text(text)
+    ran = mpigen("queues", "queues.yaml")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert told in ran.stdout
+
+
+def test_machines_get_every_amount(mpigen: Run) -> None:
+    ran = mpigen("queues", "-", "--format", "json", stdin=QUEUES.replace("NAMED", "all") + FLAVOR)
+    summary = json.loads(ran.stdout)["summary"]
+    assert summary["cohorts"] == [{"name": "all", "parent": "", "declared": False, "cyclic": False}]
+    (queue,) = summary["queues"]
+    assert (queue["name"], queue["localQueues"], queue["admitsNothing"]) == ("here", ["team/default"], "")
+    expected = {"nominal": "64", "borrowing": None, "lending": None, "always": "64", "most": "64"}
+    assert queue["quotas"][0] == {"flavor": "gpus", "resource": "cpu", **expected}
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        (QUEUES.replace("64", "lots"), 2, "ClusterQueue here, flavor gpus, nominalQuota: cpu is not a quantity"),
+        ("a: [", 2, "queues.yaml:1"),
+        ("kind: ConfigMap\napiVersion: v1\n", 0, ""),
+    ],
+    ids=["amount", "yaml", "nothing"],
+)
+def test_mistakes_are_told_and_no_queues_are_none(text: str, code: int, told: str, mpigen: Run, tmp_path: Path) -> None:
+    (tmp_path / "queues.yaml").write_text(text)
+    ran = mpigen("queues", "queues.yaml")
+    assert ran.returncode == code
+    assert told in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_the_guide_shows_what_the_command_prints(mpigen: Run) -> None:
+    guide = (ROOT / "docs" / "queues.md").read_text()
+    ran = mpigen("queues", EXAMPLES["openshift-h100"])
+    assert ran.stdout in guide
