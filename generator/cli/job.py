@@ -39,6 +39,8 @@ def job() -> None:
     help="Hosts that run ranks (numNodes). Default: what the runtime says.",
 )
 @click.option("--queue", default="", metavar="NAME", help="A LocalQueue of your own. Default: the tenant's.")
+@click.option("--namespace", default="", metavar="NAME", help="One of the tenant's. Default: the one of its name.")
+@click.option("--priority", default="", metavar="NAME", help="How important it is: a priority of the platform.")
 @click.option("--smoke", is_flag=True, help="A test of the runtime: 1 launcher, 2 workers, an allreduce of all ranks.")
 @click.option(
     "-o",
@@ -55,6 +57,8 @@ def new(  # noqa: PLR0913 - one for each option
     name: str,
     nodes: int | None,
     queue: str,
+    namespace: str,
+    priority: str,
     smoke: bool,
     output: Path | None,
 ) -> None:
@@ -66,7 +70,7 @@ def new(  # noqa: PLR0913 - one for each option
     from generator.cli.platform_file import declared
     from generator.runtimes.job import Wanted, new_job
 
-    wanted = Wanted(runtime, tenant, name, nodes or 0, queue, command, smoke)
+    wanted = Wanted(runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority)
     done = new_job(declared(platform), wanted)
     _write(done.body, output)
     for note in done.notes:

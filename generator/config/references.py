@@ -65,6 +65,12 @@ def _tenant(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction
     if tenant.name == "slack" and draft.has_slack:
         what = "`slack` is the queue of what no quota owns"
         yield Contradiction((*path, "name"), what, "choose another name, or write `queues: {slack: false}`")
+    for namespace in tenant.namespaces:
+        if namespace in draft.declared["tenants"] or any(
+            namespace in other.namespaces for index, other in draft.tenants.items() if index != path[1]
+        ):
+            fix = "give each namespace to one team"
+            yield Contradiction((*path, "namespaces"), f"`{namespace}` is a namespace of several teams", fix)
     if tenant.cohort == draft.platform:
         yield Contradiction(
             (*path, "cohort"), f"`{tenant.cohort}` is the platform's own cohort", "leave it out, or name a group"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import Counter
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator
 
@@ -90,6 +90,8 @@ class Tenant(Section):
 
     name: Annotated[Name, AfterValidator(_is_free)]
     """The namespace's name, and the ClusterQueue's."""
+    namespaces: tuple[Annotated[Name, AfterValidator(_is_free)], ...] = ()
+    """More namespaces of the team, such as `team-cv-dev`: alike, and with the same queue and the same people."""
     quota: Annotated[Shares, Field(min_length=1)]
     """What the team always has: nodes of a pool (`h100: 4`), resources of a pool (`h100: {nvidia.com/gpu: 20}`), or a
     resource that only one pool offers (`nvidia.com/gpu: 20`). Resources left out come along in proportion."""
@@ -133,6 +135,17 @@ class Tenant(Section):
         if twice:
             raise refusal(f"`{twice[0]}` is there twice", "give each network its own name")
         return tuple(sorted(value, key=lambda egress: egress.name))
+
+    @field_validator("namespaces")
+    @classmethod
+    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted(set(value)))
+
+    @property
+    def homes(self) -> tuple[Self, ...]:
+        """The team in each of its namespaces, as if it had no other: first in the one of its name."""
+        alone = self.model_copy(update={"namespaces": ()})
+        return (alone, *(alone.model_copy(update={"name": namespace}) for namespace in self.namespaces))
 
     @property
     def quotas(self) -> tuple[Shares, ...]:

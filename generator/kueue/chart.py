@@ -12,7 +12,7 @@ from generator.constructs import Component
 from generator.kueue.cohorts import cohorts, slack_queue
 from generator.kueue.flavors import resource_flavor, topology
 from generator.kueue.priorities import workload_priority_class
-from generator.kueue.queues import cluster_queue, local_queue
+from generator.kueue.queues import cluster_queue, local_queues
 from generator.manifests import Body, Manifest
 
 
@@ -41,4 +41,4 @@ class TenantQueue(Component):
     def __init__(self, scope: Construct, id: str, *, platform: Platform, tenant: Tenant) -> None:  # noqa: A002
         file = f"tenants/{tenant.name}/queue.yaml"
         queue = cluster_queue(tenant, platform.pools, tenant.cohort or platform.platform)
-        super().__init__(scope, id, [Manifest(queue, file), Manifest(local_queue(tenant), file)])
+        super().__init__(scope, id, [Manifest(body, file) for body in (queue, *local_queues(tenant))])

@@ -46,7 +46,7 @@ def cluster_queue(tenant: Tenant, pools: Sequence[Pool], cohort_name: str) -> Bo
         "metadata": {"name": tenant.name, **annotations},
         "spec": {
             "cohortName": cohort_name,
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": tenant.name}},
+            "namespaceSelector": _of_its_own(tenant),
             "queueingStrategy": "BestEffortFIFO",
             "stopPolicy": _STOP[tenant.stop],
             "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
@@ -55,6 +55,14 @@ def cluster_queue(tenant: Tenant, pools: Sequence[Pool], cohort_name: str) -> Bo
             "resourceGroups": resource_groups(holding(tenant, pools), pools),
         },
     }
+
+
+def _of_its_own(tenant: Tenant) -> Body:
+    """The tenant's namespaces, by the label that the API server gives to each."""
+    if not tenant.namespaces:
+        return {"matchLabels": {"kubernetes.io/metadata.name": tenant.name}}
+    names = [home.name for home in tenant.homes]
+    return {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": names}]}
 
 
 def holding(tenant: Tenant, pools: Sequence[Pool]) -> Holding:
@@ -66,11 +74,14 @@ def holding(tenant: Tenant, pools: Sequence[Pool]) -> Holding:
     )
 
 
-def local_queue(tenant: Tenant) -> Body:
-    """The door to the tenant's ClusterQueue in its namespace."""
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "LocalQueue",
-        "metadata": {"name": LOCAL_QUEUE, "namespace": tenant.name},
-        "spec": {"clusterQueue": tenant.name, "stopPolicy": "None"},
-    }
+def local_queues(tenant: Tenant) -> list[Body]:
+    """The door to the tenant's ClusterQueue in each of its namespaces."""
+    return [
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "LocalQueue",
+            "metadata": {"name": LOCAL_QUEUE, "namespace": home.name},
+            "spec": {"clusterQueue": tenant.name, "stopPolicy": "None"},
+        }
+        for home in tenant.homes
+    ]

@@ -34,20 +34,19 @@ class Tenancy(Component):
     @staticmethod
     def _files(platform: Platform, tenant: Tenant) -> Iterator[tuple[str, list[Body]]]:
         cluster = platform.cluster
-        yield (
-            "namespace",
-            [
-                namespace.namespace(tenant, platform.policies, cluster),
-                namespace.service_account(tenant),
-            ],
-        )
+        for home in tenant.homes:
+            yield (
+                "namespace",
+                [namespace.namespace(home, tenant.name, platform.policies, cluster), namespace.service_account(home)],
+            )
         reader = access.runtime_reader_binding(tenant)
         yield (
             "access",
             [
-                *access.role_bindings(tenant),
+                *(binding for home in tenant.homes for binding in access.role_bindings(home)),
                 *([reader] if reader else []),
             ],
         )
-        yield "isolation", isolation.network_policies(tenant, cluster)
-        yield "quota", [quota.resource_quota(tenant), quota.limit_range(tenant), *size.job_size(tenant)]
+        for home in tenant.homes:
+            yield "isolation", isolation.network_policies(home, cluster)
+            yield "quota", [quota.resource_quota(home), quota.limit_range(home), *size.job_size(home)]

@@ -9,14 +9,14 @@ from generator.config.workload import SERVICE_ACCOUNT
 from generator.manifests import Body
 
 
-def namespace(tenant: Tenant, policies: Policies, cluster: Cluster) -> Body:
-    """The tenant's namespace with its Pod Security Standard; Argo CD deletes it only when a person confirms.
+def namespace(tenant: Tenant, team: str, policies: Policies, cluster: Cluster) -> Body:
+    """A namespace of a team with its Pod Security Standard; Argo CD deletes it only when a person confirms.
 
     The enforced version is pinned to the cluster's, so that an upgrade does not evict; warnings follow the newest.
     """
     standard = policies.pod_security
     labels = {
-        "mpigen.dev/tenant": tenant.name,
+        "mpigen.dev/tenant": team,
         "pod-security.kubernetes.io/enforce": standard,
         "pod-security.kubernetes.io/enforce-version": f"v{cluster.versions.kubernetes}",
         "pod-security.kubernetes.io/audit": "restricted",

@@ -40,10 +40,21 @@ class MpiRuntime(Component):
         ]
         if problems:
             raise ConfigError(tuple(problems))
+        homes = {
+            home.name: tenant.name
+            for tenant in platform.tenants
+            if tenant.name in runtime.tenants
+            for home in tenant.homes
+        }
         bodies = training_runtimes(
-            runtime, pool, platform.cluster, variables=self.environment(), volumes=self.volumes()
+            runtime,
+            pool,
+            platform.cluster,
+            namespaces=[*homes],
+            variables=self.environment(),
+            volumes=self.volumes(),
         )
-        super().__init__(scope, id, [Manifest(body, _file(body)) for body in bodies])
+        super().__init__(scope, id, [Manifest(body, _file(body, homes)) for body in bodies])
         self.runtime = runtime
 
     def environment(self) -> Mapping[str, str]:
@@ -55,7 +66,7 @@ class MpiRuntime(Component):
         return ()
 
 
-def _file(body: Body) -> str:
+def _file(body: Body, homes: Mapping[str, str]) -> str:
     """A runtime of one tenant stands with what else the tenant has."""
     name, namespace = body["metadata"]["name"], body["metadata"].get("namespace")
-    return f"tenants/{namespace}/runtimes/{name}.yaml" if namespace else f"cluster/runtimes/{name}.yaml"
+    return f"tenants/{homes[namespace]}/runtimes/{name}.yaml" if namespace else f"cluster/runtimes/{name}.yaml"

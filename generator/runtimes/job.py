@@ -43,6 +43,8 @@ class Wanted:
         queue: a LocalQueue that is not the default one.
         command: what the launcher runs. Default: the example of the family.
         is_smoke: whether the job is the family's smoke test.
+        namespace: one of the tenant's. Default: the one of its name.
+        priority: one of the platform's. Default: none, which counts as 0.
     """
 
     runtime: str
@@ -52,6 +54,8 @@ class Wanted:
     queue: str = ""
     command: tuple[str, ...] = ()
     is_smoke: bool = False
+    namespace: str = ""
+    priority: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +77,34 @@ def new_job(platform: Platform, wanted: Wanted) -> Job:
     name = wanted.name or (f"{runtime.name}-smoke" if wanted.is_smoke else runtime.name)
     nodes = wanted.nodes or (smoke_nodes(runtime) if wanted.is_smoke else runtime.nodes or 2)
     far = reach(platform, tenant, runtime)
-    problems = [*_of_name(name), *_of_nodes(nodes, platform, tenant, runtime, far), *_of_words(wanted)]
+    problems = [
+        *_of_name(name),
+        *_of_nodes(nodes, platform, tenant, runtime, far),
+        *_of_words(wanted),
+        *_of_place(wanted, platform, tenant),
+    ]
     if problems:
         raise JobError(tuple(problems))
     if wanted.is_smoke:
         command = smoke_command(runtime, platform.pool(runtime.pool), nodes)
     else:
         command = list(wanted.command or runtime.family.command)
-    body = _train_job(runtime, {"name": name, "namespace": tenant.name}, nodes, command, wanted.queue)
+    metadata = {"name": name, "namespace": wanted.namespace or tenant.name, **_labels(wanted)}
+    body = _train_job(runtime, metadata, nodes, command)
     return Job(body, tuple(_notes(runtime, tenant, nodes, far, wanted)))
 
 
-def _train_job(runtime: Runtime, metadata: Body, nodes: int, command: list[str], queue: str) -> Body:
-    labels = {"labels": {"kueue.x-k8s.io/queue-name": queue}} if queue else {}
+def _labels(wanted: Wanted) -> Body:
+    named = {"kueue.x-k8s.io/queue-name": wanted.queue, "kueue.x-k8s.io/priority-class": wanted.priority}
+    labels = {label: value for label, value in named.items() if value}
+    return {"labels": labels} if labels else {}
+
+
+def _train_job(runtime: Runtime, metadata: Body, nodes: int, command: list[str]) -> Body:
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
-        "metadata": {**metadata, **labels},
+        "metadata": metadata,
         "spec": {
             "runtimeRef": {"name": runtime.name, **({"kind": "TrainingRuntime"} if runtime.tenants else {})},
             "trainer": {"numNodes": nodes, "command": command},
@@ -157,6 +172,9 @@ def _of_nodes(nodes: int, platform: Platform, tenant: Tenant, runtime: Runtime, 
     elif far.most < fewest:
         what = f"`{tenant.name}` can have {far.most or 'no'} host of runtime `{runtime.name}`: {far.reason}"
         yield Problem(what, _others(platform, tenant), path="--runtime")
+    elif tenant.limits.hosts_per_job and nodes > tenant.limits.hosts_per_job:
+        what = f"`{nodes}` would be refused: a job of `{tenant.name}` has at most {tenant.limits.hosts_per_job} hosts"
+        yield Problem(what, "pass so many or less", path="--nodes")
     elif nodes > far.most:
         yield Problem(f"`{nodes}` would wait for ever: {far.reason}", f"pass {far.most} or less", path="--nodes")
 
@@ -171,6 +189,18 @@ def _of_words(wanted: Wanted) -> Iterator[Problem]:
     for word in wanted.command:
         if any("\ud800" <= letter <= "\udfff" for letter in word):  # how Python reads an argument that is not UTF-8
             yield Problem(f"{shown(word)} is not UTF-8", "write it so", path="COMMAND")
+
+
+def _of_place(wanted: Wanted, platform: Platform, tenant: Tenant) -> Iterator[Problem]:
+    homes = [home.name for home in tenant.homes]
+    if wanted.namespace and wanted.namespace not in homes:
+        what = f"{shown(wanted.namespace)} is no namespace of `{tenant.name}`"
+        yield Problem(what, suggestion(wanted.namespace, homes), path="--namespace")
+    priorities = [priority.name for priority in platform.queues.priorities]
+    if wanted.priority and wanted.priority not in priorities:
+        # kueue v0.19.2: a class that does not exist gets no Workload, and only an event tells
+        what = f"there is no priority {shown(wanted.priority)}"
+        yield Problem(what, suggestion(wanted.priority, priorities), path="--priority")
 
 
 def _notes(runtime: Runtime, tenant: Tenant, nodes: int, far: Reach, wanted: Wanted) -> Iterator[str]:

@@ -32,15 +32,17 @@ def training_runtimes(
     pool: Pool,
     cluster: Cluster,
     *,
+    namespaces: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
     volumes: Sequence[Volume] = (),
 ) -> list[Body]:
-    """The ClusterTrainingRuntime of a runtime, or a TrainingRuntime in the namespace of each of its tenants.
+    """The ClusterTrainingRuntime of a runtime, or a TrainingRuntime in each namespace of its tenants.
 
     Args:
         runtime: as in the `runtimes` section.
         pool: the pool that it names.
         cluster: what it runs on.
+        namespaces: of the runtime's tenants. Default: those of their names.
         variables: of the launcher and the ranks, beside those that the runtime names.
         volumes: of launcher and nodes, beside those that the runtime names.
     """
@@ -59,7 +61,7 @@ def training_runtimes(
         node_pod(parts, size),
         launcher_pod(parts, size, env, launcher_resources(runtime, size)),
     )
-    return [_object(runtime, namespace, spec) for namespace in runtime.tenants or ("",)]
+    return [_object(runtime, namespace, spec) for namespace in namespaces or runtime.tenants or ("",)]
 
 
 def _object(runtime: Runtime, namespace: str, spec: Body) -> Body:

@@ -11,7 +11,7 @@ from generator.app import App
 from generator.constructs import collect
 from generator.kueue.cohorts import cohorts
 from generator.kueue.flavors import resource_flavor
-from generator.kueue.queues import cluster_queue, local_queue
+from generator.kueue.queues import cluster_queue, local_queues
 from generator.quantities import parse
 from tests.conftest import small_platform
 
@@ -84,7 +84,7 @@ def test_a_queue_admits_its_own_namespace_only(platform: Platform) -> None:
 
 
 def test_the_local_queue_is_the_default_one_of_its_namespace(platform: Platform) -> None:
-    body = local_queue(platform.tenants[0])
+    (body,) = local_queues(platform.tenants[0])
     assert (body["metadata"], body["spec"]["clusterQueue"]) == ({"name": "default", "namespace": "team-a"}, "team-a")
 
 
@@ -260,3 +260,31 @@ def test_priorities_are_classes_of_kueue_alone() -> None:
     values = {body["metadata"]["name"]: body["value"] for body in bodies if body["kind"] == "WorkloadPriorityClass"}
     assert values == {"production": 1000, "interactive": 500, "research": 100, "best-effort": -100}
     assert not [body for body in bodies if body["kind"] == "PriorityClass"]
+
+
+def test_all_namespaces_of_a_team_lead_to_its_queue_and_are_alike() -> None:
+    platform = campus(namespaces=["team-dev"], access={"edit": ["group:team"]})
+    tree = collect(App(platform))
+    mine = {
+        name: sorted((found.kind, found.name) for found in tree if found.namespace == name)
+        for name in ("team", "team-dev")
+    }
+    assert mine["team"] == mine["team-dev"]
+    (queue,) = [found.body for found in tree if (found.kind, found.name) == ("ClusterQueue", "team")]
+    assert queue["spec"]["namespaceSelector"] == {
+        "matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team", "team-dev"]},
+        ]
+    }
+    doors = {found.namespace: found.body["spec"]["clusterQueue"] for found in tree if found.kind == "LocalQueue"}
+    assert doors == {"team": "team", "team-dev": "team", "other": "other"}
+    labels = {found.name: found.body["metadata"]["labels"] for found in tree if found.kind == "Namespace"}
+    assert labels["team-dev"]["mpigen.dev/tenant"] == "team"
+
+
+def test_a_runtime_of_a_team_is_in_all_of_its_namespaces() -> None:
+    data = CAMPUS | {"tenants": [CAMPUS["tenants"][0] | {"namespaces": ["team-dev"]}, CAMPUS["tenants"][1]]}
+    data |= {"runtimes": [{"name": "own", "pool": "cpu", "tenants": ["team"]}]}
+    tree = collect(App(Platform.model_validate(data)))
+    runtimes = {found.namespace: found.file for found in tree if found.kind == "TrainingRuntime"}
+    assert runtimes == {"team": "tenants/team/runtimes/own.yaml", "team-dev": "tenants/team/runtimes/own.yaml"}

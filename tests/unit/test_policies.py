@@ -27,21 +27,21 @@ def granted(role: str) -> set[tuple[str, str, str]]:
 
 
 def test_the_enforced_standard_is_pinned_to_the_clusters_version(platform: Platform) -> None:
-    labels = namespace.namespace(platform.tenants[0], Policies(), Cluster())["metadata"]["labels"]
+    labels = namespace.namespace(platform.tenants[0], "team-a", Policies(), Cluster())["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
     assert labels["pod-security.kubernetes.io/enforce-version"] == "v1.34"
 
 
 def test_openshift_namespaces_are_known_to_kueue_and_left_alone_by_the_label_syncer(platform: Platform) -> None:
-    labels = namespace.namespace(platform.tenants[0], Policies(), OPENSHIFT)["metadata"]["labels"]
+    labels = namespace.namespace(platform.tenants[0], "team-a", Policies(), OPENSHIFT)["metadata"]["labels"]
     assert labels["kueue.openshift.io/managed"] == "true"
     assert labels["security.openshift.io/scc.podSecurityLabelSync"] == "false"
-    plain = namespace.namespace(platform.tenants[0], Policies(), Cluster())["metadata"]["labels"]
+    plain = namespace.namespace(platform.tenants[0], "team-a", Policies(), Cluster())["metadata"]["labels"]
     assert not [label for label in plain if "openshift" in label]
 
 
 def test_a_namespace_is_deleted_only_when_a_person_confirms(platform: Platform) -> None:
-    body = namespace.namespace(platform.tenants[0], Policies(), Cluster())
+    body = namespace.namespace(platform.tenants[0], "team-a", Policies(), Cluster())
     options = body["metadata"]["annotations"]["argocd.argoproj.io/sync-options"]
     assert options == "Prune=confirm,Delete=confirm"
 
@@ -191,6 +191,7 @@ def test_containers_that_ask_for_nothing_get_little_and_no_limit(platform: Platf
 def test_a_weaker_standard_is_a_choice(platform: Platform) -> None:
     data = small_platform() | {"policies": {"podSecurity": "baseline"}}
     chosen = Platform.model_validate(data)
-    labels: dict[str, Any] = namespace.namespace(platform.tenants[0], chosen.policies, Cluster())["metadata"]["labels"]
+    body = namespace.namespace(platform.tenants[0], "team-a", chosen.policies, Cluster())
+    labels: dict[str, Any] = body["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
     assert labels["pod-security.kubernetes.io/warn"] == "restricted"
