@@ -44,6 +44,8 @@ OPTIONS: dict[str, Any] = {
     "launcherResources": {"cpu": 4},
     "binding": "numa",
     "placement": {"required": "example.com/rack"},
+    "gang": "coscheduling",
+    "scheduler": "bin-packing",
     "interface": "ens5",
     "sharedMemory": "64Gi",
     "environment": {"NCCL_DEBUG": "INFO"},
@@ -73,6 +75,7 @@ def goldens() -> Iterator[tuple[str, str]]:
             yield f"devices/{name}-{device}.diff", diff(base, rendered(device, use=name))
     openmpi = rendered("cpu")
     yield "openshift.diff", diff(openmpi, rendered("cpu", Cluster(distribution="openshift")))
+    yield "options/gang-volcano.diff", diff(openmpi, rendered("cpu", gang="volcano"))
     for option, value in OPTIONS.items():
         needed: dict[str, Any] = NEEDS.get(option, {})
         pool = RACKS if option == "placement" else POOLS["cpu"]

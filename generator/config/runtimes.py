@@ -31,6 +31,10 @@ _OURS = {
     "HOME",
 }
 
+# What they call themselves: scheduler-plugins v0.33.5 manifests/install/charts/as-a-second-scheduler/values.yaml;
+# volcano cmd/scheduler/app/options/options.go.
+_SCHEDULERS = {"coscheduling": "scheduler-plugins-scheduler", "volcano": "volcano"}
+
 
 def _is_variable(value: str) -> str:
     if not _VARIABLE.fullmatch(value):
@@ -85,6 +89,11 @@ class Runtime(Section):
     placement: Placement | None = None
     """How close together the hosts of a job must be, where the pool has a topology. Default: preferably in one place of
     the narrowest level above a node."""
+    gang: Literal["kueue", "coscheduling", "volcano"] = "kueue"
+    """Who sees to it that all pods of a job run or none: Kueue alone, which evicts a job whose pods do not all get
+    ready, or a scheduler as well, which starts none before there is room for all. Install it before Trainer."""
+    scheduler: Name | None = None
+    """The scheduler of the pods. Default: that of Kubernetes; for a gang `scheduler-plugins-scheduler` or `volcano`."""
     interface: Interface = "eth0"
     """The interface of the pod network, in the pods. Ranks start and meet there, whatever else is attached."""
     shared_memory: Quantity | None = None
@@ -140,6 +149,11 @@ class Runtime(Section):
     def family(self) -> Family:
         """The catalogue's entry."""
         return FAMILIES[self.use]
+
+    @property
+    def pod_scheduler(self) -> str:
+        """The name of the scheduler of the pods; empty for that of Kubernetes."""
+        return self.scheduler or _SCHEDULERS.get(self.gang, "")
 
     @property
     def has_separate_launcher(self) -> bool:

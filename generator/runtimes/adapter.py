@@ -40,6 +40,28 @@ def init_container(image: str, family: Family, security: Body, *, is_launcher: b
     }
 
 
+def hosts_container(image: str, security: Body, patience: int) -> Body:
+    """Waits until every host lets the launcher in: where pods start as a gang, no host is ready before it.
+
+    Args:
+        image: of the launcher.
+        security: of its containers.
+        patience: seconds until it gives up.
+    """
+    return {
+        "name": "hosts",
+        "image": image,
+        "securityContext": security,
+        "resources": {"requests": dict(_RESOURCES), "limits": dict(_RESOURCES)},
+        "command": ["/bin/sh", "-c", f"patience={patience}\n{script('hosts.sh')}"],
+        "volumeMounts": [
+            *volume_mounts(),
+            {"name": "mpi-hostfile", "mountPath": "/etc/mpi"},  # Trainer adds both volumes
+            {"name": "mpi-ssh-auth", "mountPath": f"{HOME}/.ssh"},
+        ],
+    }
+
+
 def prepare_script(family: Family, *, is_launcher: bool) -> str:
     """The shell script of the init container: one readable text."""
     parts = [script("prepare.sh"), _written("ssh_config")]

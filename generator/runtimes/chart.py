@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from constructs import Construct
 
+from generator.config.durations import seconds
 from generator.config.platform import Platform
 from generator.config.runtime_fit import runtime_contradictions
 from generator.config.runtimes import Runtime
@@ -53,6 +54,7 @@ class MpiRuntime(Component):
             namespaces=[*homes],
             variables=self.environment(),
             volumes=self.volumes(),
+            patience=seconds(platform.queues.wait_for_pods_ready.timeout),
         )
         super().__init__(scope, id, [Manifest(body, _file(body, homes)) for body in bodies])
         self.runtime = runtime

@@ -43,6 +43,7 @@ class PodParts:
         cluster: whose distribution decides who the pods run as.
         image: of all containers.
         volumes: beside those that every pod has.
+        patience: how many seconds the launcher of a gang waits for its hosts.
     """
 
     runtime: Runtime
@@ -50,6 +51,7 @@ class PodParts:
     cluster: Cluster
     image: str
     volumes: Sequence[Volume] = ()
+    patience: int = 1800
 
 
 def node_pod(parts: PodParts, size: NodeSize) -> Body:
@@ -109,9 +111,13 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
         spec["nodeSelector"] = dict(pool.labels)
     if pool.taints:
         spec["tolerations"] = _tolerations(pool)
+    if runtime.pod_scheduler:
+        spec["schedulerName"] = runtime.pod_scheduler
     spec["initContainers"] = [
         adapter.init_container(parts.image, runtime.family, _security(runtime), is_launcher=is_launcher)
     ]
+    if is_launcher and runtime.gang != "kueue":
+        spec["initContainers"].append(adapter.hosts_container(parts.image, _security(runtime), parts.patience))
     spec["containers"] = [container]
     spec["volumes"] = [
         *adapter.volumes(),

@@ -26,8 +26,15 @@ from generator.runtimes.launch import environment
 from generator.runtimes.pods import PodParts, Volume, launcher_pod, node_pod, runtime_volumes
 from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
 
+_GANGS: Mapping[str, Body] = {
+    # Trainer's own default, written out, so that Argo CD finds nothing that the API server added.
+    "coscheduling": {"podGroupPolicy": {"coscheduling": {"scheduleTimeoutSeconds": 60}}},
+    # Nothing of it is set: a topology would need HyperNodes, and the pool's is Kueue's to look after.
+    "volcano": {"podGroupPolicy": {"volcano": {}}},
+}
 
-def training_runtimes(
+
+def training_runtimes(  # noqa: PLR0913 - what a runtime is made of, from all over the platform file
     runtime: Runtime,
     pool: Pool,
     cluster: Cluster,
@@ -35,6 +42,7 @@ def training_runtimes(
     namespaces: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
     volumes: Sequence[Volume] = (),
+    patience: int = 1800,
 ) -> list[Body]:
     """The ClusterTrainingRuntime of a runtime, or a TrainingRuntime in each namespace of its tenants.
 
@@ -45,6 +53,7 @@ def training_runtimes(
         namespaces: of the runtime's tenants. Default: those of their names.
         variables: of the launcher and the ranks, beside those that the runtime names.
         volumes: of launcher and nodes, beside those that the runtime names.
+        patience: how many seconds the launcher of a gang waits for its hosts; as long as Kueue waits for pods.
     """
     size = node_size(runtime, pool)
     parts = PodParts(
@@ -53,6 +62,7 @@ def training_runtimes(
         cluster,
         runtime.image or runtime.family.default_image,
         (*runtime_volumes(runtime.volumes), *volumes),
+        patience,
     )
     env = {**environment(runtime, size, pool.device), **(variables or {})}
     spec = _spec(
@@ -78,6 +88,7 @@ def _object(runtime: Runtime, namespace: str, spec: Body) -> Body:
 
 def _spec(runtime: Runtime, size: NodeSize, node: Body, launcher: Body) -> Body:
     return {
+        **_GANGS.get(runtime.gang, {}),
         "mlPolicy": {
             "numNodes": 1,
             "mpi": {
@@ -125,12 +136,14 @@ def _node_job(runtime: Runtime, pod: Body) -> Body:
 
 
 def _launcher_job(runtime: Runtime, pod: Body) -> Body:
+    """The pod of `mpirun`, when the hosts are ready; of a gang, which needs all of its pods to start, at once."""
+    waiting = {"dependsOn": [{"name": "node", "status": "Ready"}]} if runtime.gang == "kueue" else {}
     deadline = {"activeDeadlineSeconds": runtime.active_deadline_seconds} if runtime.active_deadline_seconds else {}
     return {
         "name": "launcher",
         "groupName": "default",
         "replicas": 1,
-        "dependsOn": [{"name": "node", "status": "Ready"}],
+        **waiting,
         "template": {
             "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
             "spec": {"backoffLimit": 0, **deadline, "template": pod},

@@ -59,6 +59,34 @@ def test_hydra_reads_the_hosts_that_trainer_wrote(tmp_path: Path, sh: list[str],
     assert (run / "hostfile").read_text() == f"job-node-0-0.job:8\njob-node-0-1.job:8\n{os.uname().nodename}:8\n"
 
 
+def wait_for_hosts(folder: Path, sh: list[str], ssh: str, patience: int) -> tuple[int, str]:
+    """Run the script that waits, with an `ssh` of our own: its exit code, and what it said."""
+    for name, text in (("ssh", ssh), ("sleep", "")):
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    (folder / "hostfile").write_text(HOSTFILE)
+    text = script("hosts.sh").replace("/etc/mpi", str(folder))
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "FOLDER": str(folder)}
+    ran = subprocess.run(
+        [*sh, f"patience={patience}\n{text}"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout == ""
+    return ran.returncode, ran.stderr
+
+
+def test_a_launcher_waits_until_ssh_gets_into_every_host_but_its_own(tmp_path: Path, sh: list[str]) -> None:
+    late = 'echo "$*" >> $FOLDER/asked; [ "$(wc -l < $FOLDER/asked)" -gt 3 ]'
+    assert wait_for_hosts(tmp_path, sh, late, 60) == (0, "")
+    asked = [line.rpartition(" ")[0].rpartition(" ")[2] for line in (tmp_path / "asked").read_text().splitlines()]
+    assert asked == ["job-node-0-0.job"] * 4 + ["job-node-0-1.job"]
+
+
+def test_a_launcher_that_waited_in_vain_says_for_whom_and_why(tmp_path: Path, sh: list[str]) -> None:
+    refused = 'case "$*" in *node-0-0*) ;; *) echo "Connection refused"; exit 255;; esac'
+    words = "gave up after 0 s, as ssh does not get into job-node-0-1.job: Connection refused\n"
+    assert wait_for_hosts(tmp_path, sh, refused, 0) == (1, words)
+
+
 def test_mpirun_takes_trainers_hostfile_for_ours_and_leaves_the_rest_alone(tmp_path: Path, sh: list[str]) -> None:
     real = tmp_path / "mpirun"
     real.write_text('#!/bin/sh\nfor argument do echo "<$argument>"; done\n')
