@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from generator.config.platform import Platform
 from generator.constructs import ManifestApp
-from generator.kueue.chart import QueueTree, TenantQueue
+from generator.kueue.chart import KueueItself, QueueTree, TenantQueue
 from generator.policies.chart import Tenancy, TenantRoles
 from generator.runtimes.chart import MpiRuntime
 
@@ -18,6 +18,7 @@ class App(ManifestApp):
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
+        KueueItself(self, "kueue", platform=platform)
         QueueTree(self, "queues", platform=platform)
         for runtime in platform.runtimes:
             MpiRuntime(self, f"runtime-{runtime.name}", runtime=runtime)

@@ -25,7 +25,7 @@ from generator.config.fields import Name, Section, refusal
 from generator.config.gitops import GitOps
 from generator.config.policies import Policies
 from generator.config.pools import Pool
-from generator.config.queues import Queues
+from generator.config.queues import Queues, inexpressible
 from generator.config.references import contradictions
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
@@ -85,12 +85,11 @@ class Platform(Section):
     @field_validator("queues")
     @classmethod
     def _can_be_told(cls, value: Queues, info: ValidationInfo) -> Queues:
-        """The operator of OpenShift writes Kueue's configuration, and has no word for some of it."""
         cluster = info.data.get("cluster")
-        if isinstance(cluster, Cluster) and cluster.is_openshift and value.retain_finished is not None:
-            refused = refusal("the Kueue operator of OpenShift has no such setting", "remove it")
-            found = InitErrorDetails(type=refused, loc=("retainFinished",), input=value.retain_finished)
-            raise ValidationError.from_exception_data("Platform", [found])
+        refused = inexpressible(value, cluster) if isinstance(cluster, Cluster) else {}
+        errors = [InitErrorDetails(type=error, loc=(field,), input=None) for field, error in refused.items()]
+        if errors:
+            raise ValidationError.from_exception_data("Platform", errors)
         return value
 
     @model_validator(mode="after")

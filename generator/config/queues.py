@@ -10,10 +10,15 @@ from __future__ import annotations
 from typing import Annotated
 
 from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
 
+from generator.config.cluster import Cluster
 from generator.config.durations import Duration, between
 from generator.config.fields import Section, refusal
 from generator.config.priorities import PRIORITIES, Priority
+
+CONFIGURATION = "kueue/configuration.yaml"
+"""The file of a release that holds Kueue's own configuration: for people to apply, since it is the whole cluster's."""
 
 
 class WaitForPodsReady(Section):
@@ -54,3 +59,18 @@ class Queues(Section):
         if twice:
             raise refusal(f"`{twice[0]}` is there twice", "give each priority its own name")
         return tuple(sorted(value, key=lambda priority: (-priority.value, priority.name)))
+
+
+def inexpressible(queues: Queues, cluster: Cluster) -> dict[str, PydanticCustomError]:
+    """Field → why the cluster's Kueue cannot be told: OpenShift's operator has no word for all that Kueue takes.
+
+    For Kueue 0.18 (release-1.4, a82b72a1a973, pkg/configmap/configmap.go `buildWaitForPodsReady`) it waits for five
+    minutes or not at all; for no version does it know how long to keep what has finished.
+    """
+    refused = {}
+    if cluster.is_openshift and queues.retain_finished is not None:
+        refused["retainFinished"] = refusal("the Kueue operator of OpenShift has no such setting", "remove it")
+    if cluster.is_openshift and cluster.versions.kueue == "0.18" and queues.wait_for_pods_ready != WaitForPodsReady():
+        why = "OpenShift's operator of Kueue 0.18 does not wait for as long as one would like"
+        refused["waitForPodsReady"] = refusal(why, "remove it, or go on to Kueue 0.19")
+    return refused

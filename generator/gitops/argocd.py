@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from generator.config.cluster import Cluster
 from generator.config.gitops import GitOps
 from generator.config.platform import Platform
+from generator.config.queues import CONFIGURATION
 from generator.manifests import Body, Manifest
 
 CLUSTER_KINDS = (
@@ -24,6 +25,9 @@ CLUSTER_KINDS = (
 )
 """(group, kind) of every cluster-scoped object that a platform can have."""
 
+NOT_APPLIED = ("release.json", CONFIGURATION)
+"""What Argo CD leaves alone in a release: the lock, which it would take for a manifest, and what people apply."""
+
 _IN_CLUSTER = "https://kubernetes.default.svc"
 
 
@@ -39,8 +43,9 @@ def app_project(platform: Platform, gitops: GitOps, manifests: Iterable[Manifest
     had must come back (argo-cd v3.2.1 controller/sync.go checks every task, pruning included). Kinds of the admin's
     own come on top.
     """
+    applied = (manifest for manifest in manifests if manifest.file not in NOT_APPLIED)
     kinds = sorted(
-        {*CLUSTER_KINDS, *((manifest.group, manifest.kind) for manifest in manifests if not manifest.namespace)}
+        {*CLUSTER_KINDS, *((manifest.group, manifest.kind) for manifest in applied if not manifest.namespace)}
     )
     return {
         "apiVersion": "argoproj.io/v1alpha1",
@@ -67,8 +72,8 @@ def application(platform: Platform, gitops: GitOps, release: str) -> Body:
                 "repoURL": gitops.repository,
                 "targetRevision": gitops.revision,
                 "path": f"{gitops.path}/{platform.platform}/{release}",
-                # The lock is JSON, which Argo CD would take for a manifest.
-                "directory": {"recurse": True, "exclude": "release.json"},
+                # One pattern for all of a file's path (argo-cd v3.2.1 getPotentiallyValidManifestFile, gobwas/glob).
+                "directory": {"recurse": True, "exclude": f"{{{','.join(NOT_APPLIED)}}}"},
             },
             "destination": {"server": _IN_CLUSTER},
             "syncPolicy": {

@@ -7,13 +7,22 @@ from collections.abc import Iterator
 from constructs import Construct
 
 from generator.config.platform import Platform
+from generator.config.queues import CONFIGURATION
 from generator.config.tenants import Tenant
 from generator.constructs import Component
 from generator.kueue.cohorts import cohorts, slack_queue
+from generator.kueue.configuration import kueue_object
 from generator.kueue.flavors import resource_flavor, topology
 from generator.kueue.priorities import workload_priority_class
 from generator.kueue.queues import cluster_queue, local_queues
 from generator.manifests import Body, Manifest
+
+
+class KueueItself(Component):
+    """What Kueue must be told for the queues to work; it lies beside what an engine applies."""
+
+    def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
+        super().__init__(scope, id, [Manifest(kueue_object(platform.queues, platform.cluster), CONFIGURATION)])
 
 
 class QueueTree(Component):

@@ -17,6 +17,7 @@ import generator
 from generator import manifests
 from generator.manifests import Manifest
 from tests.cluster.argocd_order import in_order
+from tests.cluster.argocd_scope import read_by
 from tests.conftest import ROOT
 
 _MUTATIONS = Path(__file__).with_name("mutations.yaml")
@@ -82,7 +83,8 @@ def render(mutations: Iterable[tuple[Mutation | None, Path]], folder: Path) -> I
             answer = json.loads(renderer.stdout.readline() or "{}")
             if "tree" not in answer:
                 raise RuntimeError(f"{mutation.name if mutation else 'the generator'} does not render: {answer}")
-            yield [*in_order(_read(answer["pointer"])), *in_order(_read(answer["tree"]))]
+            pointer = in_order(_read(answer["pointer"]))
+            yield [*pointer, *in_order(read_by(pointer, _read(answer["tree"])))]
 
 
 def _copy(folder: Path, mutation: Mutation | None) -> Path:

@@ -12,6 +12,7 @@ from generator import Platform, manifests, pipeline
 from generator.gitops.argocd import argocd_namespace
 from generator.manifests import Manifest
 from tests.cluster.argocd_order import in_order
+from tests.cluster.argocd_scope import read_by
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.gitops_account import gitops_account
 from tests.cluster.nodes import add_nodes
@@ -59,7 +60,9 @@ def example(name: str) -> tuple[Platform, list[Manifest]]:
     """An example's platform, and what Argo CD would apply of its committed tree, in its order."""
     platform, _ = pipeline.load(EXAMPLES[name])
     output = ROOT / "output" / platform.platform
-    return platform, [*in_order(_read(output / "argocd")), *in_order(_read(output / platform.release))]
+    pointer = in_order(_read(output / "argocd"))
+    release = output / platform.release
+    return platform, [*pointer, *in_order(read_by(pointer, _read(release), f"{release.relative_to(ROOT)}/"))]
 
 
 def deploy(admin: Client, platform: Platform, tree: list[Manifest]) -> Deployed:

@@ -57,6 +57,7 @@ def test_every_kind_that_we_emit_has_several_cases() -> None:
     emitted = {
         (manifest.api_version, manifest.kind)
         for file in (ROOT / "output").rglob("*.yaml")
+        if file.parent.name != "kueue"
         for manifest in manifests.read(file.read_bytes(), file.name)
     }
     cases = Counter((SEEDS[case.seed]["apiVersion"], SEEDS[case.seed]["kind"]) for case in CASES.values())

@@ -1,0 +1,128 @@
+"""What Kueue must be told: its own configuration, where upstream's install and where OpenShift's operator take it from.
+
+Kueue reads it once, when it starts, and it holds for the whole cluster, so no engine applies it with the tree: a person
+compares it with what is there. Fields and rules: kueue v0.19.2 and v0.18.3 apis/config/v1beta2/configuration_types.go
+and pkg/config/validation.go, where an unknown field keeps Kueue from starting (pkg/config/config.go `fromFile`).
+"""
+
+from __future__ import annotations
+
+from generator.config.cluster import Cluster
+from generator.config.durations import seconds
+from generator.config.queues import Queues
+from generator.documents.emit import Emitter
+from generator.kueue.installed import INSTALLED
+from generator.manifests import Body
+
+NAMESPACE = "kueue-system"
+KEY = "controller_manager_config.yaml"
+"""The file that Kueue is started with (`--config`), in the ConfigMap of upstream's kustomization and of its chart."""
+
+_OPERATOR_NAMES = {
+    "batch/job": "BatchJob",
+    "kubeflow.org/mpijob": "MPIJob",
+    "ray.io/rayjob": "RayJob",
+    "ray.io/raycluster": "RayCluster",
+    "ray.io/rayservice": "RayService",
+    "jobset.x-k8s.io/jobset": "JobSet",
+    "workload.codeflare.dev/appwrapper": "AppWrapper",
+    "trainer.kubeflow.org/trainjob": "TrainJob",
+    "pod": "Pod",
+    "deployment": "Deployment",
+    "statefulset": "StatefulSet",
+    "leaderworkerset.x-k8s.io/leaderworkerset": "LeaderWorkerSet",
+}
+"""Kueue's name → the operator's. Not JaxJob, which the operator passes on as nothing: Kueue would not start."""
+
+
+_TENANTS = {"matchExpressions": [{"key": "mpigen.dev/tenant", "operator": "Exists"}]}
+"""Where jobs that nobody queued are held: elsewhere they run the cluster. Kueue takes no notice of any job there then,
+queued or not (ManagedJobsNamespaceSelectorAlwaysRespected: on in 0.18, for good in 0.19)."""
+
+
+def kueue_object(queues: Queues, cluster: Cluster) -> Body:
+    """The object that the configuration is read from: upstream's ConfigMap, or the resource of OpenShift's operator."""
+    if cluster.is_openshift:
+        return operator_resource(queues, cluster.versions.kueue)
+    text = Emitter().emit([configuration(queues, cluster.versions.kueue)]).removeprefix("---\n")
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kueue-manager-config", "namespace": NAMESPACE},
+        "data": {KEY: text},
+    }
+
+
+def configuration(queues: Queues, version: str) -> Body:
+    """Kueue's `Configuration`, whole: what the install of that version says, and what the platform wants of it."""
+    installed = INSTALLED[version]
+    body: Body = {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": ":8081"},
+        "metrics": {"bindAddress": ":8443"},
+        "webhook": {"port": 9443},
+        "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
+        "controller": {"groupKindConcurrency": dict(installed.concurrency)},
+        "clientConnection": {"qps": installed.qps, "burst": installed.burst},
+        "integrations": {"frameworks": list(installed.frameworks)},
+        "manageJobsWithoutQueueName": queues.manage_jobs_without_queue_name,
+        "waitForPodsReady": _waiting(queues),
+    }
+    if queues.manage_jobs_without_queue_name:
+        body["managedJobsNamespaceSelector"] = _TENANTS
+    if queues.fair_sharing:
+        strategies = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+        body["fairSharing"] = {"preemptionStrategies": strategies}
+    if queues.retain_finished is not None:
+        body["objectRetentionPolicies"] = {"workloads": {"afterFinished": queues.retain_finished}}
+    return body
+
+
+def _waiting(queues: Queues) -> Body:
+    wanted = queues.wait_for_pods_ready
+    body: Body = {"timeout": wanted.timeout, "blockAdmission": False}
+    if wanted.recovery_timeout is not None:
+        body["recoveryTimeout"] = wanted.recovery_timeout
+    if wanted.backoff_limit is not None:
+        body["requeuingStrategy"] = {"backoffLimitCount": wanted.backoff_limit}
+    return body
+
+
+def operator_resource(queues: Queues, version: str) -> Body:
+    """`Kueue` of the Red Hat build of Kueue, from which its operator writes the configuration.
+
+    openshift/kueue-operator, for Kueue 0.19 at dc3b65774c45 (main, 1.5.0), for 0.18 at a82b72a1a973 (release-1.4):
+    pkg/apis/kueueoperator/v1/types.go, and pkg/configmap/configmap.go for what becomes of it. The operator decides by
+    itself which namespaces are managed (`kueue.openshift.io/managed`), how many objects are worked on at once, and
+    where certificates come from; it has no word for the retention of what has finished.
+    """
+    policy = "None" if queues.manage_jobs_without_queue_name else "QueueName"
+    frameworks = [_OPERATOR_NAMES[name] for name in INSTALLED[version].frameworks if name in _OPERATOR_NAMES]
+    return {
+        "apiVersion": "kueue.openshift.io/v1",
+        "kind": "Kueue",
+        "metadata": {"name": "cluster"},
+        "spec": {
+            "managementState": "Managed",
+            "config": {
+                "integrations": {"frameworks": frameworks},
+                "workloadManagement": {"labelPolicy": policy},
+                "gangScheduling": _gang_scheduling(queues, version),
+                "preemption": {"preemptionPolicy": "FairSharing" if queues.fair_sharing else "Classical"},
+            },
+        },
+    }
+
+
+def _gang_scheduling(queues: Queues, version: str) -> Body:
+    """The operator of 0.18 can only wait for five minutes, in which few images arrive, or not at all."""
+    if version == "0.18":
+        return {"policy": "None"}
+    wanted = queues.wait_for_pods_ready
+    body: Body = {"admission": "Parallel", "timeoutSeconds": seconds(wanted.timeout)}
+    if wanted.recovery_timeout is not None:
+        body["recoveryTimeoutSeconds"] = seconds(wanted.recovery_timeout)
+    if wanted.backoff_limit is not None:
+        body["requeuingStrategy"] = {"retryLimit": wanted.backoff_limit}
+    return {"policy": "ByWorkload", "byWorkload": body}

@@ -1,0 +1,5 @@
+module mpigen/tests/glob
+
+go 1.24
+
+require github.com/gobwas/glob v0.2.3

@@ -1,0 +1,42 @@
+"""Argo CD applies a release but for the lock and for what Kueue itself must be told, which is the whole cluster's."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cluster.argocd_scope import expression
+from tests.cluster.build import build
+from tests.cluster.versions import Versions
+from tests.conftest import EXAMPLES, ROOT
+
+pytestmark = pytest.mark.cluster
+
+
+def matched(library: Path, pattern: str, paths: list[str]) -> list[str]:
+    """The paths that a pattern matches, according to the library that Argo CD asks."""
+    asked = subprocess.run([library, pattern], input="\n".join(paths), capture_output=True, text=True, check=True)
+    return asked.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_argo_cd_leaves_alone_the_lock_and_the_configuration_of_kueue(
+    name: str, control_plane_versions: Versions
+) -> None:
+    application = yaml.safe_load((ROOT / f"output/{name}/argocd/application.yaml").read_text())
+    source = application["spec"]["source"]
+    folder = ROOT / "output" / name / Path(source["path"]).name
+    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    left_alone = matched(build(control_plane_versions["glob"]), source["directory"]["exclude"], files)
+    assert left_alone == ["kueue/configuration.yaml", "release.json"]
+
+
+@pytest.mark.parametrize("pattern", ["{release.json,kueue/configuration.yaml}", "release.json", "{a,b/*}", "*.y?ml"])
+def test_patterns_mean_to_us_what_they_mean_to_argo_cd(pattern: str, control_plane_versions: Versions) -> None:
+    paths = ["release.json", "releasexjson", "kueue/configuration.yaml", "x/kueue/configuration.yaml", "a", "b/c/d.yml"]
+    ours = [path for path in paths if re.fullmatch(expression(pattern), path)]
+    assert ours == matched(build(control_plane_versions["glob"]), pattern, paths)

@@ -1,0 +1,113 @@
+"""What Kueue must be told: upstream's ConfigMap, or the resource of OpenShift's operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from generator import Platform, pipeline
+from generator.app import App
+from generator.config.cluster import Cluster
+from generator.config.queues import CONFIGURATION, Queues
+from generator.gitops.argocd import app_project
+from generator.kueue.configuration import KEY, configuration, kueue_object
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from generator.versions import minors
+from tests.conftest import small_platform
+
+EVERYTHING: dict[str, Any] = {
+    "fairSharing": True,
+    "waitForPodsReady": {"timeout": "90m", "recoveryTimeout": "0s", "backoffLimit": 3},
+    "manageJobsWithoutQueueName": True,
+}
+VERSIONS = minors("kueue")
+
+
+def cluster(distribution: str, version: str = VERSIONS[0]) -> Cluster:
+    return Cluster.model_validate({"distribution": distribution, "versions": {"kueue": version}})
+
+
+def operator(queues: dict[str, Any], version: str = VERSIONS[0]) -> dict[str, Any]:
+    """What OpenShift's operator is told."""
+    config: dict[str, Any] = kueue_object(Queues.model_validate(queues), cluster("openshift", version))["spec"][
+        "config"
+    ]
+    return config
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_configmap_holds_the_whole_configuration(version: str) -> None:
+    queues = Queues.model_validate({**EVERYTHING, "retainFinished": "24h"})
+    body = kueue_object(queues, cluster("kubernetes", version))
+    assert yaml.safe_load(body["data"][KEY]) == configuration(queues, version)
+
+
+def test_each_wish_of_a_platform_is_in_the_configuration() -> None:
+    body = configuration(Queues.model_validate({**EVERYTHING, "retainFinished": "24h"}), VERSIONS[0])
+    assert body["fairSharing"] == {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]}
+    assert body["waitForPodsReady"] == {
+        "timeout": "1h30m",
+        "blockAdmission": False,
+        "recoveryTimeout": "0s",
+        "requeuingStrategy": {"backoffLimitCount": 3},
+    }
+    assert body["manageJobsWithoutQueueName"]
+    assert body["objectRetentionPolicies"] == {"workloads": {"afterFinished": "24h"}}
+
+
+def test_only_what_tenants_start_is_held_when_it_is_in_no_queue() -> None:
+    held = configuration(Queues(manage_jobs_without_queue_name=True), VERSIONS[0])["managedJobsNamespaceSelector"]
+    assert held == {"matchExpressions": [{"key": "mpigen.dev/tenant", "operator": "Exists"}]}
+    assert "managedJobsNamespaceSelector" not in configuration(Queues(), VERSIONS[0])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_trainjobs_are_queued_everywhere(version: str) -> None:
+    assert "trainer.kubeflow.org/trainjob" in configuration(Queues(), version)["integrations"]["frameworks"]
+    assert "TrainJob" in operator({}, version)["integrations"]["frameworks"]
+
+
+def test_the_operator_is_told_the_same_in_its_own_words() -> None:
+    told = operator(EVERYTHING)
+    assert told["preemption"] == {"preemptionPolicy": "FairSharing"}
+    assert told["workloadManagement"] == {"labelPolicy": "None"}
+    assert told["gangScheduling"]["byWorkload"] == {
+        "admission": "Parallel",
+        "timeoutSeconds": 5400,
+        "recoveryTimeoutSeconds": 0,
+        "requeuingStrategy": {"retryLimit": 3},
+    }
+
+
+def test_the_operator_that_waits_for_five_minutes_only_is_told_not_to() -> None:
+    assert operator({}, "0.18")["gangScheduling"] == {"policy": "None"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
+@pytest.mark.parametrize("queues", [{}, EVERYTHING], ids=["nothing", "everything"])
+def test_it_passes_mpigens_own_checks(version: str, distribution: str, queues: dict[str, Any]) -> None:
+    body = kueue_object(Queues.model_validate(queues), cluster(distribution, version))
+    assert Engine(Catalog.bundled({"kueue": version})).violations(body) == []
+
+
+def test_the_schema_of_the_operator_refuses_what_it_does_not_know() -> None:
+    body = kueue_object(Queues(), cluster("openshift"))
+    body["spec"]["config"]["gangScheduling"]["byWorkload"]["timeout"] = "30m"
+    (found,) = Engine(Catalog.bundled()).violations(body) or []
+    assert found.keyword == "additionalProperties"
+
+
+@pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
+def test_no_engine_may_touch_it(distribution: str) -> None:
+    data = small_platform()
+    data["cluster"] = {"distribution": distribution}
+    platform = Platform.model_validate(data)
+    tree, _ = pipeline.render(platform, App(platform))
+    (found,) = [manifest for manifest in tree if manifest.file == CONFIGURATION]
+    assert platform.gitops
+    allowed = app_project(platform, platform.gitops, tree)["spec"]["clusterResourceWhitelist"]
+    assert {"group": found.group, "kind": found.kind} not in allowed
