@@ -68,7 +68,7 @@ def new(  # noqa: PLR0913 - one for each option
     Trainer, JobSet and Kueue take the names. Without COMMAND it is an example.
     """
     from generator.cli.platform_file import declared
-    from generator.runtimes.job import Wanted, new_job
+    from generator.jobs.job import Wanted, new_job
 
     wanted = Wanted(runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority)
     done = new_job(declared(platform), wanted)

@@ -54,7 +54,7 @@ def list_runtimes(platform: Path | None, form: str) -> None:
     """List the families of the catalogue or, given PLATFORM, the runtimes that it declares."""
     from generator.cli.platform_file import declared
     from generator.config.families import FAMILIES
-    from generator.runtimes import contract
+    from generator.jobs import contract
 
     if platform is None:
         families = [contract.family_facts(family) for family in FAMILIES.values()]
@@ -72,7 +72,7 @@ def _family_row(facts: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _runtime_row(facts: dict[str, Any]) -> tuple[str, ...]:
-    from generator.runtimes.contract import in_words
+    from generator.jobs.contract import in_words
 
     return (
         *(str(facts[key]) for key in ("name", "family", "pool", "device", "nodes", "ranksPerNode")),
@@ -94,8 +94,8 @@ def show_runtime(name: str, platform: Path | None, form: str) -> None:
     """
     from generator.cli.platform_file import declared
     from generator.config.families import FAMILIES
+    from generator.jobs import contract
     from generator.report import table
-    from generator.runtimes import contract
 
     found = declared(platform) if platform else None
     runtime = next((each for each in found.runtimes if each.name == name), None) if found else None

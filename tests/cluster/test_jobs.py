@@ -10,8 +10,8 @@ import yaml
 
 from generator import Platform
 from generator.documents.brief import BriefEmitter
-from generator.runtimes.job import LONGEST_NAME, JobError, Wanted, new_job
-from generator.runtimes.reach import reach
+from generator.jobs.job import LONGEST_NAME, JobError, Wanted, new_job
+from generator.jobs.reach import reach
 from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.control_plane import FINISH
 from tests.cluster.training import ROLE, Training, conditions, trainings

@@ -9,7 +9,7 @@ import pytest
 from generator import Platform, Runtime
 from generator.config.devices import DEVICES
 from generator.config.families import FAMILIES, Family
-from generator.runtimes import contract
+from generator.jobs import contract
 from generator.runtimes.training_runtime import training_runtimes
 from tests.unit.test_runtimes import POOLS, build, containers, variables
 

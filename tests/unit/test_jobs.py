@@ -14,8 +14,8 @@ from generator import Platform
 from generator.checks.run import check_text
 from generator.cli.platform_file import declared
 from generator.documents.brief import BriefEmitter
+from generator.jobs.job import LONGEST_NAME, Job, JobError, Wanted, new_job
 from generator.manifests import Body
-from generator.runtimes.job import LONGEST_NAME, Job, JobError, Wanted, new_job
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from tests.conftest import small_platform
@@ -126,15 +126,15 @@ def test_a_platform_where_nobody_can_have_a_runtime_is_told_what_is_missing() ->
         (
             {"nodes": 5},
             (
-                "--nodes: `5` would wait for ever: a host takes 57 cpu, and `team-a` never gets more than 254; "
-                "pass 4 or less"
+                "--nodes: `5` would wait for ever: 5 nodes take 285 cpu of flavor `cpu`, and `team-a` never gets more "
+                "than 254; pass 4 or less"
             ),
         ),
         (
             {"runtime": "openmpi-gpu", "tenant": "team-b"},
             (
-                "--runtime: `team-b` can have no host of runtime `openmpi-gpu`: a host takes 8 nvidia.com/gpu, and "
-                "`team-b` never gets more than 4; no runtime is for it, on a pool that it has a quota of"
+                "--runtime: `team-b` can have no host of runtime `openmpi-gpu`: 1 node takes 86 cpu of flavor "
+                "`gpu`, and `team-b` never gets more than 48; no runtime is for it, on a pool that it has a quota of"
             ),
         ),
         (

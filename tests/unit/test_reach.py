@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from generator import Platform
-from generator.runtimes.reach import Reach, reach
+from generator.jobs.reach import Reach, reach
 from tests.conftest import small_platform
 
 NODE = {"cpu": 16, "memory": "64Gi"}
@@ -55,14 +55,14 @@ def test_a_tenant_without_a_share_of_the_pool_has_no_host() -> None:
 def test_the_scarcest_resource_counts() -> None:
     found = far({"resources": {"cpu": 1, "memory": "30Gi"}}, {"quota": {"cpu": {"memory": "100Gi"}}})
     assert numbers(found) == (3, 3)
-    assert found.reason == "a host takes 30Gi memory, and `t0` never gets more than 100Gi"
+    assert found.reason == "4 nodes take 120Gi memory of flavor `cpu`, and `t0` never gets more than 100Gi"
 
 
 def test_hosts_that_fit_into_the_quota_also_need_nodes() -> None:
     """8 nodes of 16 cores hold 8 hosts of 9 cores, though 14 of these would fit into 128 cores."""
     found = far({"resources": {"cpu": 9, "memory": "1Gi"}}, {"quota": {"cpu": 8}})
     assert numbers(found) == (8, 8)
-    assert found.reason == "there is no room for more on the nodes of pool `cpu`"
+    assert found.reason == "there is no room for 9 on the 8 nodes of flavor `cpu`"
 
 
 def test_several_small_hosts_share_a_node() -> None:

@@ -12,9 +12,9 @@ import pytest
 from generator import Runtime
 from generator.config.devices import DeviceKind
 from generator.config.families import FamilyName
+from generator.jobs.smoke import smoke_command, smoke_nodes
 from generator.runtimes.adapter import script
 from generator.runtimes.sizing import node_size
-from generator.runtimes.smoke import smoke_command, smoke_nodes
 from tests.unit.test_runtimes import CATALOGUE, CPU, POOLS
 
 ALONE = ("1", "1")

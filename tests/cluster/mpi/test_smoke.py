@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from generator.runtimes.job import Wanted, new_job
+from generator.jobs.job import Wanted, new_job
 from tests.cluster.mpi.conftest import MPIS, Change, Play
 from tests.cluster.mpi.gangs import Gang
 from tests.cluster.mpi.test_worlds import command, without

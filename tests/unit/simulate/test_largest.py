@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from generator.jobs.reach import reach
 from generator.manifests import Body, Manifest, read
 from generator.pipeline import load, render
-from generator.runtimes.reach import reach
 from generator.simulate.largest import Largest, largest_jobs
 from generator.simulate.packing import has_room
 from generator.simulate.queues import Flavor
@@ -162,7 +162,7 @@ def test_the_example_for_many_teams_is_computed_in_no_time() -> None:
     folder = Path(__file__).parents[3] / "output" / "university" / "1.0.0"
     manifests = [each for file in sorted(folder.rglob("*.yaml")) for each in read(file.read_bytes(), str(file))]
     found = list(largest_jobs(queue_tree(manifests), manifests))
-    assert {each.queue for each in found} == {each.namespace for each in manifests if each.kind == "LocalQueue"}
+    assert {each.namespace for each in found} == {each.namespace for each in manifests if each.kind == "LocalQueue"}
     assert all(each.reason and each.most is not None for each in found)
 
 

@@ -139,7 +139,7 @@ def test_what_mpigen_renders_is_read_whole() -> None:
     files = sorted((OUTPUT / "university" / "1.0.0").rglob("*.yaml"))
     found = queue_tree(manifest for file in files for manifest in read(file.read_bytes(), str(file)))
     assert {door.queue for door in found.local_queues} <= found.queues.keys()
-    assert (len(found.local_queues), sorted(found.flavors)) == (12, ["cpu", "mi300x"])
+    assert (len(found.local_queues), sorted(found.flavors)) == (13, ["cpu", "mi300x"])
     assert [each.name for each in found.roots()] == ["university"]
     assert [*found.ancestors("science")][-1].name == "university"
     assert not any(map(found.stopped, found.queues.values()))

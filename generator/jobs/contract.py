@@ -9,8 +9,8 @@ from generator.config.families import FAMILIES, Family, FamilyName
 from generator.config.platform import Platform
 from generator.config.runtimes import Runtime
 from generator.config.volumes import HOME
+from generator.jobs.reach import reach
 from generator.runtimes.launch import environment
-from generator.runtimes.reach import reach
 from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
 
 Facts = dict[str, Any]

@@ -16,9 +16,9 @@ from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
 from generator.documents.syntax import shown
 from generator.errors import MpigenError, Problem
+from generator.jobs.reach import Reach, reach
+from generator.jobs.smoke import smoke_command, smoke_nodes
 from generator.manifests import Body
-from generator.runtimes.reach import Reach, reach
-from generator.runtimes.smoke import smoke_command, smoke_nodes
 
 # jobset v0.12.0 pkg/webhooks/jobset_webhook.go: pods are called `<name>-launcher-0-0-abcde`, in at most 63 characters.
 LONGEST_NAME = 63 - len("-launcher-0-0-abcde")

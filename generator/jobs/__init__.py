@@ -1,0 +1,1 @@
+"""Jobs: what tenants write for a platform's runtimes, and how large it may be."""
