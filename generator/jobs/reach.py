@@ -39,10 +39,8 @@ def reach(platform: Platform, tenant: Tenant, runtime: Runtime) -> Reach:
     """How many hosts of the runtime the tenant can have, by the arithmetic of Kueue over what mpigen renders."""
     rendered = [Manifest(body, "") for body in _queues(platform, tenant)]
     pool = platform.pool(runtime.pool)
-    rendered += [
-        Manifest(body, "")
-        for body in training_runtimes(runtime, pool, platform.cluster, namespaces=_homes(runtime, tenant))
-    ]
+    homes = [tenant.name] if runtime.tenants else []
+    rendered += [Manifest(body, "") for body in training_runtimes(runtime, pool, platform.cluster, namespaces=homes)]
     found = largest_jobs(queue_tree(rendered), rendered)
     return next((_reach(each, pool.nodes) for each in found if each.namespace == tenant.name), _NOWHERE)
 

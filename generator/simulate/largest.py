@@ -130,7 +130,8 @@ class _Search:
     @staticmethod
     def _told(nodes: int, short: Shortage) -> str:
         flavor, resource = short.key
-        what = f"{nodes} {'nodes take' if nodes > 1 else 'node takes'} {shown(resource, short.takes)} {resource} of flavor `{flavor}`"
+        take = "nodes take" if nodes > 1 else "node takes"
+        what = f"{nodes} {take} {shown(resource, short.takes)} {resource} of flavor `{flavor}`"
         return f"{what}, and `{short.queue}` never gets more than {shown(resource, short.has)}"
 
     def _job(self, nodes: int) -> tuple[PodSet, ...]:

@@ -106,8 +106,8 @@ def test_a_job_can_be_written_to_a_new_file_and_to_no_other(tmp_path: Path, mpig
         (
             "--runtime openmpi --nodes 4",
             (
-                "error: --nodes: `4` would wait for ever: 4 nodes take 56 cpu of flavor `cpu`, and `team-sim` never gets more "
-                "than 48; pass 3 or less\n"
+                "error: --nodes: `4` would wait for ever: 4 nodes take 56 cpu of flavor `cpu`, and `team-sim` never "
+                "gets more than 48; pass 3 or less\n"
             ),
         ),
         (
