@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from generator.config.cohorts import Cohort
     from generator.config.gitops import GitOps
     from generator.config.limits import Limits
+    from generator.config.multi_kueue import MultiKueue, WorkerCluster
     from generator.config.placement import Placement
     from generator.config.platform import Platform
     from generator.config.policies import Policies
     from generator.config.pools import Pool, Taint
     from generator.config.priorities import Priority
+    from generator.config.provisioning import Provisioning
     from generator.config.queues import Queues, WaitForPodsReady
     from generator.config.reservations import Reservation
     from generator.config.runtimes import Runtime
@@ -41,11 +43,13 @@ __all__ = [
     "Limits",
     "Manifest",
     "MpiRuntime",
+    "MultiKueue",
     "Placement",
     "Platform",
     "Policies",
     "Pool",
     "Priority",
+    "Provisioning",
     "Queues",
     "Reservation",
     "Runtime",
@@ -54,6 +58,7 @@ __all__ = [
     "Versions",
     "Volume",
     "WaitForPodsReady",
+    "WorkerCluster",
     "load_platform",
 ]
 
@@ -63,6 +68,9 @@ _HOMES = {
     "Queues": "generator.config.queues",
     "Priority": "generator.config.priorities",
     "Placement": "generator.config.placement",
+    "MultiKueue": "generator.config.multi_kueue",
+    "WorkerCluster": "generator.config.multi_kueue",
+    "Provisioning": "generator.config.provisioning",
     "Limits": "generator.config.limits",
     "Cohort": "generator.config.cohorts",
     "App": "generator.app",

@@ -35,6 +35,7 @@ class Draft:
 
     Attributes:
         has_slack: whether what no quota owns has a queue.
+        has_workers: whether there are other clusters that jobs may be sent to.
         declared: every name that the file declares in a section, sound or not; an empty one where it cannot be known.
         unsure: the pools whose labels or taints are wrong or misspelt, so that nobody knows which pods they take.
     """
@@ -46,6 +47,7 @@ class Draft:
     cohorts: Mapping[int, Cohort]
     declared: Mapping[str, tuple[str, ...]]
     has_slack: bool = True
+    has_workers: bool = False
     unsure: Collection[int] = ()
 
     @classmethod
@@ -64,6 +66,7 @@ class Draft:
                 "cohorts": tuple(cohort.name for cohort in platform.cohorts),
             },
             platform.queues.slack,
+            platform.queues.multi_kueue is not None,
         )
 
     @property

@@ -113,12 +113,17 @@ def _draft(data: dict[str, Any]) -> Draft:
         cohorts=sound["cohorts"],
         declared=declared,
         has_slack=_has_slack(data.get("queues")),
+        has_workers=_has_workers(data.get("queues")),
         unsure={index for index, fields in wrong["pools"].items() if fields - {"name", "nodes", "allocatable"}},
     )
 
 
 def _has_slack(queues: object) -> bool:
     return not isinstance(queues, dict) or queues.get("slack") is not False
+
+
+def _has_workers(queues: object) -> bool:
+    return isinstance(queues, dict) and "multiKueue" in queues
 
 
 def _sound(model: type[BaseModel], raw: object) -> tuple[BaseModel | None, set[str]]:

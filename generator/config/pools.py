@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from generator import quantities
 from generator.config.devices import DeviceKind, device_kind
 from generator.config.fields import Count, LabelKey, LabelValue, Name, Resources, Section, refusal
+from generator.config.provisioning import Provisioning
 
 _HOSTNAME = "kubernetes.io/hostname"
 
@@ -44,6 +45,9 @@ class Pool(Section):
     topology: tuple[LabelKey, ...] = ()
     """Labels that say where a node is, from the widest place to the narrowest, such as `example.com/block`,
     `example.com/rack`, `kubernetes.io/hostname`. With them Kueue places jobs where their hosts are close."""
+    provisioning: Provisioning | None = None
+    """Who makes nodes for a job that has quota, before it starts: then `nodes` is how many there are at most. Default:
+    nobody, the nodes are there."""
 
     @field_validator("allocatable")
     @classmethod

@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 from generator.config.cluster import Cluster
 from generator.config.durations import Duration, between
 from generator.config.fields import Section, refusal
+from generator.config.multi_kueue import MultiKueue
 from generator.config.priorities import PRIORITIES, Priority
 
 CONFIGURATION = "kueue/configuration.yaml"
@@ -41,6 +42,8 @@ class Queues(Section):
     priorities: tuple[Priority, ...] = PRIORITIES
     """How important a job may be: WorkloadPriorityClasses. Default: production, interactive, research, best-effort."""
 
+    multi_kueue: MultiKueue | None = None
+    """Other clusters, for the jobs of tenants with `multiKueue`."""
     fair_sharing: Annotated[bool, Field(strict=True)] = False
     """Whether teams share what is borrowed by their `weight`. Without it, whoever comes first has it."""
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()

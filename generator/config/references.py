@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from generator.config.capacity import limits_less, overcommitted, pools_alike
 from generator.config.cohort_fit import cohort_contradictions
 from generator.config.draft import Contradiction, Draft, suggestion
+from generator.config.multi_kueue import WORKERS
 from generator.config.runtime_fit import runtime_contradictions
 from generator.config.runtimes import Runtime
 from generator.config.share_fit import lends_more, shares_unknown
@@ -20,6 +21,10 @@ def contradictions(draft: Draft) -> Iterator[Contradiction]:
     for section in ("pools", "runtimes", "tenants", "cohorts"):
         yield from _declared_twice(section, draft.declared[section])
     yield from pools_alike(draft)
+    for index, pool in draft.pools.items():
+        if pool.name == WORKERS and pool.provisioning and draft.has_workers:
+            what = f"`{WORKERS}` is the check of jobs that go to other clusters, and a pool's bears its name"
+            yield Contradiction(("pools", index, "name"), what, "choose another name")
     for index, runtime in draft.runtimes.items():
         yield from _runtime(("runtimes", index), runtime, draft)
     found = {
@@ -78,6 +83,9 @@ def _tenant(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction
     elif tenant.cohort and _is_missing(tenant.cohort, draft.declared["cohorts"]):
         fix = suggestion(tenant.cohort, draft.declared["cohorts"])
         yield Contradiction((*path, "cohort"), f"there is no cohort `{tenant.cohort}`", fix)
+    if tenant.multi_kueue and not draft.has_workers:
+        what = "there are no other clusters"
+        yield Contradiction((*path, "multiKueue"), what, "name them in `queues.multiKueue.clusters`, or remove it")
     shares = [("quota", tenant.quota), ("borrow", tenant.borrow), ("lend", tenant.lend or {})]
     unknown = [*shares_unknown(path, shares, draft)]
     for reservation in tenant.reservations:

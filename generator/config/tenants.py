@@ -109,6 +109,8 @@ class Tenant(Section):
     """Its share of what is borrowed, where `queues.fairSharing` is on."""
     cohort: Name | None = None
     """The group of teams it lends to and borrows from first; all groups share the platform's cohort."""
+    multi_kueue: Annotated[bool, Field(strict=True)] = False
+    """Whether its jobs run on the clusters of `queues.multiKueue`, and none on this one."""
     reservations: tuple[Reservation, ...] = ()
     """Quota beyond its own until a day, such as before a deadline."""
     limits: Limits = Limits()

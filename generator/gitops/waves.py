@@ -1,7 +1,8 @@
 """Waves: the order in which Argo CD applies a release, so that nothing waits for what comes after it.
 
 Argo CD waits for the health of a wave before the next. A ClusterQueue is inactive without its flavors, which want their
-topologies, a LocalQueue without its ClusterQueue, and a namespace must be closed before jobs can enter it.
+topologies, and its checks, which want what they refer to, a LocalQueue without its ClusterQueue, and a namespace must
+be closed before jobs can enter it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ WAVES = {
     "ValidatingAdmissionPolicyBinding": -3,
     "Topology": -3,
     "WorkloadPriorityClass": -3,
+    "ProvisioningRequestConfig": -3,
+    "MultiKueueCluster": -3,
+    "MultiKueueConfig": -3,
+    "AdmissionCheck": -2,
     "ResourceFlavor": -2,
     "Cohort": -2,
     "ClusterQueue": -1,

@@ -10,6 +10,7 @@ from generator.config.platform import Platform
 from generator.config.queues import CONFIGURATION
 from generator.config.tenants import Tenant
 from generator.constructs import Component
+from generator.kueue.admission_checks import admission_checks
 from generator.kueue.cohorts import cohorts, slack_queue
 from generator.kueue.configuration import kueue_object
 from generator.kueue.flavors import resource_flavor, topology
@@ -26,7 +27,7 @@ class KueueItself(Component):
 
 
 class QueueTree(Component):
-    """What all tenants share: flavors and topologies of the pools, Cohorts, priorities, and what nobody owns."""
+    """What all tenants share: flavors and topologies of pools, Cohorts, priorities, checks, and what nobody owns."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         files = self._files(platform)
@@ -40,6 +41,7 @@ class QueueTree(Component):
         yield "topologies", [topology(pool) for pool in platform.pools if pool.topology]
         yield "priorities", [workload_priority_class(priority) for priority in platform.queues.priorities]
         yield "cohorts", list(cohorts(platform))
+        yield "admission-checks", list(admission_checks(platform.pools, platform.queues.multi_kueue))
         unowned = slack_queue(platform)
         yield "slack", [unowned] if unowned else []
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from generator.config.pools import Pool
 from generator.config.shares import amounts, total
 from generator.config.tenants import Tenant
+from generator.kueue.admission_checks import checks_of_queue
 from generator.kueue.resources import Holding, resource_groups
 from generator.manifests import Body
 
@@ -40,6 +41,8 @@ def cluster_queue(tenant: Tenant, pools: Sequence[Pool], cohort_name: str) -> Bo
     """The queue that holds a tenant's quota and admits its jobs."""
     until = {reservation.name: reservation.until for reservation in tenant.reservations}
     annotations = {"annotations": {RESERVATIONS: json.dumps(until)}} if until else {}
+    groups = resource_groups(holding(tenant, pools), pools)
+    flavors = {flavor["name"] for group in groups for flavor in group["flavors"]}
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "ClusterQueue",
@@ -52,7 +55,8 @@ def cluster_queue(tenant: Tenant, pools: Sequence[Pool], cohort_name: str) -> Bo
             "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
             "preemption": _PREEMPTION[tenant.preemption],
             "fairSharing": {"weight": str(tenant.weight)},
-            "resourceGroups": resource_groups(holding(tenant, pools), pools),
+            **checks_of_queue(tenant, pools, flavors),
+            "resourceGroups": groups,
         },
     }
 

@@ -1,0 +1,86 @@
+"""AdmissionChecks: what Kueue asks others after there is quota for a job, and before it starts.
+
+Fields: kueue v0.19.2 apis/kueue/v1beta2/{admissioncheck,provisioningrequestconfig,multikueue}_types.go. A ClusterQueue
+admits nobody unless all of its checks are active (pkg/cache/scheduler/clusterqueue.go `inactiveReason`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from generator.config.multi_kueue import WORKERS, MultiKueue
+from generator.config.pools import Pool
+from generator.config.provisioning import Provisioning
+from generator.config.tenants import Tenant
+from generator.manifests import Body
+
+_API = "kueue.x-k8s.io/v1beta2"
+
+
+def admission_checks(pools: Sequence[Pool], workers: MultiKueue | None) -> Iterator[Body]:
+    """All checks of a platform, each with what it refers to before it."""
+    for pool in pools:
+        if pool.provisioning:
+            yield _provisioning_config(pool, pool.provisioning)
+            yield _check(pool.name, "kueue.x-k8s.io/provisioning-request", "ProvisioningRequestConfig")
+    if workers:
+        yield from _clusters(workers)
+        yield _check(WORKERS, "kueue.x-k8s.io/multikueue", "MultiKueueConfig")
+
+
+def checks_of_queue(tenant: Tenant, pools: Sequence[Pool], flavors: Collection[str]) -> Body:
+    """What a ClusterQueue asks: who makes the nodes of its flavors, or other clusters, where nodes are made by those.
+
+    Kueue refuses to do both, and to send jobs elsewhere flavor by flavor. Whose quota a job borrows does not matter: it
+    is the checks of its own queue that it must pass (pkg/workload/workload.go AdmissionChecksForWorkload).
+    """
+    checks: list[Body] = [
+        {"name": pool.name, "onFlavors": [pool.name]} for pool in pools if pool.provisioning and pool.name in flavors
+    ]
+    if tenant.multi_kueue:
+        checks = [{"name": WORKERS}]
+    return {"admissionChecksStrategy": {"admissionChecks": checks}} if checks else {}
+
+
+def _check(name: str, controller: str, kind: str) -> Body:
+    parameters = {"apiGroup": "kueue.x-k8s.io", "kind": kind, "name": name}
+    return {
+        "apiVersion": _API,
+        "kind": "AdmissionCheck",
+        "metadata": {"name": name},
+        "spec": {"controllerName": controller, "parameters": parameters},
+    }
+
+
+def _provisioning_config(pool: Pool, provisioning: Provisioning) -> Body:
+    """Only pods that ask for the pool's devices need its nodes: a small launcher waits for nobody."""
+    parameters = {"parameters": dict(provisioning.parameters)} if provisioning.parameters else {}
+    managed = {"managedResources": [pool.accelerator]} if pool.accelerator else {}
+    return {
+        "apiVersion": _API,
+        "kind": "ProvisioningRequestConfig",
+        "metadata": {"name": pool.name},
+        "spec": {
+            "provisioningClassName": provisioning.class_name,
+            **parameters,
+            **managed,
+            "retryStrategy": {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800},
+        },
+    }
+
+
+def _clusters(workers: MultiKueue) -> Iterator[Body]:
+    for cluster in workers.clusters:
+        source = {"kubeConfig": {"location": cluster.kube_config_secret, "locationType": "Secret"}}
+        yield {
+            "apiVersion": _API,
+            "kind": "MultiKueueCluster",
+            "metadata": {"name": cluster.name},
+            "spec": {"clusterSource": source},
+        }
+    yield {
+        "apiVersion": _API,
+        "kind": "MultiKueueConfig",
+        "metadata": {"name": WORKERS},
+        "spec": {"clusters": [cluster.name for cluster in workers.clusters]},
+    }

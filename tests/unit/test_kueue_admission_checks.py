@@ -1,0 +1,128 @@
+"""Admission checks: nodes that are made when a job needs them, and jobs that run on other clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from generator import Platform
+from generator.app import App
+from generator.constructs import collect
+from generator.gitops.argocd import CLUSTER_KINDS
+from generator.gitops.waves import WAVES
+from generator.manifests import Body
+
+GPUS = {"cpu": 96, "memory": "1Ti", "nvidia.com/gpu": 8}
+CLOUD: dict[str, Any] = {
+    "platform": "cloud",
+    "release": "1.0.0",
+    "pools": [
+        {
+            "name": "gpu",
+            "nodes": 8,
+            "allocatable": GPUS,
+            "labels": {"pool": "gpu"},
+            "provisioning": {"class": "queued-provisioning.gke.io", "parameters": {"maxRunDurationSeconds": "86400"}},
+        },
+        {
+            "name": "burst",
+            "nodes": 8,
+            "allocatable": {"cpu": 64, "memory": "256Gi"},
+            "labels": {"pool": "burst"},
+            "provisioning": {"class": "best-effort-atomic-scale-up.autoscaling.x-k8s.io"},
+        },
+        {"name": "cpu", "nodes": 8, "allocatable": {"cpu": 64, "memory": "256Gi"}, "labels": {"pool": "cpu"}},
+    ],
+    "queues": {
+        "multiKueue": {
+            "clusters": [
+                {"name": "west", "kubeConfigSecret": "west-kubeconfig"},
+                {"name": "east", "kubeConfigSecret": "east-kubeconfig"},
+            ]
+        }
+    },
+    "tenants": [
+        {"name": "team-both", "quota": {"gpu": 2, "cpu": 1}, "borrow": {"burst": 2}},
+        {"name": "team-cpu", "quota": {"cpu": 2}},
+        {"name": "team-away", "quota": {"gpu": 2, "cpu": 1}, "multiKueue": True},
+    ],
+}
+
+
+def rendered(kind: str, data: dict[str, Any] | None = None) -> dict[str, Body]:
+    manifests = collect(App(Platform.model_validate(data or CLOUD)))
+    return {manifest.name: manifest.body for manifest in manifests if manifest.kind == kind}
+
+
+def checks(queue: str) -> list[Body] | None:
+    spec = rendered("ClusterQueue")[queue]["spec"]
+    return spec["admissionChecksStrategy"]["admissionChecks"] if "admissionChecksStrategy" in spec else None
+
+
+def test_a_queue_asks_for_the_nodes_of_those_of_its_flavors_that_are_made_on_demand() -> None:
+    """Of what it may only borrow as well."""
+    assert checks("team-both") == [{"name": name, "onFlavors": [name]} for name in ("burst", "gpu")]
+    assert checks("team-cpu") is None
+
+
+def test_a_queue_without_jobs_asks_nobody() -> None:
+    assert rendered("ClusterQueue")["slack"]["spec"]["resourceGroups"]
+    assert checks("slack") is None
+
+
+def test_who_runs_elsewhere_asks_for_no_nodes_here() -> None:
+    """Kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go: no both, and no other clusters for some flavors only."""
+    assert checks("team-away") == [{"name": "multikueue"}]
+
+
+def test_every_check_that_a_queue_names_exists_and_so_does_what_it_refers_to() -> None:
+    made = rendered("AdmissionCheck")
+    asked = {check["name"] for queue in rendered("ClusterQueue") for check in checks(queue) or ()}
+    assert set(made) == asked == {"gpu", "burst", "multikueue"}
+    for body in made.values():
+        parameters = body["spec"]["parameters"]
+        assert parameters["name"] in rendered(parameters["kind"])
+
+
+def test_only_pods_with_devices_wait_for_nodes_with_devices() -> None:
+    configs = {name: body["spec"] for name, body in rendered("ProvisioningRequestConfig").items()}
+    retry = {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
+    assert configs == {
+        "gpu": {
+            "provisioningClassName": "queued-provisioning.gke.io",
+            "parameters": {"maxRunDurationSeconds": "86400"},
+            "managedResources": ["nvidia.com/gpu"],
+            "retryStrategy": retry,
+        },
+        "burst": {
+            "provisioningClassName": "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
+            "retryStrategy": retry,
+        },
+    }
+
+
+def test_clusters_are_asked_in_the_order_in_which_they_were_written() -> None:
+    """Kueue's incremental dispatcher takes the first ones first."""
+    assert rendered("MultiKueueConfig")["multikueue"]["spec"] == {"clusters": ["west", "east"]}
+
+
+def test_how_to_reach_a_cluster_stands_in_a_secret_that_is_not_in_the_tree() -> None:
+    clusters = rendered("MultiKueueCluster")
+    assert {name: body["spec"]["clusterSource"]["kubeConfig"] for name, body in clusters.items()} == {
+        name: {"location": f"{name}-kubeconfig", "locationType": "Secret"} for name in ("west", "east")
+    }
+    assert rendered("Secret") == {}
+
+
+def test_what_is_referred_to_comes_before_what_refers_to_it() -> None:
+    kinds = ("MultiKueueCluster", "MultiKueueConfig", "ProvisioningRequestConfig", "AdmissionCheck", "ClusterQueue")
+    waves = [WAVES[kind] for kind in kinds]
+    assert waves == sorted(waves)
+    assert waves[2] < waves[3] < waves[4]
+    assert {("kueue.x-k8s.io", kind) for kind in kinds} <= set(CLUSTER_KINDS)
+
+
+def test_a_platform_without_either_has_no_checks() -> None:
+    pools = [{key: value for key, value in pool.items() if key != "provisioning"} for pool in CLOUD["pools"]]
+    plain = {**CLOUD, "pools": pools, "queues": {}, "tenants": CLOUD["tenants"][:2]}
+    assert rendered("AdmissionCheck", plain) == {}
+    assert all("admissionChecksStrategy" not in body["spec"] for body in rendered("ClusterQueue", plain).values())
