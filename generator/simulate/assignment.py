@@ -1,19 +1,15 @@
-"""Which flavor each kind of pods of a job gets, and whether at once, by borrowing, or after others are driven out.
+"""What a job gets: which flavors, how, and what is in the way.
 
-kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go; what is named there is said at each function.
+kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go `Assignment`
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from generator.simulate.amounts import Amounts, FlavorResource, shown, total
-from generator.simulate.balance import Node
-from generator.simulate.matching import mismatch
-from generator.simulate.podsets import PodSet
-from generator.simulate.queues import ClusterQueue, Flavor, Fungibility, ResourceGroup
+from generator.simulate.amounts import Amounts, FlavorResource, shown
 
 
 class Mode(IntEnum):
@@ -26,8 +22,6 @@ class Mode(IntEnum):
     FIT = 4
 
 
-Oracle = Callable[[FlavorResource, int], tuple[Mode, int]]
-"""Whether driving others out would make room for an amount, and how far one would then borrow."""
 Tried = tuple[Mapping[str, int], ...]
 """For each kind of pods: resource → the flavor that was tried last, by its number; -1 if that was the last there is."""
 
@@ -115,162 +109,7 @@ class Assignment:
         """Where the search for a flavor was broken off (`LastTriedFlavorIdx`)."""
         return tuple({name: each.tried for name, each in choices.items()} for choices in self.podsets.values())
 
-
-def lowest_that_fits(node: Node, key: FlavorResource, amount: int) -> tuple[int, bool]:
-    """The height of the lowest cohort that has room, and whether there is one above it.
-
-    pkg/scheduler/preemption/classical/hierarchical_preemption.go `FindHeightOfLowestSubtreeThatFits`
-    """
-    if node.parent is None or not node.borrows_with(key, amount):
-        return 0, node.parent is not None
-    left = amount - node.kept_free(key)
-    for each in node.path():
-        if not each.borrows_with(key, left):
-            return each.height(), each.parent is not None
-        left -= each.kept_free(key)
-    return node.root().height(), False
-
-
-@dataclass(frozen=True, slots=True)
-class Assigner:
-    """Finds flavors for jobs of one queue.
-
-    Attributes:
-        queue: the ClusterQueue.
-        node: its place in the tree, with all that is in use.
-        flavors: all that there are.
-        oracle: whether driving others out would help.
-        is_fair: whether fair sharing is on: then a queue may drive others out while it borrows.
-        tried: where an attempt just before was broken off.
-    """
-
-    queue: ClusterQueue
-    node: Node
-    flavors: Mapping[str, Flavor]
-    oracle: Oracle
-    is_fair: bool = False
-    tried: Tried = ()
-
-    def assign(self, podsets: Sequence[PodSet]) -> Assignment:
-        """One kind of pods after the other, each with what those before it take (`assignFlavors`).
-
-        Raises:
-            NotModelledError: a flavor or the job has a topology.
-        """
-        done = Assignment()
-        for number, pods in enumerate(podsets):
-            asked = total(pods.requests, pods.count)
-            if self.queue.group("pods"):
-                asked["pods"] = pods.count
-            done.podsets[pods.name] = self._choices(number, pods, asked, done)
-            for resource, choice in done.podsets[pods.name].items():
-                key = FlavorResource(choice.flavor, resource)
-                done.usage[key] = done.usage.get(key, 0) + asked[resource]
-                done.mode = min(done.mode, Mode.FIT if choice.mode is Mode.FIT else Mode.NO_CANDIDATES)
-            if asked and not done.podsets[pods.name]:
-                done.mode = Mode.NO_FIT
-                return done
-        return done
-
-    def _choices(self, number: int, pods: PodSet, asked: Mapping[str, int], done: Assignment) -> Mapping[str, Choice]:
-        """The flavors of one kind of pods; none at all if one of the resources finds none."""
-        found: dict[str, Choice] = {}
-        for resource in asked:
-            group = self.queue.group(resource)
-            if resource in found or (group is None and asked[resource] == 0):
-                continue
-            if group is None:
-                done.refused.append(f"`{pods.name}` asks for {resource}, and `{self.queue.name}` has no quota for it")
-                return {}
-            start = self.tried[number].get(resource, -1) + 1 if number < len(self.tried) else 0
-            wanted = {name: amount for name, amount in asked.items() if name in group.resources}
-            choices = self._best(group, start, pods, wanted, done)
-            if not choices:
-                return {}
-            found.update(choices)
-        return found
-
-    def _best(
-        self, group: ResourceGroup, start: int, pods: PodSet, wanted: Mapping[str, int], done: Assignment
-    ) -> Mapping[str, Choice]:
-        """The first flavor that will do, or else the best of all (`findFlavorForPodSets`)."""
-        best: dict[str, Choice] = {}
-        best_mode, tried = (Mode.NO_FIT, 0), -1
-        refusals: list[str] = []
-        shortages: list[Shortage] = []
-        rules = self.queue.fungibility
-        for number in range(start, len(group.flavors)):
-            name, tried = group.flavors[number], number
-            refused = mismatch(pods, self.flavors[name])
-            if refused:
-                refusals.append(refused)
-                continue
-            choices, mode, short = self._in_flavor(name, pods, wanted, done.usage)
-            shortages += short
-            if not _looks_further(mode, rules):
-                best, best_mode = choices, mode
-                break
-            if _is_better(mode, best_mode, rules):
-                best, best_mode = choices, mode
-        if best_mode[0] is not Mode.FIT:
-            done.refused += refusals
-            done.shortages += shortages
-        last = -1 if tried == len(group.flavors) - 1 else tried
-        return {key: Choice(each.flavor, each.mode, each.borrowing, last) for key, each in best.items()}
-
-    def _in_flavor(
-        self, name: str, pods: PodSet, wanted: Mapping[str, int], usage: Amounts
-    ) -> tuple[dict[str, Choice], tuple[Mode, int], list[Shortage]]:
-        """How all of it can be had of one flavor: as the worst of its resources."""
-        choices: dict[str, Choice] = {}
-        short: list[Shortage] = []
-        worst = (Mode.FIT, 0)
-        for resource, amount in wanted.items():
-            key = FlavorResource(name, resource)
-            mode, borrowing, shortage = self._fits(key, usage.get(key, 0) + amount, pods)
-            if shortage:
-                short.append(shortage)
-            if _is_better(worst, (mode, borrowing), self.queue.fungibility):
-                worst = (mode, borrowing)
-            if worst[0] is Mode.NO_FIT:
-                return {}, worst, short
-            choices[resource] = Choice(name, mode, borrowing)
-        return choices, worst, short
-
-    def _fits(self, key: FlavorResource, amount: int, pods: PodSet) -> tuple[Mode, int, Shortage | None]:
-        """`fitsResourceQuota`."""
-        most, free = self.node.potential(key), max(0, self.node.available(key))
-        if amount > most:
-            return Mode.NO_FIT, 0, Shortage(pods.name, key, amount, most, self.queue.name)
-        borrowing, is_below_another = lowest_that_fits(self.node, key, amount)
-        if amount <= free:
-            return Mode.FIT, borrowing, None
-        short = Shortage(pods.name, key, amount, free)
-        if self.node.quota(key).nominal >= amount or is_below_another or self._preempts_while_borrowing():
-            return *self.oracle(key, amount), short
-        return Mode.NO_FIT, borrowing, short
-
-    def _preempts_while_borrowing(self) -> bool:
-        preemption = self.queue.preemption
-        is_fair = self.is_fair and preemption.reclaim_within_cohort != "Never"
-        return is_fair or preemption.borrow_within_cohort != "Never"
-
-
-def _looks_further(mode: tuple[Mode, int], rules: Fungibility) -> bool:
-    """`shouldTryNextFlavor`."""
-    how, borrowing = mode
-    if how <= Mode.NO_CANDIDATES or (how < Mode.FIT and rules.when_can_preempt == "TryNextFlavor"):
-        return True
-    return borrowing > 0 and rules.when_can_borrow == "TryNextFlavor"
-
-
-def _is_better(one: tuple[Mode, int], other: tuple[Mode, int], rules: Fungibility) -> bool:
-    """`isPreferred`."""
-    (mode, borrowing), (others_mode, others_borrowing) = one, other
-    if Mode.NO_FIT in (mode, others_mode):
-        return mode is not Mode.NO_FIT
-    if (mode is Mode.NO_CANDIDATES) != (others_mode is Mode.NO_CANDIDATES):
-        return others_mode is Mode.NO_CANDIDATES
-    if rules.preference == "PreemptionOverBorrowing":
-        return (-borrowing, mode) > (-others_borrowing, others_mode)
-    return (mode, -borrowing) > (others_mode, -others_borrowing)
+    @property
+    def is_broken_off(self) -> bool:
+        """Whether flavors are left that were not tried (`PendingFlavors`)."""
+        return any(number != -1 for each in self.tried for number in each.values())

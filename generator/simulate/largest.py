@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from generator.manifests import Body, Manifest
 from generator.simulate.amounts import FlavorResource, NotModelledError, Requests, shown
-from generator.simulate.assignment import Assigner, Assignment, Mode, Shortage
+from generator.simulate.assigner import Assigner
+from generator.simulate.assignment import Assignment, Mode, Shortage
 from generator.simulate.balance import Node, balance, capacity
 from generator.simulate.packing import fit_on_one, has_room
 from generator.simulate.pods import Surroundings, surroundings
@@ -78,8 +79,7 @@ def _sizes(
 class _Search:
     """Looks for the largest job within limits for each flavor and resource.
 
-    Not by halves: a job that is a little too large for the flavor that is tried first may fit into the next, so a
-    larger one may be admitted where a smaller one is not.
+    From the top, not by halves: with several flavors a larger job may have room where a smaller one has none.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class _Search:
         one, two, three = (self._job(nodes) for nodes in (1, 2, 3))
         grows = [a for a, b in zip(two, three, strict=True) if a.count != b.count]
         alone = [each for each in one if each.name not in {pods.name for pods in grows}]
-        if self._assigner.assign(alone).mode is not Mode.FIT:
+        if self._assigner.assign_at_last(alone).mode is not Mode.FIT:
             return 0
         if not grows:
             return 1
@@ -118,7 +118,7 @@ class _Search:
             return f"there is no room for {hosts + 1} on the {found.nodes} nodes of flavor `{found.name}`"
         if isinstance(found, bool):
             return "this is the only size that it has"
-        used = {key.flavor for key in self._assigner.assign(self._job(max(hosts, 1))).keys}
+        used = {key.flavor for key in self._assigner.assign_at_last(self._job(max(hosts, 1))).keys}
         nearest = sorted(found.shortages, key=lambda each: self._far(each, used))
         return self._told(hosts + 1, nearest[0]) if nearest else "; ".join(found.reasons)
 
@@ -148,7 +148,7 @@ class _Search:
 
     def _fits(self, job: Sequence[PodSet]) -> bool | Assignment | Flavor:
         """Whether there is quota and room for a job; else the assignment that fails, or the flavor without room."""
-        found = self._assigner.assign(job)
+        found = self._assigner.assign_at_last(job)
         if found.mode is not Mode.FIT:
             return found
         for flavor in self._assigner.flavors.values():

@@ -65,10 +65,10 @@ def test_a_launcher_without_a_place_leaves_no_job() -> None:
     assert (found.most, found.reason) == (0, "`launcher` asks for memory, and `q` has no quota for it")
 
 
-def test_a_larger_job_may_find_room_where_a_smaller_one_does_not() -> None:
-    """4 hosts fill the first flavor, and their launcher fits nowhere; 5 go to the second, and it to the first."""
+def test_a_launcher_goes_to_another_flavor_where_it_has_no_place_beside_its_hosts() -> None:
     separate = mpi(as_node=False, launcher=job("launcher", step="trainer", cpu="4"), cpu="2")
-    assert sizes(queue("q", {"f/cpu": "8", "g/cpu": "10"}), separate) == (5, 5)
+    assert sizes(queue("q", {"f/cpu": "8", "g/cpu": "8"}), separate) == (4, 4)
+    assert sizes(queue("q", {"f/cpu": "8", "g/cpu": "3"}), separate) == (2, 2)
 
 
 def test_the_scarcest_resource_counts() -> None:

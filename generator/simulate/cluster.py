@@ -1,0 +1,112 @@
+"""The jobs that are running, and what they have: what Kueue looks at, and tries things out on.
+
+kueue v0.19.2 pkg/cache/scheduler/snapshot.go, clusterqueue_snapshot.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from generator.simulate.amounts import Amounts, FlavorResource
+from generator.simulate.assignment import Assignment
+from generator.simulate.balance import Node
+from generator.simulate.jobs import Job
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Workload:
+    """A job with its place in time, and if it is running, with what it has.
+
+    Attributes:
+        job: whose it is.
+        number: it is the so-manieth that was sent; this never changes.
+        gets: what it was admitted with; None while it waits.
+        admitted: it is the so-manieth that was admitted.
+    """
+
+    job: Job
+    number: int
+    gets: Assignment | None = None
+    admitted: int = 0
+
+    @property
+    def usage(self) -> Amounts:
+        """What it has."""
+        return self.gets.usage if self.gets else {}
+
+    def uses(self, keys: frozenset[FlavorResource]) -> bool:
+        """Whether it has anything of these (`WorkloadUsesResources`)."""
+        return self.gets is not None and bool(self.gets.keys & keys)
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Queue → its place in the tree, and the jobs that run in it by name."""
+
+    nodes: Mapping[str, Node]
+    running: dict[str, dict[str, Workload]] = field(default_factory=dict)
+
+    def of(self, queue: str) -> list[Workload]:
+        """What runs in a queue, in the order in which it was sent."""
+        return sorted(self.running.get(queue, {}).values(), key=lambda each: each.number)
+
+    def add(self, workload: Workload) -> None:
+        """It runs now."""
+        self.running.setdefault(workload.job.queue, {})[workload.job.name] = workload
+        add(self.nodes[workload.job.queue], workload.usage)
+
+    def remove(self, workload: Workload) -> None:
+        """It runs no more."""
+        del self.running[workload.job.queue][workload.job.name]
+        remove(self.nodes[workload.job.queue], workload.usage)
+
+    @contextmanager
+    def without(self, workloads: Iterable[Workload]) -> Iterator[None]:
+        """As if some had left what they have (`SimulateWorkloadUsageRemoval`)."""
+        some = list({each.job.name: each for each in workloads}.values())
+        for each in some:
+            remove(self.nodes[each.job.queue], each.usage)
+        try:
+            yield
+        finally:
+            for each in reversed(some):
+                add(self.nodes[each.job.queue], each.usage)
+
+
+def add(node: Node, usage: Amounts) -> None:
+    """Take amounts into use."""
+    for key, amount in usage.items():
+        node.add(key, amount)
+
+
+def remove(node: Node, usage: Amounts) -> None:
+    """Give amounts back."""
+    for key, amount in usage.items():
+        node.remove(key, amount)
+
+
+@contextmanager
+def having(node: Node, usage: Amounts) -> Iterator[None]:
+    """As if a queue had more (`SimulateUsageAddition`)."""
+    add(node, usage)
+    try:
+        yield
+    finally:
+        remove(node, usage)
+
+
+@contextmanager
+def lacking(node: Node, usage: Amounts) -> Iterator[None]:
+    """As if a queue had less (`SimulateUsageRemoval`)."""
+    remove(node, usage)
+    try:
+        yield
+    finally:
+        add(node, usage)
+
+
+def has_room(node: Node, usage: Amounts) -> bool:
+    """Whether amounts are free for a queue."""
+    return all(amount <= max(0, node.available(key)) for key, amount in usage.items())

@@ -1,0 +1,187 @@
+"""One cycle of Kueue's scheduler: the first job of each queue, one after the other, is admitted, makes room, or waits.
+
+kueue v0.19.2 pkg/scheduler/scheduler.go, fair_sharing_iterator.go, pkg/scheduler/preemption/preemption_oracle.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from generator.simulate import fair_preemption, preemption
+from generator.simulate.amounts import Amounts, FlavorResource, positive
+from generator.simulate.assigner import Assigner, lowest_that_fits
+from generator.simulate.assignment import Assignment, Mode, Tried
+from generator.simulate.balance import Node
+from generator.simulate.cluster import Cluster, Workload, add, has_room, having, remove
+from generator.simulate.preemption import Demand
+from generator.simulate.queues import ClusterQueue, Flavor
+from generator.simulate.shares import Share, share
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first job of a queue, and where an attempt just before was broken off."""
+
+    workload: Workload
+    tried: Tried = ()
+
+
+@dataclass(slots=True)
+class Entry:
+    """A job in a cycle.
+
+    Attributes:
+        head: the job.
+        node: its queue.
+        gets: what it would get.
+        targets: whom it would drive out.
+        is_admitted: it runs now.
+        is_preempting: those are driven out now.
+        is_overtaken: another one came first in this cycle; it is tried again at once.
+    """
+
+    head: Head
+    node: Node
+    gets: Assignment
+    targets: list[Workload]
+    is_admitted: bool = False
+    is_preempting: bool = False
+    is_overtaken: bool = False
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """Kueue with its configuration; `strategies` are those of fair sharing, none where it is off."""
+
+    cluster: Cluster
+    flavors: Mapping[str, Flavor]
+    strategies: tuple[str, ...] = ()
+    _admitted: int = field(default=0, init=False)
+
+    def cycle(self, heads: list[Head]) -> list[Entry]:
+        """Decide on these jobs; admitted ones run afterwards, and whoever is driven out runs still.
+
+        Raises:
+            NotModelledError: a flavor or a job has a topology.
+        """
+        entries = [self._nominate(head) for head in heads]
+        reserved: list[tuple[Node, Amounts]] = []
+        gone: list[Workload] = []
+        for entry in self._in_order(entries):
+            usage = self._process(entry, gone)
+            if usage:
+                add(entry.node, usage)
+                reserved.append((entry.node, usage))
+        for node, usage in reversed(reserved):
+            remove(node, usage)
+        for entry in entries:
+            if entry.is_admitted:
+                self._admitted += 1
+                self.cluster.add(replace(entry.head.workload, gets=entry.gets, admitted=self._admitted))
+        return entries
+
+    def _nominate(self, head: Head) -> Entry:
+        """What it would get as things are (`getInitialAssignments`)."""
+        node = self.cluster.nodes[head.workload.job.queue]
+        queue = node.queue or ClusterQueue(node.name)
+        assigner = Assigner(
+            queue=queue,
+            node=node,
+            flavors=self.flavors,
+            oracle=lambda key, amount: self._after_preemption(head.workload, node, key, amount),
+            is_fair=bool(self.strategies),
+            tried=head.tried,
+        )
+        gets = assigner.assign(head.workload.job.podsets)
+        targets: list[Workload] = []
+        if gets.mode is Mode.NO_CANDIDATES:
+            targets = self._targets(Demand(head.workload, node, dict(positive(gets.usage)), gets.contested))
+        return Entry(head, node, gets, targets)
+
+    def _targets(self, demand: Demand) -> list[Workload]:
+        if self.strategies:
+            return fair_preemption.targets(self.cluster, demand, self.strategies)
+        return preemption.targets(self.cluster, demand)
+
+    def _after_preemption(self, workload: Workload, node: Node, key: FlavorResource, amount: int) -> tuple[Mode, int]:
+        """`SimulatePreemption`."""
+        targets = self._targets(Demand(workload, node, {key: amount}, frozenset((key,))))
+        with self.cluster.without(targets):
+            borrowing, _ = lowest_that_fits(node, key, amount)
+        if not targets:
+            return Mode.NO_CANDIDATES, borrowing
+        is_own = any(each.job.queue == node.name for each in targets)
+        return Mode.PREEMPT if is_own else Mode.RECLAIM, borrowing
+
+    def _process(self, entry: Entry, gone: list[Workload]) -> Amounts:
+        """Decide; gives what nobody else may have in this cycle (`processEntry`)."""
+        if entry.gets.mode is Mode.NO_FIT:
+            return {}
+        if entry.gets.mode is not Mode.FIT and not entry.targets:
+            return self._reserved(entry)
+        names = {each.job.name for each in gone}
+        is_shared = any(each.job.name in names for each in entry.targets)
+        with self.cluster.without([*gone, *entry.targets]):
+            entry.is_overtaken = is_shared or not has_room(entry.node, entry.gets.usage)
+        if entry.is_overtaken:
+            return {}
+        gone += entry.targets
+        entry.is_admitted = entry.gets.mode is Mode.FIT
+        entry.is_preempting = not entry.is_admitted
+        return entry.gets.usage
+
+    def _reserved(self, entry: Entry) -> Amounts:
+        """Of a job that cannot make room, unless its queue takes back its own anyhow (`quotaResourcesToReserve`)."""
+        node, rules = entry.node, entry.node.queue.preemption if entry.node.queue else None
+        if rules and rules.reclaim_within_cohort == "Any":
+            return {}
+        kept: Amounts = {}
+        for key, amount in entry.gets.usage.items():
+            quota, used = node.quota(key), node.uses(key)
+            if not entry.gets.borrowing:
+                kept[key] = max(0, min(amount, quota.nominal - used))
+            elif quota.borrowing is None:
+                kept[key] = amount
+            else:
+                kept[key] = min(amount, quota.nominal + quota.borrowing - used)
+        return kept
+
+    def _in_order(self, entries: list[Entry]) -> Iterator[Entry]:
+        """Without fair sharing: who borrows least, then the highest priority, then who came first."""
+        if self.strategies:
+            yield from _fairly(entries)
+            return
+        yield from sorted(entries, key=lambda each: (each.gets.borrowing, *_precedence(each)))
+
+
+def _precedence(entry: Entry) -> tuple[int, int]:
+    return -entry.head.workload.job.priority, entry.head.workload.number
+
+
+def _fairly(entries: list[Entry]) -> Iterator[Entry]:
+    """At every level of cohorts who then has the smallest share, again after each (`fairSharingIterator`)."""
+    left = list(entries)
+    while left:
+        root = left[0].node.root()
+        group = {each.node.name: each for each in left if each.node.root() is root}
+        first = _winner(root, group) if root.queue is None else left[0]
+        if first is not None:  # there is one as long as the group has any
+            left.remove(first)
+            yield first
+
+
+def _winner(cohort: Node, entries: Mapping[str, Entry]) -> Entry | None:
+    """`runTournament`."""
+    inner = [_winner(each, entries) for each in cohort.cohorts]
+    candidates = [*inner, *(entries.get(each.name) for each in cohort.queues)]
+    there = [each for each in candidates if each is not None]
+    return min(there, key=lambda each: _rank(each, cohort), default=None)
+
+
+def _rank(entry: Entry, cohort: Node) -> tuple[bool, tuple[bool, float], int, int]:
+    """Whether its part of the cohort would borrow what it asks for, the share that this would have, and its turn."""
+    with having(entry.node, entry.gets.usage):
+        there: Share = share(next(each for each in (entry.node, *entry.node.path()) if each.parent is cohort))
+    is_borrowing = any(entry.gets.usage.get(key, 0) > 0 for key in there.borrowed)
+    return (is_borrowing, there.rank, *_precedence(entry))
