@@ -13,10 +13,16 @@ from generator import Platform
 from generator.app import App
 from generator.manifests import Manifest
 from generator.pipeline import render
+from generator.simulate.admission import predict
+from generator.simulate.jobs import Finished, Job, Outcome, State
+from generator.simulate.podsets import podsets
+from generator.simulate.read import queue_tree
 from tests.cluster.client import Body
 
 _FILE = Path(__file__).with_name("scenarios.yaml")
 _NODE = {"cpu": 4, "memory": "8Gi"}
+STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+"""What mpigen tells Kueue where fair sharing is on."""
 PRIORITY = "kueue.x-k8s.io/priority-class"
 
 
@@ -52,9 +58,39 @@ class Scenario:
     ends: Mapping[str, str]
 
     @property
+    def predicted(self) -> dict[str, str]:
+        """How mpigen's own arithmetic says that each job ends."""
+        rendered = self.tree
+        (runtime,) = [found.body for found in rendered if found.kind == "ClusterTrainingRuntime"]
+        queues = queue_tree(rendered)
+        steps = [Finished(step.job) if step.body is None else self._sent(step.body, runtime) for step in self.steps]
+        outcomes = predict(queues, steps, STRATEGIES if self.is_fair else ())
+        closed = {name for name, queue in queues.queues.items() if queue.stop_policy != "None"}
+        return {step.name: _words(outcomes[step.name], step.queue in closed) for step in steps if isinstance(step, Job)}
+
+    def _sent(self, body: Body, runtime: Body) -> Job:
+        """The TrainJob as Kueue counts it."""
+        metadata = body["metadata"]
+        priorities = {each.name: each.value for each in self.platform.queues.priorities}
+        priority = priorities[metadata["labels"][PRIORITY]] if PRIORITY in metadata["labels"] else 0
+        pods = podsets(runtime, body["spec"]["trainer"]["numNodes"])
+        return Job(metadata["name"], metadata["namespace"], pods, priority, metadata["namespace"])
+
+    @property
     def tree(self) -> list[Manifest]:
         """What mpigen makes of the platform."""
         return render(self.platform, App(self.platform))[0]
+
+
+def _words(outcome: Outcome, is_closed: bool) -> str:
+    """An outcome in the words of the scenarios."""
+    if outcome.state is State.WAITS and outcome.was_preempted:
+        return "stopped"
+    if outcome.state is State.NEVER and is_closed:
+        return "closed"
+    return {State.ADMITTED: "runs", State.WAITS: "waits", State.NEVER: "never", State.FINISHED: "finished"}[
+        outcome.state
+    ]
 
 
 def scenarios() -> dict[str, Scenario]:
