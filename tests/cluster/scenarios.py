@@ -88,9 +88,7 @@ def _words(outcome: Outcome, is_closed: bool) -> str:
         return "stopped"
     if outcome.state is State.NEVER and is_closed:
         return "closed"
-    return {State.ADMITTED: "runs", State.WAITS: "waits", State.NEVER: "never", State.FINISHED: "finished"}[
-        outcome.state
-    ]
+    return "runs" if outcome.state is State.ADMITTED else outcome.state.value
 
 
 def scenarios() -> dict[str, Scenario]:
