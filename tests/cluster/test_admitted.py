@@ -1,0 +1,65 @@
+"""What Kueue admits gets its pods: the largest jobs of platforms by chance, on the real API server and scheduler."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from generator import Platform
+from generator.app import App
+from generator.config.runtimes import Runtime
+from generator.config.tenants import Tenant
+from generator.jobs.job import Wanted, new_job
+from generator.jobs.reach import reach
+from generator.pipeline import render
+from tests.cluster.client import Body, Client, wait_until
+from tests.cluster.nodes import add_nodes
+from tests.cluster.training import JOB
+from tests.random_platforms import random_platform
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+_PLATFORMS = 20
+_PATIENCE = 180
+
+
+def test_the_largest_job_of_a_team_gets_all_of_its_pods(admin: Client) -> None:
+    wanted = [found for number in range(120) if (found := _largest(random_platform(number, slack=False)))][:_PLATFORMS]
+    assert len(wanted) == _PLATFORMS
+    jobs = [_submit(admin, *each) for each in wanted]
+    with suppress(TimeoutError):
+        wait_until("every job runs", lambda: not _lacking(admin, jobs), _PATIENCE)
+    assert _lacking(admin, jobs) == []
+
+
+def _largest(platform: Platform) -> tuple[Platform, Tenant, Runtime, int] | None:
+    """Of the first team that can have hosts of its own, on a runtime."""
+    for tenant in platform.tenants:
+        for runtime in platform.runtimes:
+            far = reach(platform, tenant, runtime)
+            if far.always >= 2:
+                return platform, tenant, runtime, far.most
+    return None
+
+
+def _submit(admin: Client, platform: Platform, tenant: Tenant, runtime: Runtime, nodes: int) -> tuple[Body, int]:
+    """The TrainJob, and how many pods it should get."""
+    add_nodes(admin, platform)
+    for found in render(platform, App(platform))[0]:
+        admin.apply(found.body, "tests")
+    job = new_job(platform, Wanted(runtime.name, tenant.name, "largest", nodes)).body
+    (edit,) = tenant.access.edit
+    admin.as_group(edit.removeprefix("group:")).create(job)
+    return job, nodes + runtime.has_separate_launcher
+
+
+def _lacking(admin: Client, jobs: list[tuple[Body, int]]) -> list[str]:
+    """Jobs without all of their pods, or with some that do not run."""
+    lacking = []
+    for job, wanted in jobs:
+        namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
+        pods = [pod for pod in admin.items("v1", "Pod", namespace) if pod["metadata"]["labels"].get(JOB) == name]
+        running = sum(pod["status"]["phase"] == "Running" for pod in pods)
+        if running != wanted:
+            lacking.append(f"{namespace}: {running} of {wanted} pods run")
+    return lacking

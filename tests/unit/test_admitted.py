@@ -1,0 +1,69 @@
+"""What Kueue admits, nothing in the namespace refuses afterwards: 200 platforms by chance, their largest jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from generator.app import App
+from generator.checks.run import check_rendered
+from generator.manifests import Manifest, write
+from generator.pipeline import render
+from generator.quantities import parse
+from generator.schemas.catalog import Catalog
+from generator.simulate.amounts import counted
+from generator.simulate.largest import largest_jobs
+from generator.simulate.pods import surroundings
+from generator.simulate.podsets import PodSet, podsets
+from generator.simulate.read import queue_tree
+from tests.random_platforms import random_platform
+
+pytestmark = pytest.mark.slow
+_PLATFORMS, _AT_ONCE = 200, 25
+
+
+@pytest.mark.parametrize("first", range(0, _PLATFORMS, _AT_ONCE))
+def test_the_largest_job_of_each_team_on_each_runtime_is_refused_by_nothing(first: int) -> None:
+    jobs = 0
+    for number in range(first, first + _AT_ONCE):
+        platform = random_platform(number)
+        tree, _ = render(platform, App(platform))
+        assert [str(each) for each in check_rendered(tree, write(tree), Catalog.bundled()).findings] == []
+        for namespace, pods in largest(tree):
+            jobs += 1
+            assert list(refusals(tree, namespace, pods)) == [], (number, namespace)
+    assert jobs >= _AT_ONCE / 2
+
+
+def largest(tree: list[Manifest]) -> Iterator[tuple[str, tuple[PodSet, ...]]]:
+    """Namespace and pods of the largest job that Kueue ever admits there, of each runtime."""
+    runtimes = {found.name: found.body for found in tree if found.kind.endswith("TrainingRuntime")}
+    for found in largest_jobs(queue_tree(tree), tree):
+        if found.most:
+            around = surroundings(tree, found.namespace)
+            yield found.namespace, podsets(runtimes[found.runtime], found.most, around)
+
+
+def refusals(tree: list[Manifest], namespace: str, pods: tuple[PodSet, ...]) -> Iterator[str]:
+    """What a ResourceQuota has too little of for the pods, and what a LimitRange keeps out."""
+    for found in tree:
+        if found.namespace == namespace and found.kind == "ResourceQuota":
+            for key, amount in found.body["spec"]["hard"].items():
+                resource = key.removeprefix("requests.")
+                asked = sum(each.count * each.requests.get(resource, 0) for each in pods)
+                if resource != key and asked > counted(resource, amount, key):
+                    yield f"{asked} {key} of {amount}"
+                if key == "count/trainjobs.trainer.kubeflow.org" and parse(amount).value < 1:
+                    yield "no TrainJob"
+        if found.namespace == namespace and found.kind == "LimitRange":
+            yield from (f"{limit}" for limit in found.body["spec"]["limits"] if {"max", "min"} & limit.keys())
+
+
+def test_a_quota_that_is_too_small_would_be_found() -> None:
+    trees = (render(platform, App(platform))[0] for platform in map(random_platform, range(_AT_ONCE)))
+    tree, namespace, pods = next((tree, *found) for tree in trees for found in largest(tree))
+    for found in tree:
+        if found.kind == "ResourceQuota" and found.namespace == namespace:
+            found.body["spec"]["hard"]["requests.cpu"] = "1m"
+    assert list(refusals(tree, namespace, pods))
