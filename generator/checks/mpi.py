@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from generator.checks import mpi_course, mpi_jobs, mpi_pods, mpi_resources, trainjob_empty, trainjobs
+from generator.checks import mpi_course, mpi_jobs, mpi_pods, mpi_resources, trainjob_written, trainjobs
 from generator.checks.finding import Breach
 from generator.checks.mpi_runtime import MpiRuntime, mpi_runtime
 from generator.manifests import Body, Manifest
@@ -47,14 +47,15 @@ OF_RUNTIMES: Rules[MpiRuntime] = {
 OF_JOBS: Rules[Body] = {
     "trainjob/name": trainjobs.name,
     "trainjob/reserved-variable": trainjobs.reserved_variable,
-    "trainjob/empty-value": trainjob_empty.empty_value,
+    "trainjob/empty-value": trainjob_written.empty_value,
+    "trainjob/dropped-field": trainjob_written.dropped_field,
 }
 CHECKS = (*OF_RUNTIMES, *OF_JOBS)
 """The ids of these families."""
 
 
-_SINCE_2_3 = frozenset({"mpi/ssh-key-group", "trainjob/reserved-variable"})
-"""Trainer 2.2 mounts a key that everybody may read, and lets the variables of a TrainJob win."""
+_SINCE_2_3 = frozenset({"mpi/ssh-key-group", "trainjob/reserved-variable", "trainjob/dropped-field"})
+"""Trainer 2.2 mounts a key that everybody may read, lets the variables of a TrainJob win, and has no such field."""
 
 
 def breaches(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:

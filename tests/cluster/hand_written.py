@@ -162,10 +162,10 @@ def attempt(
     """
     refused: dict[str, str] = {}
     for name, text in runtimes.items():
-        refused[name] = _create(admin, {**_placed(yaml.safe_load(text)), "metadata": _named(text, name, namespace)})
+        refused[name] = create(admin, {**_placed(yaml.safe_load(text)), "metadata": _named(text, name, namespace)})
     made = {}
     for name, runtime, trainer in jobs:
-        refusal = refused[runtime] or _create(admin, _train_job(name, namespace, runtime, trainer))
+        refusal = refused[runtime] or create(admin, _train_job(name, namespace, runtime, trainer))
         made[name] = Attempt(admin, name, namespace, refusal)
     return made
 
@@ -189,7 +189,7 @@ def _train_job(name: str, namespace: str, runtime: str, trainer: Mapping[str, An
     return body
 
 
-def _create(admin: Client, body: Body) -> str:
+def create(admin: Client, body: Body) -> str:
     """What is said against it. The webhook of Trainer sees a new runtime only after a moment."""
 
     def answer() -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from generator.checks.trainjob_written import empty_value
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
 from tests.cluster import runs
@@ -151,3 +152,12 @@ def test_who_may_only_look_cannot_train(client: Callable[[str], Any], sdk: Any) 
 def test_a_stranger_sees_no_runtimes(client: Callable[[str], Any]) -> None:
     with pytest.raises(RuntimeError, match="Failed to list"):
         client("none").list_runtimes()
+
+
+def test_the_sdk_writes_an_empty_list_for_a_dataset_without_options(sdk: Any) -> None:
+    """As of kubeflow 0.5.0, and such a TrainJob never starts. When it does, docs/checks.md need not say so."""
+    written = importlib.import_module("kubeflow.trainer.backends.kubernetes.utils")
+    dataset = written.get_dataset_initializer(sdk.HuggingFaceDatasetInitializer(storage_uri="hf://a/b")).to_dict()
+    model = written.get_model_initializer(sdk.HuggingFaceModelInitializer(storage_uri="hf://a/b")).to_dict()
+    found = [breach.path for breach in empty_value({"spec": {"initializer": {"dataset": dataset, "model": model}}})]
+    assert found == [("spec", "initializer", "dataset", "env")]

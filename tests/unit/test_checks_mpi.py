@@ -91,7 +91,7 @@ def test_whatever_stands_anywhere_the_rules_do_not_fail(file: str) -> None:
     assert len(looked_at) > len(ODD) * 10
 
 
-@pytest.mark.parametrize("name", ["ssh-key-group", "reserved-variable"])
+@pytest.mark.parametrize("name", ["ssh-key-group", "reserved-variable", "dropped-field"])
 def test_what_trainer_2_2_does_otherwise_is_not_said_for_it(name: str) -> None:
     manifest = Manifest(yaml.safe_load(CASES[name].bad), CASES[name].file)
     assert list(mpi.breaches(manifest, {"trainer": "2.2"})) == []

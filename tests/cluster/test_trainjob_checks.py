@@ -1,0 +1,167 @@
+"""What the checks of TrainJobs say is what the real Trainer and Kueue do with the same TrainJobs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+import pytest
+import yaml
+
+from generator.checks.trainjob_written import empty_value
+from tests.cluster.client import Body, Client, wait_for
+from tests.cluster.control_plane import Cluster
+from tests.cluster.hand_written import Attempt, create
+from tests.cluster.queued import EMPTY, NAMESPACE, of_trainer, outcome, queue, train_job, workload
+from tests.related_cases import CASES
+
+pytestmark = pytest.mark.cluster
+
+PLAIN = yaml.safe_load("""\
+mlPolicy: {numNodes: 1}
+template:
+  spec:
+    replicatedJobs:
+    - name: dataset-initializer
+      template:
+        metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: dataset-initializer}}
+        spec:
+          template:
+            spec:
+              volumes: [{name: initializer, emptyDir: {}}]
+              containers:
+              - {name: dataset-initializer, image: a, volumeMounts: [{name: initializer, mountPath: /data}]}
+    - name: node
+      template:
+        metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+        spec:
+          template:
+            spec:
+              volumes: [{name: initializer, emptyDir: {}}]
+              containers:
+              - {name: node, image: a, volumeMounts: [{name: initializer, mountPath: /data}]}
+              - {name: side, image: a}
+""")
+DEVICE = "nvidia.com/gpu"
+_GRACE = "terminationGracePeriodSeconds"
+_GRACEFUL: Body = {"pod": {_GRACE: 60}}
+
+
+@pytest.fixture(scope="module")
+def jobs(admin: Client, *, is_old: bool) -> Iterator[Mapping[str, Body]]:
+    """TrainJobs with empty values, and those of the rules that need the runtime too, each with its own runtime."""
+    bodies = {name: train_job(f"empty-{name}", "plain", spec) for each in EMPTY.values() for name, spec in each.items()}
+    runtimes = [of_trainer("TrainingRuntime", "plain", PLAIN)]
+    for name, case in CASES.items():
+        job, runtime, *_ = yaml.safe_load_all(case.bad)
+        runtimes.append(of_trainer("TrainingRuntime", name, runtime["spec"]))
+        bodies[name] = train_job(name, name, {"trainer": job["spec"]["trainer"]})
+    if not is_old:
+        bodies["grace"] = train_job("grace", "plain", _GRACEFUL)
+    with queue(admin):
+        for body in runtimes:
+            create(admin, body)
+        assert {name: said for name, body in bodies.items() if (said := create(admin, body))} == {}
+        yield bodies
+
+
+@pytest.fixture(scope="module")
+def is_old(cluster: Cluster) -> bool:
+    """Whether it is Trainer 2.2."""
+    return cluster.versions["trainer"].version.startswith("v2.2.")
+
+
+def resources(admin: Client, name: str) -> Body:
+    """Those of the container that trains, in a pod."""
+    attempt = Attempt(admin, name, NAMESPACE)
+    (pod, *_) = wait_for(f"{name}: pods", lambda: attempt.pods("node") or None)
+    found: Body = next(each for each in pod["spec"]["containers"] if each["name"] == "node")["resources"]
+    return found
+
+
+def counted(admin: Client, name: str) -> Body:
+    """What Kueue takes of its quota for it."""
+
+    def assigned() -> Body | None:
+        admission = workload(admin, name).get("status", {}).get("admission")
+        return dict(admission["podSetAssignments"][0].get("resourceUsage", {})) if admission else None
+
+    return wait_for(f"{name}: admission", assigned)
+
+
+@pytest.mark.parametrize(
+    ("expected", "name"), [(expected, name) for expected, names in EMPTY.items() for name in names]
+)
+def test_what_kueue_cannot_write_is_what_the_check_finds(
+    jobs: Mapping[str, Body], cluster: Cluster, expected: str, name: str
+) -> None:
+    assert outcome(cluster, jobs[name]) == expected
+    assert bool(list(empty_value(jobs[name]))) is (expected == "stuck")
+
+
+@pytest.mark.usefixtures("jobs")
+def test_named_resources_take_the_place_of_all_on_trainer_2_2_and_are_merged_since(
+    admin: Client, *, is_old: bool
+) -> None:
+    found = resources(admin, "lost-devices")
+    assert found["requests"].items() >= {"cpu": "8", "memory": "64Gi"}.items()
+    assert found.get("limits", {}).get(DEVICE) == (None if is_old else "8")
+    assert ("limits" in found) is not is_old
+    assert resources(admin, "lost-resources")["requests"].get("memory") == (None if is_old else "64Gi")
+
+
+@pytest.mark.usefixtures("jobs")
+@pytest.mark.parametrize("name", ["lost-devices", "uncounted-devices", "uncounted-memory"])
+def test_kueue_counts_only_what_isof_trainer(admin: Client, name: str, *, is_old: bool) -> None:
+    pod = resources(admin, name)["requests"]
+    assert counted(admin, name).keys() < pod.keys() or is_old
+    assert counted(admin, name).keys() & {DEVICE, "rdma/hca"} == set()
+
+
+def test_what_is_claimed_of_a_driver_no_container_gets(admin: Client, namespace: str) -> None:
+    """Kueue is not asked: it knows nothing of the driver."""
+    job, runtime = yaml.safe_load_all(CASES["lost-claims"].bad)
+    without = {"trainer": {key: value for key, value in job["spec"]["trainer"].items() if key != "resourcesPerNode"}}
+    for body in (
+        of_trainer("TrainingRuntime", "claims", runtime["spec"]),
+        train_job("lost", "claims", {"trainer": job["spec"]["trainer"]}),
+        train_job("kept", "claims", without),
+    ):
+        body["metadata"]["namespace"] = namespace
+        assert create(admin, body) == ""
+    lost, kept = (Attempt(admin, name, namespace).container("node")["resources"] for name in ("lost", "kept"))
+    assert "claims" not in lost
+    assert kept["claims"] == [{"name": "cards"}]
+
+
+@pytest.mark.usefixtures("jobs")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("contradicting-limit", f"must be equal to {DEVICE} limit of 4"),
+        ("contradicting-request", "must be less than or equal to cpu limit of 16"),
+    ],
+)
+def test_merged_resources_may_contradict_each_other(admin: Client, name: str, words: str, *, is_old: bool) -> None:
+    if is_old:
+        assert resources(admin, name)
+    else:
+        attempt = Attempt(admin, name, NAMESPACE)
+        assert words in attempt.failure
+        assert attempt.pods("node") == []
+
+
+def test_what_kueue_drops_of_a_patch_jobset_never_starts(
+    jobs: Mapping[str, Body], cluster: Cluster, *, is_old: bool
+) -> None:
+    if is_old:
+        assert "unknown field" in create(cluster.admin, train_job("grace", "plain", _GRACEFUL))
+        return
+    assert outcome(cluster, jobs["grace"]) == "runs"
+    (patch, _) = cluster.admin.read(jobs["grace"])["spec"]["runtimePatches"]
+    assert _GRACE not in json.dumps(patch)
+    attempt = Attempt(cluster.admin, "grace", NAMESPACE)
+    assert re.search(r"JobSet\S* \"grace\" is invalid: spec.replicatedJobs: Invalid value", attempt.failure)
+    assert attempt.job_set["spec"]["suspend"] is True
+    assert attempt.pods("node") == []
