@@ -25,7 +25,7 @@ from tests.cluster.trees import Deployed
 
 PLATFORMS = Path(__file__).parent / "platforms"
 MPIS = ("openmpi-4", "openmpi-5", "mpich", "intel-mpi")
-RUNTIMES = (*MPIS, "torch-4", "torch-5", *(f"{each}-scc" for each in (*MPIS, "torch-4", "torch-5")))
+RUNTIMES = (*MPIS, "torch-4", "torch-5", *(f"{each}-scc" for each in (*MPIS, "torch-4", "torch-5")), "openmpi-5-gang")
 OF_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
 NAMES = ("FROM_RUNTIME", "FROM_JOB", "HOME", *OF_RANKS)
 SMOKE = ("mpirun", "python3", "/opt/smoke/allreduce.py", *NAMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -65,6 +66,39 @@ def test_the_command_of_the_kubeflow_sdk_works_with_every_mpi(runtime: str, play
     assert_is_one_world(world)
 
 
+LATE = 15  # seconds; mpirun itself tries for ten
+
+
+def test_a_launcher_that_starts_with_its_hosts_waits_until_the_last_of_them_listens(
+    play: Play, gangs: dict[str, Gang]
+) -> None:
+    """As a scheduler of gangs starts them. It runs as a random user, and cannot write to its root filesystem."""
+    assert_is_one_world(play(gangs["openmpi-5-gang"], listening(after=LATE)))
+
+
+def test_a_launcher_that_does_not_wait_finds_nobody(play: Play, gangs: dict[str, Gang]) -> None:
+    def change(pod: Body) -> Body:
+        containers = pod["spec"]["initContainers"]
+        pod["spec"]["initContainers"] = [one for one in containers if one["name"] != "hosts"]
+        return listening(after=LATE)(pod)
+
+    world = play(gangs["openmpi-5-gang"], change)
+    assert world.code not in {0, None}
+    assert "Connection refused" in world.outcome.log(world.launcher, "node")
+
+
+def test_a_launcher_that_has_waited_for_too_long_says_for_whom(play: Play, gangs: dict[str, Gang]) -> None:
+    def change(pod: Body) -> Body:
+        for container in pod["spec"]["initContainers"]:
+            container["command"][2] = container["command"][2].replace("patience=1800", "patience=2")
+        return listening(after=60)(pod)
+
+    world = play(gangs["openmpi-5-gang"], change)
+    assert "init container hosts of" in world.outcome.problem
+    said = world.outcome.log(world.launcher, "hosts")
+    assert re.search(r"gave up after 2 s, as ssh does not get into openmpi-5-gang-node-0-0\..*: .*refused", said), said
+
+
 def test_a_failing_program_fails_the_trainjob(play: Play, gangs: dict[str, Gang], admin: Client) -> None:
     gang = Gang(gangs["openmpi-4"].platform, "openmpi-4", ("mpirun", "sh", "-c", "exit 3"), "failing", hosts=2)
     gang.submit(admin)
@@ -95,6 +129,18 @@ def command(*words: str) -> Change:
         for container in pod["spec"]["containers"]:
             if container["command"][0] == "mpirun":
                 container["command"] = [*words]
+        return pod
+
+    return change
+
+
+def listening(after: int) -> Change:
+    """Let the sshd of the hosts start late, and nobody outside ask whether it is there."""
+
+    def change(pod: Body) -> Body:
+        for container in pod["spec"]["containers"]:
+            if container.pop("readinessProbe", None):
+                container["command"][2] = f"sleep {after}\n{container['command'][2]}"
         return pod
 
     return change
