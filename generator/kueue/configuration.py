@@ -39,6 +39,10 @@ _TENANTS = {"matchExpressions": [{"key": "mpigen.dev/tenant", "operator": "Exist
 """Where jobs that nobody queued are held: elsewhere they run the cluster. Kueue takes no notice of any job there then,
 queued or not (ManagedJobsNamespaceSelectorAlwaysRespected: on in 0.18, for good in 0.19)."""
 
+_PAUSES = {"backoffBaseSeconds": 60, "backoffMaxSeconds": 3600}
+"""What the operator does by default. Without them the API server refuses a `requeuingStrategy`: the rule that compares
+the two fails where one is absent (openshift/kueue-operator at dc3b65774c45 types.go `RequeuingStrategy`)."""
+
 
 def kueue_object(queues: Queues, cluster: Cluster) -> Body:
     """The object that the configuration is read from: upstream's ConfigMap, or the resource of OpenShift's operator."""
@@ -124,5 +128,5 @@ def _gang_scheduling(queues: Queues, version: str) -> Body:
     if wanted.recovery_timeout is not None:
         body["recoveryTimeoutSeconds"] = seconds(wanted.recovery_timeout)
     if wanted.backoff_limit is not None:
-        body["requeuingStrategy"] = {"retryLimit": wanted.backoff_limit}
+        body["requeuingStrategy"] = {"retryLimit": wanted.backoff_limit, **_PAUSES}
     return {"policy": "ByWorkload", "byWorkload": body}

@@ -21,7 +21,7 @@ from generator.schemas.sources import fetch
 from generator.versions import SUPPORTED, Component
 
 _NAMED = 3  # strangers in a message
-_OPERATORS = Path(__file__).parent / "operators"
+OPERATORS = Path(__file__).parent / "operators"
 """<component>/<minor>/*.yaml: kinds of its operator on OpenShift, which comes in no module that Go could fetch."""
 
 
@@ -92,7 +92,7 @@ def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
         if component.name == components[0].name:
             found[component] = BuiltIns(modules[component], component.folder).kinds()
         else:
-            operators = _OPERATORS / component.name / component.minor
+            operators = OPERATORS / component.name / component.minor
             found[component] = [*custom_kinds(folder, newest), *custom_kinds(operators, newest)]
     found[OWN] = own_kinds()
     return found

@@ -7,13 +7,14 @@ import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
 import yaml
 
+from generator.config.queues import Queues
 from tests.cluster.build import build
 from tests.cluster.certificates import Certificates, make_certificates
 from tests.cluster.client import Client, RefusedError
@@ -36,11 +37,29 @@ class Cluster:
         versions: what it consists of.
         admin: a client that may do everything.
         processes: what runs, with the logs.
+        kueue: how Kueue was started.
+        certificates: what everybody is known by.
     """
 
     versions: Versions
     admin: Client
     processes: Processes
+    kueue: Controller
+    certificates: Certificates
+
+    @contextmanager
+    def told(self, queues: Queues) -> Iterator[None]:
+        """Kueue with what another platform wants of it, started anew, and afterwards as it was."""
+        self._restart(replace(self.kueue, queues=queues))
+        try:
+            yield
+        finally:
+            self._restart(self.kueue)
+
+    def _restart(self, kueue: Controller) -> None:
+        self.processes.end(kueue.program.name)
+        kueue.start(self.admin, self.processes, self.certificates)
+        self.processes.wait(kueue.program.name, kueue.is_ready)
 
 
 @contextmanager
@@ -62,7 +81,7 @@ def _start(versions: Versions, processes: Processes) -> Cluster:
     controllers = [Controller(versions[name], next(ports), next(ports)) for name in names]
     with ThreadPoolExecutor() as meanwhile:
         rendered = meanwhile.map(partial(Controller.objects, bundle=certificates.bundle), controllers)
-        kinds = meanwhile.submit(definitions)
+        kinds = meanwhile.submit(definitions, versions)
         admin = _start_api_server(versions, processes, certificates)
     objects, webhooks = zip(*rendered, strict=True)
     install(admin, chain(kinds.result(), *objects))  # all: Trainer asks when it starts which kinds are served
@@ -72,7 +91,8 @@ def _start(versions: Versions, processes: Processes) -> Cluster:
     for controller in controllers:
         processes.wait(controller.program.name, controller.is_ready)
     install(admin, chain(*webhooks))
-    return Cluster(versions, admin, processes)
+    kueue = next(controller for controller in controllers if controller.program.name == "kueue")
+    return Cluster(versions, admin, processes, kueue, certificates)
 
 
 def _start_api_server(versions: Versions, processes: Processes, certificates: Certificates) -> Client:

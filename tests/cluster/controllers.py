@@ -1,4 +1,7 @@
-"""Trainer, JobSet and Kueue as plain processes, each with upstream's settings and its own ServiceAccount's rights."""
+"""Trainer, JobSet and Kueue as plain processes, each with its own ServiceAccount's rights.
+
+Trainer and JobSet have the settings that upstream ships, Kueue those that mpigen emits.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,15 @@ import copy
 import http.client
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from generator.config.cluster import Cluster
+from generator.config.queues import Queues
+from generator.kueue.configuration import KEY, kueue_object
 from tests.cluster.build import build
 from tests.cluster.certificates import Certificates
 from tests.cluster.client import Body, Client
@@ -29,11 +35,13 @@ class Controller:
         program: what it is.
         webhook_port: where the API server calls it.
         health_port: where it says that it is ready.
+        queues: what a platform wants of Kueue.
     """
 
     program: Program
     webhook_port: int
     health_port: int
+    queues: Queues = field(default_factory=Queues)
 
     def objects(self, bundle: str) -> tuple[list[Body], list[Body]]:
         """What must be installed before any controller starts, and the webhooks for when this one is ready."""
@@ -54,8 +62,8 @@ class Controller:
         processes.start(name, command, environment)
 
     def settings(self, certificates: Certificates) -> Body:
-        """Upstream's own settings; only addresses, certificates and the election are ours."""
-        shipped = yaml.safe_load((module_folder(self.program) / self.program.configuration).read_text())
+        """The settings of an install; only addresses, certificates and the election are the tests'."""
+        installed = yaml.safe_load(self._installed())
         ours: Body = {
             "health": {"healthProbeBindAddress": f"127.0.0.1:{self.health_port}"},
             "metrics": {"bindAddress": "0"},
@@ -65,7 +73,13 @@ class Controller:
         }
         if self.program.name == "kueue":
             ours["webhook"]["certDir"] = str(certificates.folder)
-        return _merged(shipped, ours)
+        return _merged(installed, ours)
+
+    def _installed(self) -> str:
+        """The file that the controller would find in its container."""
+        if self.program.name == "kueue":
+            return told(self.queues, self.program)
+        return (module_folder(self.program) / self.program.configuration).read_text()
 
     def is_ready(self) -> bool:
         """Whether it answers on its health port."""
@@ -75,6 +89,12 @@ class Controller:
                 return server.getresponse().status == http.client.OK
         except OSError:
             return False
+
+
+def told(queues: Queues, kueue: Program) -> str:
+    """The configuration of Kueue that mpigen emits for a platform on Kubernetes."""
+    cluster = Cluster.model_validate({"versions": {"kueue": kueue.minor}})
+    return str(kueue_object(queues, cluster)["data"][KEY])
 
 
 def token(client: Client, program: Program) -> str:

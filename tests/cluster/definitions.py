@@ -11,22 +11,27 @@ import yaml
 
 from generator.errors import EngineError, Problem
 from generator.schemas import sources
+from generator.schemas.compile import OPERATORS
 from generator.versions import SUPPORTED
 from tests.cluster.client import Body
 from tests.cluster.modules import module_folders
-from tests.cluster.versions import HERE
+from tests.cluster.versions import HERE, Versions
 
 WANTED: dict[str, dict[str, list[str]]] = json.loads((HERE / "definitions.json").read_text())
 """Folder below `go/` → module that its go.mod requires → files in the module, as globs."""
 
 
-def definitions() -> list[Body]:
-    """All of them; Argo CD's are of the newest release that mpigen knows.
+def definitions(versions: Versions) -> list[Body]:
+    """All of them; Argo CD's are of the newest release that mpigen knows, the operator's of the Kueue that runs.
 
     Raises:
         EngineError: there is no Go, a module cannot be had, or it has no file of that name.
     """
-    files = [*_argocd(), *(file for pins, wanted in WANTED.items() for file in _files(HERE / "go" / pins, wanted))]
+    files = [
+        *_argocd(),
+        *_operators(versions),
+        *(file for pins, wanted in WANTED.items() for file in _files(HERE / "go" / pins, wanted)),
+    ]
     return [yaml.load(file.read_text(), yaml_loader()) for file in files]
 
 
@@ -39,6 +44,12 @@ def _argocd() -> Iterator[Path]:
     newest = next(component for component in SUPPORTED if component.name == "argocd")
     folder = sources.fetch([newest])[newest] / newest.folder
     yield from sorted(folder.glob("*-crd.yaml"))
+
+
+def _operators(versions: Versions) -> Iterator[Path]:
+    """Of kinds that come in no Go module; mpigen's own schemas are made from the same files."""
+    for program in versions.programs.values():
+        yield from sorted((OPERATORS / program.name / program.minor).glob("*.yaml"))
 
 
 def _files(pins: Path, wanted: dict[str, list[str]]) -> Iterator[Path]:

@@ -36,7 +36,7 @@ class Processes:
         """Run a command in the background; it dies with us, however we end."""
         guarded = [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), *map(str, command)]
         home = {"HOME": str(self.folder), "PATH": os.environ.get("PATH", ""), "GOGC": _GARBAGE}
-        with self.log(name).open("wb") as log:
+        with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(
                 guarded,
                 cwd=self.folder,
@@ -73,6 +73,11 @@ class Processes:
     def names(self) -> list[str]:
         """Of everything that was started, in order."""
         return list(self._running)
+
+    def end(self, name: str) -> None:
+        """End one program; it may be started again, and goes on in the same log."""
+        self._running[name].kill()
+        self._running[name].wait()
 
     def stop(self) -> None:
         """End everything, the last started first; what they stored is thrown away, so nobody is asked politely."""

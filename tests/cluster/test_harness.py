@@ -18,7 +18,7 @@ from tests.cluster.control_plane import Cluster
 from tests.cluster.definitions import WANTED, definitions
 from tests.cluster.modules import module_folders
 from tests.cluster.processes import Processes, StartError, free_ports
-from tests.cluster.versions import HERE, Program
+from tests.cluster.versions import HERE, Program, Versions
 
 pytestmark = pytest.mark.cluster
 
@@ -77,17 +77,17 @@ PINS = HERE / "go" / "definitions" / "cluster-network-policy"
 SOUND: list[Body] = list(yaml.safe_load_all((HERE / "fixtures" / "sound_objects.yaml").read_text()))
 
 
-def test_every_kind_without_a_controller_is_served_as_its_project_defines_it(admin: Client) -> None:
-    for definition in definitions():
+def test_every_kind_without_a_controller_is_served_as_its_project_defines_it(cluster: Cluster) -> None:
+    for definition in definitions(cluster.versions):
         spec = definition["spec"]
         for version in spec["versions"]:
             if version["served"]:
-                served = admin.resource(f"{spec['group']}/{version['name']}", spec["names"]["kind"])
+                served = cluster.admin.resource(f"{spec['group']}/{version['name']}", spec["names"]["kind"])
                 assert served["namespaced"] == (spec["scope"] == "Namespaced")
 
 
-def test_every_group_without_a_controller_has_a_sound_object() -> None:
-    defined = {definition["spec"]["group"] for definition in definitions()}
+def test_every_group_without_a_controller_has_a_sound_object(control_plane_versions: Versions) -> None:
+    defined = {definition["spec"]["group"] for definition in definitions(control_plane_versions)}
     assert {body["apiVersion"].partition("/")[0] for body in SOUND} == defined
 
 
@@ -100,11 +100,9 @@ def test_kinds_without_a_controller_take_a_sound_object_and_no_unknown_field(adm
         admin.apply(wrong, dry_run=True)
 
 
-def test_only_the_default_features_of_openshift_are_installed() -> None:
-    label = "release.openshift.io/feature-set"
-    assert {(found["metadata"].get("annotations") or {}).get(label, "Default") for found in definitions()} == {
-        "Default"
-    }
+def test_only_the_default_features_of_openshift_are_installed(control_plane_versions: Versions) -> None:
+    label, found = "release.openshift.io/feature-set", definitions(control_plane_versions)
+    assert {(each["metadata"].get("annotations") or {}).get(label, "Default") for each in found} == {"Default"}
 
 
 def test_every_module_that_is_pinned_for_its_definitions_is_used() -> None:

@@ -55,6 +55,11 @@ class Program:
         """The release, as Go writes it."""
         return self.folder.name
 
+    @property
+    def minor(self) -> str:
+        """The release as a platform file names it."""
+        return self.version.removeprefix("v").rpartition(".")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Versions:

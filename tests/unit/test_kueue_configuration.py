@@ -78,7 +78,7 @@ def test_the_operator_is_told_the_same_in_its_own_words() -> None:
         "admission": "Parallel",
         "timeoutSeconds": 5400,
         "recoveryTimeoutSeconds": 0,
-        "requeuingStrategy": {"retryLimit": 3},
+        "requeuingStrategy": {"retryLimit": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 3600},
     }
 
 

@@ -1,0 +1,242 @@
+"""Real Kueue takes what mpigen would have it told, word for word, and does what it says."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from generator.config.cluster import Cluster as Distribution
+from generator.config.durations import canonical_duration
+from generator.config.queues import Queues
+from generator.kueue.configuration import KEY, kueue_object
+from tests.cluster.build import build
+from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
+from tests.cluster.control_plane import FINISH, Cluster
+from tests.cluster.controllers import told
+from tests.cluster.install import render
+from tests.cluster.modules import module_folder
+from tests.cluster.training import conditions
+from tests.cluster.versions import Program, Versions
+
+pytestmark = pytest.mark.cluster
+WISHES: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "fair sharing": {"fairSharing": True},
+    "everything": {
+        "fairSharing": True,
+        "waitForPodsReady": {"timeout": "90m", "recoveryTimeout": "0s", "backoffLimit": 200},
+        "manageJobsWithoutQueueName": True,
+        "retainFinished": "36h",
+    },
+}
+_KUEUE = "kueue.x-k8s.io/v1beta2"
+
+
+@pytest.fixture
+def kueue(control_plane_versions: Versions) -> Program:
+    return control_plane_versions["kueue"]
+
+
+def said(program: Program, settings: str, folder: Path) -> list[Body]:
+    """What Kueue says of its settings: until it goes on to look for the API server, or ends because of them."""
+    (folder / "kueue.yaml").write_text(settings)
+    server = {"name": "here", "cluster": {"server": "http://127.0.0.1:1"}}
+    account = {"clusters": [server], "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}]}
+    (folder / "kubeconfig").write_text(json.dumps({"kind": "Config", "current-context": "here", **account}))
+    command = [str(build(program)), f"--config={folder / 'kueue.yaml'}", *program.options]
+    environment = {"KUBECONFIG": str(folder / "kubeconfig")}
+    heard: list[Body] = []
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
+        assert running.stdout
+        for line in running.stdout:
+            heard += [json.loads(line)] if line.startswith(b"{") else []
+            if heard and heard[-1]["msg"] == "Initializing":
+                running.kill()
+                break
+    return heard
+
+
+@pytest.mark.parametrize("wishes", WISHES.values(), ids=WISHES)
+def test_kueue_starts_with_what_it_is_told_and_means_the_same(wishes: Body, kueue: Program, tmp_path: Path) -> None:
+    settings = told(Queues.model_validate(wishes), kueue)
+    loaded, last = said(kueue, settings, tmp_path)
+    assert (loaded["msg"], last["msg"]) == ("Configuration loaded", "Initializing")
+    meant = yaml.safe_load(loaded["config"])
+    assert dict(kept(yaml.safe_load(settings), meant)) == {}
+
+
+def kept(wanted: Any, meant: Any, path: str = "") -> Iterator[tuple[str, object]]:
+    """Where Kueue's own account of its settings differs from what was written; what it adds is its defaults."""
+    if isinstance(wanted, dict) and isinstance(meant, dict):
+        for key, value in wanted.items():
+            yield from kept(value, meant.get(key), f"{path}.{key}")
+    elif wanted != meant and not (is_duration(path) and wanted == canonical_duration(meant)):
+        yield path, meant
+
+
+def is_duration(path: str) -> bool:
+    return path.endswith(("timeout", "Timeout", "afterFinished"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"fairSharing": {"preemptionStrategies": ["LessThanInitialShare"], "enable": True}}, "unknown field"),
+        ({"waitForPodsReady": {"timeout": "-1m"}}, "must be greater than or equal to 0"),
+        ({"integrations": {"frameworks": [""]}}, "Unsupported value"),
+    ],
+)
+def test_kueue_starts_with_no_settings_that_it_does_not_know(
+    wrong: Body, complaint: str, kueue: Program, tmp_path: Path
+) -> None:
+    settings = yaml.safe_load(told(Queues(), kueue)) | wrong
+    last = said(kueue, yaml.safe_dump(settings), tmp_path)[-1]
+    assert complaint in last["error"]
+
+
+def test_all_that_an_install_says_is_said_as_well_and_little_more(kueue: Program) -> None:
+    installed = yaml.safe_load((module_folder(kueue) / kueue.configuration).read_text())
+    ours = yaml.safe_load(told(Queues(), kueue))
+    more = {"manageJobsWithoutQueueName": False, "waitForPodsReady": {"timeout": "30m", "blockAdmission": False}}
+    assert ours == installed | more
+
+
+def test_the_configmap_is_the_one_that_an_install_has(kueue: Program) -> None:
+    emitted = kueue_object(Queues(), Distribution())
+    (found,) = [body for body in render(kueue) if body["kind"] == "ConfigMap" and KEY in body["data"]]
+    assert (found["metadata"]["name"], found["metadata"]["namespace"]) == tuple(emitted["metadata"].values())
+
+
+@pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
+@pytest.mark.parametrize("wishes", [WISHES["nothing"], WISHES["everything"]], ids=["nothing", "everything"])
+def test_the_api_server_takes_it(distribution: str, wishes: Body, cluster: Cluster) -> None:
+    chosen = {"distribution": distribution, "versions": {"kueue": cluster.kueue.program.minor}}
+    body = kueue_object(Queues.model_validate(wishes), Distribution.model_validate(chosen))
+    assert cluster.admin.apply(body, dry_run=True).warnings == ()
+
+
+def test_the_operator_has_one_resource_only(cluster: Cluster) -> None:
+    body = kueue_object(Queues(), Distribution(distribution="openshift"))
+    with pytest.raises(RefusedError, match=r"self\.metadata\.name == 'cluster'"):
+        cluster.admin.apply(body | {"metadata": {"name": "another"}}, dry_run=True)
+
+
+def job(namespace: str, name: str, **pod: object) -> Body:
+    """A Job of one pod that names no queue."""
+    needs = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    containers = [{"name": "main", "image": "x", "resources": needs}]
+    template = {"spec": {"restartPolicy": "Never", "containers": containers, **pod}}
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
+
+
+def made_of(admin: Client, body: Body) -> Body | None:
+    """What Kueue would make of an object; None while it has not heard of the namespace."""
+    try:
+        return admin.create(body, dry_run=True).body
+    except RefusedError as refused:
+        if refused.status == http.client.NOT_FOUND:
+            return None
+        raise
+
+
+def workloads(admin: Client, namespace: str) -> list[Body]:
+    return admin.items(_KUEUE, "Workload", namespace)
+
+
+def true(body: Body) -> dict[str, str]:
+    """Condition → reason, of those that hold."""
+    return {found["type"]: found["reason"] for found in conditions(body) if found["status"] == "True"}
+
+
+@pytest.fixture(scope="module")
+def obedient(cluster: Cluster) -> Iterator[Client]:
+    """Kueue with short times that holds what nobody queued; one node, and a queue for whoever says where it is."""
+    wishes = {
+        "waitForPodsReady": {"timeout": "30s"},
+        "manageJobsWithoutQueueName": True,
+        "retainFinished": "1s",
+    }
+    size = {"cpu": "8", "memory": "32Gi", "pods": "99"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "told", "labels": {"pool": "told"}}}
+    amounts = [{"name": name, "nominalQuota": size[name]} for name in ("cpu", "memory")]
+    group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "told", "resources": amounts}]}
+    queue = {"namespaceSelector": {}, "resourceGroups": [group]}
+    bodies: list[Body] = [
+        node | {"status": {"allocatable": size, "capacity": size}},
+        {"apiVersion": _KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "told"}, "spec": {}},
+        {"apiVersion": _KUEUE, "kind": "ClusterQueue", "metadata": {"name": "told"}, "spec": queue},
+    ]
+    with cluster.told(Queues.model_validate(wishes)):
+        for body in bodies:
+            cluster.admin.create(body)
+        yield cluster.admin
+        for body in reversed(bodies):
+            cluster.admin.delete(body)
+
+
+def make_tenant(admin: Client, namespace: str) -> None:
+    """Mark a namespace as that of a tenant."""
+    labels = {"mpigen.dev/tenant": namespace}
+    admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}})
+
+
+def add_queue(admin: Client, namespace: str) -> None:
+    """Give a namespace the queue `default`, and wait until Kueue puts jobs there."""
+    metadata = {"name": "default", "namespace": namespace}
+    admin.create({"apiVersion": _KUEUE, "kind": "LocalQueue", "metadata": metadata, "spec": {"clusterQueue": "told"}})
+    label = "kueue.x-k8s.io/queue-name"
+
+    def is_used() -> bool:
+        made = made_of(admin, job(namespace, "any"))
+        return made is not None and label in made["metadata"].get("labels", {})
+
+    wait_until("jobs are queued there", is_used)
+
+
+@pytest.mark.slow
+def test_what_a_tenant_starts_outside_every_queue_is_held(obedient: Client, namespace: str) -> None:
+    make_tenant(obedient, namespace)
+
+    def is_held() -> bool:
+        made = made_of(obedient, job(namespace, "held"))
+        return made is not None and bool(made["spec"]["suspend"])
+
+    wait_until("Kueue holds what is in no queue", is_held)
+
+
+@pytest.mark.slow
+def test_what_others_start_is_left_alone(obedient: Client, namespace: str) -> None:
+    made = wait_for("Kueue knows the namespace", lambda: made_of(obedient, job(namespace, "free")))
+    assert not made["spec"]["suspend"]
+
+
+@pytest.mark.slow
+def test_the_workload_of_a_finished_job_goes_and_the_job_stays(obedient: Client, namespace: str) -> None:
+    make_tenant(obedient, namespace)
+    add_queue(obedient, namespace)
+    ending = job(namespace, "ending")
+    ending["spec"]["template"]["metadata"] = {"annotations": {FINISH: "true"}}
+    obedient.create(ending)
+    wait_until("the job is complete", lambda: "Complete" in true(obedient.read(ending)))
+    wait_until("its Workload is gone", lambda: not workloads(obedient, namespace))
+    assert obedient.exists(ending)
+
+
+@pytest.mark.slow
+def test_a_job_whose_pods_do_not_get_ready_is_evicted_after_the_timeout(obedient: Client, namespace: str) -> None:
+    make_tenant(obedient, namespace)
+    add_queue(obedient, namespace)
+    obedient.create(job(namespace, "nowhere", nodeSelector={"pool": "nowhere"}))
+
+    def evicted() -> Body | None:
+        return next((body for body in workloads(obedient, namespace) if "Evicted" in true(body)), None)
+
+    assert true(wait_for("it is evicted", evicted))["Evicted"] == "PodsReadyTimeout"
