@@ -176,7 +176,7 @@ def _breach(name: str, fix: str, path: Path, what: str, was: object, now: object
         "change/immutable",
         f"`{what}` was {_shown(was)}, and becomes {_shown(now)}",
         "the API server refuses the update, so the sync fails, and what comes after it is not applied",
-        fix.format(name=name, new=_next(name)),
+        fix.format(name=name, new=next_name(name)),
         value=now,
     )
 
@@ -227,7 +227,7 @@ def _shown(value: object) -> str:
     return f"`{on_one_line(text, _LONGEST)}`"
 
 
-def _next(name: str) -> str:
-    """`horovod` → `horovod-v2` → `horovod-v3`."""
+def next_name(name: str) -> str:
+    """A name for another one: `horovod` → `horovod-v2` → `horovod-v3`."""
     match = _VERSION.fullmatch(name)
     return f"{match['name']}-v{int(match['number']) + 1}" if match else f"{name}-v2"

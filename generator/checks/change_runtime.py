@@ -1,7 +1,8 @@
-"""change/runtime-in-use: does an update of a runtime stop the TrainJobs that run on it?
+"""change/runtime-in-use: does an update of a runtime stop or strand the TrainJobs that run on it, or wait?
 
 Kueue works out again and again what it counts for a TrainJob, from the runtime as it is now. If that is not what it has
-admitted, it stops the job. Trainer 2.3 starts it again with the pods of the runtime that it remembers.
+admitted, it stops the job. Trainer 2.3 starts it again with the pods of the runtime that it remembers. Trainer 2.2
+remembers nothing, and wants to give the JobSets that it has made the new pods, which JobSet does not take.
 """
 
 from __future__ import annotations
@@ -10,104 +11,144 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator import quantities
+from generator.checks.change_immutable import next_name
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import JOB_SET, STEP, mapping, mappings, texts_and_all
+from generator.checks.mpi_runtime import JOB_SET, STEP, mapping, mappings
 from generator.documents.load import Path
 from generator.manifests import Manifest
 
+_Steps = tuple[str, ...]
+
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
-_Change = tuple[Path, str, str]
-"""Where it is, of what, and of which job; of none if it is about all of them."""
+_POLICY: _Steps = ("spec", "mlPolicy")
+_JOBS: _Steps = ("spec", "template", "spec", "replicatedJobs")
+_POD: _Steps = (*_JOBS, "template", "spec", "template")
+_CONTAINERS = ("initContainers", "containers")
+# kueue v0.19.2 pkg/util/equality/podset.go ComparePodSets, pkg/controller/jobframework/reconciler.go ensureOneWorkload,
+# pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet: pods are compared by number, and by containers.
+_COUNTED: tuple[_Steps, ...] = (
+    (*_POLICY, "numNodes"),
+    (*_POLICY, "mpi", "runLauncherAsNode"),
+    (*_JOBS, "replicas"),
+    (*_JOBS, "template", "metadata", "labels", STEP),
+    (*_JOBS, "template", "spec", "parallelism"),
+    *((*_POD, "spec", kind) for kind in _CONTAINERS),
+)
+# jobset v0.11.1 pkg/webhooks/jobset_webhook.go ValidateUpdate: what a suspended JobSet takes.
+_TAKEN: tuple[_Steps, ...] = (
+    (*_POD, "metadata"),
+    *((*_POD, "spec", field) for field in ("nodeSelector", "tolerations", "schedulingGates")),
+)
 
 
 def in_use(old: Manifest, new: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:
-    """How many pods there are, and what their containers are; nothing else of a pod counts.
-
-    kueue v0.19.2 pkg/util/equality/podset.go ComparePodSetSlices, pkg/controller/jobframework/reconciler.go
-    ensureOneWorkload, pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet; trainer v2.3.0
-    pkg/runtime/core/snapshot.go.
-    """
+    """Those of Trainer 2.3 keep their pods: trainer v2.3.0 pkg/runtime/core/snapshot.go."""
     if new.group != "trainer.kubeflow.org" or new.kind not in _RUNTIMES:
         return
-    changes = [*_policy(old.body, new.body), *_jobs(old.body, new.body)]
+    is_remembered = targets.get("trainer") != "2.2"
+    changes = [path for path in _changes(old.body, new.body) if (_counts if is_remembered else _is_refused)(path)]
     if not changes:
         return
-    kept = (
-        "on the new runtime"
-        if targets.get("trainer") == "2.2"
-        else "with the pods of the old runtime, while Kueue counts those of the new one"
+    why = (
+        "Kueue stops the jobs that run on it the next time that it looks, as they are not what it admitted; they start"
+        " again with the pods of the old runtime, while Kueue counts those of the new one"
+        if is_remembered
+        else "JobSet refuses the new pods for the jobs that are there: those that wait never start, and those that run"
+        " can no longer be stopped by Kueue"
     )
     yield Breach(
-        changes[0][0],
+        changes[0],
         "change/runtime-in-use",
-        f"{_words(changes)} of `{new.name}` changes under the jobs that run on it",
-        f"they are no longer what Kueue admitted: it stops them, and they start again {kept}",
-        "give the changed runtime a new name and deprecate this one, or wait until nothing runs on it",
+        f"{_words(changes, new.body)}: `{new.name}` changes, and its jobs do not follow",
+        why,
+        f"write a new runtime, such as `{next_name(new.name)}`, and deprecate this one, or wait until it has no jobs",
         Severity.WARNING,
     )
 
 
-def _words(changes: list[_Change]) -> str:
+def _steps(path: Path) -> _Steps:
+    """Without the numbers of items."""
+    return tuple(step for step in path if isinstance(step, str))
+
+
+def _counts(path: Path) -> bool:
+    return any(_touches(_steps(path), counted) for counted in _COUNTED)
+
+
+def _is_refused(path: Path) -> bool:
+    steps = _steps(path)
+    return not any(steps[: len(taken)] == taken for taken in _TAKEN)
+
+
+def _touches(one: _Steps, other: _Steps) -> bool:
+    """Whether one is inside the other, or the same."""
+    shared = min(len(one), len(other))
+    return one[:shared] == other[:shared]
+
+
+def _words(changes: list[Path], body: object) -> str:
     """`image` (node, launcher), `numNodes`."""
-    jobs: dict[str, list[str]] = {}
-    for _, field, job in changes:
-        jobs.setdefault(field, []).append(job)
+    jobs = {number: str(job.get("name")) for number, job in mappings(mapping(body, *map(str, JOB_SET)).get(_JOBS[-1]))}
+    named: dict[str, dict[str, None]] = {}
+    for path in changes:
+        number = path[len(_JOBS)] if len(path) > len(_JOBS) and path[: len(_JOBS)] == _JOBS else None
+        named.setdefault(_field(path), {})[jobs[number] if isinstance(number, int) else ""] = None
     return ", ".join(
-        f"`{field}` ({', '.join(dict.fromkeys(names))})" if any(names) else f"`{field}`"
-        for field, names in jobs.items()
+        f"`{field}` ({', '.join(names)})" if any(names) else f"`{field}`" for field, names in named.items()
     )
 
 
-def _policy(old: object, new: object) -> Iterator[_Change]:
-    for steps, default in ((("numNodes",), 1), (("mpi", "runLauncherAsNode"), False)):
-        was, now = (_or(mapping(body, "spec", "mlPolicy", *steps[:-1]).get(steps[-1]), default) for body in (old, new))
-        if was != now:
-            yield ("spec", "mlPolicy", *steps), steps[-1], ""
+def _field(path: Path) -> str:
+    """Of a container its field, else the last step."""
+    steps = _steps(path)
+    return next((steps[steps.index(kind) + 1] for kind in _CONTAINERS if kind in steps[:-1]), steps[-1])
 
 
-def _jobs(old: object, new: object) -> Iterator[_Change]:
-    path: Path = (*JOB_SET, "replicatedJobs")
-    was, now = (mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")) for body in (old, new))
-    if [job.get("name") for _, job in was] != [job.get("name") for _, job in now]:
-        yield path, "replicatedJobs", ""
-        return
-    for (_, before), (number, after) in zip(was, now, strict=True):
-        yield from _job((*path, number), before, after)
+def _changes(old: object, new: object) -> Iterator[Path]:
+    """Where the policy or the jobs differ, as deep as can be told."""
+    yield from _differences(_POLICY, _policy(old), _policy(new))
+    was, now = (_jobs(body) for body in (old, new))
+    if [job.get("name") for job in was] != [job.get("name") for job in now]:
+        yield _JOBS
+    else:
+        yield from _differences(_JOBS, was, now)
 
 
-def _job(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Change]:
-    name = str(new.get("name"))
-    for steps in (("replicas",), ("template", "spec", "parallelism")):
-        was, now = (_or(mapping(job, *steps[:-1]).get(steps[-1]), 1) for job in (old, new))
-        if was != now:
-            yield (*path, *steps), steps[-1], name
-    was, now = (mapping(job, "template", "metadata", "labels").get(STEP) for job in (old, new))
-    if was != now:
-        yield (*path, "template", "metadata", "labels", STEP), STEP, name
-    pod = ("template", "spec", "template", "spec")
-    for kind in ("initContainers", "containers"):
-        lists = [texts_and_all(mapping(job, *pod).get(kind)) for job in (old, new)]
-        yield from _containers((*path, *pod, kind), name, *map(list, lists))
+def _policy(body: object) -> object:
+    policy = mapping(body, *_POLICY)
+    mpi = policy.get("mpi")
+    whole = {"numNodes": 1, **policy, **({"mpi": {"runLauncherAsNode": False, **mpi}} if isinstance(mpi, dict) else {})}
+    return _normal(whole)
 
 
-def _containers(path: Path, job: str, old: list[object], new: list[object]) -> Iterator[_Change]:
-    if len(old) != len(new):
-        yield path, str(path[-1]), job
-        return
-    for number, (before, after) in enumerate(zip(old, new, strict=True)):
-        was, now = _counted(before), _counted(after)
-        if isinstance(was, dict) and isinstance(now, dict):
-            for key in sorted(was.keys() | now.keys()):
-                if was.get(key) != now.get(key):
-                    yield (*path, number, key), key, job
+def _jobs(body: object) -> list[Any]:
+    found = mapping(body, *map(str, JOB_SET)).get(_JOBS[-1])
+    return [_normal(_job(job)) if isinstance(job, dict) else {} for job in (found if isinstance(found, list) else ())]
 
 
-def _counted(value: object, *, is_amount: bool = False) -> object:
+def _job(job: Mapping[str, Any]) -> dict[str, Any]:
+    """With what is counted where nothing is said."""
+    spec = {"parallelism": 1, **mapping(job, "template", "spec")}
+    return {"replicas": 1, **job, "template": {**mapping(job, "template"), "spec": spec}}
+
+
+def _differences(path: Path, old: Any, new: Any) -> Iterator[Path]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys(), key=str):
+            yield from _differences((*path, str(key)), old.get(key), new.get(key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _differences((*path, number), before, after)
+    elif old != new:
+        yield path
+
+
+def _normal(value: object, *, is_amount: bool = False) -> Any:
     """A value as the API server reads it: empty is the same as not there, and 1 the same as 1000m."""
     if isinstance(value, dict):
-        parts = {key: _counted(item, is_amount=key in ("limits", "requests")) for key, item in value.items()}
+        parts = {key: _normal(item, is_amount=key in ("limits", "requests")) for key, item in value.items()}
         return {key: _amount(part) if is_amount else part for key, part in parts.items() if part not in (None, [], {})}
-    return [_counted(item) for item in value] if isinstance(value, list) else value
+    return [_normal(item) for item in value] if isinstance(value, list) else value
 
 
 def _amount(value: object) -> object:
@@ -115,7 +156,3 @@ def _amount(value: object) -> object:
         return quantities.parse(str(value)).value
     except ValueError:
         return value
-
-
-def _or(value: object, default: object) -> object:
-    return default if value is None else value

@@ -39,6 +39,9 @@ def synth(platform: Path, output: Path, replace: bool, discard_edits: bool, prom
 
     The tree is rendered and checked, and only then put in place, whole or not at all:
     OUTPUT/<platform>/<release>/, and OUTPUT/<platform>/argocd/, which points at it.
+
+    It is compared with the release that is applied now: a change that the API server would refuse
+    is not written, and one that stops or strands jobs is told.
     """
     from generator import pipeline
 

@@ -91,8 +91,26 @@ def test_what_trainer_2_2_does_is_said_for_it() -> None:
     }
     assert "until then" in whys["runtime", "2.2"]
     assert "keep their quota" in whys["runtime", "2.3"]
-    assert "on the new runtime" in whys["image", "2.2"]
+    assert "never start" in whys["image", "2.2"]
     assert "pods of the old runtime" in whys["image", "2.3"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("numProcPerNode: 8", "numProcPerNode: 4", "`numProcPerNode`"),
+        ("parallelism: 1", "parallelism: 1\n            backoffLimit: 1", "`backoffLimit` (node)"),
+        ("nodeSelector: {example.com/pool: a}", "hostNetwork: true", "`hostNetwork` (node)"),
+        ("nodeSelector: {example.com/pool: a}", "nodeSelector: {example.com/pool: b}", ""),
+        ("maxRestarts: 3}\n", "maxRestarts: 3}\n      ttlSecondsAfterFinished: 9\n", ""),
+    ],
+)
+def test_a_job_of_trainer_2_2_minds_every_change_of_its_pods(before: str, after: str, told: str) -> None:
+    new = TREE.replace(before, after)
+    assert new != TREE
+    assert found(new) == []
+    messages = [finding.message for finding in found(new, targets={"trainer": "2.2"})]
+    assert messages == ([f"{told}: `changing` changes, and its jobs do not follow"] if told else [])
 
 
 def variations(body: Any, node: Any) -> Iterator[Any]:

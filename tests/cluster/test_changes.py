@@ -1,0 +1,202 @@
+"""What the checks of a change say is what the API server, Trainer and Kueue do when one tree goes over another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from generator.checks.change_immutable import KINDS
+from generator.manifests import Manifest
+from tests.change_cases import CHANGES, TREE, Change, found, objects
+from tests.cluster.changing import Changing, changing
+from tests.cluster.client import Body, Client, RefusedError, wait_until
+from tests.cluster.control_plane import Cluster
+from tests.cluster.trees import is_gone
+
+pytestmark = pytest.mark.cluster
+
+_SSHD = "- name: node  # sshd"
+_MORE = "- {name: more, image: a}\n                - name: node"
+_QUIET = 5  # seconds in which nothing happens that should not
+
+
+@pytest.fixture(scope="module")
+def applied(admin: Client) -> Iterator[None]:
+    """The tree before the change, applied as Argo CD does it."""
+    bodies = [manifest.body for manifest in objects(TREE, "tree.yaml")]
+    for body in bodies:
+        admin.apply(body)
+    yield
+    for body in reversed(bodies):
+        admin.delete(body)
+    for body in bodies:
+        wait_until(f"{body['kind']} is gone", lambda body=body: is_gone(admin, body))  # type: ignore[misc]
+
+
+def refused(admin: Client, text: str) -> dict[str, str]:
+    """What of a tree is refused where the other one is applied, and with which words."""
+    said = {}
+    for manifest in objects(text, "tree.yaml"):
+        try:
+            admin.apply(manifest.body, dry_run=True)
+        except RefusedError as error:
+            said[manifest.resource] = error.message
+    return said
+
+
+@pytest.mark.usefixtures("applied")
+@pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
+def test_what_the_check_finds_is_what_the_api_server_refuses(case: Change, admin: Client) -> None:
+    told = {finding.resource for finding in found(case.bad) if finding.check == "change/immutable"}
+    assert refused(admin, case.bad).keys() == told
+    assert refused(admin, case.good) == {}
+
+
+@pytest.mark.usefixtures("applied")
+def test_the_api_server_says_that_the_field_is_immutable(admin: Client) -> None:
+    """And not that something else is wrong with the object: it would take it under another name."""
+    for case in CHANGES.values():
+        for manifest in objects(case.bad, "tree.yaml"):
+            if (manifest.group, manifest.kind) in KINDS and manifest.resource in refused(admin, case.bad):
+                admin.create(renamed(manifest), dry_run=True)
+
+
+def renamed(manifest: Manifest) -> Body:
+    return {**manifest.body, "metadata": {**manifest.body["metadata"], "name": "another"}}
+
+
+@pytest.fixture
+def place(admin: Client, namespace: str) -> Iterator[Changing]:
+    """A runtime, and a queue for its jobs."""
+    yield from changing(admin, namespace)
+
+
+@pytest.fixture
+def remembers(cluster: Cluster) -> bool:
+    """Whether a TrainJob keeps the runtime that it began with: since Trainer 2.3."""
+    return not cluster.versions["trainer"].version.startswith("v2.2.")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("image: registry.example.com/mpi:2", "image: registry.example.com/mpi:3", id="image"),
+        pytest.param("runLauncherAsNode: true", "runLauncherAsNode: false", id="hosts"),
+        pytest.param("value: /etc/mpi/hostfile", "value: /etc/hosts", id="variable", marks=pytest.mark.slow),
+        pytest.param("numNodes: 1", "numNodes: 2", id="launchers", marks=pytest.mark.slow),
+        pytest.param("replicas: 1  # of them", "replicas: 2", id="replicas", marks=pytest.mark.slow),
+        pytest.param(_SSHD, _MORE, id="containers", marks=pytest.mark.slow),
+    ],
+)
+def test_a_job_that_runs_does_not_outlive_a_change_of_what_is_counted(
+    before: str, after: str, place: Changing, remembers: bool
+) -> None:
+    place.submit()
+    pods, containers, workload = place.running(), place.containers(), place.workload()
+    place.change(before, after)
+    place.touch()
+    if not remembers:
+        assert "spec.replicatedJobs" in place.failure()
+        assert place.running() == pods
+        return
+    wait_until("other pods run", lambda: place.has_pods() and not place.running() & pods)
+    assert place.containers() == containers
+    assert place.workload()["metadata"]["uid"] != workload["metadata"]["uid"]
+    assert place.workload()["spec"]["podSets"] != workload["spec"]["podSets"]
+
+
+def test_a_job_that_runs_goes_on_when_anything_else_changes(place: Changing) -> None:
+    place.submit()
+    pods, workload = place.running(), place.workload()
+    for before, after in {
+        "securityContext: {runAsUser: 1000, fsGroup: 1000}": "securityContext: {runAsUser: 1001, fsGroup: 1000}",
+        "numProcPerNode: 8": "numProcPerNode: 4",
+        "backoffLimit: 0": "backoffLimit: 1",
+        "cpu: 16, memory: 64Gi, nvidia.com/gpu: 8": "cpu: 16000m, memory: 65536Mi, nvidia.com/gpu: 8",
+    }.items():
+        place.change(before, after)
+    place.touch()
+    time.sleep(_QUIET)
+    assert place.running() == pods
+    assert place.workload()["metadata"]["uid"] == workload["metadata"]["uid"]
+
+
+def test_a_job_that_waits_is_counted_anew_and_gets_the_pods_of_the_old_runtime(
+    place: Changing, remembers: bool
+) -> None:
+    place.hold("Hold")
+    place.submit()
+    wait_until("Kueue counts it", lambda: place.counted("node")["resources"]["limits"]["cpu"] == "16")
+    wait_until("Trainer makes its JobSet", place.has_job_set)
+    place.change("cpu: 16, memory: 64Gi, nvidia.com/gpu: 8", "cpu: 12, memory: 64Gi, nvidia.com/gpu: 8")
+    place.touch()
+    wait_until("Kueue counts it anew", lambda: place.counted("node")["resources"]["limits"]["cpu"] == "12")
+    place.hold("None")
+    if not remembers:
+        assert "spec.replicatedJobs" in place.failure()
+        assert not place.pods()
+        return
+    place.running()
+    assert place.counted("node")["resources"]["limits"]["cpu"] == "12"
+    assert place.containers()["node"]["resources"]["limits"]["cpu"] == "16"
+
+
+@pytest.mark.parametrize("way_out", ["the runtime is back", "the job is deleted"])
+def test_a_job_whose_runtime_goes_keeps_its_quota_when_it_has_ended(
+    way_out: str, place: Changing, remembers: bool
+) -> None:
+    place.submit()
+    place.running()
+    place.admin.delete(place.runtime)
+    if not remembers:
+        assert "trainer.kubeflow.org/resource-in-use" in place.admin.read(place.runtime)["metadata"]["finalizers"]
+        return
+    with pytest.raises(RefusedError, match="not found"):
+        place.touch()  # as Kueue would, to stop it
+    place.finish()
+    wait_until("the TrainJob is complete", place.is_complete)
+    time.sleep(_QUIET)
+    assert not place.is_finished()
+    assert place.charged() == "32"
+    if way_out == "the job is deleted":
+        place.admin.delete(place.job)
+    else:
+        place.admin.create(place.runtime)
+        wait_until("Kueue knows that it has ended", place.is_finished, 120)
+    wait_until("nothing is charged", lambda: place.charged() == "0")
+
+
+def test_a_job_whose_runtime_goes_while_it_waits_never_starts(place: Changing, remembers: bool) -> None:
+    place.hold("Hold")
+    place.submit()
+    wait_until("Kueue counts it", lambda: bool(place.counted("node")))
+    place.admin.delete(place.runtime)
+    place.hold("None")
+    if not remembers:
+        place.running()
+        return
+    time.sleep(_QUIET)
+    assert not place.pods()
+    place.admin.create(place.runtime)
+    wait_until("the job runs", place.has_pods, 120)
+
+
+def test_with_a_namespace_go_its_jobs_and_its_claims(admin: Client, place: Changing) -> None:
+    place.submit()
+    place.running()
+    claim = yaml.safe_load(
+        f"""
+        apiVersion: v1
+        kind: PersistentVolumeClaim
+        metadata: {{name: data, namespace: {place.namespace}}}
+        spec: {{accessModes: [ReadWriteMany], resources: {{requests: {{storage: 1Gi}}}}}}
+        """
+    )
+    admin.create(claim)
+    admin.delete({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place.namespace}})
+    for body in (claim, place.runtime, place.job):
+        wait_until(f"{body['kind']} is gone", lambda body=body: is_gone(admin, body))  # type: ignore[misc]
+    wait_until("its pods are gone", lambda: not place.pods())
