@@ -109,21 +109,26 @@ def test_all_that_an_install_says_is_said_as_well_and_little_more(kueue: Program
 
 
 def test_the_configmap_is_the_one_that_an_install_has(kueue: Program) -> None:
-    emitted = kueue_object(Queues(), Distribution())
+    wanted = emitted("kubernetes", {}, kueue)["metadata"]
     (found,) = [body for body in render(kueue) if body["kind"] == "ConfigMap" and KEY in body["data"]]
-    assert (found["metadata"]["name"], found["metadata"]["namespace"]) == tuple(emitted["metadata"].values())
+    assert (found["metadata"]["name"], found["metadata"]["namespace"]) == (wanted["name"], wanted["namespace"])
+
+
+def emitted(distribution: str, wishes: Body, kueue: Program) -> Body:
+    """What a platform's release holds for the Kueue that runs."""
+    chosen = Distribution.model_validate({"distribution": distribution, "versions": {"kueue": kueue.minor}})
+    return kueue_object(Queues.model_validate(wishes), chosen)
 
 
 @pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
 @pytest.mark.parametrize("wishes", [WISHES["nothing"], WISHES["everything"]], ids=["nothing", "everything"])
 def test_the_api_server_takes_it(distribution: str, wishes: Body, cluster: Cluster) -> None:
-    chosen = {"distribution": distribution, "versions": {"kueue": cluster.kueue.program.minor}}
-    body = kueue_object(Queues.model_validate(wishes), Distribution.model_validate(chosen))
+    body = emitted(distribution, wishes, cluster.kueue.program)
     assert cluster.admin.apply(body, dry_run=True).warnings == ()
 
 
 def test_the_operator_has_one_resource_only(cluster: Cluster) -> None:
-    body = kueue_object(Queues(), Distribution(distribution="openshift"))
+    body = emitted("openshift", {}, cluster.kueue.program)
     with pytest.raises(RefusedError, match=r"self\.metadata\.name == 'cluster'"):
         cluster.admin.apply(body | {"metadata": {"name": "another"}}, dry_run=True)
 
