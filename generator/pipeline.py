@@ -8,6 +8,7 @@ any YAML on disk ──────────── manifests.read ──▶ [
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ class Choices:
     replace: bool = False
     discard_edits: bool = False
     promote: bool | None = None
+    today: dt.date | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
     platform, app = load(platform_file)
     tree, pointer = render(platform, app)
     wanted = _release(platform, tree, pointer)
-    checked = check(platform, tree, pointer)
+    checked = check(platform, tree, pointer, choices.today)
     checked.findings += since.rendered(release.replaced(wanted, tree, output), tree, wanted.files, wanted.targets)
     if checked.has_errors:
         return Synthesis(platform, checked, written=None)
@@ -116,11 +118,16 @@ def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest]
     return in_waves(tree), pointer(platform, tree, platform.release)
 
 
-def check(platform: Platform, tree: list[manifests.Manifest], pointer: list[manifests.Manifest]) -> Checked:
+def check(
+    platform: Platform,
+    tree: list[manifests.Manifest],
+    pointer: list[manifests.Manifest],
+    today: dt.date | None = None,
+) -> Checked:
     """Every check over everything that was rendered, for the versions that the platform names."""
     everything = [*tree, *(replace(manifest, file=f"{release.POINTER}/{manifest.file}") for manifest in pointer)]
     return check_rendered(
-        everything, manifests.write(everything), Catalog.bundled(platform.cluster.versions.model_dump())
+        everything, manifests.write(everything), Catalog.bundled(platform.cluster.versions.model_dump()), today
     )
 
 

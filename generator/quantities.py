@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, floor
 
 _FORM = re.compile(
@@ -72,8 +73,9 @@ def _written(number: int, suffixes: dict[str, int]) -> str:
     raise AssertionError(number)  # every set of suffixes holds the empty one, of size 1
 
 
+@lru_cache(maxsize=4096)
 def parse(text: str) -> Quantity:
-    """Read a quantity.
+    """Read a quantity; in a tree with many queues the same amounts come up again and again.
 
     >>> str(parse("1000m")), str(parse("2048Gi")), str(parse("1.5Gi")), str(parse("1e3"))
     ('1', '2Ti', '1536Mi', '1k')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -49,6 +50,7 @@ class Subject:
         ignore_missing: whether a kind without a schema passes.
         targets: component → minor version to check for; else what each file's release was made for, or the newest.
         since: the folder of the tree over which this one is to be applied; None if nobody asks what that breaks.
+        today: the day on which is judged what ends on a day; None if nobody asks.
     """
 
     paths: Sequence[Path]
@@ -56,6 +58,7 @@ class Subject:
     ignore_missing: bool = False
     targets: Mapping[str, str] = field(default_factory=dict)
     since: Path | None = None
+    today: dt.date | None = None
 
 
 def validate(subject: Subject, engine: str, cache: Path) -> Validation:
@@ -138,7 +141,7 @@ def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> I
     for folder in {None: None, **part.releases}:
         mine = [manifest for manifest in manifests if folders.get(manifest.file) == folder]
         try:
-            yield from check_together(mine, part.catalog.targets, text_of)
+            yield from check_together(mine, part.catalog.targets, text_of, subject.today)
         except OSError as error:
             yield from unreadable(cannot_read(Path(error.filename), error)).findings
 

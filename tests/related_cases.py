@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -30,11 +31,13 @@ class Related:
         name: of the folder with the texts.
         check: the id of the rule.
         targets: component → the minor version that they are judged for.
+        today: the day on which they are judged.
     """
 
     name: str
     check: str
     targets: Mapping[str, str]
+    today: dt.date | None = None
 
     @property
     def bad(self) -> str:
@@ -54,7 +57,7 @@ class Related:
         """What all checks say of a text."""
         raw, engine = text.encode(), _engine(tuple(self.targets.items()))
         checked = check_text(raw, f"{self.name}.yaml", engine)
-        checked.findings += check_together(checked.related, engine.targets, lambda _: raw)
+        checked.findings += check_together(checked.related, engine.targets, lambda _: raw, self.today)
         return checked.in_order()
 
     def said(self, text: str) -> str:
@@ -68,7 +71,7 @@ def _engine(targets: tuple[tuple[str, str], ...]) -> Engine:
 
 
 CASES = {
-    name: Related(name, said["check"], said.get("targets", {}))
+    name: Related(name, said["check"], said.get("targets", {}), said.get("today"))
     for name, said in yaml.safe_load((FOLDER / "cases.yaml").read_text("utf-8")).items()
 }
 """By name."""

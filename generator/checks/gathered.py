@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from generator.checks.queued import Queued, queued
 from generator.manifests import Manifest
 
 
@@ -14,12 +16,14 @@ class Gathered:
     """The manifests of one release, or those of no release, whatever stands in them.
 
     Attributes:
-        manifests: only those of `related.KINDS`, by file and document.
+        manifests: only those that `related.is_kept` keeps, by file and document.
         targets: component → the minor version that is judged for.
+        today: the day on which is judged; None where it does not matter.
     """
 
     manifests: tuple[Manifest, ...]
     targets: Mapping[str, str]
+    today: dt.date | None = None
 
     def of(self, group: str, *kinds: str) -> Iterable[Manifest]:
         """All of some kinds of one API group; the same object more than once if several files hold it."""
@@ -33,6 +37,19 @@ class Gathered:
         """
         found = self._by_identity.get((group, kind, namespace, name), ())
         return found[0] if found and all(each.body == found[0].body for each in found) else None
+
+    @cached_property
+    def queued(self) -> Queued | None:
+        """The queues among them; None where they cannot be computed, as `queued` says."""
+        return queued(self.manifests)
+
+    @cached_property
+    def names(self) -> Mapping[tuple[str, str, str], frozenset[str]]:
+        """Group, kind and namespace → the names that are there."""
+        found: dict[tuple[str, str, str], set[str]] = {}
+        for manifest in self.manifests:
+            found.setdefault((manifest.group, manifest.kind, manifest.namespace), set()).add(manifest.name)
+        return {place: frozenset(names) for place, names in found.items()}
 
     @cached_property
     def _by_kind(self) -> Mapping[tuple[str, str], Sequence[Manifest]]:

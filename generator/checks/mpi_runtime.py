@@ -5,7 +5,7 @@ Where a schema has something to say, a value may be anything: here it is then as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -43,6 +43,22 @@ def texts(value: object) -> list[str]:
 def texts_and_all(value: object) -> Sequence[object]:
     """What is in a list; nothing if there is no list."""
     return value if isinstance(value, list) else ()
+
+
+def resized_containers(runtime: Body) -> Iterator[Mapping[str, Any]]:
+    """The containers that get `resourcesPerNode` of a TrainJob: `node`, of the trainer's job, and of the hosts of MPI.
+
+    The hosts only if the launcher is one of them.
+    trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0
+    pkg/runtime/core/trainingruntime.go newRuntimeInfo
+    """
+    is_launcher_a_node = mapping(runtime, *map(str, MPI)).get("runLauncherAsNode") is True
+    for _, job in mappings(mapping(runtime, *map(str, JOB_SET)).get("replicatedJobs")):
+        is_trainer = mapping(job, "template", "metadata", "labels").get(STEP) == TRAINER
+        if is_trainer or (is_launcher_a_node and job.get("name") == NODE):
+            for _, container in mappings(mapping(job, "template", "spec", "template", "spec").get("containers")):
+                if container.get("name") == NODE:
+                    yield container
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,42 +1,52 @@
 """Rules over several objects of one tree: which there are, and which objects they read.
 
 Each reads a `Gathered` and says of which manifest it speaks. An object that is in no file may be in the cluster all the
-same, so no rule concludes anything from its absence.
+same, so no rule takes its absence for an error.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from generator.checks import trainjob_resources
+from generator.checks import quota, trainjob_resources
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
+from generator.checks.kueue_settings import is_configuration
 from generator.manifests import Manifest
 
 Rule = Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]
 
-KINDS = frozenset({"ClusterTrainingRuntime", "TrainingRuntime", "TrainJob", "LocalQueue"})
-"""Of all others nothing is kept while files are read."""
+_KINDS = quota.KINDS | {"ClusterTrainingRuntime", "TrainingRuntime", "TrainJob"}
 
 RULES: Mapping[str, Rule] = {
     "trainjob/lost-devices": trainjob_resources.lost_devices,
     "trainjob/lost-resources": trainjob_resources.lost_resources,
     "trainjob/uncounted-resources": trainjob_resources.uncounted_resources,
     "trainjob/contradicting-resources": trainjob_resources.contradicting_resources,
+    **quota.RULES,
 }
 CHECKS = tuple(RULES)
 """The ids of these rules."""
 
 
-def breaches(manifests: Sequence[Manifest], targets: Mapping[str, str]) -> Iterator[tuple[Manifest, Breach]]:
+def is_kept(manifest: Manifest) -> bool:
+    """Whether a rule reads the object; of all others nothing is kept while files are read."""
+    return manifest.kind in _KINDS or is_configuration(manifest)
+
+
+def breaches(
+    manifests: Sequence[Manifest], targets: Mapping[str, str], today: dt.date | None = None
+) -> Iterator[tuple[Manifest, Breach]]:
     """What some objects say only together.
 
     Args:
         manifests: those of one release, or those of no release, in any order; of other kinds none need be there.
         targets: component → the minor version that is judged for.
+        today: the day on which is judged; without it nothing is said of what ends on a day.
     """
-    kept = [manifest for manifest in manifests if manifest.kind in KINDS]
+    kept = [manifest for manifest in manifests if is_kept(manifest)]
     if kept:
-        gathered = Gathered(tuple(sorted(kept, key=lambda each: (each.file, each.index))), targets)
+        gathered = Gathered(tuple(sorted(kept, key=lambda each: (each.file, each.index))), targets, today)
         for rule in RULES.values():
             yield from rule(gathered)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -62,15 +63,17 @@ class Checked:
         return sorted(set(self.findings))
 
 
-def check_rendered(manifests: Iterable[Manifest], texts: Mapping[str, str], catalog: Catalog) -> Checked:
-    """Check the manifests of one release, which were rendered to `texts` (file → YAML)."""
+def check_rendered(
+    manifests: Iterable[Manifest], texts: Mapping[str, str], catalog: Catalog, today: dt.date | None = None
+) -> Checked:
+    """Check the manifests of one release, which were rendered to `texts` (file → YAML), as of a day if one is given."""
     engine = Engine(catalog)
     numbered = list(in_documents(manifests))
     checked = Checked(files=len(texts), kinds=Counter(manifest.kind for manifest in numbered))
     by_file: dict[str, list[_Found]] = {}
     for manifest in numbered:
         by_file.setdefault(manifest.file, []).extend((manifest, breach) for breach in _breaches(manifest, engine))
-    for manifest, breach in (*misplaced(numbered, catalog), *related.breaches(numbered, catalog.targets)):
+    for manifest, breach in (*misplaced(numbered, catalog), *related.breaches(numbered, catalog.targets, today)):
         by_file[manifest.file].append((manifest, breach))
     for file, found in by_file.items():
         checked.findings += placed(found, texts[file])
@@ -92,7 +95,7 @@ def check_text(text: bytes, file: str, engine: Engine) -> Checked:
     try:
         for manifest in read(text, file):
             checked.kinds[manifest.kind] += 1
-            if manifest.kind in related.KINDS:
+            if related.is_kept(manifest):
                 checked.related.append(manifest)
             found += [(manifest, breach) for breach in _breaches(manifest, engine)]
     except DocumentError as error:
@@ -102,7 +105,10 @@ def check_text(text: bytes, file: str, engine: Engine) -> Checked:
 
 
 def check_together(
-    manifests: Sequence[Manifest], targets: Mapping[str, str], text_of: Callable[[str], bytes]
+    manifests: Sequence[Manifest],
+    targets: Mapping[str, str],
+    text_of: Callable[[str], bytes],
+    today: dt.date | None = None,
 ) -> list[Finding]:
     """Judge the objects of one release, or of none, by the rules that need several of them.
 
@@ -110,12 +116,13 @@ def check_together(
         manifests: those that `check_text` kept.
         targets: component → the minor version that is judged for.
         text_of: gives the text of a file again, for the places in it. It is asked only where something is found.
+        today: the day on which is judged.
 
     Raises:
         OSError: from `text_of`.
     """
     by_file: dict[str, list[_Found]] = {}
-    for manifest, breach in related.breaches(manifests, targets):
+    for manifest, breach in related.breaches(manifests, targets, today):
         by_file.setdefault(manifest.file, []).append((manifest, breach))
     return [finding for file, found in by_file.items() for finding in _placed_again(found, text_of(file))]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import JOB_SET, NODE, STEP, TRAINER, mapping, mappings
+from generator.checks.mpi_runtime import mapping, mappings, resized_containers
 from generator.documents.load import Path
 from generator.manifests import Manifest
 
@@ -18,7 +18,8 @@ FIELD: Path = ("spec", "trainer", "resourcesPerNode")
 AMOUNTS = ("limits", "requests")
 _GROUP = "trainer.kubeflow.org"
 _KUEUE = "kueue.x-k8s.io"
-_QUEUE = f"{_KUEUE}/queue-name"
+QUEUE = f"{_KUEUE}/queue-name"
+"""The label that names a LocalQueue."""
 _DEFAULT = "default"
 """The LocalQueue that takes what names none (kueue v0.19.2 pkg/controller/constants/constants.go)."""
 
@@ -61,35 +62,35 @@ class OnRuntime:
         return [name for name in names if isinstance(name, str)]
 
     def resources(self) -> Iterator[Mapping[str, Any]]:
-        """Those of the containers that get the TrainJob's: `node`, of the trainer's job, and of the hosts of MPI.
-
-        The hosts only if the launcher is one of them.
-        trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0
-        pkg/runtime/core/trainingruntime.go newRuntimeInfo
-        """
-        body = self.runtime.body
-        is_launcher_a_node = mapping(body, "spec", "mlPolicy", "mpi").get("runLauncherAsNode") is True
-        for _, job in mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
-            is_trainer = mapping(job, "template", "metadata", "labels").get(STEP) == TRAINER
-            if is_trainer or (is_launcher_a_node and job.get("name") == NODE):
-                for _, container in mappings(mapping(job, "template", "spec", "template", "spec").get("containers")):
-                    if container.get("name") == NODE:
-                        yield mapping(container, "resources")
+        """Those of the containers that get the TrainJob's."""
+        return (mapping(container, "resources") for container in resized_containers(self.runtime.body))
 
 
 def on_runtimes(gathered: Gathered) -> Iterator[OnRuntime]:
     """The TrainJobs that say `resourcesPerNode` and whose runtime is there."""
     for job in gathered.of(_GROUP, "TrainJob"):
-        ref = {"kind": "ClusterTrainingRuntime", "apiGroup": _GROUP, **mapping(job.body, "spec", "runtimeRef")}
-        kind, name = ref["kind"], ref.get("name")
-        is_said = isinstance(mapping(job.body, *map(str, FIELD[:-1])).get("resourcesPerNode"), dict)
-        if is_said and isinstance(kind, str) and isinstance(name, str) and ref["apiGroup"] == _GROUP:
-            runtime = gathered.one(_GROUP, kind, name, job.namespace if kind == "TrainingRuntime" else "")
+        if isinstance(mapping(job.body, *map(str, FIELD[:-1])).get("resourcesPerNode"), dict):
+            runtime = runtime_of(job, gathered)
             if runtime:
                 yield OnRuntime(job, runtime)
 
 
+def runtime_of(job: Manifest, gathered: Gathered) -> Manifest | None:
+    """The runtime that a TrainJob is on, if it is there."""
+    ref = {"kind": "ClusterTrainingRuntime", "apiGroup": _GROUP, **mapping(job.body, "spec", "runtimeRef")}
+    kind, name = ref["kind"], ref.get("name")
+    if not isinstance(kind, str) or not isinstance(name, str) or ref["apiGroup"] != _GROUP:
+        return None
+    return gathered.one(_GROUP, kind, name, job.namespace if kind == "TrainingRuntime" else "")
+
+
+def queue_of(job: Manifest) -> str:
+    """The LocalQueue that a TrainJob comes by, if Kueue takes it."""
+    name = mapping(job.body, "metadata", "labels").get(QUEUE)
+    return name if isinstance(name, str) else _DEFAULT
+
+
 def is_queued(job: Manifest, gathered: Gathered) -> bool:
     """Whether Kueue takes a TrainJob: it names a queue, or there is one in its namespace that takes what names none."""
-    is_named = _QUEUE in mapping(job.body, "metadata", "labels")
+    is_named = QUEUE in mapping(job.body, "metadata", "labels")
     return is_named or gathered.one(_KUEUE, "LocalQueue", _DEFAULT, job.namespace) is not None

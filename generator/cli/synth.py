@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from generator.cli.output import counted, format_option, progress, show
+from generator.cli.today import today
 from generator.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def synth(platform: Path, output: Path, replace: bool, discard_edits: bool, prom
     """
     from generator import pipeline
 
-    choices = pipeline.Choices(replace=replace, discard_edits=discard_edits, promote=promote)
+    choices = pipeline.Choices(replace=replace, discard_edits=discard_edits, promote=promote, today=today())
     with progress(f"rendering {platform}"):
         done = pipeline.synth(platform, output, choices)
     show(form, _summary(done), done.checked.in_order(), _lines(done))

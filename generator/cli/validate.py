@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from generator.cli.output import ENGINES, counted, format_option, progress, show
+from generator.cli.today import today
 from generator.errors import DocumentError, ExitCode, Problem
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def validate(
     stdin = _stdin() if Path("-") in paths else None
     files = [path for path in paths if str(path) != "-"]
     with progress("checking"):
-        subject = validation.Subject(files, stdin, ignore_missing_schemas, targets, since)
+        subject = validation.Subject(files, stdin, ignore_missing_schemas, targets, since, today())
         done = validation.validate(subject, engine, Path() if engine == "embedded" else _cache())
     show(form, _summary(done), done.checked.in_order(), [_line(done)])
     return ExitCode.FINDINGS if done.checked.has_errors else ExitCode.OK

@@ -1,0 +1,110 @@
+"""CountedJob: the smallest job on a runtime as Kueue counts it, and the flavors whose nodes its pods may go to.
+
+Kueue places pods by topology only within what quotas and flavors say, so topologies are left out: what never fits
+without one never fits with one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from generator.checks.mpi_runtime import JOB_SET, mapping, mappings, resized_containers
+from generator.manifests import Manifest
+from generator.simulate.amounts import SimulationError
+from generator.simulate.matching import mismatch
+from generator.simulate.packing import has_room
+from generator.simulate.pods import surroundings
+from generator.simulate.podsets import PodSet, podsets, with_nodes
+from generator.simulate.queues import Flavor
+
+_TOPOLOGY = "kueue.x-k8s.io/podset-"
+_AMOUNTS = ("limits", "requests")
+
+
+@dataclass(frozen=True, eq=False)
+class CountedJob:
+    """A job with `numNodes: 1`.
+
+    Attributes:
+        runtime: what it is on, as Kueue counts it.
+        namespace: whose defaults its containers have.
+        pods: what becomes of it.
+        places: for each kind of pods the flavors that they may go to.
+        homes: flavors that all pods may go to, with room for them.
+    """
+
+    runtime: Manifest
+    namespace: str
+    pods: tuple[PodSet, ...]
+    places: tuple[frozenset[str], ...]
+    homes: frozenset[str]
+
+    @property
+    def grows(self) -> bool:
+        """Whether there are more pods with more nodes."""
+        two, three = (with_nodes(self.runtime.body, self.pods, nodes) for nodes in (2, 3))
+        return two != three
+
+    @cached_property
+    def total(self) -> Mapping[str, int]:
+        """What all pods together ask for, by resource; nothing of what they ask for nothing of."""
+        sums: dict[str, int] = {}
+        for each in self.pods:
+            for resource, amount in each.requests.items():
+                if amount:
+                    sums[resource] = sums.get(resource, 0) + amount * each.count
+        return sums
+
+
+def counted_job(
+    runtime: Manifest, namespace: str, around: Sequence[Manifest], flavors: Mapping[str, Flavor]
+) -> CountedJob | None:
+    """None where an amount is no quantity, or where the pods tolerate taints by comparing numbers.
+
+    Args:
+        runtime: with what `counted` makes of its body.
+        namespace: where the job is.
+        around: the LimitRanges of the namespace, and RuntimeClasses.
+        flavors: those that there are, without their topologies.
+    """
+    try:
+        pods = podsets(runtime.body, 1, surroundings(around, namespace))
+        places = tuple(frozenset(name for name in flavors if not mismatch(each, flavors[name])) for each in pods)
+    except SimulationError:
+        return None
+    common = frozenset(flavors).intersection(*places)
+    sizes = [(each.count, each.requests) for each in pods]
+    homes = frozenset(name for name in common if has_room(flavors[name], sizes))
+    return CountedJob(runtime, namespace, pods, places, homes)
+
+
+def counted(runtime: Manifest, excluded: tuple[str, ...], said: Mapping[str, Any] | None = None) -> Manifest:
+    """The runtime as Kueue counts it.
+
+    Args:
+        runtime: of any number of jobs.
+        excluded: beginnings of the names of resources that Kueue is told not to count.
+        said: `resourcesPerNode` of a TrainJob, if it names amounts: Kueue 0.18 and 0.19 count it in the place of all
+            that the runtime says, whatever Trainer does (see trainjob/uncounted-resources).
+    """
+    body = deepcopy(runtime.body)
+    for container in resized_containers(body) if said is not None else ():
+        if isinstance(container, dict):
+            container["resources"] = {key: dict(mapping(said, key)) for key in _AMOUNTS}
+    for _, job in mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
+        template = mapping(job, "template", "spec", "template")
+        _remove(mapping(template, "metadata", "annotations"), (_TOPOLOGY,))
+        for kind in ("containers", "initContainers"):
+            for _, container in mappings(mapping(template, "spec").get(kind)):
+                for amounts in _AMOUNTS:
+                    _remove(mapping(container, "resources", amounts), excluded)
+    return replace(runtime, body=body)
+
+
+def _remove(found: Any, beginnings: tuple[str, ...]) -> None:
+    for name in [each for each in found if str(each).startswith(beginnings)]:
+        del found[name]

@@ -1,0 +1,187 @@
+"""Queued: the queues of the manifests that are judged together, and who comes to them, as quota/* asks for it.
+
+What follows from quotas is computed by `generator.simulate`, and here only once for all rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from generator.checks.counted_job import CountedJob, counted, counted_job
+from generator.checks.kueue_settings import Settings, settings
+from generator.checks.mpi_runtime import mapping, mappings
+from generator.documents.load import Path
+from generator.manifests import Manifest
+from generator.simulate.amounts import FlavorResource, SimulationError
+from generator.simulate.balance import Node, balance
+from generator.simulate.largest import Largest, largest_jobs
+from generator.simulate.queues import ClusterQueue, Flavor, LocalQueue, QueueTree, Quota
+from generator.simulate.read import of_kinds, queue_tree
+
+KUEUE = "kueue.x-k8s.io"
+TRAINER = "trainer.kubeflow.org"
+RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
+
+
+class Row(NamedTuple):
+    """What a ClusterQueue or Cohort says of a flavor's resource, and where."""
+
+    path: Path
+    key: FlavorResource
+    body: Mapping[str, Any]
+
+
+def rows(manifest: Manifest) -> Iterator[Row]:
+    """All of them, in the order in which they are written."""
+    for group, body in mappings(mapping(manifest.body, "spec").get("resourceGroups")):
+        for flavor, quotas in mappings(body.get("flavors")):
+            for number, resource in mappings(quotas.get("resources")):
+                path: Path = ("spec", "resourceGroups", group, "flavors", flavor, "resources", number)
+                key = FlavorResource(str(quotas.get("name")), str(resource.get("name")))
+                yield Row(path, key, resource)
+
+
+@dataclass(frozen=True)
+class Queued:
+    """What Kueue would know if these were all objects.
+
+    Attributes:
+        manifests: those that are judged together.
+        tree: the queues among them.
+    """
+
+    manifests: Sequence[Manifest]
+    tree: QueueTree
+
+    @cached_property
+    def found(self) -> Mapping[str, Mapping[str, Manifest]]:
+        """Kind → name → object of Kueue's; a LocalQueue is called `namespace/name`."""
+        return of_kinds(self.manifests)
+
+    def of(self, kind: str) -> Mapping[str, Manifest]:
+        """Name → object of a kind of Kueue's."""
+        return self.found.get(kind, {})
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What Kueue's own configuration says."""
+        return settings(self.manifests)
+
+    @cached_property
+    def nodes(self) -> Mapping[str, Node]:
+        """Queue → its place in the tree, with nothing in use; none for those in a circle of cohorts."""
+        return balance(self.tree)
+
+    @cached_property
+    def most(self) -> Mapping[str, Mapping[FlavorResource, int]]:
+        """Queue → what it has while nobody else has anything."""
+        return {name: {key: node.potential(key) for key in node.quotas} for name, node in self.nodes.items()}
+
+    @cached_property
+    def flavors(self) -> Mapping[str, Flavor]:
+        """Without their topologies."""
+        return {name: replace(flavor, topology="") for name, flavor in self.tree.flavors.items()}
+
+    @cached_property
+    def doors(self) -> Mapping[str, Sequence[LocalQueue]]:
+        """Queue → the LocalQueues that lead to it."""
+        found: dict[str, list[LocalQueue]] = {}
+        for door in self.tree.local_queues:
+            found.setdefault(door.queue, []).append(door)
+        return found
+
+    @cached_property
+    def queues(self) -> Mapping[str, frozenset[str]]:
+        """Namespace → the queues that its LocalQueues lead to."""
+        found: dict[str, set[str]] = {}
+        for door in self.tree.local_queues:
+            found.setdefault(door.namespace, set()).add(door.queue)
+        return {namespace: frozenset(queues) for namespace, queues in found.items()}
+
+    @cached_property
+    def jobs(self) -> Mapping[str, Sequence[CountedJob]]:
+        """Queue → the smallest jobs that its teams may run, on each runtime; nothing of queues that admit nothing."""
+        return {name: self._jobs(queue) for name, queue in self.tree.queues.items()}
+
+    def _jobs(self, queue: ClusterQueue) -> Sequence[CountedJob]:
+        if self.tree.stopped(queue) or queue.name not in self.nodes:
+            return ()
+        namespaces = sorted({door.namespace for door in self.doors.get(queue.name, ())})
+        open_to = [namespace for namespace in namespaces if not self.tree.refuses(queue, namespace)]
+        found = [
+            self.job(runtime, namespace)
+            for namespace in open_to
+            for runtime in (*self._runtimes.get("", ()), *(self._runtimes.get(namespace, ()) if namespace else ()))
+        ]
+        return list(dict.fromkeys(job for job in found if job))
+
+    @cached_property
+    def _runtimes(self) -> Mapping[str, Sequence[Manifest]]:
+        """Namespace → its TrainingRuntimes by name; in the empty one those that every namespace has."""
+        found: dict[str, dict[str, Manifest]] = {}
+        for manifest in self.manifests:
+            if manifest.group == TRAINER and manifest.kind in RUNTIMES:
+                namespace = manifest.namespace if manifest.kind == "TrainingRuntime" else ""
+                found.setdefault(namespace, {})[manifest.name] = manifest
+        return {namespace: [each[name] for name in sorted(each)] for namespace, each in found.items()}
+
+    def job(self, runtime: Manifest, namespace: str, said: Mapping[str, Any] | None = None) -> CountedJob | None:
+        """The smallest job on a runtime; None where it cannot be counted.
+
+        Most namespaces have the same defaults, so that a job is the same in all of them.
+
+        Args:
+            runtime: one of the manifests.
+            namespace: where the job is.
+            said: what a TrainJob says that each node needs, as `counted` takes it.
+        """
+        ranges = self.limit_ranges.get(namespace, ())
+        key = (*runtime.identity, str(said), *(str(mapping(each.body, "spec")) for each in ranges))
+        if key not in self._jobs_known:
+            as_counted = counted(runtime, self.settings.excluded, said)
+            self._jobs_known[key] = counted_job(as_counted, namespace, [*self._classes, *ranges], self.flavors)
+        return self._jobs_known[key]
+
+    def largest(self, queue: str, job: CountedJob) -> Largest | None:
+        """The largest job on its runtime that the queue is ever admitted, with all that it may have."""
+        if (queue, job) not in self._largest_known:
+            quotas = {key: Quota(amount) for key, amount in self.most[queue].items()}
+            alone = replace(self.tree.queues[queue], cohort="", quotas=quotas, namespaces={})
+            door = LocalQueue(job.namespace, "", queue)
+            tree = QueueTree(self.flavors, {}, {queue: alone}, (door,))
+            around = [*self._classes, *self.limit_ranges.get(job.namespace, ())]
+            self._largest_known[queue, job] = next(largest_jobs(tree, [job.runtime, *around]), None)
+        return self._largest_known[queue, job]
+
+    @cached_property
+    def _jobs_known(self) -> dict[tuple[str, ...], CountedJob | None]:
+        return {}
+
+    @cached_property
+    def _largest_known(self) -> dict[tuple[str, CountedJob], Largest | None]:
+        return {}
+
+    @cached_property
+    def limit_ranges(self) -> Mapping[str, Sequence[Manifest]]:
+        """Namespace → its LimitRanges."""
+        found: dict[str, list[Manifest]] = {}
+        for manifest in self.manifests:
+            if (manifest.group, manifest.kind) == ("", "LimitRange"):
+                found.setdefault(manifest.namespace, []).append(manifest)
+        return found
+
+    @cached_property
+    def _classes(self) -> Sequence[Manifest]:
+        return [manifest for manifest in self.manifests if manifest.kind == "RuntimeClass"]
+
+
+def queued(manifests: Sequence[Manifest]) -> Queued | None:
+    """None where an amount is no quantity, or two objects of one name differ: files are then for several clusters."""
+    named = [manifest for manifest in manifests if manifest.name]
+    try:
+        return Queued(named, queue_tree(named))
+    except SimulationError:
+        return None

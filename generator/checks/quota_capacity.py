@@ -1,0 +1,119 @@
+"""quota/over-capacity, quota/reservation-over: do quotas promise only what is there, and for as long as was agreed?
+
+Kueue never asks how many nodes there are: it admits what quotas promise, and what no node has stays pending.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Mapping
+
+from generator.checks.finding import Breach, Severity
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import mapping
+from generator.checks.queued import KUEUE, Queued
+from generator.manifests import Manifest
+from generator.simulate.amounts import FlavorResource, shown
+from generator.simulate.queues import Flavor
+from generator.simulate.read import NODES
+
+_Found = Iterator[tuple[Manifest, Breach]]
+_Holders = Mapping[str, int]
+RESERVATIONS = "mpigen.dev/reservations"
+_NAMED = 3  # holders in a message
+
+
+def over_capacity(gathered: Gathered) -> _Found:
+    """Only of flavors that say how many nodes they have, and what one of them offers."""
+    queued = gathered.queued
+    if not queued:
+        return
+    holders = _holders(queued)
+    for name, flavor in sorted(queued.tree.flavors.items()):
+        over = [
+            (key.resource, each) for key, each in holders.items() if key.flavor == name and _is_over(flavor, key, each)
+        ]
+        if over:
+            yield queued.of("ResourceFlavor")[name], _breach(flavor, dict(over))
+
+
+def _holders(queued: Queued) -> Mapping[FlavorResource, _Holders]:
+    """Who has how much quota of what."""
+    found: dict[FlavorResource, dict[str, int]] = {}
+    tree = queued.tree
+    quotas = {f"queue `{name}`": queue.quotas for name, queue in tree.queues.items()}
+    quotas |= {f"cohort `{name}`": cohort.quotas for name, cohort in tree.cohorts.items()}
+    for holder, amounts in quotas.items():
+        for key, quota in amounts.items():
+            if quota.nominal > 0:
+                found.setdefault(key, {})[holder] = quota.nominal
+    return found
+
+
+def _is_over(flavor: Flavor, key: FlavorResource, holders: _Holders) -> bool:
+    """What a node does not name it has none of if it is a device, and else nobody knows how much."""
+    if flavor.nodes is None or not flavor.allocatable:
+        return False
+    is_known = key.resource in flavor.allocatable or "/" in key.resource
+    return is_known and sum(holders.values()) > flavor.nodes * flavor.allocatable.get(key.resource, 0)
+
+
+def _breach(flavor: Flavor, over: Mapping[str, _Holders]) -> Breach:
+    nodes = flavor.nodes or 0
+    sums = [
+        f"{shown(name, sum(holders.values()))} {name} of {shown(name, nodes * flavor.allocatable.get(name, 0))}"
+        for name, holders in sorted(over.items(), key=_devices_first)
+    ]
+    name, holders = min(over.items(), key=_devices_first)
+    largest = sorted(holders.items(), key=lambda each: (-each[1], each[0]))
+    told = [f"{holder} has {shown(name, amount)} {name}" for holder, amount in largest[:_NAMED]]
+    rest = [f"{len(largest) - _NAMED} more the rest"] if len(largest) > _NAMED else []
+    return Breach(
+        ("metadata", "annotations", NODES),
+        "quota/over-capacity",
+        f"the quotas promise {' and '.join(sums)} that its {nodes} nodes have: {', '.join([*told, *rest])}",
+        "Kueue admits by quota alone: jobs beyond the nodes hold their quota with pods that no node takes",
+        "lower the quotas, or correct the number of nodes",
+        value=str(nodes),
+    )
+
+
+def _devices_first(each: tuple[str, _Holders]) -> tuple[bool, str]:
+    return "/" not in each[0], each[0]
+
+
+def reservation_over(gathered: Gathered) -> _Found:
+    """A reservation whose last day is past; where nobody says what day it is, nothing is."""
+    today = gathered.today
+    if today is None:
+        return
+    for manifest in gathered.of(KUEUE, "ClusterQueue"):
+        for name, until in _reservations(manifest):
+            if until < today:
+                days = (today - until).days
+                yield (
+                    manifest,
+                    Breach(
+                        ("metadata", "annotations", RESERVATIONS),
+                        "quota/reservation-over",
+                        f"the reservation `{name}` ended on {until}, {days} day{'' if days == 1 else 's'} ago",
+                        "its quota is still part of the queue's: nothing changes by itself in a cluster",
+                        "take the reservation out of the platform file, or agree on another last day",
+                        Severity.WARNING,
+                    ),
+                )
+
+
+def _reservations(manifest: Manifest) -> Iterator[tuple[str, dt.date]]:
+    """The name and the last day of each that the annotation of a queue tells."""
+    written = mapping(manifest.body, "metadata", "annotations").get(RESERVATIONS)
+    try:
+        found = json.loads(written) if isinstance(written, str) else None
+    except ValueError:
+        return
+    for name, until in sorted(found.items()) if isinstance(found, dict) else ():
+        try:
+            yield name, dt.date.fromisoformat(str(until))
+        except ValueError:
+            continue

@@ -1,0 +1,118 @@
+"""quota/order, quota/repeated, quota/limit: does Kueue's webhook take the quotas as they are written?
+
+The schemas say nothing of these: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateResourceGroups,
+validateFlavorQuotas, pkg/webhooks/cohort_webhook.go validateCohort, and the rule of CEL at ResourceGroup in
+apis/kueue/v1beta2/clusterqueue_types.go. v0.18.3 has the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from generator import quantities
+from generator.checks.finding import Breach
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import mapping, mappings, texts
+from generator.checks.queued import KUEUE, rows
+from generator.documents.load import Path
+from generator.manifests import Manifest
+
+_Found = Iterator[tuple[Manifest, Breach]]
+_WHY = "the API server refuses the object"
+_PARENT = {"ClusterQueue": ("cohortName", "cohort"), "Cohort": ("parentName",)}
+"""Kind → the fields that name who lends, the last of v1beta1."""
+
+
+def order(gathered: Gathered) -> _Found:
+    """Each flavor says something of each covered resource, in the same order."""
+    for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
+        for number, group in mappings(mapping(manifest.body, "spec").get("resourceGroups")):
+            covered = texts(group.get("coveredResources"))
+            for place, flavor in mappings(group.get("flavors")):
+                names = [str(each.get("name")) for _, each in mappings(flavor.get("resources"))]
+                if names != covered:
+                    path: Path = ("spec", "resourceGroups", number, "flavors", place, "resources")
+                    yield manifest, _order(path, str(flavor.get("name")), names, covered)
+
+
+def _order(path: Path, flavor: str, names: list[str], covered: list[str]) -> Breach:
+    missing = [name for name in covered if name not in names]
+    excess = [name for name in names if name not in covered]
+    if missing:
+        message = f"flavor `{flavor}` says nothing of {_listed(missing)}, which `coveredResources` names"
+    elif excess:
+        message = f"flavor `{flavor}` has {_listed(excess)}, which `coveredResources` does not name"
+    else:
+        message = f"flavor `{flavor}` has {_listed(names)}, and `coveredResources` has {_listed(covered)}"
+    fix = f"write them as `coveredResources` does: {', '.join(covered)}; 0 where the flavor has none"
+    return Breach(path, "quota/order", message, _WHY, fix, at_key=True)
+
+
+def repeated(gathered: Gathered) -> _Found:
+    """A resource belongs to one group, and so does a flavor."""
+    for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
+        resources: dict[str, int] = {}
+        flavors: dict[str, int] = {}
+        for number, group in mappings(mapping(manifest.body, "spec").get("resourceGroups")):
+            path: Path = ("spec", "resourceGroups", number)
+            for place, name in enumerate(texts(group.get("coveredResources"))):
+                if name in resources:
+                    yield manifest, _repeated((*path, "coveredResources", place), name, "resource", resources[name])
+                resources.setdefault(name, number)
+            for place, flavor in mappings(group.get("flavors")):
+                name = str(flavor.get("name"))
+                if flavors.setdefault(name, number) != number:  # within a group the schema tells
+                    where = (*path, "flavors", place, "name")
+                    yield manifest, _repeated(where, name, "flavor", flavors[name])
+
+
+def _repeated(path: Path, name: str, what: str, first: int) -> Breach:
+    advice = {
+        "resource": "name it once: all its flavors belong into one group",
+        "flavor": "put the resources of this flavor into one group, or make a flavor of its own for them",
+    }
+    message = f"the {what} `{name}` is in `resourceGroups[{first}]` already"
+    return Breach(path, "quota/repeated", message, _WHY, advice[what], value=name)
+
+
+def limit(gathered: Gathered) -> _Found:
+    """No amount is below zero, no queue lends more than it has, and without a cohort nobody lends."""
+    for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
+        spec = mapping(manifest.body, "spec")
+        is_alone = not any(spec.get(field) for field in _PARENT[manifest.kind])
+        for row in rows(manifest):
+            nominal = _amount(row.body.get("nominalQuota"))
+            for field in ("nominalQuota", "borrowingLimit", "lendingLimit"):
+                amount = _amount(row.body.get(field))
+                message, fix = "", ""
+                if amount is None:
+                    continue
+                if amount < 0:
+                    message, fix = f"`{row.body[field]}` is below zero", "write 0 or more"
+                elif is_alone and field != "nominalQuota":
+                    message, fix = _alone(manifest.kind, row.body[field], field)
+                elif field == "lendingLimit" and manifest.kind == "ClusterQueue" and amount > (nominal or 0):
+                    message = f"lends {row.body[field]} {row.key.resource}, and has {row.body.get('nominalQuota', 0)}"
+                    fix = "write at most the nominalQuota, or remove it to lend all that is unused"
+                if message:
+                    yield manifest, Breach((*row.path, field), "quota/limit", message, _WHY, fix, value=row.body[field])
+
+
+def _alone(kind: str, value: object, field: str) -> tuple[str, str]:
+    parent = _PARENT[kind][0]
+    message = f"a {field} of {value}, but no `{parent}`: there is nobody to share with"
+    return message, f"name the cohort in `{parent}`, or remove the limit"
+
+
+def _amount(value: object) -> Fraction | None:
+    if value is None:
+        return None
+    try:
+        return quantities.parse(str(value)).value
+    except ValueError:
+        return None
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(", ".join(f"`{name}`" for name in part) for part in (names[:-1], names[-1:]) if part)

@@ -1,0 +1,137 @@
+"""quota/borrows-nothing, quota/lends-nobody, quota/no-share: do limits and weights do what they seem to?
+
+Judged where the files hold at least two queues of the same tree of cohorts: of one alone nobody knows who lends to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from generator.checks.finding import Breach, Severity
+from generator.checks.gathered import Gathered
+from generator.checks.queued import Queued, Row, rows
+from generator.documents.load import Path
+from generator.manifests import Manifest
+from generator.simulate.amounts import FlavorResource, shown
+from generator.simulate.balance import Node
+
+_Found = Iterator[tuple[Manifest, Breach]]
+
+
+def borrows_nothing(gathered: Gathered) -> _Found:
+    """A borrowingLimit, and nobody with anything to lend."""
+    for manifest, node, _ in _sharing(gathered.queued):
+        for row in rows(manifest):
+            limit = node.quota(row.key).borrowing
+            if limit and node.potential(row.key) <= node.has(row.key):
+                yield manifest, _borrows_nothing(row, limit, node)
+
+
+def _borrows_nothing(row: Row, limit: int, node: Node) -> Breach:
+    flavor, resource = row.key
+    return Breach(
+        (*row.path, "borrowingLimit"),
+        "quota/borrows-nothing",
+        f"may borrow {shown(resource, limit)} {resource} of `{flavor}`, and nobody in `{node.root().name}` lends any",
+        f"it never gets more than its own {shown(resource, node.has(row.key))}",
+        "let another queue or a cohort lend, or write 0 so that nobody counts on more",
+        Severity.WARNING,
+        value=row.body.get("borrowingLimit"),
+    )
+
+
+def lends_nobody(gathered: Gathered) -> _Found:
+    """Quota to lend, and nobody who may borrow it."""
+    queued = gathered.queued
+    borrowers = _borrowers(queued) if queued else {}
+    for manifest, node, root in _sharing(queued):
+        if node.queue is None or queued is None:
+            continue
+        is_closed = bool(queued.tree.local_queues) and not queued.doors.get(node.name)
+        for row in rows(manifest):
+            quota = node.quota(row.key)
+            lent = quota.nominal if quota.lending is None else min(quota.lending, quota.nominal)
+            is_meant = is_closed or quota.lending is not None
+            if lent and is_meant and not _another(borrowers.get((root, row.key), ()), node.name):
+                yield manifest, _lends_nobody(row, lent, root, is_closed=is_closed)
+
+
+def _lends_nobody(row: Row, lent: int, root: str, *, is_closed: bool) -> Breach:
+    """Without a LocalQueue it is quota that nobody can use; with one, its own jobs can."""
+    flavor, resource = row.key
+    return Breach(
+        (*row.path, "nominalQuota" if is_closed else "lendingLimit"),
+        "quota/lends-nobody",
+        f"lends {shown(resource, lent)} {resource} of `{flavor}`, and no other queue in `{root}` may borrow any",
+        "no LocalQueue leads to this queue either: nobody can use it"
+        if is_closed
+        else "what it does not use stays idle",
+        "raise the borrowingLimit of those who are to use it, or give them quota of their own",
+        Severity.WARNING if is_closed else Severity.INFO,
+    )
+
+
+def _another(names: Collection[str], name: str) -> bool:
+    return len(names) > 1 or (bool(names) and name not in names)
+
+
+def _borrowers(queued: Queued) -> Mapping[tuple[str, FlavorResource], Collection[str]]:
+    """Root of a tree, flavor and resource → the queues that can have more than their own."""
+    found: dict[tuple[str, FlavorResource], set[str]] = {}
+    for name, most in queued.most.items():
+        node = queued.nodes[name]
+        root = node.root().name
+        for key, amount in most.items():
+            if amount > node.quota(key).nominal:
+                found.setdefault((root, key), set()).add(name)
+    return found
+
+
+def no_share(gathered: Gathered) -> _Found:
+    """A weight of nothing, for who may borrow.
+
+    kueue v0.19.2 pkg/cache/scheduler/fair_sharing.go CompareDRS: who borrows without a weight comes after everybody
+    else when jobs are admitted, and before everybody else when they are preempted.
+    """
+    queued = gathered.queued
+    if queued is None or queued.settings.is_fair is False:
+        return
+    for manifest, node, _ in _sharing(queued):
+        if node.weight != 0:
+            continue
+        borrowed = [key for key in node.subtree if node.potential(key) > node.has(key)]
+        if borrowed:
+            path: Path = ("spec", "fairSharing", "weight")
+            yield manifest, _no_share(path, borrowed[0], node)
+
+
+def _no_share(path: Path, key: FlavorResource, node: Node) -> Breach:
+    beyond = f"{shown(key.resource, node.potential(key) - node.has(key))} {key.resource} of `{key.flavor}`"
+    return Breach(
+        path,
+        "quota/no-share",
+        f"the weight is 0, and it may borrow {beyond}",
+        "with fair sharing Kueue lends to it last, and stops its borrowing jobs before anybody else's",
+        "give it a weight above 0, unless it is meant to live on what nobody else wants",
+        Severity.WARNING,
+        value=0,
+    )
+
+
+def _sharing(queued: Queued | None) -> Iterator[tuple[Manifest, Node, str]]:
+    """The queues and cohorts that have somebody to share with, each with the root of its tree; cohorts once."""
+    if queued is None:
+        return
+    sizes: dict[str, int] = {}
+    cohorts: dict[str, Node] = {}
+    for node in queued.nodes.values():
+        path = list(node.path())
+        if path:
+            sizes[path[-1].name] = sizes.get(path[-1].name, 0) + 1
+            cohorts |= {each.name: each for each in path if each.parent}
+    known = (("ClusterQueue", queued.nodes), ("Cohort", cohorts))
+    for kind, nodes in known:
+        for name, node in sorted(nodes.items()):
+            root = node.root().name
+            if node.parent and sizes[root] > 1 and name in queued.of(kind):
+                yield queued.of(kind)[name], node, root

@@ -1,0 +1,175 @@
+"""quota/missing-*, quota/cohort-cycle, quota/closed-door: is there what Kueue's objects name, and does it let them in?
+
+Files may be a part of what is in a cluster. So a name counts as missing only where the files hold objects of its kind,
+and is a warning at most.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from generator.checks.finding import Breach, Severity
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import mapping
+from generator.checks.mpi_runtime import mappings as numbered
+from generator.checks.queued import KUEUE, TRAINER
+from generator.documents.load import Path
+from generator.manifests import Body, Manifest
+from generator.simulate.fields import labels, mappings, texts
+from generator.simulate.queues import ClusterQueue, QueueTree
+from generator.simulate.selectors import holds
+
+_Found = Iterator[tuple[Manifest, Breach]]
+_NAME = "kubernetes.io/metadata.name"
+QUEUE_LABEL = f"{KUEUE}/queue-name"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """A place that names another object of Kueue's."""
+
+    path: Path
+    kind: str
+    name: str
+
+
+def missing_flavor(gathered: Gathered) -> _Found:
+    """Such a queue is not active: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go updateQueueStatus."""
+    why = "Kueue admits nothing from this queue, neither on this flavor nor on another, until it exists"
+    for manifest in gathered.of(KUEUE, "ClusterQueue"):
+        for group, body in numbered(mapping(manifest.body, "spec").get("resourceGroups")):
+            for number, flavor in numbered(body.get("flavors")):
+                path: Path = ("spec", "resourceGroups", group, "flavors", number, "name")
+                reference = _Reference(path, "ResourceFlavor", str(flavor.get("name")))
+                yield from _missing("quota/missing-flavor", manifest, reference, gathered, why)
+
+
+def missing_topology(gathered: Gathered) -> _Found:
+    """The same file, isTASViolated."""
+    why = "Kueue admits nothing from the queues that have this flavor until it exists"
+    for manifest in gathered.of(KUEUE, "ResourceFlavor"):
+        name = mapping(manifest.body, "spec").get("topologyName")
+        if isinstance(name, str) and name:
+            reference = _Reference(("spec", "topologyName"), "Topology", name)
+            yield from _missing("quota/missing-topology", manifest, reference, gathered, why)
+
+
+def missing_queue(gathered: Gathered) -> _Found:
+    """A door that leads nowhere, and a TrainJob that comes to no door: both wait, and say nothing."""
+    for manifest in gathered.of(KUEUE, "LocalQueue"):
+        reference = _Reference(
+            ("spec", "clusterQueue"), "ClusterQueue", str(mapping(manifest.body, "spec").get("clusterQueue"))
+        )
+        why = "jobs that come by this LocalQueue wait until it exists"
+        yield from _missing("quota/missing-queue", manifest, reference, gathered, why)
+    for manifest in gathered.of(TRAINER, "TrainJob"):
+        name = mapping(manifest.body, "metadata", "labels").get(QUEUE_LABEL)
+        if isinstance(name, str):
+            reference = _Reference(("metadata", "labels", QUEUE_LABEL), "LocalQueue", name)
+            why = "the job stays suspended until it exists"
+            yield from _missing("quota/missing-queue", manifest, reference, gathered, why)
+
+
+def missing_cohort(gathered: Gathered) -> _Found:
+    """A cohort needs no object; but where others have one, a name without one is mostly misspelt."""
+    why = "Kueue takes it for a cohort without quota of its own, and lends nothing to it from any other"
+    for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
+        for field in ("cohortName", "cohort", "parentName"):
+            name = mapping(manifest.body, "spec").get(field)
+            if isinstance(name, str) and name:
+                reference = _Reference(("spec", field), "Cohort", name)
+                yield from _missing("quota/missing-cohort", manifest, reference, gathered, why)
+
+
+def _missing(check: str, manifest: Manifest, reference: _Reference, gathered: Gathered, why: str) -> _Found:
+    namespace = manifest.namespace if reference.kind == "LocalQueue" else ""
+    known = gathered.names.get((KUEUE, reference.kind, namespace), frozenset())
+    is_alone = not known - {manifest.name if manifest.kind == reference.kind else ""}
+    if reference.name not in known and not is_alone:
+        close = difflib.get_close_matches(reference.name, known, n=1)
+        fix = (
+            f"did you mean `{close[0]}`?" if close else f"add it, or name one of these: {', '.join(sorted(known)[:5])}"
+        )
+        where = f" in `{namespace}`" if namespace else ""
+        message = f"no file holds the {reference.kind} `{reference.name}`{where}"
+        yield manifest, Breach(reference.path, check, message, why, fix, Severity.WARNING, value=reference.name)
+
+
+def cohort_cycle(gathered: Gathered) -> _Found:
+    """What is in a circle, or below one, is left out: kueue v0.19.2 pkg/cache/scheduler/snapshot.go."""
+    queued = gathered.queued
+    if queued is None:
+        return
+    for circle in sorted({_circle(queued.tree, name) for name in queued.tree.cohorts} - {()}):
+        shown = " → ".join(f"`{name}`" for name in (*circle, circle[0]))
+        breach = Breach(
+            ("spec", "parentName"),
+            "quota/cohort-cycle",
+            f"its parents go in a circle: {shown}",
+            "Kueue admits nothing from any queue in these cohorts, or in those below them",
+            "remove the `parentName` of one of them: it is then the root",
+            value=circle[1 % len(circle)],
+        )
+        yield queued.of("Cohort")[circle[0]], breach
+
+
+def _circle(tree: QueueTree, cohort: str) -> tuple[str, ...]:
+    """The circle that the parents of a cohort come to, from its first by name; nothing where they come to an end."""
+    if not tree.is_cyclic(cohort):
+        return ()
+    path = [each.name for each in tree.ancestors(cohort)]
+    circle = path[path.index(tree.cohorts[path[-1]].parent) :]
+    first = circle.index(min(circle))
+    return (*circle[first:], *circle[:first])
+
+
+def closed_door(gathered: Gathered) -> _Found:
+    """A LocalQueue in a namespace that its ClusterQueue does not let in.
+
+    kueue v0.19.2 pkg/workload/resources.go ValidateAdmissibility. What labels a namespace has its object says; that
+    with its name every namespace has.
+    """
+    queued = gathered.queued
+    if queued is None:
+        return
+    for door in queued.tree.local_queues:
+        queue = queued.tree.queues.get(door.queue)
+        refusal = _refusal(queue, door.namespace, queued.tree.namespaces.get(door.namespace)) if queue else ""
+        if refusal:
+            breach = Breach(
+                ("spec", "clusterQueue"),
+                "quota/closed-door",
+                f"leads to `{door.queue}`, {refusal}",
+                "jobs that come by this LocalQueue wait for ever",
+                "let the namespace in, in the `namespaceSelector` of the ClusterQueue (`{}` lets in all)",
+                value=door.queue,
+            )
+            yield queued.of("LocalQueue")[f"{door.namespace}/{door.name}"], breach
+
+
+def _refusal(queue: ClusterQueue, namespace: str, found: Mapping[str, str] | None) -> str:
+    """Why a queue takes nothing from a namespace; empty where it does, or where its labels are in no file."""
+    if queue.namespaces is None:
+        return "which has no `namespaceSelector` and so takes jobs of no namespace"
+    known = found or {_NAME: namespace}
+    for each in _requirements(queue.namespaces):
+        key = str(each.get("key"))
+        if (found is not None or key == _NAME) and not holds([each], known):
+            has = f"it has `{known[key]}`" if key in known else "it has no such label"
+            return f"whose `namespaceSelector` asks of `{namespace}` for `{_told(each)}`: {has}"
+    return ""
+
+
+def _told(requirement: Body) -> str:
+    """As kubectl writes it: `team in (cv, nlp)`."""
+    key, values = str(requirement.get("key")), ", ".join(texts(requirement.get("values")))
+    words = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "DoesNotExist": f"!{key}"}
+    return words.get(str(requirement.get("operator")), key)
+
+
+def _requirements(selector: Body) -> Iterator[Body]:
+    for key, value in labels(selector.get("matchLabels")).items():
+        yield {"key": key, "operator": "In", "values": [value]}
+    yield from mappings(selector.get("matchExpressions"))

@@ -1,0 +1,151 @@
+"""quota/uncovered, quota/too-large, quota/unmatched-flavor: can jobs on the runtimes that a team has be admitted?
+
+Every namespace has every ClusterTrainingRuntime, whether it is meant for it or not. So of a runtime whose devices a
+queue does not cover, or of which it has nothing, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from generator.checks.counted_job import CountedJob
+from generator.checks.finding import Breach, Severity
+from generator.checks.gathered import Gathered
+from generator.checks.queued import Queued, rows
+from generator.manifests import Manifest
+from generator.simulate.amounts import FlavorResource, shown
+from generator.simulate.matching import mismatch
+from generator.simulate.queues import ClusterQueue, Flavor
+
+_Found = Iterator[tuple[Manifest, Breach]]
+
+
+def uncovered(gathered: Gathered) -> _Found:
+    """A resource that a runtime asks for, and of which the queue says nothing, not even that there is none.
+
+    kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
+    """
+    queued = gathered.queued
+    if queued is None or not queued.settings.counts_as_asked:
+        return
+    for name, jobs in sorted(queued.jobs.items()):
+        lacking: dict[str, dict[str, None]] = {}
+        for job in jobs:
+            for resource in _uncovered(queued.tree.queues[name], job):
+                lacking.setdefault(resource, {})[f"`{job.runtime.name}`"] = None
+        for resource, runtimes in sorted(lacking.items()):
+            yield (
+                queued.of("ClusterQueue")[name],
+                Breach(
+                    ("spec", "resourceGroups"),
+                    "quota/uncovered",
+                    f"covers no {resource}, which jobs on {' and '.join(runtimes)} ask for",
+                    "Kueue never admits a job that asks for a resource that its queue does not cover",
+                    f"add {resource} to `coveredResources`, and to each flavor with the quota that it has, be it 0",
+                    at_key=True,
+                ),
+            )
+
+
+def _uncovered(queue: ClusterQueue, job: CountedJob) -> list[str]:
+    missing = [name for name in job.total if queue.group(name) is None]
+    devices = [name for name in job.total if "/" in name]
+    is_not_meant = job.runtime.kind == "ClusterTrainingRuntime" and set(devices or job.total) <= set(missing)
+    return [] if is_not_meant else missing
+
+
+def too_large(gathered: Gathered) -> _Found:
+    """The smallest job on a runtime asks for more than the queue can ever have, though it has some of all."""
+    queued = gathered.queued
+    if queued is None or not queued.settings.counts_as_asked:
+        return
+    for name, jobs in sorted(queued.jobs.items()):
+        queue, told = queued.tree.queues[name], set()
+        for job in jobs:
+            if job.runtime.identity not in told and (reason := _never(queued, queue, job)):
+                told.add(job.runtime.identity)
+                yield queued.of("ClusterQueue")[name], _too_large(job.runtime, reason)
+
+
+def _too_large(runtime: Manifest, reason: str) -> Breach:
+    return Breach(
+        ("spec", "resourceGroups"),
+        "quota/too-large",
+        f"not even the smallest job on `{runtime.name}` is ever admitted: {reason}",
+        "whoever trains on it waits for ever, and only the status of the Workload says why",
+        "raise the quota or the borrowingLimit, or make a runtime with smaller hosts",
+        Severity.WARNING,
+        at_key=True,
+    )
+
+
+def has_quota(queued: Queued, queue: ClusterQueue, job: CountedJob) -> bool:
+    """Whether one flavor has quota for all pods together: mostly one has, and then nothing else need be computed."""
+    most = queued.most[queue.name]
+    flavors = queue.groups[0].flavors if len(queue.groups) == 1 else ()
+    return any(
+        name in job.homes
+        and all(amount <= most.get(FlavorResource(name, each), 0) for each, amount in job.total.items())
+        for name in flavors
+    )
+
+
+def _never(queued: Queued, queue: ClusterQueue, job: CountedJob) -> str:
+    """Why a job is never admitted, nor any other on its runtime; empty if it is, or is not meant for this queue."""
+    if has_quota(queued, queue, job):
+        return ""
+    flavors = _with_some(queued, queue, job)
+    if len(flavors) != 1:
+        largest = queued.largest(queue.name, job) if flavors else None
+        return largest.reason if largest and largest.most == 0 else ""
+    flavor, most = min(flavors), queued.most[queue.name]
+    for name in sorted(job.total, key=lambda each: "/" not in each):
+        has, takes = most.get(FlavorResource(flavor, name), 0), job.total[name]
+        if takes > has:
+            what = f"its pods take {shown(name, takes)} {name} of flavor `{flavor}`"
+            return f"{what}, and `{queue.name}` never gets more than {shown(name, has)}"
+    return f"its pods have no room on the nodes of flavor `{flavor}`"
+
+
+def _with_some(queued: Queued, queue: ClusterQueue, job: CountedJob) -> set[str]:
+    """The flavors that pods may go to and have something of; none if there is nothing of a resource that they need."""
+    most, found = queued.most[queue.name], set()
+    for pods, places in zip(job.pods, job.places, strict=True):
+        for resource in (name for name, amount in pods.requests.items() if amount):
+            group = queue.group(resource)
+            flavors = places.intersection(group.flavors) if group else ()
+            some = {name for name in flavors if most.get(FlavorResource(name, resource))}
+            if not some:
+                return set()
+            found |= some
+    return found
+
+
+def unmatched_flavor(gathered: Gathered) -> _Found:
+    """Quota of a flavor whose nodes no pod of any runtime may go to: it tolerates no taint, or selects other nodes."""
+    queued = gathered.queued
+    if queued is None:
+        return
+    for name, jobs in sorted(queued.jobs.items()):
+        used = {flavor for job in jobs for places in job.places for flavor in places}
+        owned = {key.flavor for key, amount in queued.most[name].items() if amount} if jobs else set()
+        told = set(used)
+        for row in rows(queued.of("ClusterQueue")[name]) if owned - used else ():
+            flavor = row.key.flavor
+            if flavor in owned - told:
+                told.add(flavor)
+                breach = _unmatched((*row.path[:-2], "name"), queued.flavors[flavor], jobs)
+                yield queued.of("ClusterQueue")[name], breach
+
+
+def _unmatched(path: tuple[str | int, ...], flavor: Flavor, jobs: Sequence[CountedJob]) -> Breach:
+    reasons = dict.fromkeys(f"`{job.runtime.name}`: {mismatch(pods, flavor)}" for job in jobs for pods in job.pods[-1:])
+    return Breach(
+        path,
+        "quota/unmatched-flavor",
+        f"no runtime can use it: {'; '.join(list(reasons)[:2])}",
+        "the quota is there, and no training job can have any of it",
+        "give a runtime the tolerations and the nodeSelector of these nodes, or take the flavor out of the queue",
+        Severity.WARNING,
+        value=flavor.name,
+    )

@@ -1,0 +1,81 @@
+"""quota/never-admitted: a TrainJob that its queue never admits, however empty the cluster is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator.checks.counted_job import CountedJob
+from generator.checks.finding import Breach
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import mapping, mappings
+from generator.checks.queued import KUEUE, TRAINER, Queued
+from generator.checks.trainjob_runtime import OnRuntime, queue_of, runtime_of
+from generator.documents.load import Path
+from generator.manifests import Body, Manifest
+from generator.simulate.fields import whole
+from generator.simulate.queues import ClusterQueue
+
+_Found = Iterator[tuple[Manifest, Breach]]
+_NODES: Path = ("spec", "trainer", "numNodes")
+_PLACING = ("tolerations", "affinity")
+
+
+def never_admitted(gathered: Gathered) -> _Found:
+    """Judged where the files hold the runtime, the LocalQueue, and the ClusterQueue with its flavors.
+
+    A patch of the pods' tolerations or affinity opens other nodes to them: of such a job nothing is said.
+    """
+    queued = gathered.queued
+    if queued is None or not queued.settings.counts_as_asked:
+        return
+    for manifest in gathered.of(TRAINER, "TrainJob"):
+        runtime, queue = runtime_of(manifest, gathered), _queue(manifest, gathered, queued)
+        if runtime is None or queue is None or _is_elsewhere(manifest.body):
+            continue
+        pair = OnRuntime(manifest, runtime)
+        job = queued.job(runtime, manifest.namespace, pair.said if pair.names_amounts else None)
+        if job:
+            yield from ((manifest, breach) for breach in _judged(manifest, job, queue, queued))
+
+
+def _queue(manifest: Manifest, gathered: Gathered, queued: Queued) -> ClusterQueue | None:
+    """The ClusterQueue that a TrainJob comes to, if that admits anything from its namespace."""
+    door = gathered.one(KUEUE, "LocalQueue", queue_of(manifest), manifest.namespace)
+    queue = queued.tree.queues.get(str(mapping(door.body, "spec").get("clusterQueue"))) if door else None
+    if queue is None or queue.name not in queued.nodes:
+        return None
+    return None if queued.tree.stopped(queue) or queued.tree.refuses(queue, manifest.namespace) else queue
+
+
+def _is_elsewhere(body: Body) -> bool:
+    """Whether another cluster runs it, or patches let its pods go to other nodes than the runtime says."""
+    if mapping(body, "spec").get("managedBy") == "kueue.x-k8s.io/multikueue":
+        return True
+    patches = mappings(mapping(body, "spec").get("runtimePatches"))
+    jobs = [mapping(patch, "trainingRuntimeSpec", "template", "spec").get("replicatedJobs") for _, patch in patches]
+    pods = [mapping(job, "template", "spec", "template", "spec") for each in jobs for _, job in mappings(each)]
+    return any(field in pod for pod in pods for field in _PLACING)
+
+
+def _judged(manifest: Manifest, job: CountedJob, queue: ClusterQueue, queued: Queued) -> Iterator[Breach]:
+    missing = [name for name in job.total if queue.group(name) is None]
+    why = "it stays suspended for ever, and only the status of its Workload says why"
+    if missing:
+        message = f"asks for {' and '.join(missing)}, which `{queue.name}` does not cover"
+        fix = f"ask for none of it, or have {missing[0]} added to the `coveredResources` of `{queue.name}`"
+        yield Breach(("spec", "trainer"), "quota/never-admitted", message, why, fix)
+        return
+    trainer = mapping(manifest.body, *map(str, _NODES[:-1]))
+    default = whole(mapping(job.runtime.body, "spec", "mlPolicy").get("numNodes"), 1)
+    nodes = whole(trainer.get("numNodes"), default) if job.grows else 1
+    largest = queued.largest(queue.name, job)
+    if largest is None or largest.most is None or nodes <= largest.most:
+        return
+    path = _NODES if "numNodes" in trainer else ("spec", "runtimeRef")
+    message = f"`{queue.name}` never admits {nodes} nodes of `{job.runtime.name}`, and at most {largest.most}"
+    fix = (
+        f"write `numNodes: {largest.most}` or less"
+        if largest.most
+        else "have the quota raised, or take another runtime"
+    )
+    yield Breach(path, "quota/never-admitted", f"{message}: {largest.reason}", why, fix, value=nodes)
