@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.cluster.client import Body, Client, wait_for
+from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.control_plane import Cluster
 from tests.cluster.training import conditions
 
@@ -42,12 +42,14 @@ def of_trainer(kind: str, name: str, spec: Body) -> Body:
 
 
 def train_job(name: str, runtime: str, spec: Body) -> Body:
-    """A TrainJob on a runtime of that namespace, with a spec in which `pod` is a patch of the pods of `node`."""
+    """A TrainJob in the queue, on a runtime of the namespace; `pod` in its spec is a patch of the pods of `node`."""
     pod = spec.get("pod")
     inside = {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": {"spec": pod}}}}]}
     patch = {"manager": "tests.mpigen.dev/me", "trainingRuntimeSpec": {"template": {"spec": inside}}}
     rest = {key: value for key, value in spec.items() if key != "pod"} | ({"runtimePatches": [patch]} if pod else {})
-    return of_trainer("TrainJob", name, {"runtimeRef": {"name": runtime, "kind": "TrainingRuntime"}, **rest})
+    body = of_trainer("TrainJob", name, {"runtimeRef": {"name": runtime, "kind": "TrainingRuntime"}, **rest})
+    body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "default"}
+    return body
 
 
 @contextmanager
@@ -55,6 +57,7 @@ def queue(admin: Client) -> Iterator[None]:
     """The namespace with its queue, and afterwards neither."""
     for body in _PLACE:
         admin.create(body)
+    wait_until("the queue is open", lambda: _holds(admin.read(_PLACE[-1]), "Active"))
     yield
     for body in reversed(_PLACE):
         admin.delete(body)
@@ -69,7 +72,7 @@ def outcome(cluster: Cluster, job: Body) -> str:
         if cluster.admin.read(job)["spec"]["suspend"] is False:
             return "runs"
         is_refused = refused.search(cluster.processes.log("kueue").read_text(errors="replace"))
-        return "stuck" if is_refused and _is_admitted(cluster.admin, name) else None
+        return "stuck" if is_refused and _holds(workload(cluster.admin, name), "Admitted") else None
 
     return wait_for(f"{name}: a verdict", seen)
 
@@ -84,6 +87,5 @@ def workload(admin: Client, name: str) -> Body:
     return wait_for(f"{name}: a Workload", found)
 
 
-def _is_admitted(admin: Client, name: str) -> bool:
-    said = conditions(workload(admin, name))
-    return any(each["type"] == "Admitted" and each["status"] == "True" for each in said)
+def _holds(body: Body, condition: str) -> bool:
+    return any(each["type"] == condition and each["status"] == "True" for each in conditions(body))
