@@ -123,7 +123,7 @@ def _has_slack(queues: object) -> bool:
 
 
 def _has_workers(queues: object) -> bool:
-    return isinstance(queues, dict) and "multiKueue" in queues
+    return isinstance(queues, dict) and queues.get("multiKueue") is not None
 
 
 def _sound(model: type[BaseModel], raw: object) -> tuple[BaseModel | None, set[str]]:
