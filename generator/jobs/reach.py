@@ -9,7 +9,7 @@ from generator.config.platform import Platform
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
 from generator.kueue.cohorts import cohorts, slack_queue
-from generator.kueue.flavors import resource_flavor
+from generator.kueue.flavors import resource_flavor, topology
 from generator.kueue.queues import cluster_queue, local_queues
 from generator.manifests import Body, Manifest
 from generator.runtimes.training_runtime import training_runtimes
@@ -54,6 +54,7 @@ def _reach(largest: Largest, nodes: int) -> Reach:
 def _queues(platform: Platform, tenant: Tenant) -> Iterator[Body]:
     """All queues, since others lend; the door of the one tenant, since it is the one that asks."""
     yield from map(resource_flavor, platform.pools)
+    yield from (topology(pool) for pool in platform.pools if pool.topology)
     yield from cohorts(platform)
     for each in platform.tenants:
         yield cluster_queue(each, platform.pools, each.cohort or platform.platform)

@@ -82,7 +82,7 @@ def _note(tree: QueueTree, cohort: Cohort) -> str:
 
 def _queue(tree: QueueTree, nodes: Mapping[str, Node], queue: ClusterQueue, depth: int) -> Iterator[_Row]:
     name = f"{'  ' * depth}{queue.name}"
-    stopped = tree.stopped(queue)
+    stopped = tree.stopped(queue) or tree.lacks(queue)
     if stopped:
         yield (f"{name} (admits nothing: {stopped})",)
     if queue.name in nodes:
@@ -139,7 +139,7 @@ def _facts(tree: QueueTree, node: Node | None, queue: ClusterQueue) -> dict[str,
     return {
         "name": queue.name,
         "cohort": queue.cohort,
-        "admitsNothing": tree.stopped(queue),
+        "admitsNothing": tree.stopped(queue) or tree.lacks(queue),
         "localQueues": [f"{door.namespace}/{door.name}" for door in tree.doors(queue.name)],
         "quotas": [_quota(key, capacity(node, key)) for key in queue.quotas] if node else [],
     }

@@ -117,6 +117,8 @@ class _Story:
         if queue is not None and queue.checks:
             message = f"`{queue.name}` has admission checks, which others than Kueue decide on"
             raise NotModelledError((Problem(message),))
+        if queue is not None and any(self._tree.flavors[name].topology for name in queue.flavors):
+            raise NotModelledError((Problem(f"`{queue.name}` has a topology, and its nodes are not known"),))
         told = self._jobs[job.name] = _Told(Workload(job, len(self._jobs)), self._refused(queue, job))
         if queue is not None and not told.refused:
             self._waiting.enter(told.workload, queue)
@@ -124,7 +126,7 @@ class _Story:
     def _refused(self, queue: ClusterQueue | None, job: Job) -> str:
         if queue is None:
             return f"there is no ClusterQueue `{job.queue}`"
-        stopped = self._tree.stopped(queue)
+        stopped = self._tree.stopped(queue) or self._tree.lacks(queue)
         if stopped:
             return f"`{queue.name}` admits nothing: {stopped}"
         refused = self._tree.refuses(queue, job.namespace) if job.namespace else ""

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from generator.simulate.amounts import Amounts, FlavorResource, total
+from generator.simulate import topology
+from generator.simulate.amounts import Amounts, FlavorResource, Requests, total
 from generator.simulate.assignment import Assignment, Choice, Mode, Shortage, Tried
 from generator.simulate.balance import Node
 from generator.simulate.matching import mismatch
-from generator.simulate.podsets import PodSet
+from generator.simulate.podsets import PodSet, grouped, named
 from generator.simulate.queues import ClusterQueue, Flavor, Fungibility, ResourceGroup
 
 Oracle = Callable[[FlavorResource, int], tuple[Mode, int]]
@@ -55,25 +56,43 @@ class Assigner:
     tried: Tried = ()
 
     def assign(self, podsets: Sequence[PodSet]) -> Assignment:
-        """One kind of pods after the other, each with what those before it take (`assignFlavors`).
+        """One group of pods after the other, each with what those before it take (`assignFlavors`).
 
         Raises:
-            NotModelledError: a flavor or the job has a topology.
+            NotModelledError: pods ask for slices of a topology, or tolerate taints by comparing numbers.
         """
         done = Assignment()
-        for number, pods in enumerate(podsets):
-            asked = total(pods.requests, pods.count)
-            if self.queue.group("pods"):
-                asked["pods"] = pods.count
-            done.podsets[pods.name] = self._choices(number, pods, asked, done)
-            for resource, choice in done.podsets[pods.name].items():
-                key = FlavorResource(choice.flavor, resource)
-                done.usage[key] = done.usage.get(key, 0) + asked[resource]
-                done.mode = min(done.mode, Mode.FIT if choice.mode is Mode.FIT else Mode.NO_CANDIDATES)
-            if asked and not done.podsets[pods.name]:
+        for number, group in grouped(podsets):
+            wanted = [self._wanted(pods) for pods in group]
+            asked: dict[str, int] = {}
+            for each in wanted:
+                for resource, amount in each.items():
+                    asked[resource] = asked.get(resource, 0) + amount
+            choices = self._choices(number, group, asked, done)
+            for pods, each in zip(group, wanted, strict=True):
+                self._take(done, pods, each, choices)
+            if any(each and not done.podsets[pods.name] for pods, each in zip(group, wanted, strict=True)):
                 done.mode = Mode.NO_FIT
                 return done
         return done
+
+    def _wanted(self, pods: PodSet) -> dict[str, int]:
+        wanted = total(pods.requests, pods.count)
+        if self.queue.group("pods"):
+            wanted["pods"] = pods.count
+        return wanted
+
+    def _take(self, done: Assignment, pods: PodSet, wanted: Requests, choices: Mapping[str, Choice]) -> None:
+        """Its part of what the group gets; if it asks for nothing, then a place (`resolvePodSetFlavors`)."""
+        has_place = pods.topology and pods.topology.group
+        mine = {name: each for name, each in choices.items() if name in wanted}
+        if not wanted and has_place:
+            mine = {name: each for name, each in choices.items() if self.flavors[each.flavor].topology}
+        done.podsets[pods.name] = mine
+        for resource, choice in mine.items():
+            key = FlavorResource(choice.flavor, resource)
+            done.usage[key] = done.usage.get(key, 0) + wanted.get(resource, 0)
+            done.mode = min(done.mode, Mode.FIT if choice.mode is Mode.FIT else Mode.NO_CANDIDATES)
 
     def assign_at_last(self, podsets: Sequence[PodSet]) -> Assignment:
         """What comes of it if nothing else happens: Kueue at once tries again from where it broke off.
@@ -82,24 +101,26 @@ class Assigner:
         pkg/cache/queue/cluster_queue.go `requeueIfNotPresent`; pkg/workload/workload.go `PendingFlavors`
 
         Raises:
-            NotModelledError: a flavor or the job has a topology.
+            NotModelledError: pods ask for slices of a topology, or tolerate taints by comparing numbers.
         """
         seen: list[Tried] = []
         found = self.assign(podsets)
         while found.mode is not Mode.FIT and found.is_broken_off and found.tried not in seen:
             seen.append(found.tried)
-            found = replace(self, tried=found.tried).assign(podsets)
+            before, found = found, replace(self, tried=found.tried).assign(podsets)
+            found.shortages = [*before.shortages, *found.shortages]
+            found.refused = [*before.refused, *found.refused]
         return found
 
-    def _choices(self, number: int, pods: PodSet, asked: Mapping[str, int], done: Assignment) -> Mapping[str, Choice]:
-        """The flavors of one kind of pods; none at all if one of the resources finds none."""
+    def _choices(self, number: int, pods: Sequence[PodSet], asked: Requests, done: Assignment) -> Mapping[str, Choice]:
+        """The flavors of one group of pods; none at all if one of the resources finds none."""
         found: dict[str, Choice] = {}
         for resource in asked:
             group = self.queue.group(resource)
             if resource in found or (group is None and asked[resource] == 0):
                 continue
             if group is None:
-                done.refused.append(f"`{pods.name}` asks for {resource}, and `{self.queue.name}` has no quota for it")
+                done.refused.append(f"{named(pods)} asks for {resource}, and `{self.queue.name}` has no quota for it")
                 return {}
             start = self.tried[number].get(resource, -1) + 1 if number < len(self.tried) else 0
             wanted = {name: amount for name, amount in asked.items() if name in group.resources}
@@ -110,7 +131,7 @@ class Assigner:
         return found
 
     def _best(
-        self, group: ResourceGroup, start: int, pods: PodSet, wanted: Mapping[str, int], done: Assignment
+        self, group: ResourceGroup, start: int, pods: Sequence[PodSet], wanted: Requests, done: Assignment
     ) -> Mapping[str, Choice]:
         """The first flavor that will do, or else the best of all (`findFlavorForPodSets`)."""
         best: dict[str, Choice] = {}
@@ -120,7 +141,7 @@ class Assigner:
         rules = self.queue.fungibility
         for number in range(start, len(group.flavors)):
             name, tried = group.flavors[number], number
-            refused = mismatch(pods, self.flavors[name])
+            refused = self._refused(pods, self.flavors[name], group)
             if refused:
                 refusals.append(refused)
                 continue
@@ -137,8 +158,23 @@ class Assigner:
         last = -1 if tried == len(group.flavors) - 1 else tried
         return {key: Choice(each.flavor, each.mode, each.borrowing, last) for key, each in best.items()}
 
+    def _refused(self, group: Sequence[PodSet], flavor: Flavor, resources: ResourceGroup) -> str:
+        """Why a flavor is not for a group of pods (`checkFlavorForPodSets`)."""
+        levels = flavor.levels if flavor.topology else ()
+        offer = topology.Offer(flavor.name, levels, resources.resources, self.is_by_topology)
+        for pods in group:
+            refused = topology.mismatch(pods.name, pods.topology, pods.requests, offer) or mismatch(pods, flavor)
+            if refused:
+                return refused
+        return ""
+
+    @property
+    def is_by_topology(self) -> bool:
+        """Whether all flavors of the queue have a topology: then all pods are placed by it (`isTASOnly`)."""
+        return all(self.flavors[name].topology for name in self.queue.flavors)
+
     def _in_flavor(
-        self, name: str, pods: PodSet, wanted: Mapping[str, int], usage: Amounts
+        self, name: str, pods: Sequence[PodSet], wanted: Requests, usage: Amounts
     ) -> tuple[dict[str, Choice], tuple[Mode, int], list[Shortage]]:
         """How all of it can be had of one flavor: as the worst of its resources."""
         choices: dict[str, Choice] = {}
@@ -156,15 +192,15 @@ class Assigner:
             choices[resource] = Choice(name, mode, borrowing)
         return choices, worst, short
 
-    def _fits(self, key: FlavorResource, amount: int, pods: PodSet) -> tuple[Mode, int, Shortage | None]:
+    def _fits(self, key: FlavorResource, amount: int, pods: Sequence[PodSet]) -> tuple[Mode, int, Shortage | None]:
         """`fitsResourceQuota`."""
         most, free = self.node.potential(key), max(0, self.node.available(key))
         if amount > most:
-            return Mode.NO_FIT, 0, Shortage(pods.name, key, amount, most, self.queue.name)
+            return Mode.NO_FIT, 0, Shortage(named(pods), key, amount, most, self.queue.name)
         borrowing, is_below_another = lowest_that_fits(self.node, key, amount)
         if amount <= free:
             return Mode.FIT, borrowing, None
-        short = Shortage(pods.name, key, amount, free)
+        short = Shortage(named(pods), key, amount, free)
         if self.node.quota(key).nominal >= amount or is_below_another or self._preempts_while_borrowing():
             return *self.oracle(key, amount), short
         return Mode.NO_FIT, borrowing, short

@@ -41,7 +41,7 @@ class Shortage:
     """Of what a job takes more than there is: ever, or just now.
 
     Attributes:
-        pods: the kind of pods with which it takes so much.
+        pods: the kinds of pods with which it takes so much, as in a sentence.
         key: the flavor and resource.
         takes: what it takes then.
         has: what there is for it.
@@ -56,7 +56,7 @@ class Shortage:
 
     def __str__(self) -> str:
         flavor, resource = self.key
-        what = f"with `{self.pods}` the job takes {shown(resource, self.takes)} {resource} of flavor `{flavor}`"
+        what = f"with {self.pods} the job takes {shown(resource, self.takes)} {resource} of flavor `{flavor}`"
         amount = shown(resource, self.has)
         return f"{what}, and {f'`{self.queue}` never gets more than {amount}' if self.queue else f'{amount} is free'}"
 

@@ -142,7 +142,7 @@ def balance(tree: QueueTree) -> Mapping[str, Node]:
         if not each.cohort or each.cohort in cohorts
     }
     for node in queues.values():
-        if node.parent and node.queue and not tree.stopped(node.queue):
+        if node.parent and node.queue and not (tree.stopped(node.queue) or tree.lacks(node.queue)):
             node.parent.queues.append(node)
     for root in [node for node in cohorts.values() if node.parent is None]:
         _sum_up(root, tree, queues)

@@ -14,6 +14,7 @@ from generator.simulate.packing import fit_on_one, has_room
 from generator.simulate.pods import Surroundings, surroundings
 from generator.simulate.podsets import PodSet, podsets, with_nodes
 from generator.simulate.queues import ClusterQueue, Flavor, QueueTree, Quota
+from generator.simulate.topology import How
 
 _RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 
@@ -28,7 +29,8 @@ class Largest:
         runtime: its name.
         kind: ClusterTrainingRuntime, or TrainingRuntime of the namespace.
         always: nodes that it gets whatever others do; None is without limit.
-        most: nodes that it gets while nobody else has anything; None is without limit.
+        most: nodes that it gets while nobody else has anything; None is without limit. Where all must be in one place
+            of a topology, and nobody says how large those are, it may be fewer: then the reason says so.
         reason: why there are never more.
     """
 
@@ -63,7 +65,7 @@ def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Lar
 def _sizes(
     tree: QueueTree, queue: ClusterQueue, namespace: str, node: Node | None, job: tuple[Body, Surroundings]
 ) -> tuple[int | None, int | None, str]:
-    refused = tree.stopped(queue) or tree.refuses(queue, namespace)
+    refused = tree.stopped(queue) or tree.lacks(queue) or tree.refuses(queue, namespace)
     if refused or node is None:
         return 0, 0, f"`{queue.name}` admits nothing: {refused}"
     each = {key: capacity(node, key) for key in node.quotas}
@@ -113,6 +115,10 @@ class _Search:
 
     def reason(self, hosts: int) -> str:
         """Why one more is too many."""
+        together = [each.topology.level for each in self._pods if each.topology and each.topology.how is How.REQUIRED]
+        return f"{self._shortage(hosts)}{f'; all must be in one {together[0]}' if together else ''}"
+
+    def _shortage(self, hosts: int) -> str:
         found = self._fits(self._job(hosts + 1))
         if isinstance(found, Flavor):
             return f"there is no room for {hosts + 1} on the {found.nodes} nodes of flavor `{found.name}`"

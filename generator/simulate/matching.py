@@ -6,9 +6,7 @@ that the flavor itself names are compared, since its nodes may have any others.
 
 from __future__ import annotations
 
-from generator.errors import Problem
 from generator.manifests import Body
-from generator.simulate.amounts import NotModelledError
 from generator.simulate.fields import mappings
 from generator.simulate.podsets import PodSet
 from generator.simulate.queues import Flavor
@@ -19,11 +17,8 @@ def mismatch(pods: PodSet, flavor: Flavor) -> str:
     """Why the pods may not go to the flavor's nodes; empty if they may.
 
     Raises:
-        NotModelledError: Kueue places pods on these nodes by topology, or a toleration compares numbers.
+        NotModelledError: a toleration compares numbers.
     """
-    if flavor.topology or pods.topology:
-        what = f"flavor `{flavor.name}` has a topology" if flavor.topology else f"`{pods.name}` asks for a topology"
-        raise NotModelledError((Problem(f"{what}: how Kueue places pods by topology is not simulated"),))
     taint = untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations))
     if taint is not None:
         return f"`{pods.name}` does not tolerate the taint {told(taint)} of flavor `{flavor.name}`"

@@ -6,7 +6,7 @@ trainer v2.3.0 pkg/runtime/core/trainingruntime.go `newRuntimeInfo`; pkg/runtime
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,9 +14,9 @@ from generator.manifests import Body
 from generator.simulate.amounts import Requests
 from generator.simulate.fields import labels, mapping, mappings, text, whole
 from generator.simulate.pods import Surroundings, requests
+from generator.simulate.topology import Wish, wish
 
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
-_TOPOLOGY = "kueue.x-k8s.io/podset-"
 _NOWHERE_SPECIAL = Surroundings()
 
 
@@ -31,7 +31,7 @@ class PodSet:
         node_selector: labels that their nodes must have.
         tolerations: taints that they bear.
         affinity: terms of required node affinity; of several one must hold.
-        topology: an annotation that asks Kueue to place them by topology; empty for none.
+        topology: how close together Kueue is to place them; None where nothing is said.
     """
 
     name: str
@@ -40,7 +40,7 @@ class PodSet:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Body, ...] = ()
     affinity: tuple[Body, ...] = ()
-    topology: str = ""
+    topology: Wish | None = None
 
 
 def podsets(runtime: Body, nodes: int | None = None, around: Surroundings = _NOWHERE_SPECIAL) -> tuple[PodSet, ...]:
@@ -66,6 +66,19 @@ def with_nodes(runtime: Body, known: tuple[PodSet, ...], nodes: int | None) -> t
     return tuple(replace(pods, count=_count(job, policy, nodes)) for job, pods in pairs)
 
 
+def grouped(podsets: Sequence[PodSet]) -> list[tuple[int, Sequence[PodSet]]]:
+    """Those that must get one flavor together, with the number of the first (`assignFlavors`); mostly each alone."""
+    groups: dict[str | int, list[int]] = {}
+    for number, pods in enumerate(podsets):
+        groups.setdefault((pods.topology and pods.topology.group) or number, []).append(number)
+    return [(numbers[0], [podsets[number] for number in numbers]) for numbers in groups.values()]
+
+
+def named(podsets: Sequence[PodSet]) -> str:
+    """Their names, as in a sentence."""
+    return " and ".join(f"`{pods.name}`" for pods in podsets)
+
+
 def _jobs(runtime: Body) -> tuple[Body, ...]:
     return mappings(mapping(runtime, "spec", "template", "spec").get("replicatedJobs"))
 
@@ -88,7 +101,6 @@ def _podset(job: Body, around: Surroundings, place: str) -> PodSet:
     template = mapping(job, "template", "spec", "template")
     pod = dict(mapping(template, "spec"))
     required = mapping(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    annotations = labels(mapping(template, "metadata", "annotations"))
     return PodSet(
         name=text(job.get("name")),
         count=1,
@@ -96,5 +108,5 @@ def _podset(job: Body, around: Surroundings, place: str) -> PodSet:
         node_selector=labels(pod.get("nodeSelector")),
         tolerations=mappings(pod.get("tolerations")),
         affinity=mappings(required.get("nodeSelectorTerms")),
-        topology=next((name for name in sorted(annotations) if name.startswith(_TOPOLOGY)), ""),
+        topology=wish(labels(mapping(template, "metadata", "annotations"))),
     )

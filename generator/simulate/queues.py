@@ -23,6 +23,7 @@ class Flavor:
         taints: of its nodes.
         tolerations: what Kueue adds to each pod.
         topology: the Topology by which Kueue places pods; empty for none.
+        levels: of that Topology, from the widest place to the narrowest; empty if there is none of that name.
         nodes: how many there are (annotation `mpigen.dev/nodes`); None where nobody says.
         allocatable: what each node has for pods (annotation `mpigen.dev/allocatable`); empty where nobody says.
     """
@@ -32,6 +33,7 @@ class Flavor:
     taints: tuple[Body, ...] = ()
     tolerations: tuple[Body, ...] = ()
     topology: str = ""
+    levels: tuple[str, ...] = ()
     nodes: int | None = None
     allocatable: Requests = field(default_factory=dict)
 
@@ -110,6 +112,11 @@ class ClusterQueue:
         """Nothing, where none is written."""
         return self.quotas.get(key, NO_QUOTA)
 
+    @property
+    def flavors(self) -> frozenset[str]:
+        """All that it has quota of."""
+        return frozenset(name for group in self.groups for name in group.flavors)
+
 
 @dataclass(frozen=True, slots=True)
 class LocalQueue:
@@ -170,13 +177,24 @@ class QueueTree:
 
     def stopped(self, queue: ClusterQueue) -> str:
         """Why a queue admits nothing at all; empty if it does."""
-        missing = sorted({name for group in queue.groups for name in group.flavors} - self.flavors.keys())
+        missing = sorted(queue.flavors - self.flavors.keys())
         if missing:
             return f"there is no ResourceFlavor {', '.join(f'`{name}`' for name in missing)}"
         if queue.cohort and self.is_cyclic(queue.cohort):
             circle = " → ".join(f"`{each.name}`" for each in self.ancestors(queue.cohort))
             return f"the parents of its cohort go in a circle: {circle}"
         return f"it is stopped: `stopPolicy` is `{queue.stop_policy}`" if queue.stop_policy != "None" else ""
+
+    def lacks(self, queue: ClusterQueue) -> str:
+        """Why a queue admits nothing although its flavors are there; empty if it does.
+
+        A queue with admission checks may send its jobs to clusters that have the Topology (MultiKueue).
+        """
+        known = [self.flavors[name] for name in queue.flavors if name in self.flavors]
+        missing = sorted({each.topology for each in known if each.topology and not each.levels})
+        if not missing or queue.checks:
+            return ""
+        return f"there is no Topology {', '.join(f'`{name}`' for name in missing)}"
 
     def refuses(self, queue: ClusterQueue, namespace: str) -> str:
         """Why a queue takes no job of a namespace; empty if it does, or if nothing says what labels that has."""

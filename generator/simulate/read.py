@@ -41,8 +41,9 @@ def queue_tree(manifests: Iterable[Manifest]) -> QueueTree:
     cohorts = {name: _cohort(each) for name, each in found.get("Cohort", {}).items()}
     named = {each.cohort for each in queues.values()} | {each.parent for each in cohorts.values()}
     implied = {name: Cohort(name, is_declared=False) for name in named - cohorts.keys() - {""}}
+    levels = {name: _levels(each) for name, each in found.get("Topology", {}).items()}
     return QueueTree(
-        flavors={name: _flavor(each) for name, each in found.get("ResourceFlavor", {}).items()},
+        flavors={name: _flavor(each, levels) for name, each in found.get("ResourceFlavor", {}).items()},
         cohorts={**cohorts, **implied},
         queues=queues,
         local_queues=tuple(_local_queue(each) for each in found.get("LocalQueue", {}).values()),
@@ -70,7 +71,11 @@ def of_kinds(manifests: Iterable[Manifest]) -> Mapping[str, Mapping[str, Manifes
     return found
 
 
-def _flavor(manifest: Manifest) -> Flavor:
+def _levels(manifest: Manifest) -> tuple[str, ...]:
+    return tuple(text(each.get("nodeLabel")) for each in mappings(mapping(manifest.body, "spec").get("levels")))
+
+
+def _flavor(manifest: Manifest, levels: Mapping[str, tuple[str, ...]]) -> Flavor:
     spec, annotations = mapping(manifest.body, "spec"), labels(mapping(manifest.body, "metadata", "annotations"))
     nodes = annotations.get(NODES)
     if nodes is not None and not nodes.isdecimal():
@@ -81,6 +86,7 @@ def _flavor(manifest: Manifest) -> Flavor:
         taints=mappings(spec.get("nodeTaints")),
         tolerations=mappings(spec.get("tolerations")),
         topology=text(spec.get("topologyName")),
+        levels=levels.get(text(spec.get("topologyName")), ()),
         nodes=None if nodes is None else int(nodes),
         allocatable=_allocatable(manifest, annotations.get(ALLOCATABLE, "{}")),
     )

@@ -216,3 +216,20 @@ def test_borrowed_hosts_are_noted() -> None:
             "when they want it back"
         ),
     )
+
+
+@pytest.mark.parametrize("placement", [None, {"required": "example.com/rack"}])
+@pytest.mark.parametrize("launcher", ["node", "separate"])
+def test_a_job_on_a_pool_with_a_topology_is_as_large_as_on_any_other(
+    launcher: str, placement: dict[str, str] | None
+) -> None:
+    data = small_platform()
+    data["pools"][0]["topology"] = ["example.com/rack", "kubernetes.io/hostname"]
+    data["runtimes"][0] |= {"launcher": launcher, "placement": placement}
+    racked = Platform.model_validate(data)
+    assert trainer(new_job(racked, Wanted("openmpi-gpu", "team-a", nodes=3)).body)["numNodes"] == 3
+    with pytest.raises(JobError) as refused:
+        new_job(racked, Wanted("openmpi-gpu", "team-a", nodes=4))
+    (problem,) = map(str, refused.value.problems)
+    assert "never gets more than" in problem
+    assert ("all must be in one example.com/rack" in problem) is bool(placement)

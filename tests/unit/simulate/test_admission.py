@@ -16,7 +16,7 @@ from generator.simulate.jobs import Finished, Job, Outcome, State
 from generator.simulate.podsets import PodSet, podsets
 from generator.simulate.queues import QueueTree
 from tests.unit.simulate.runtimes import mpi
-from tests.unit.simulate.trees import cohort, flavor, queue, tree
+from tests.unit.simulate.trees import cohort, flavor, queue, topology, tree
 
 FAIR = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 RECLAIM = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
@@ -292,7 +292,7 @@ def test_nonsense_is_refused(queues: QueueTree, steps: list[Job | Finished], str
     "queues",
     [
         tree(queue("q", {"f/cpu": "1"}, admissionChecksStrategy={"admissionChecks": [{"name": "check"}]})),
-        tree(flavor("f", topologyName="racks"), queue("q", {"f/cpu": "1"})),
+        tree(topology("racks", "rack"), flavor("f", topologyName="racks"), queue("q", {"f/cpu": "1"})),
     ],
     ids=["checks", "topology"],
 )

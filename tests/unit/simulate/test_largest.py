@@ -139,8 +139,11 @@ def test_a_queue_that_admits_nothing_has_no_job() -> None:
 
 
 def test_what_is_not_simulated_is_not_known() -> None:
-    (found,) = largest(flavor("f", topologyName="t"), queue("q", {"f/cpu": "3"}), door("team", "q"), mpi(cpu="1"))
-    assert (found.most, found.reason.startswith("not known: flavor `f` has a topology")) == (0, True)
+    numbers = [{"key": "a", "operator": "Gt", "value": "1"}]
+    host = job("node", step="trainer", cpu="1")
+    host["template"]["spec"]["template"]["spec"]["tolerations"] = numbers
+    (found,) = largest(queue("q", {"f/cpu": "3"}), door("team", "q"), runtime(host, torch={}))
+    assert (found.most, found.reason) == (0, "not known: the toleration of `a` compares numbers")
 
 
 @pytest.mark.parametrize("name", ["cpu-kubernetes", "openshift-h100"])

@@ -21,6 +21,10 @@ def flavor(name: str, **spec: Any) -> Manifest:
     return kueue("ResourceFlavor", name, spec)
 
 
+def topology(name: str, *levels: str) -> Manifest:
+    return kueue("Topology", name, {"levels": [{"nodeLabel": level} for level in levels]})
+
+
 def groups(quotas: Quotas) -> list[Body]:
     """One group of all the resources, with the flavors in the order in which they come."""
     flavors: dict[str, list[Body]] = {}

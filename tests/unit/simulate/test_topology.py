@@ -1,0 +1,135 @@
+"""Which flavors pods may have that ask for a topology, or do not, and how large their jobs become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from generator.manifests import Body, Manifest
+from generator.simulate.amounts import NotModelledError
+from generator.simulate.largest import Largest, largest_jobs
+from generator.simulate.podsets import podsets
+from generator.simulate.read import queue_tree
+from generator.simulate.topology import How, Offer, Wish, mismatch, wish
+from tests.unit.simulate.runtimes import job, runtime
+from tests.unit.simulate.trees import door, flavor, kueue, queue, topology
+
+RACK, HOST = "example.com/rack", "kubernetes.io/hostname"
+
+
+def asking(**annotations: str) -> dict[str, str]:
+    return {f"kueue.x-k8s.io/podset-{name.replace('_', '-')}": value for name, value in annotations.items()}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({}, None),
+        ({"group_name": "hosts"}, None),
+        ({"required_topology": RACK}, Wish(How.REQUIRED, RACK)),
+        ({"preferred_topology": RACK, "group_name": "hosts"}, Wish(How.PREFERRED, RACK, "hosts")),
+        ({"unconstrained_topology": "true"}, Wish(How.UNCONSTRAINED)),
+        ({"unconstrained_topology": "false"}, None),
+        ({"unconstrained_topology": "true", "group_name": "hosts"}, Wish(How.UNCONSTRAINED)),
+        (
+            {"required_topology": RACK, "slice_required_topology": HOST, "slice_size": "2"},
+            Wish(How.REQUIRED, RACK, is_sliced=True),
+        ),
+        ({"slice_required_topology": HOST, "slice_size": "2"}, Wish(How.UNCONSTRAINED, is_sliced=True)),
+    ],
+)
+def test_annotations_say_how_close_together_pods_are_to_be(annotations: dict[str, str], expected: Wish | None) -> None:
+    body = job("node", cpu="1")
+    body["template"]["spec"]["template"]["metadata"] = {"annotations": asking(**annotations)}
+    assert podsets(runtime(body).body)[0].topology == expected == wish(asking(**annotations))
+
+
+ASKS = Wish(How.REQUIRED, RACK)
+
+
+@pytest.mark.parametrize(
+    ("asks", "levels", "is_implied", "refused"),
+    [
+        (None, (), False, ""),
+        (None, (RACK,), False, "asks for no topology, and flavor `f` takes only who does"),
+        (None, (RACK,), True, ""),
+        (ASKS, (RACK, HOST), False, ""),
+        (ASKS, (HOST,), True, "asks for a level example.com/rack, which the topology of flavor `f` does not have"),
+        (ASKS, (), False, "asks for a topology, and flavor `f` has none"),
+        (Wish(How.UNCONSTRAINED), (HOST,), False, ""),
+    ],
+)
+def test_who_asks_for_a_topology_gets_a_flavor_that_has_it_and_who_does_not_gets_none(
+    asks: Wish | None, levels: tuple[str, ...], is_implied: bool, refused: str
+) -> None:
+    found = mismatch("node", asks, {"cpu": 1}, Offer("f", levels, ("cpu",), is_implied))
+    assert found == (f"`node` {refused}" if refused else "")
+
+
+def test_a_flavor_of_other_resources_needs_no_topology() -> None:
+    assert mismatch("node", ASKS, {"cpu": 1}, Offer("f", (), ("a.com/license",), is_implied=False)) == ""
+
+
+def test_of_slices_nothing_is_said() -> None:
+    with pytest.raises(NotModelledError, match="slices"):
+        mismatch("node", Wish(How.REQUIRED, RACK, is_sliced=True), {}, Offer("f", (RACK,), ("cpu",), is_implied=False))
+
+
+def grouped(how: str = "required", launcher: str = "2", host: str = "2") -> Manifest:
+    """Hosts and a separate launcher that want to be in one rack."""
+    both: list[Body] = [job("node", cpu=host), job("launcher", step="trainer", cpu=launcher)]
+    for each in both:
+        annotations = asking(**{f"{how}_topology": RACK, "group_name": "hosts"})
+        each["template"]["spec"]["template"]["metadata"] = {"annotations": annotations}
+    return runtime(*both, numNodes=1, mpi={"runLauncherAsNode": False})
+
+
+def largest(*manifests: Manifest) -> Largest:
+    known = [*manifests, door("team", "q")]
+    (found,) = largest_jobs(queue_tree(known), known)
+    return found
+
+
+RACKS = topology("racks", RACK, HOST)
+
+
+def by_rack(name: str = "f", **metadata: Any) -> Manifest:
+    return kueue("ResourceFlavor", name, {"topologyName": "racks", "nodeLabels": {"pool": name}}, **metadata)
+
+
+def test_a_job_on_a_pool_with_a_topology_is_as_large_as_its_quota() -> None:
+    found = largest(RACKS, by_rack(), queue("q", {"f/cpu": "9"}), grouped("preferred"))
+    assert (found.always, found.most) == (3, 3)
+    assert found.reason == "4 nodes take 10 cpu of flavor `f`, and `q` never gets more than 9"
+
+
+def test_how_large_one_place_is_nobody_says() -> None:
+    found = largest(RACKS, by_rack(), queue("q", {"f/cpu": "9"}), grouped())
+    assert found.reason.endswith("and `q` never gets more than 9; all must be in one example.com/rack")
+
+
+def test_a_group_gets_one_flavor() -> None:
+    """Hosts alone would find room in `f`, and the launcher in `g`."""
+    two = (by_rack("f"), by_rack("g"), queue("q", {"f/cpu": "8", "g/cpu": "6"}))
+    assert largest(RACKS, *two, grouped()).most == 3
+    assert largest(RACKS, *two, grouped(launcher="6")).most == 1
+
+
+def test_pods_of_a_group_are_packed_on_whole_nodes() -> None:
+    sized = {"mpigen.dev/nodes": "4", "mpigen.dev/allocatable": '{"cpu": "16"}'}
+    flavors = (by_rack(annotations=sized), queue("q", {"f/cpu": "99"}))
+    assert largest(RACKS, *flavors, grouped(host="9", launcher="8")).most == 3
+
+
+def test_who_asks_for_no_topology_gets_none_of_a_flavor_beside_others() -> None:
+    plain = runtime(job("node", step="trainer", cpu="1"), torch={})
+    found = largest(RACKS, by_rack("f"), flavor("g"), queue("q", {"f/cpu": "8", "g/cpu": "3"}), plain)
+    assert found.most == 3
+    found = largest(RACKS, by_rack("f"), by_rack("g"), queue("q", {"f/cpu": "8", "g/cpu": "3"}), plain)
+    assert found.most == 8
+
+
+def test_without_its_topology_a_queue_admits_nothing() -> None:
+    found = largest(by_rack(), queue("q", {"f/cpu": "9"}), grouped())
+    assert (found.most, found.reason) == (0, "`q` admits nothing: there is no Topology `racks`")
