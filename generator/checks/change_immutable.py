@@ -125,11 +125,12 @@ KINDS: Mapping[tuple[str, str], Kind] = {
             Fixed(("spec", field), once=_TOPOLOGY, for_good=True)
             for field in ("topologyName", "nodeLabels", "tolerations")
         ),
-        "write another flavor, such as `{new}`, and name it in the ClusterQueues instead of `{name}`",
+        "write another flavor, such as `{new}` (in a platform file: another pool), and name it in the ClusterQueues",
     ),
     # kueue v0.19.2 apis/kueue/v1beta2/topology_types.go TopologySpec
     ("kueue.x-k8s.io", "Topology"): Kind(
-        (Fixed(("spec", "levels")),), "write another Topology, such as `{new}`, and another flavor that names it"
+        (Fixed(("spec", "levels")),),
+        "write another Topology, such as `{new}` (in a platform file: another pool), and another flavor that names it",
     ),
     # kueue v0.19.2 apis/kueue/v1beta2/admissioncheck_types.go AdmissionCheckSpec
     ("kueue.x-k8s.io", "AdmissionCheck"): Kind(
@@ -158,7 +159,9 @@ KINDS: Mapping[tuple[str, str], Kind] = {
 def immutable(old: Manifest, new: Manifest, _targets: Mapping[str, str]) -> Iterator[Breach]:
     """The same in all versions of `generator.versions`."""
     kind = KINDS.get((new.group, new.kind))
-    for field in kind.fields if kind else ():
+    if kind is None:
+        return
+    for field in kind.fields:
         if field.once and _at(old.body, field.once) is None:
             continue
         for path, was, now in _pairs(old.body, new.body, field.path):
@@ -167,7 +170,7 @@ def immutable(old: Manifest, new: Manifest, _targets: Mapping[str, str]) -> Iter
             if field.form(was) != field.form(now):
                 inside, *values = _narrowed(was, now)
                 what = format_path((path[-1], *inside), root="").removeprefix(".")
-                yield _breach(new.name, kind.fix if kind else "", (*path, *inside), what, *values)
+                yield _breach(new.name, kind.fix, (*path, *inside), what, *values)
 
 
 def _breach(name: str, fix: str, path: Path, what: str, was: object, now: object) -> Breach:
