@@ -68,18 +68,20 @@ class Scheduler:
         entries = [self._nominate(head) for head in heads]
         reserved: list[tuple[Node, Amounts]] = []
         gone: list[Workload] = []
+        done: list[Entry] = []
         for entry in self._in_order(entries):
             usage = self._process(entry, gone)
+            done.append(entry)
             if usage:
                 add(entry.node, usage)
                 reserved.append((entry.node, usage))
         for node, usage in reversed(reserved):
             remove(node, usage)
-        for entry in entries:
+        for entry in done:
             if entry.is_admitted:
                 self._admitted += 1
                 self.cluster.add(replace(entry.head.workload, gets=entry.gets, admitted=self._admitted))
-        return entries
+        return done
 
     def _nominate(self, head: Head) -> Entry:
         """What it would get as things are (`getInitialAssignments`)."""
