@@ -109,6 +109,8 @@ def operator_resource(queues: Queues, version: str) -> Body:
         "metadata": {"name": "cluster"},
         "spec": {
             "managementState": "Managed",
+            "logLevel": "Normal",
+            "operatorLogLevel": "Normal",
             "config": {
                 "integrations": {"frameworks": frameworks},
                 "workloadManagement": {"labelPolicy": policy},

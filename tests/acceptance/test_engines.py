@@ -59,6 +59,7 @@ def known_fields(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
         "limits",
         "hard",
         "files",
+        "data",
         "defaultRequest",
         "targets",
     )
