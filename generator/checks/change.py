@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from generator.checks import change_immutable, change_removed, change_runtime
+from generator.checks import change_immutable, change_queues, change_quota, change_removed, change_runtime
 from generator.checks.finding import Breach
 from generator.manifests import Manifest
 
@@ -22,10 +22,15 @@ OfTrees = Callable[[Sequence[Manifest], Sequence[Manifest], Targets], Iterator[t
 OF_OBJECTS: Mapping[str, OfObjects] = {
     "change/immutable": change_immutable.immutable,
     "change/runtime-in-use": change_runtime.in_use,
+    "change/queue-stopped": change_queues.stopped,
 }
 OF_TREES: Mapping[str, OfTrees] = {
     "change/runtime-removed": change_removed.runtimes,
     "change/tenant-removed": change_removed.namespaces,
+    "change/queue-removed": change_queues.removed,
+    "change/cohort-removed": change_queues.cohort_removed,
+    "change/less-quota": change_quota.less_quota,
+    "change/less-to-borrow": change_quota.less_to_borrow,
 }
 CHECKS = (*OF_OBJECTS, *OF_TREES)
 """The ids of this family."""

@@ -54,6 +54,11 @@ def test_what_the_api_server_refuses_is_an_error_and_the_rest_a_warning() -> Non
         ("change/runtime-in-use", Severity.WARNING),
         ("change/runtime-removed", Severity.WARNING),
         ("change/tenant-removed", Severity.WARNING),
+        ("change/queue-removed", Severity.WARNING),
+        ("change/queue-stopped", Severity.WARNING),
+        ("change/cohort-removed", Severity.WARNING),
+        ("change/less-quota", Severity.WARNING),
+        ("change/less-to-borrow", Severity.WARNING),
     }
 
 
@@ -75,7 +80,7 @@ def test_a_runtime_goes_with_its_namespace_without_a_word_of_its_own() -> None:
         for finding in found(new.replace("metadata: {name: changing}\n---", "metadata: {name: x}\n---", 1))
     }
     assert checks == {"change/tenant-removed"}
-    assert {finding.check for finding in found(new)} == {"change/runtime-removed"}
+    assert {finding.check for finding in found(new)} == {"change/runtime-removed", "change/queue-removed"}
 
 
 def test_an_object_of_another_version_is_the_same_object() -> None:
