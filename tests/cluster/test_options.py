@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from generator import pipeline
+from generator.runtimes.training_runtime import training_runtimes
 from tests.cluster import judges, trees
 from tests.cluster.argocd_order import in_order
 from tests.cluster.argocd_scope import read_by
@@ -106,6 +107,17 @@ def test_a_scheduler_of_gangs_finds_all_pods_of_a_job_and_a_group_that_counts_th
     wait_until("all of them run", lambda: all(_runs(pod) for pod in training.pods(admin)))
     _finish(admin, training)
     wait_until("the TrainJob is Complete", lambda: _said(admin.read(training.body), "Complete") is not None)
+
+
+def test_a_runtime_may_become_a_gang_and_cease_to_be_one(options: Deployed) -> None:
+    """`dependsOn` may come and go; only another one would be refused."""
+    (runtime,) = [each for each in options.platform.runtimes if each.name == "coscheduled"]
+    for gang in ("kueue", "volcano", "kueue", "coscheduling"):
+        changed = runtime.model_copy(update={"gang": gang})
+        (body,) = training_runtimes(changed, options.platform.pool(runtime.pool), options.platform.cluster)
+        applied = options.account.apply(body).body["spec"]
+        launcher = applied["template"]["spec"]["replicatedJobs"][1]
+        assert ("dependsOn" in launcher, "podGroupPolicy" in applied) == (gang == "kueue", gang != "kueue")
 
 
 def test_a_job_waits_for_its_nodes_and_runs_when_they_are_made(submit: Callable[..., Training], admin: Client) -> None:
