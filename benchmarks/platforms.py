@@ -22,7 +22,7 @@ tenants:
 """
 _TENANT = """\
   - name: team-{number:05d}
-    quota: {{h100: 1, cpu: 1}}
+    quota: {{h100: 2, cpu: 2}}
     borrow: {{h100: 4}}
     access: {{admin: [group:leads-{number}], edit: [group:team-{number}], view: [group:all]}}
     egress: [{{name: s3, cidr: 10.20.0.0/16, ports: [443]}}]
@@ -34,7 +34,7 @@ def platform_file(folder: Path, tenants: int) -> Path:
     """Write a platform with that many tenants, two pools and two runtimes; 13 objects in 5 files for each tenant."""
     file = folder / f"bench-{tenants}.yaml"
     teams = "".join(_TENANT.format(number=number) for number in range(tenants))
-    file.write_text(_HEAD.format(name=f"bench-{tenants}", nodes=tenants) + teams + _TAIL, encoding="utf-8")
+    file.write_text(_HEAD.format(name=f"bench-{tenants}", nodes=2 * tenants) + teams + _TAIL, encoding="utf-8")
     return file
 
 
