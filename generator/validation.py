@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generator.checks import since
 from generator.checks.files import SUFFIXES, Search, cannot_read, check_everywhere, cores, manifest_files
 from generator.checks.finding import Finding, Severity
 from generator.checks.run import Checked, check_text, check_together, unreadable
@@ -148,6 +147,8 @@ def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> I
 
 def _since(old: Path, search: Search, subject: Subject, parts: list[_Part]) -> list[Finding]:
     """What the change breaks, for the versions that most of the files were made for."""
+    from generator.checks import since  # importing its rules takes as long as checking a file
+
     targets = max(parts, key=lambda part: len(part.files)).catalog.targets
     stdin = {} if subject.stdin is None else {_STDIN: subject.stdin}
     try:
