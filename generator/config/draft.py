@@ -82,8 +82,8 @@ class Draft:
 
     @property
     def has_all_pools(self) -> bool:
-        """Whether every pool is sound and named, so that what none of them offers does not exist."""
-        return self.has_all_names and len(self.pools) == len(self.declared["pools"])
+        """Whether every pool is sound and has a name of its own, so that what none of them offers does not exist."""
+        return self.has_all_names and len(self.pool_named) == len(self.declared["pools"])
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -12,7 +13,7 @@ from generator import Platform
 from generator.documents.brief import BriefEmitter
 from generator.jobs.job import LONGEST_NAME, JobError, Wanted, new_job
 from generator.jobs.reach import reach
-from tests.cluster.client import Body, Client, wait_for, wait_until
+from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.control_plane import FINISH
 from tests.cluster.training import ROLE, Training, conditions, trainings
 from tests.cluster.trees import Deployed
@@ -87,6 +88,16 @@ def test_as_many_hosts_as_are_allowed_run_and_one_more_never_does(
         _people(training, admin).create(one_more)
         wait_for("a verdict for ever", partial(_never, one_more, admin))
         admin.delete(one_more)
+
+
+def test_the_api_server_refuses_more_hosts_in_a_job_than_the_team_may_have(deployed: Deployed, admin: Client) -> None:
+    limited = [each for each in trainings(deployed.platform) if each.tenant.limits.hosts_per_job]
+    for training in limited:
+        most = training.tenant.limits.hosts_per_job or 0
+        _people(training, admin).create(replace(training, nodes=most).body, dry_run=True)
+        with pytest.raises(RefusedError, match=f"has at most {most} hosts, and this one asks for {most + 1}"):
+            _people(training, admin).create(replace(training, nodes=most + 1).body, dry_run=True)
+    assert bool(limited) == (deployed.platform.platform == "university")
 
 
 def _one_more(platform: Platform, wanted: Wanted, body: Body) -> Body:
