@@ -82,11 +82,12 @@ def test_the_order_of_the_file_does_not_matter(chance: random.Random, tmp_path_f
     assert write(first) == write(pipeline.render(platform, App(Platform.model_validate(small_platform())))[0])
 
 
-def test_one_team_more_changes_only_its_own_files() -> None:
+def test_one_team_more_changes_only_its_own_files_and_what_nobody_owns() -> None:
     before = rendered(Platform.model_validate(small_platform()))
     grown = small_platform()
     grown["tenants"].append({"name": "team-c", "quota": {"cpu": 1}, "access": {"edit": ["group:c"]}})
     after = rendered(Platform.model_validate(grown))
     assert {path for path in after if after[path] != before.get(path)} == {
-        f"tenants/team-c/{file}.yaml" for file in ("namespace", "access", "isolation", "quota", "queue")
+        "cluster/queues/slack.yaml",
+        *(f"tenants/team-c/{file}.yaml" for file in ("namespace", "access", "isolation", "quota", "queue")),
     }
