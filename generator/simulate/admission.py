@@ -5,6 +5,10 @@ steps everything comes to rest: jobs that are driven out have stopped, and who w
 seconds apart: Kueue tells older from younger by timestamps in seconds, and tries again a second after something was
 given back.
 
+A job with several kinds of pods may be tried again for ever: as long as one kind finds a flavor, the next attempt goes
+on with the next flavor of each (`PendingFlavors`), and goes round. Once there is room, what it then gets depends on the
+moment, and it may go on waiting. The prediction is one of the things that may happen.
+
 Simulated are flavors in their order with taints, selectors and `flavorFungibility`, quotas with lending and borrowing
 limits at every level, both queueing strategies, priorities, `withinClusterQueue`, `reclaimWithinCohort`,
 `borrowWithinCohort`, and fair sharing with weights and its preemption strategies.
@@ -148,6 +152,7 @@ class _Story:
             self.cluster.remove(told.running)
             told.running = None
             self._given_back.add(told.workload.job.queue)
+            self._waiting.note_change(told.workload.job.queue)
 
     def settle(self) -> None:
         """Cycle after cycle, until nothing happens any more.
@@ -188,6 +193,7 @@ class _Story:
                 told.running = self.cluster.running[entry.node.name][told.workload.job.name]
                 told.history.append("admitted")
                 self._waiting.leave(told.workload.job.name)
+                self._waiting.note_change(entry.node.name)
         for entry in entries:
             for target in entry.targets if entry.is_preempting else ():
                 self._drive_out(self._jobs[target.job.name], entry.head.workload.job.name)

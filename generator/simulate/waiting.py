@@ -1,6 +1,6 @@
 """The jobs that wait, and which of each queue is tried next.
 
-kueue v0.19.2 pkg/cache/queue/cluster_queue.go, inadmissible_workloads.go
+kueue v0.19.2 pkg/cache/queue/cluster_queue.go, inadmissible_workloads.go; pkg/scheduler/scheduler.go
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ class _Ticket:
     Attributes:
         workload: the job.
         queue: where.
-        tried: where the last attempt was broken off, which counts in the next cycle only.
+        tried: where the last attempt was broken off.
         tried_in: the cycle of that attempt.
+        change: how often the queue had changed by then.
         is_asleep: it is tried again only after something was given back.
         is_first: it comes before others of its queue, as somebody was driven out for it.
     """
@@ -31,6 +32,7 @@ class _Ticket:
     queue: ClusterQueue
     tried: Tried = ()
     tried_in: int = 0
+    change: int = 0
     is_asleep: bool = False
     is_first: bool = False
 
@@ -51,6 +53,7 @@ class Waiting:
         self._tickets: dict[str, _Ticket] = {}
         self._hopeless: list[_Ticket] = []  # what was tried in vain; who is like these is not even tried
         self._cycle = 0
+        self._changes: dict[str, int] = {}
 
     def enter(self, workload: Workload, queue: ClusterQueue) -> None:
         """A job comes, or comes back."""
@@ -67,7 +70,15 @@ class Waiting:
         for each in sorted(self._tickets.values(), key=_Ticket.turn):
             if not each.is_asleep:
                 first.setdefault(each.queue.name, each)
-        return [Head(each.workload, each.tried if each.tried_in == self._cycle else ()) for each in first.values()]
+        return [Head(each.workload, each.tried if self._counts(each) else ()) for each in first.values()]
+
+    def _counts(self, ticket: _Ticket) -> bool:
+        """Whether an attempt goes on where the last one was broken off (`lastAssignmentOutdated`)."""
+        return ticket.tried_in == self._cycle or ticket.change == self._changes.get(ticket.queue.name, 0)
+
+    def note_change(self, queue: str) -> None:
+        """A job of this queue was admitted, or stopped."""
+        self._changes[queue] = self._changes.get(queue, 0) + 1
 
     def put_back(self, entries: list[Entry]) -> bool:
         """Those that were tried in a cycle, and are not admitted; whether any of them sleeps now."""
@@ -79,6 +90,7 @@ class Waiting:
         """`requeueIfNotPresent`."""
         ticket = self._tickets[entry.head.workload.job.name]
         ticket.tried, ticket.tried_in = entry.gets.tried, self._cycle
+        ticket.change = self._changes.get(ticket.queue.name, 0)
         if entry.is_preempting:
             ticket.is_first, ticket.tried = True, ()
             return False
