@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from generator.checks.files import SUFFIXES, Search, cannot_read, check_everywhere, cores, manifest_files
 from generator.checks.finding import Finding, Severity
 from generator.checks.run import Checked, check_text, check_together, unreadable
-from generator.checks.targets import Targets, by_release
+from generator.checks.targets import Origin, Targets, by_release
 from generator.documents.load import Path as Steps
 from generator.documents.locate import Place, format_path, locate_everywhere
 from generator.errors import DocumentError, OutputError, Problem
@@ -95,9 +95,13 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Files that are checked against the same schemas, by the folder of their release; None is that of no release."""
+    """Files that are checked against the same schemas, by the folder of their release; None is that of no release.
+
+    `home` is the release that standard input is for.
+    """
 
     catalog: Catalog
+    home: Path | None = None
     releases: dict[Path | None, list[Path]] = field(default_factory=dict)
 
     @property
@@ -106,12 +110,19 @@ class _Part:
 
 
 def _parts(search: Search, subject: Subject) -> list[_Part]:
-    """What is checked, by what for; what belongs to no release, such as standard input, is in the first part."""
-    parts: dict[Targets, _Part] = {(): _Part(Catalog.bundled(subject.targets))}
-    for origin, files in by_release(search.files).items():
-        targets = () if subject.targets else origin.targets
-        part = parts.setdefault(targets, _Part(Catalog.bundled(dict(targets) or subject.targets)))
-        part.releases[origin.folder] = files
+    """What is checked, by what for; what belongs to no release, such as standard input, is in the first part.
+
+    Beside files of a single release it is judged with them: a job with the runtimes and queues that it is for.
+    """
+    found = by_release(search.files)
+    released = [origin for origin in found if origin.folder is not None]
+    home = released[0] if len(released) == 1 else Origin()
+    parts: dict[Targets, _Part] = {}
+    for origin, files in ((home, []), *found.items()):
+        release = origin if origin.folder else home
+        targets = () if subject.targets else release.targets
+        part = parts.setdefault(targets, _Part(Catalog.bundled(dict(targets) or subject.targets), home.folder))
+        part.releases.setdefault(release.folder, []).extend(files)
     return list(parts.values())
 
 
@@ -137,8 +148,8 @@ def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> I
     if not manifests:
         return
     folders = {str(file): folder for folder, files in part.releases.items() for file in files}
-    for folder in {None: None, **part.releases}:
-        mine = [manifest for manifest in manifests if folders.get(manifest.file) == folder]
+    for folder in part.releases:
+        mine = [manifest for manifest in manifests if folders.get(manifest.file, part.home) == folder]
         try:
             yield from check_together(mine, part.catalog.targets, text_of, subject.today)
         except OSError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Run
+from tests.conftest import ROOT, Run
 
 GOOD = "apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n"
 BAD = GOOD.replace("name: x", "name: x, labels: {a: {b: 1}}")
@@ -83,3 +83,30 @@ def test_both_engines_check_what_comes_after_a_document_that_is_no_object(tmp_pa
     assert "a.yaml:1:1: error: schema/not-an-object: object $: a document is a list, not an object" in ran.stdout
     assert "a.yaml:5:30: error: schema/wrong-type: Namespace x $.metadata.labels.a" in ran.stdout
     assert "a.yaml:1:1: error: kubeconform/invalid: " in ran.stdout
+
+
+TOO_LARGE = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: big, namespace: aero}
+spec:
+  runtimeRef: {name: openmpi-cpu}
+  trainer: {numNodes: 40, command: [mpirun, hostname]}
+"""
+
+
+def test_a_job_beside_a_release_is_judged_with_its_queues(tmp_path: Path, mpigen: Run) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(TOO_LARGE)
+    release = ROOT / "output/university/1.0.0"
+    for ran in (mpigen("validate", release, job), mpigen("validate", release, "-", stdin=TOO_LARGE)):
+        assert ran.returncode == 1
+        assert "`aero` never admits 40 nodes of `openmpi-cpu`, and at most 27" in ran.stdout
+
+
+def test_a_job_beside_no_release_or_several_is_judged_by_itself(tmp_path: Path, mpigen: Run) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(TOO_LARGE)
+    releases = [ROOT / "output" / name / "1.0.0" for name in ("university", "cpu-kubernetes")]
+    assert mpigen("validate", job).returncode == 0
+    assert mpigen("validate", *releases, job).returncode == 0
