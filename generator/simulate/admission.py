@@ -13,10 +13,17 @@ Simulated are flavors in their order with taints, selectors and `flavorFungibili
 limits at every level, both queueing strategies, priorities, `withinClusterQueue`, `reclaimWithinCohort`,
 `borrowWithinCohort`, and fair sharing with weights and its preemption strategies.
 
-Not simulated: placement by topology and admission checks (both raise `NotModelledError`), partial admission, elastic
-jobs, several flavors at once (ConcurrentAdmission), fair sharing by what was used before (`admissionScope`),
-`waitForPodsReady` with its timeouts, MultiKueue, resources that Kueue's configuration excludes or transforms, and
-limits of the namespace that a job breaks (LimitRange `max`, `min`, ResourceQuota).
+Pods are placed by topology as Kueue does it if the Nodes are given: required, preferred and unconstrained, a launcher
+with its hosts. Without them `NotModelledError` is raised where places matter: a job asks for one as `required`, two
+jobs would share a node, or nobody says how many nodes there are. With `preferred` it is then enough to count whole
+nodes, as the annotations of mpigen's ResourceFlavors tell them.
+
+Not simulated: admission checks and slices of a topology (both raise `NotModelledError`), balanced placement, the
+replacement of nodes that fail, pods that Kueue did not place, such as those of DaemonSets, flavors whose nodes overlap
+within one cycle, partial admission, elastic jobs, several flavors at once (ConcurrentAdmission), fair sharing by what
+was used before (`admissionScope`), `waitForPodsReady` with its timeouts, MultiKueue, resources that Kueue's
+configuration excludes or transforms, and limits of the namespace that a job breaks (LimitRange `max`, `min`,
+ResourceQuota).
 """
 
 from __future__ import annotations
@@ -25,6 +32,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from generator.errors import Problem
+from generator.manifests import Manifest
 from generator.simulate.amounts import Amounts, NotModelledError, SimulationError
 from generator.simulate.assigner import Assigner
 from generator.simulate.assignment import Assignment, Mode
@@ -32,21 +40,30 @@ from generator.simulate.balance import balance
 from generator.simulate.cluster import Cluster, Workload, add
 from generator.simulate.fair_preemption import STRATEGIES
 from generator.simulate.jobs import Finished, Job, Outcome, State
+from generator.simulate.machines import machines
+from generator.simulate.places import Machine
 from generator.simulate.queues import ClusterQueue, QueueTree
 from generator.simulate.scheduling import Head, Scheduler
+from generator.simulate.sites import Sites, Stay
 from generator.simulate.waiting import Waiting
 
 _CYCLES = 1000
 """More than any scenario needs that comes to rest."""
 
 
-def predict(tree: QueueTree, steps: Iterable[Job | Finished], strategies: Sequence[str] = ()) -> Mapping[str, Outcome]:
+def predict(
+    tree: QueueTree,
+    steps: Iterable[Job | Finished],
+    strategies: Sequence[str] = (),
+    nodes: Iterable[Manifest] = (),
+) -> Mapping[str, Outcome]:
     """Where each job stands in the end.
 
     Args:
         tree: the queues.
         steps: jobs that are sent and jobs that finish, in this order.
         strategies: of fair sharing (`fairSharing.preemptionStrategies` of Kueue's configuration); none where it is off.
+        nodes: manifests among which the Nodes of the cluster are, where Kueue places pods by topology.
 
     Returns:
         Job → outcome, in the order in which they were sent.
@@ -57,7 +74,7 @@ def predict(tree: QueueTree, steps: Iterable[Job | Finished], strategies: Sequen
     """
     if strategies and tuple(strategies) not in STRATEGIES:
         raise SimulationError((Problem(f"Kueue refuses these strategies: {', '.join(strategies)}"),))
-    story = _Story(tree, tuple(strategies))
+    story = _Story(tree, tuple(strategies), machines(nodes))
     for step in steps:
         if isinstance(step, Job):
             story.send(step)
@@ -67,13 +84,18 @@ def predict(tree: QueueTree, steps: Iterable[Job | Finished], strategies: Sequen
     return story.outcomes()
 
 
-def would_admit(tree: QueueTree, job: Job, usage: Mapping[str, Amounts] | None = None) -> Outcome:
+def would_admit(
+    tree: QueueTree, job: Job, usage: Mapping[str, Amounts] | None = None, nodes: Iterable[Manifest] = ()
+) -> Outcome:
     """What comes of one job, given what queues have in use; nobody is driven out, as nothing is known of their jobs.
+
+    Of a flavor with a topology of which something is in use, it is not known where: then `NotModelledError` is raised.
 
     Raises:
         NotModelledError: Kueue decides by rules that are not simulated.
     """
-    story = _Story(tree, ())
+    used = {key.flavor for amounts in (usage or {}).values() for key, amount in amounts.items() if amount}
+    story = _Story(tree, (), machines(nodes), used)
     for queue, amounts in (usage or {}).items():
         add(story.cluster.nodes[queue], amounts)
     story.send(job)
@@ -105,9 +127,12 @@ class _Told:
 class _Story:
     """Jobs, queues, and what happens."""
 
-    def __init__(self, tree: QueueTree, strategies: tuple[str, ...]) -> None:
+    def __init__(
+        self, tree: QueueTree, strategies: tuple[str, ...], nodes: Sequence[Machine], unknown: Iterable[str] = ()
+    ) -> None:
         self._tree = tree
-        self.cluster = Cluster(balance(tree))
+        self._machines = nodes
+        self.cluster = Cluster(balance(tree), Sites(tree.flavors, nodes, unknown))
         self._scheduler = Scheduler(self.cluster, tree.flavors, strategies)
         self._waiting = Waiting()
         self._jobs: dict[str, _Told] = {}
@@ -121,8 +146,6 @@ class _Story:
         if queue is not None and queue.checks:
             message = f"`{queue.name}` has admission checks, which others than Kueue decide on"
             raise NotModelledError((Problem(message),))
-        if queue is not None and any(self._tree.flavors[name].topology for name in queue.flavors):
-            raise NotModelledError((Problem(f"`{queue.name}` has a topology, and its nodes are not known"),))
         told = self._jobs[job.name] = _Told(Workload(job, len(self._jobs)), self._refused(queue, job))
         if queue is not None and not told.refused:
             self._waiting.enter(told.workload, queue)
@@ -217,7 +240,8 @@ class _Story:
             return Outcome(State.NEVER, reason=told.refused)
         if told.running is not None and told.last:
             flavors = {name: {r: each.flavor for r, each in got.items()} for name, got in told.last.podsets.items()}
-            return Outcome(State.ADMITTED, flavors, told.last.borrowing > 0, history=history)
+            borrows, places = told.last.borrowing > 0, _places(told.last.stays)
+            return Outcome(State.ADMITTED, flavors, borrows, history=history, places=places)
         alone = self._alone(told.workload.job)
         state = State.WAITS if alone.mode is Mode.FIT else State.NEVER
         reasons = alone.reasons if state is State.NEVER or not told.last else told.last.reasons
@@ -226,5 +250,13 @@ class _Story:
     def _alone(self, job: Job) -> Assignment:
         """What it would get if nobody else had anything."""
         queue, node = self._tree.queues[job.queue], balance(self._tree)[job.queue]
-        assigner = Assigner(queue, node, self._tree.flavors, lambda _key, _amount: (Mode.NO_CANDIDATES, 0))
+        sites = Sites(self._tree.flavors, self._machines)
+        assigner = Assigner(queue, node, self._tree.flavors, lambda *_: (Mode.NO_CANDIDATES, 0), sites=sites)
         return assigner.assign_at_last(job.podsets)
+
+
+def _places(stays: Iterable[Stay]) -> dict[str, dict[str, int]]:
+    places: dict[str, dict[str, int]] = {}
+    for stay in stays:
+        places.setdefault(stay.pods, {})["/".join(stay.key)] = stay.count
+    return places

@@ -12,9 +12,12 @@ from generator.simulate import topology
 from generator.simulate.amounts import Amounts, FlavorResource, Requests, total
 from generator.simulate.assignment import Assignment, Choice, Mode, Shortage, Tried
 from generator.simulate.balance import Node
+from generator.simulate.fungibility import Got, is_better, looks_further
 from generator.simulate.matching import mismatch
+from generator.simulate.placing import Placing
 from generator.simulate.podsets import PodSet, grouped, named
-from generator.simulate.queues import ClusterQueue, Flavor, Fungibility, ResourceGroup
+from generator.simulate.queues import ClusterQueue, Flavor, ResourceGroup
+from generator.simulate.sites import Sites
 
 Oracle = Callable[[FlavorResource, int], tuple[Mode, int]]
 """Whether driving others out would make room for an amount, and how far one would then borrow."""
@@ -46,6 +49,8 @@ class Assigner:
         oracle: whether driving others out would help.
         is_fair: whether fair sharing is on: then a queue may drive others out while it borrows.
         tried: where an attempt just before was broken off.
+        sites: where pods are placed by topology; None if that is left open.
+        pinned: what the job is to get if it gets anything: the same flavors as in this assignment.
     """
 
     queue: ClusterQueue
@@ -54,6 +59,8 @@ class Assigner:
     oracle: Oracle
     is_fair: bool = False
     tried: Tried = ()
+    sites: Sites | None = None
+    pinned: Assignment | None = None
 
     def assign(self, podsets: Sequence[PodSet]) -> Assignment:
         """One group of pods after the other, each with what those before it take (`assignFlavors`).
@@ -74,7 +81,13 @@ class Assigner:
             if any(each and not done.podsets[pods.name] for pods, each in zip(group, wanted, strict=True)):
                 done.mode = Mode.NO_FIT
                 return done
+        if self.sites is not None:
+            self.placing(self.sites).place(done, podsets)
         return done
+
+    def placing(self, sites: Sites) -> Placing:
+        """How pods of this queue are placed."""
+        return Placing(sites, self.flavors, self.is_by_topology)
 
     def _wanted(self, pods: PodSet) -> dict[str, int]:
         wanted = total(pods.requests, pods.count)
@@ -141,16 +154,18 @@ class Assigner:
         rules = self.queue.fungibility
         for number in range(start, len(group.flavors)):
             name, tried = group.flavors[number], number
+            if self._is_pinned_elsewhere(name, pods, wanted):
+                continue
             refused = self._refused(pods, self.flavors[name], group)
             if refused:
                 refusals.append(refused)
                 continue
             choices, mode, short = self._in_flavor(name, pods, wanted, done.usage)
             shortages += short
-            if not _looks_further(mode, rules):
+            if not looks_further(mode, rules):
                 best, best_mode = choices, mode
                 break
-            if _is_better(mode, best_mode, rules):
+            if is_better(mode, best_mode, rules):
                 best, best_mode = choices, mode
         if best_mode[0] is not Mode.FIT:
             done.refused += refusals
@@ -168,14 +183,21 @@ class Assigner:
                 return refused
         return ""
 
+    def _is_pinned_elsewhere(self, flavor: str, group: Sequence[PodSet], wanted: Requests) -> bool:
+        """`shouldSkipBasedOnNominationMapping`."""
+        if self.pinned is None:
+            return False
+        choices = [self.pinned.podsets.get(pods.name, {}) for pods in group]
+        return all(each.flavor != flavor for some in choices for name, each in some.items() if name in wanted)
+
     @property
     def is_by_topology(self) -> bool:
         """Whether all flavors of the queue have a topology: then all pods are placed by it (`isTASOnly`)."""
-        return all(self.flavors[name].topology for name in self.queue.flavors)
+        return bool(self.queue.flavors) and all(self.flavors[name].topology for name in self.queue.flavors)
 
     def _in_flavor(
         self, name: str, pods: Sequence[PodSet], wanted: Requests, usage: Amounts
-    ) -> tuple[dict[str, Choice], tuple[Mode, int], list[Shortage]]:
+    ) -> tuple[dict[str, Choice], Got, list[Shortage]]:
         """How all of it can be had of one flavor: as the worst of its resources."""
         choices: dict[str, Choice] = {}
         short: list[Shortage] = []
@@ -185,7 +207,7 @@ class Assigner:
             mode, borrowing, shortage = self._fits(key, usage.get(key, 0) + amount, pods)
             if shortage:
                 short.append(shortage)
-            if _is_better(worst, (mode, borrowing), self.queue.fungibility):
+            if is_better(worst, (mode, borrowing), self.queue.fungibility):
                 worst = (mode, borrowing)
             if worst[0] is Mode.NO_FIT:
                 return {}, worst, short
@@ -209,23 +231,3 @@ class Assigner:
         preemption = self.queue.preemption
         is_fair = self.is_fair and preemption.reclaim_within_cohort != "Never"
         return is_fair or preemption.borrow_within_cohort != "Never"
-
-
-def _looks_further(mode: tuple[Mode, int], rules: Fungibility) -> bool:
-    """`shouldTryNextFlavor`."""
-    how, borrowing = mode
-    if how <= Mode.NO_CANDIDATES or (how < Mode.FIT and rules.when_can_preempt == "TryNextFlavor"):
-        return True
-    return borrowing > 0 and rules.when_can_borrow == "TryNextFlavor"
-
-
-def _is_better(one: tuple[Mode, int], other: tuple[Mode, int], rules: Fungibility) -> bool:
-    """`isPreferred`."""
-    (mode, borrowing), (others_mode, others_borrowing) = one, other
-    if Mode.NO_FIT in (mode, others_mode):
-        return mode is not Mode.NO_FIT
-    if (mode is Mode.NO_CANDIDATES) != (others_mode is Mode.NO_CANDIDATES):
-        return others_mode is Mode.NO_CANDIDATES
-    if rules.preference == "PreemptionOverBorrowing":
-        return (-borrowing, mode) > (-others_borrowing, others_mode)
-    return (mode, -borrowing) > (others_mode, -others_borrowing)

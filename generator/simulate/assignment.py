@@ -5,11 +5,12 @@ kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go `Assignment`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from generator.simulate.amounts import Amounts, FlavorResource, shown
+from generator.simulate.sites import Stay
 
 
 class Mode(IntEnum):
@@ -71,6 +72,7 @@ class Assignment:
         usage: what it would take.
         refused: why flavors are out of the question.
         shortages: of what there is too little.
+        stays: where its pods go that are placed by topology.
     """
 
     podsets: dict[str, Mapping[str, Choice]] = field(default_factory=dict)
@@ -78,6 +80,14 @@ class Assignment:
     usage: Amounts = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     shortages: list[Shortage] = field(default_factory=list)
+    stays: tuple[Stay, ...] = ()
+
+    def contest(self, names: Iterable[str]) -> None:
+        """There is quota for these pods, and others are in the way all the same (`updateModeForTASRequests`)."""
+        for name in names:
+            choices = self.podsets[name].items()
+            self.podsets[name] = {key: replace(each, mode=Mode.NO_CANDIDATES) for key, each in choices}
+            self.mode = Mode.NO_CANDIDATES
 
     @property
     def reasons(self) -> list[str]:

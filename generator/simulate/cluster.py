@@ -13,6 +13,7 @@ from generator.simulate.amounts import Amounts, FlavorResource
 from generator.simulate.assignment import Assignment
 from generator.simulate.balance import Node
 from generator.simulate.jobs import Job
+from generator.simulate.sites import Sites, Stay
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -36,6 +37,11 @@ class Workload:
         """What it has."""
         return self.gets.usage if self.gets else {}
 
+    @property
+    def stays(self) -> tuple[Stay, ...]:
+        """Where its pods are that were placed by topology."""
+        return self.gets.stays if self.gets else ()
+
     def uses(self, keys: frozenset[FlavorResource]) -> bool:
         """Whether it has anything of these (`WorkloadUsesResources`)."""
         return self.gets is not None and bool(self.gets.keys & keys)
@@ -43,9 +49,10 @@ class Workload:
 
 @dataclass(slots=True)
 class Cluster:
-    """Queue → its place in the tree, and the jobs that run in it by name."""
+    """Queue → its place in the tree, and the jobs that run in it by name; and where their pods are."""
 
     nodes: Mapping[str, Node]
+    sites: Sites
     running: dict[str, dict[str, Workload]] = field(default_factory=dict)
 
     def of(self, queue: str) -> list[Workload]:
@@ -56,11 +63,13 @@ class Cluster:
         """It runs now."""
         self.running.setdefault(workload.job.queue, {})[workload.job.name] = workload
         add(self.nodes[workload.job.queue], workload.usage)
+        self.sites.take(workload.stays)
 
     def remove(self, workload: Workload) -> None:
         """It runs no more."""
         del self.running[workload.job.queue][workload.job.name]
         remove(self.nodes[workload.job.queue], workload.usage)
+        self.sites.give_back(workload.stays)
 
     @contextmanager
     def without(self, workloads: Iterable[Workload]) -> Iterator[None]:
@@ -68,11 +77,13 @@ class Cluster:
         some = list({each.job.name: each for each in workloads}.values())
         for each in some:
             remove(self.nodes[each.job.queue], each.usage)
+            self.sites.give_back(each.stays)
         try:
             yield
         finally:
             for each in reversed(some):
                 add(self.nodes[each.job.queue], each.usage)
+                self.sites.take(each.stays)
 
 
 def add(node: Node, usage: Amounts) -> None:

@@ -57,6 +57,7 @@ class Outcome:
         borrows: whether it was admitted with more than its queue's own.
         reason: why it waits, or never comes: in numbers.
         history: all that happened to it, such as `admitted`, `preempted by b`.
+        places: of pods that are placed by topology: kind of pods → node, or what is narrowest → how many are there.
     """
 
     state: State
@@ -64,6 +65,7 @@ class Outcome:
     borrows: bool = False
     reason: str = ""
     history: tuple[str, ...] = ()
+    places: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def was_preempted(self) -> bool:

@@ -25,12 +25,14 @@ class Demand:
         node: its queue.
         usage: what it would take.
         contested: of what there is too little.
+        has_place: whether all its pods that are placed by topology have room now.
     """
 
     workload: Workload
     node: Node
     usage: Amounts
     contested: frozenset[FlavorResource]
+    has_place: Callable[[], bool] = lambda: True
 
     @property
     def rules(self) -> Preemption:
@@ -97,7 +99,7 @@ def fits(demand: Demand, *, borrow: bool) -> bool:
             return False
         if amount > max(0, demand.node.available(key)):
             return False
-    return True
+    return demand.has_place()
 
 
 def fill_back(cluster: Cluster, demand: Demand, gone: list[Workload], *, borrow: bool) -> list[Workload]:

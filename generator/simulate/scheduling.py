@@ -17,6 +17,10 @@ from generator.simulate.cluster import Cluster, Workload, add, has_room, having,
 from generator.simulate.preemption import Demand
 from generator.simulate.queues import ClusterQueue, Flavor
 from generator.simulate.shares import Share, share
+from generator.simulate.sites import Stay
+
+_Held = tuple[Amounts, tuple[Stay, ...]]
+"""Amounts and places that nobody else may have in a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +67,30 @@ class Scheduler:
         """Decide on these jobs; admitted ones run afterwards, and whoever is driven out runs still.
 
         Raises:
-            NotModelledError: a flavor or a job has a topology.
+            NotModelledError: it depends on nodes that are not known where pods are placed.
         """
         entries = [self._nominate(head) for head in heads]
-        reserved: list[tuple[Node, Amounts]] = []
+        reserved: list[tuple[Node, _Held]] = []
         gone: list[Workload] = []
         done: list[Entry] = []
         for entry in self._in_order(entries):
-            usage = self._process(entry, gone)
+            usage, stays = held = self._process(entry, gone)
             done.append(entry)
-            if usage:
-                add(entry.node, usage)
-                reserved.append((entry.node, usage))
-        for node, usage in reversed(reserved):
+            add(entry.node, usage)
+            self.cluster.sites.take(stays)
+            reserved.append((entry.node, held))
+        for node, (usage, stays) in reversed(reserved):
             remove(node, usage)
+            self.cluster.sites.give_back(stays)
         for entry in done:
             if entry.is_admitted:
                 self._admitted += 1
+                self.cluster.sites.check(entry.gets.stays)
                 self.cluster.add(replace(entry.head.workload, gets=entry.gets, admitted=self._admitted))
         return done
 
-    def _nominate(self, head: Head) -> Entry:
-        """What it would get as things are (`getInitialAssignments`)."""
+    def _nominate(self, head: Head, pinned: Assignment | None = None) -> Entry:
+        """What it would get as things are (`getAssignments`); if `pinned`, then of the same flavors as there."""
         node = self.cluster.nodes[head.workload.job.queue]
         queue = node.queue or ClusterQueue(node.name)
         assigner = Assigner(
@@ -93,12 +99,19 @@ class Scheduler:
             flavors=self.flavors,
             oracle=lambda key, amount: self._after_preemption(head.workload, node, key, amount),
             is_fair=bool(self.strategies),
-            tried=head.tried,
+            tried=() if pinned else head.tried,
+            sites=self.cluster.sites,
+            pinned=pinned,
         )
-        gets = assigner.assign(head.workload.job.podsets)
+        podsets, placing = head.workload.job.podsets, assigner.placing(self.cluster.sites)
+        gets = assigner.assign(podsets)
         targets: list[Workload] = []
         if gets.mode is Mode.NO_CANDIDATES:
-            targets = self._targets(Demand(head.workload, node, dict(positive(gets.usage)), gets.contested))
+            usage = dict(positive(gets.usage))
+            demand = Demand(head.workload, node, usage, gets.contested, lambda: placing.has_place(gets, podsets))
+            targets = self._targets(demand)
+            with self.cluster.without(targets):
+                placing.after_preemption(gets, podsets, is_empty=not targets)
         return Entry(head, node, gets, targets)
 
     def _targets(self, demand: Demand) -> list[Workload]:
@@ -116,28 +129,34 @@ class Scheduler:
         is_own = any(each.job.queue == node.name for each in targets)
         return Mode.PREEMPT if is_own else Mode.RECLAIM, borrowing
 
-    def _process(self, entry: Entry, gone: list[Workload]) -> Amounts:
+    def _process(self, entry: Entry, gone: list[Workload]) -> _Held:
         """Decide; gives what nobody else may have in this cycle (`processEntry`)."""
+        with self.cluster.without([*gone, *entry.targets]):
+            is_crowded = has_room(entry.node, entry.gets.usage) and not self.cluster.sites.holds(entry.gets.stays)
+        if is_crowded:  # others took its places in this cycle: maybe there are more
+            again = self._nominate(entry.head, entry.gets)
+            entry.gets, entry.targets = again.gets, again.targets
         if entry.gets.mode is Mode.NO_FIT:
-            return {}
+            return {}, ()
         if entry.gets.mode is not Mode.FIT and not entry.targets:
             return self._reserved(entry)
         names = {each.job.name for each in gone}
         is_shared = any(each.job.name in names for each in entry.targets)
         with self.cluster.without([*gone, *entry.targets]):
-            entry.is_overtaken = is_shared or not has_room(entry.node, entry.gets.usage)
+            has_places = self.cluster.sites.holds(entry.gets.stays)
+            entry.is_overtaken = is_shared or not (has_places and has_room(entry.node, entry.gets.usage))
         if entry.is_overtaken:
-            return {}
+            return {}, ()
         gone += entry.targets
         entry.is_admitted = entry.gets.mode is Mode.FIT
         entry.is_preempting = not entry.is_admitted
-        return entry.gets.usage
+        return entry.gets.usage, entry.gets.stays
 
-    def _reserved(self, entry: Entry) -> Amounts:
+    def _reserved(self, entry: Entry) -> _Held:
         """Of a job that cannot make room, unless its queue takes back its own anyhow (`quotaResourcesToReserve`)."""
         node, rules = entry.node, entry.node.queue.preemption if entry.node.queue else None
         if rules and rules.reclaim_within_cohort == "Any":
-            return {}
+            return {}, ()
         kept: Amounts = {}
         for key, amount in entry.gets.usage.items():
             quota, used = node.quota(key), node.uses(key)
@@ -147,7 +166,7 @@ class Scheduler:
                 kept[key] = amount
             else:
                 kept[key] = min(amount, quota.nominal + quota.borrowing - used)
-        return kept
+        return kept, entry.gets.stays
 
     def _in_order(self, entries: list[Entry]) -> Iterator[Entry]:
         """Without fair sharing: who borrows least, then the highest priority, then who came first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from generator.simulate.jobs import Finished, Job, Outcome, State
 from generator.simulate.podsets import podsets
 from generator.simulate.read import queue_tree
 from tests.cluster.client import Body
+from tests.cluster.nodes import nodes
 
 _FILE = Path(__file__).with_name("scenarios.yaml")
 _NODE = {"cpu": 4, "memory": "8Gi"}
@@ -39,7 +41,7 @@ class Step:
     body: Body | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scenario:
     """A platform of its own, what happens on it, and how each job ends there.
 
@@ -57,16 +59,22 @@ class Scenario:
     steps: tuple[Step, ...]
     ends: Mapping[str, str]
 
-    @property
-    def predicted(self) -> dict[str, str]:
-        """How mpigen's own arithmetic says that each job ends."""
+    @cached_property
+    def outcomes(self) -> Mapping[str, Outcome]:
+        """What mpigen's own arithmetic says that becomes of each job."""
         rendered = self.tree
         (runtime,) = [found.body for found in rendered if found.kind == "ClusterTrainingRuntime"]
-        queues = queue_tree(rendered)
         steps = [Finished(step.job) if step.body is None else self._sent(step.body, runtime) for step in self.steps]
-        outcomes = predict(queues, steps, STRATEGIES if self.is_fair else ())
-        closed = {name for name, queue in queues.queues.items() if queue.stop_policy != "None"}
-        return {step.name: _words(outcomes[step.name], step.queue in closed) for step in steps if isinstance(step, Job)}
+        there = [Manifest(node, "nodes.yaml") for node in nodes(self.platform)]
+        return predict(queue_tree(rendered), steps, STRATEGIES if self.is_fair else (), there)
+
+    @property
+    def predicted(self) -> dict[str, str]:
+        """How each job ends by that."""
+        queues = queue_tree(self.tree).queues
+        closed = {name for name, queue in queues.items() if queue.stop_policy != "None"}
+        homes = {step.job: step.body["metadata"]["namespace"] for step in self.steps if step.body is not None}
+        return {job: _words(outcome, homes[job] in closed) for job, outcome in self.outcomes.items()}
 
     def _sent(self, body: Body, runtime: Body) -> Job:
         """The TrainJob as Kueue counts it."""

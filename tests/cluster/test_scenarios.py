@@ -12,7 +12,7 @@ from tests.cluster.control_plane import Cluster
 from tests.cluster.nodes import add_nodes
 from tests.cluster.runs import finish
 from tests.cluster.scenarios import Scenario, Step, scenarios
-from tests.cluster.training import JOB, conditions
+from tests.cluster.training import JOB, ROLE, conditions
 
 SCENARIOS = scenarios()
 _STILL = 2.5
@@ -40,6 +40,16 @@ def test_it_ends_as_mpigen_predicts(ended: Mapping[str, Mapping[str, str]], name
     assert ended[name] == SCENARIOS[name].predicted
 
 
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.usefixtures("ended")
+@pytest.mark.parametrize("name", [name for name, each in SCENARIOS.items() if each.platform.pools[0].topology])
+def test_pods_are_on_the_nodes_that_mpigen_predicts(cluster: Cluster, name: str) -> None:
+    predicted = {job: each.places for job, each in SCENARIOS[name].outcomes.items() if each.places}
+    assert predicted
+    assert {job: _places(cluster.admin, SCENARIOS[name], job) for job in predicted} == predicted
+
+
 def _play(admin: Client, wanted: list[Scenario]) -> dict[str, dict[str, str]]:
     for scenario in wanted:
         add_nodes(admin, scenario.platform)
@@ -54,15 +64,28 @@ def _play(admin: Client, wanted: list[Scenario]) -> dict[str, dict[str, str]]:
     return {scenario.name: _ends(admin, scenario, workloads) for scenario in wanted}
 
 
+def _places(admin: Client, scenario: Scenario, job: str) -> dict[str, dict[str, int]]:
+    """Kind of pods → node → how many of a job are there."""
+    there: dict[str, dict[str, int]] = {}
+    for pod in _pods(admin, scenario, job):
+        role = there.setdefault(pod["metadata"]["labels"][ROLE], {})
+        node = pod["spec"].get("nodeName", "nowhere")
+        role[node] = role.get(node, 0) + 1
+    return there
+
+
 def _take(admin: Client, scenario: Scenario, step: Step) -> None:
     if step.body is not None:
         admin.create(step.body)
         return
+    finish(admin, _pods(admin, scenario, step.job))
+
+
+def _pods(admin: Client, scenario: Scenario, job: str) -> list[Body]:
     (namespace,) = {
-        each.body["metadata"]["namespace"] for each in scenario.steps if each.body is not None and each.job == step.job
+        each.body["metadata"]["namespace"] for each in scenario.steps if each.body is not None and each.job == job
     }
-    pods = [pod for pod in admin.items("v1", "Pod", namespace) if pod["metadata"]["labels"].get(JOB) == step.job]
-    finish(admin, pods)
+    return [pod for pod in admin.items("v1", "Pod", namespace) if pod["metadata"]["labels"].get(JOB) == job]
 
 
 def _settle(admin: Client) -> None:

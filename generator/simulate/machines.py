@@ -1,0 +1,84 @@
+"""The nodes that Kueue places pods on by topology.
+
+kueue v0.19.2 pkg/cache/scheduler/tas_nodes_cache.go, scheduling_simulator_default.go; pkg/util/tas/node.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from generator.manifests import Body, Manifest
+from generator.simulate.amounts import requested
+from generator.simulate.fields import labels, mapping, mappings
+from generator.simulate.places import HOSTNAME, Machine
+from generator.simulate.podsets import PodSet
+from generator.simulate.queues import Flavor
+from generator.simulate.selectors import holds, untolerated
+
+_MANY = 1_000_000
+"""Pods that a node takes of which nobody says how many it takes."""
+
+
+def machines(manifests: Iterable[Manifest]) -> tuple[Machine, ...]:
+    """The Nodes among manifests. One without conditions, as somebody writes it by hand, counts as ready.
+
+    Raises:
+        SimulationError: an amount is no quantity.
+    """
+    return tuple(
+        Machine(
+            name=each.name,
+            labels=labels(mapping(each.body, "metadata", "labels")),
+            taints=mappings(mapping(each.body, "spec").get("taints")),
+            allocatable=requested(mapping(each.body, "status").get("allocatable"), each.resource),
+        )
+        for each in manifests
+        if (each.group, each.kind) == ("", "Node") and _takes_pods(each.body)
+    )
+
+
+def _takes_pods(body: Body) -> bool:
+    conditions = mappings(mapping(body, "status").get("conditions"))
+    is_ready = any((each.get("type"), each.get("status")) == ("Ready", "True") for each in conditions)
+    return (is_ready or not conditions) and mapping(body, "spec").get("unschedulable") is not True
+
+
+def is_of(machine: Machine, flavor: Flavor) -> bool:
+    """Whether a node is one of a flavor, and has a place in its topology (`NodeMatchesFlavor`)."""
+    return flavor.labels.items() <= machine.labels.items() and all(level in machine.labels for level in flavor.levels)
+
+
+def takes(machine: Machine, pods: PodSet, flavor: Flavor) -> bool:
+    """Whether pods may go to a node (`FindFeasibleNodes`).
+
+    Raises:
+        NotModelledError: a toleration compares numbers.
+    """
+    return (
+        untolerated(machine.taints, (*pods.tolerations, *flavor.tolerations)) is None
+        and pods.node_selector.items() <= machine.labels.items()
+        and (not pods.affinity or any(_is_near(term, machine) for term in pods.affinity))
+    )
+
+
+def _is_near(term: Body, machine: Machine) -> bool:
+    """A term without any requirement holds for no node."""
+    expressions, fields = mappings(term.get("matchExpressions")), mappings(term.get("matchFields"))
+    return (
+        bool(expressions or fields)
+        and holds(expressions, machine.labels)
+        and holds(fields, {"metadata.name": machine.name})
+    )
+
+
+def alike(flavor: Flavor) -> tuple[Machine, ...]:
+    """As many nodes as a flavor says that it has, all in one place: good for nothing but to count them.
+
+    None where it does not say what they have, or where Kueue does not look at single nodes.
+    """
+    if not flavor.nodes or not flavor.allocatable or flavor.levels[-1] != HOSTNAME:
+        return ()
+    around = dict.fromkeys(flavor.levels, flavor.name)
+    allocatable = {"pods": _MANY, **flavor.allocatable}
+    names = [f"{flavor.name}-{number}" for number in range(flavor.nodes)]
+    return tuple(Machine(name, {**flavor.labels, **around, HOSTNAME: name}, (), allocatable) for name in names)

@@ -1,0 +1,196 @@
+"""Where the pods of running jobs are, and where those of another one have room.
+
+kueue v0.19.2 pkg/cache/scheduler/tas_flavor_snapshot.go `FindTopologyAssignmentsForFlavor`, clusterqueue_snapshot.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from generator.errors import Problem
+from generator.simulate.amounts import NotModelledError, Requests
+from generator.simulate.machines import alike, is_of, takes
+from generator.simulate.placement import Ask, Room, place
+from generator.simulate.places import Key, Machine, Place, Places, times
+from generator.simulate.podsets import PodSet, grouped, named
+from generator.simulate.queues import Flavor
+from generator.simulate.topology import How
+
+_FIX = "give the Nodes, as `kubectl get nodes -o yaml` tells them"
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Pods of one kind that are in one place: a node, or what else is the narrowest level of the topology."""
+
+    flavor: str
+    key: Key
+    pods: str
+    requests: Requests
+    count: int
+
+    @property
+    def total(self) -> dict[str, int]:
+        """What they take there."""
+        return {**{name: amount * self.count for name, amount in self.requests.items()}, "pods": self.count}
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Pods that Kueue places by topology, with the flavor that they have."""
+
+    pods: PodSet
+    flavor: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlace:
+    """Pods that are placed together, and for which there is no room."""
+
+    pods: Sequence[PodSet]
+    flavor: str
+
+    def __str__(self) -> str:
+        wish = self.pods[0].topology
+        where = f"in one {wish.level} " if wish and wish.how is How.REQUIRED else ""
+        return f"there is no room {where}for {named(self.pods)} on the nodes of flavor `{self.flavor}`"
+
+
+_Taken = dict[tuple[str, Key], dict[str, int]]
+"""What is in use: flavor and place → amounts; for nodes the flavor is empty, as several may have the same."""
+
+
+class Sites:
+    """All places, and what running jobs have of them."""
+
+    def __init__(self, flavors: Mapping[str, Flavor], machines: Sequence[Machine], unknown: Iterable[str] = ()) -> None:
+        """Nothing is in use, except of flavors of which something is and nobody knows where: these are `unknown`.
+
+        Without `machines` it is not known what nodes there are.
+        """
+        self._flavors = flavors
+        self._machines = machines
+        self._unknown = frozenset(unknown)
+        self._places: dict[str, Places] = {}
+        self._taken: _Taken = {}
+
+    def find(self, asked: Iterable[Placed], *, is_empty: bool = False) -> tuple[Stay, ...] | NoPlace:
+        """Where all pods of a job go that are placed by topology; `is_empty`: as if nothing else were running.
+
+        Raises:
+            NotModelledError: it depends on nodes that are not known.
+        """
+        stays: list[Stay] = []
+        assumed: _Taken = {}
+        in_order = sorted(asked, key=lambda each: each.flavor)
+        for flavor, some in groupby(in_order, key=lambda each: each.flavor):
+            for _, group in grouped([each.pods for each in some]):
+                found = self._find(flavor, group, [assumed] if is_empty else [assumed, self._taken])
+                if found is None:
+                    return NoPlace(group, flavor)
+                stays += found
+                for stay in found:
+                    _change(assumed, self._at(stay), stay.total, 1)
+        return tuple(stays)
+
+    def _find(self, flavor: str, group: Sequence[PodSet], taken: Sequence[_Taken]) -> list[Stay] | None:
+        workers, leader = _workers_and_leader(group)
+        places, wish = self._known(self._flavors[flavor], workers), workers.topology
+        ask = Ask(
+            workers.count,
+            workers.requests,
+            leader.requests if leader else None,
+            wish.how if wish else How.UNCONSTRAINED,
+            wish.level if wish and wish.level else places.levels[-1],
+        )
+
+        def free(here: Place) -> Requests | None:
+            is_open = here.machine is None or not self._machines or takes(here.machine, workers, self._flavors[flavor])
+            return self._free(flavor, here, taken) if is_open else None
+
+        found = place(places, ask, free)
+        return None if found is None else list(_stays(flavor, places, found, workers, leader))
+
+    def _known(self, flavor: Flavor, pods: PodSet) -> Places:
+        """The places of a flavor: of the nodes that there are, or else of those that it says there are."""
+        if flavor.name not in self._places:
+            nodes = [each for each in self._machines if is_of(each, flavor)] if self._machines else alike(flavor)
+            self._places[flavor.name] = Places(flavor.levels, nodes)
+        places = self._places[flavor.name]
+        must_be_close = pods.topology is not None and pods.topology.how is How.REQUIRED
+        if flavor.name in self._unknown:
+            message = f"whether `{pods.name}` has a place depends on where others run on flavor `{flavor.name}`"
+            raise NotModelledError((Problem(message),))
+        if not self._machines and (must_be_close or not places.narrowest):
+            message = f"whether `{pods.name}` has a place depends on where the nodes of flavor `{flavor.name}` are"
+            raise NotModelledError((Problem(message, _FIX),))
+        return places
+
+    def _free(self, flavor: str, here: Place, taken: Iterable[_Taken]) -> Requests:
+        places = self._places[flavor]
+        at = ("" if places.are_nodes else flavor, places.key(here))
+        used = [each[at] for each in taken if at in each]
+        if not used:
+            return here.capacity
+        return {name: amount - sum(each.get(name, 0) for each in used) for name, amount in here.capacity.items()}
+
+    def _at(self, stay: Stay) -> tuple[str, Key]:
+        return "" if self._places[stay.flavor].are_nodes else stay.flavor, stay.key
+
+    def holds(self, stays: Iterable[Stay]) -> bool:
+        """Whether there is still room where pods are to go (`Fits`)."""
+        there = ((each, self._places[each.flavor].narrowest[each.key]) for each in stays)
+        return all(
+            times(each.requests, self._free(each.flavor, here, [self._taken])) >= each.count for each, here in there
+        )
+
+    def check(self, stays: Iterable[Stay]) -> None:
+        """That no job shares a node with another one, where it is not known which nodes are close to which.
+
+        Raises:
+            NotModelledError: one does.
+        """
+        for stay in () if self._machines else stays:
+            if any(self._taken.get(self._at(stay), {}).values()):
+                message = f"which jobs share a node of flavor `{stay.flavor}` depends on where its nodes are"
+                raise NotModelledError((Problem(message, _FIX),))
+
+    def take(self, stays: Iterable[Stay]) -> None:
+        """Pods are there."""
+        for stay in stays:
+            _change(self._taken, self._at(stay), stay.total, 1)
+
+    def give_back(self, stays: Iterable[Stay]) -> None:
+        """Pods are there no more."""
+        for stay in stays:
+            _change(self._taken, self._at(stay), stay.total, -1)
+
+
+def _change(taken: _Taken, at: tuple[str, Key], amounts: Requests, sign: int) -> None:
+    there = taken.setdefault(at, {})
+    for name, amount in amounts.items():
+        there[name] = there.get(name, 0) + sign * amount
+
+
+def _workers_and_leader(group: Sequence[PodSet]) -> tuple[PodSet, PodSet | None]:
+    """`findLeaderAndWorkers`; other groups pkg/controller/jobframework/tas_validation.go refuses."""
+    workers, leader = group[0], group[1] if len(group) > 1 else None
+    if leader and leader.count > workers.count:
+        workers, leader = leader, workers
+    is_group = bool(workers.topology and workers.topology.group)
+    if len(group) != 1 + is_group or (leader and leader.count != 1):
+        message = f"Kueue refuses the group {named(group)}: it takes two kinds of pods, and of one a single pod"
+        raise NotModelledError((Problem(message),))
+    return workers, leader
+
+
+def _stays(
+    flavor: str, places: Places, found: Mapping[Place, Room], workers: PodSet, leader: PodSet | None
+) -> Iterator[Stay]:
+    for here, room in found.items():
+        if leader and room.leaders:
+            yield Stay(flavor, places.key(here), leader.name, leader.requests, room.leaders)
+        if room.pods:
+            yield Stay(flavor, places.key(here), workers.name, workers.requests, room.pods)
