@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.queued import Queued, queued, rows
+from generator.checks.queued import Queued, by_flavor, place, queued, rows
 from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.simulate.amounts import FlavorResource, shown
@@ -34,8 +34,8 @@ def less_quota(old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mappi
             for key, quota in was.quotas.items()
             if quota.nominal > queue.quota(key).nominal
         }
-        for flavor in dict.fromkeys(key.flavor for key in less):
-            yield after.of("ClusterQueue")[name], _less_quota(after, name, flavor, less)
+        for flavor, amounts in by_flavor(less):
+            yield after.of("ClusterQueue")[name], _less_quota(after, name, flavor, amounts)
 
 
 def _has_people(known: Queued, queue: str) -> bool:
@@ -49,27 +49,18 @@ def _less_quota(after: Queued, queue: str, flavor: str, less: _Less) -> Breach:
     if is_gone:
         why = "jobs that run there go on, but once stopped they do not come back to it; new ones never start there"
     return Breach(
-        _path(after.of("ClusterQueue")[queue], flavor, less, "nominalQuota"),
+        place(after.of("ClusterQueue")[queue], less, "nominalQuota"),
         "change/less-quota",
-        f"{'loses' if is_gone else 'has less of'} `{flavor}`: {_told(flavor, less)}",
+        f"{'loses' if is_gone else 'has less of'} `{flavor}`: {_told(less)}",
         why,
         "tell the team first, or let its jobs end: `stopPolicy: Hold` lets no new ones begin meanwhile",
         Severity.WARNING,
     )
 
 
-def _path(manifest: Manifest, flavor: str, less: _Less, field: str) -> Path:
-    """Where the first of these amounts stands, if the flavor is still there."""
-    for row in rows(manifest):
-        if row.key.flavor == flavor and row.key in less:
-            return (*row.path, field)
-    return ("spec", "resourceGroups")
-
-
-def _told(flavor: str, less: _Less) -> str:
+def _told(less: _Less) -> str:
     """`nvidia.com/gpu 64 → 32, cpu 1536 → 768`."""
-    mine = [(key.resource, *amounts) for key, amounts in less.items() if key.flavor == flavor]
-    mine.sort(key=lambda each: "/" not in each[0])
+    mine = sorted(((key.resource, *amounts) for key, amounts in less.items()), key=lambda each: "/" not in each[0])
     return ", ".join(f"{name} {shown(name, was)} → {shown(name, now)}" for name, was, now in mine)
 
 
@@ -84,15 +75,15 @@ def less_to_borrow(old: Sequence[Manifest], new: Sequence[Manifest], _targets: M
     others: dict[tuple[str, str], dict[str, _Less]] = {}
     for name in sorted(before.most.keys() & after.most.keys()):
         less = _less_at_most(before, after, name) if _has_people(before, name) else {}
-        for flavor in dict.fromkeys(key.flavor for key in less):
+        for flavor, amounts in by_flavor(less):
             if _is_own_limit(before, after, name, flavor):
-                path = _path(after.of("ClusterQueue")[name], flavor, less, "borrowingLimit")
-                yield after.of("ClusterQueue")[name], _less_to_borrow(path, f"`{name}`", flavor, less)
+                path = place(after.of("ClusterQueue")[name], amounts, "borrowingLimit")
+                yield after.of("ClusterQueue")[name], _less_to_borrow(path, f"`{name}`", flavor, amounts)
             else:
-                others.setdefault((before.nodes[name].root().name, flavor), {})[name] = less
+                others.setdefault((before.nodes[name].root().name, flavor), {})[name] = amounts
     for (_, flavor), queues in others.items():
         first, less = next(iter(queues.items()))
-        manifest, path = _lender(before, after, less, flavor) or (after.of("ClusterQueue")[first], ("spec",))
+        manifest, path = _lender(before, after, next(iter(less))) or (after.of("ClusterQueue")[first], ("spec",))
         yield manifest, _less_to_borrow(path, _listed(list(queues)), flavor, less)
 
 
@@ -114,9 +105,8 @@ def _is_own_limit(before: Queued, after: Queued, queue: str, flavor: str) -> boo
     return False
 
 
-def _lender(before: Queued, after: Queued, less: _Less, flavor: str) -> tuple[Manifest, Path] | None:
+def _lender(before: Queued, after: Queued, key: FlavorResource) -> tuple[Manifest, Path] | None:
     """The queue or cohort that lends so much less than before that this is felt most: as it is to be, or as it was."""
-    key = next(key for key in less if key.flavor == flavor)
     was, now = _lent(before, key), _lent(after, key)
     fewer = {each: amount - now.get(each, 0) for each, amount in was.items() if amount > now.get(each, 0)}
     if not fewer:
@@ -125,8 +115,9 @@ def _lender(before: Queued, after: Queued, less: _Less, flavor: str) -> tuple[Ma
     manifest = after.of(kind).get(name)
     if manifest is None:
         return before.of(kind)[name], ("metadata", "name")
-    field = next(("lendingLimit" for row in rows(manifest) if row.key == key and "lendingLimit" in row.body), "")
-    return manifest, _path(manifest, flavor, {key: (0, 0)}, field or "nominalQuota")
+    path = place(manifest, (key,), "lendingLimit")
+    is_limited = any(row.key == key and "lendingLimit" in row.body for row in rows(manifest))
+    return manifest, path if is_limited else place(manifest, (key,), "nominalQuota")
 
 
 def _lent(known: Queued, key: FlavorResource) -> Mapping[tuple[str, str], int]:
@@ -145,7 +136,7 @@ def _less_to_borrow(path: Path, who: str, flavor: str, less: _Less) -> Breach:
     return Breach(
         path,
         "change/less-to-borrow",
-        f"{who} can have less of `{flavor}`, at most {_told(flavor, less)}",
+        f"{who} can have less of `{flavor}`, at most {_told(less)}",
         "jobs that run go on; those that wait and need more than that are never admitted",
         "tell whose jobs are larger, or let them begin first",
         Severity.WARNING,

@@ -1,7 +1,6 @@
 """CountedJob: the smallest job on a runtime as Kueue counts it, and the flavors whose nodes its pods may go to.
 
-Kueue places pods by topology only within what quotas and flavors say, so topologies are left out: what never fits
-without one never fits with one.
+Slices of a topology are left out, as `generator.simulate` does not know them: what never fits without them never fits.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from generator.simulate.pods import surroundings
 from generator.simulate.podsets import PodSet, podsets, with_nodes
 from generator.simulate.queues import Flavor
 
-_TOPOLOGY = "kueue.x-k8s.io/podset-"
+_SLICES = "kueue.x-k8s.io/podset-slice-"
 _AMOUNTS = ("limits", "requests")
 
 
@@ -69,7 +68,7 @@ def counted_job(
         runtime: with what `counted` makes of its body.
         namespace: where the job is.
         around: the LimitRanges of the namespace, and RuntimeClasses.
-        flavors: those that there are, without their topologies.
+        flavors: those that there are.
     """
     try:
         pods = podsets(runtime.body, 1, surroundings(around, namespace))
@@ -97,7 +96,7 @@ def counted(runtime: Manifest, excluded: tuple[str, ...], said: Mapping[str, Any
             container["resources"] = {key: dict(mapping(said, key)) for key in _AMOUNTS}
     for _, job in mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
         template = mapping(job, "template", "spec", "template")
-        _remove(mapping(template, "metadata", "annotations"), (_TOPOLOGY,))
+        _remove(mapping(template, "metadata", "annotations"), (_SLICES,))
         for kind in ("containers", "initContainers"):
             for _, container in mappings(mapping(template, "spec").get(kind)):
                 for amounts in _AMOUNTS:

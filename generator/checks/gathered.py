@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,13 +44,17 @@ class Gathered:
         """The queues among them; None where they cannot be computed, as `queued` says."""
         return queued(self.manifests)
 
+    def names(self, group: str, kind: str) -> Mapping[str, AbstractSet[str]]:
+        """Namespace → the names that are there of a kind."""
+        if (group, kind) not in self._names:
+            found = self._names.setdefault((group, kind), {})
+            for manifest in (each for each in self.of(group, kind) if each.name):
+                found.setdefault(manifest.namespace, set()).add(manifest.name)
+        return self._names[group, kind]
+
     @cached_property
-    def names(self) -> Mapping[tuple[str, str, str], frozenset[str]]:
-        """Group, kind and namespace → the names that are there."""
-        found: dict[tuple[str, str, str], set[str]] = {}
-        for manifest in self.manifests:
-            found.setdefault((manifest.group, manifest.kind, manifest.namespace), set()).add(manifest.name)
-        return {place: frozenset(names) for place, names in found.items()}
+    def _names(self) -> dict[tuple[str, str], dict[str, set[str]]]:
+        return {}
 
     @cached_property
     def _by_kind(self) -> Mapping[tuple[str, str], Sequence[Manifest]]:

@@ -5,25 +5,26 @@ What follows from quotas is computed by `generator.simulate`, and here only once
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from generator.checks.counted_job import CountedJob, counted, counted_job
 from generator.checks.kueue_settings import Settings, settings
 from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
 from generator.manifests import Manifest
-from generator.simulate.amounts import FlavorResource, SimulationError
+from generator.simulate.amounts import FlavorResource, SimulationError, shown
 from generator.simulate.balance import Node, balance
 from generator.simulate.largest import Largest, largest_jobs
-from generator.simulate.queues import ClusterQueue, Flavor, LocalQueue, QueueTree, Quota
+from generator.simulate.queues import ClusterQueue, LocalQueue, QueueTree, Quota
 from generator.simulate.read import of_kinds, queue_tree
 
 KUEUE = "kueue.x-k8s.io"
 TRAINER = "trainer.kubeflow.org"
 RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
+_Amount = TypeVar("_Amount")
 
 
 class Row(NamedTuple):
@@ -42,6 +43,23 @@ def rows(manifest: Manifest) -> Iterator[Row]:
                 path: Path = ("spec", "resourceGroups", group, "flavors", flavor, "resources", number)
                 key = FlavorResource(str(quotas.get("name")), str(resource.get("name")))
                 yield Row(path, key, resource)
+
+
+def place(manifest: Manifest, keys: Collection[FlavorResource], field: str) -> Path:
+    """Where a field of the first of some rows stands, or would stand if the row were there."""
+    return next(((*row.path, field) for row in rows(manifest) if row.key in keys), ("spec", "resourceGroups"))
+
+
+def by_flavor(amounts: Mapping[FlavorResource, _Amount]) -> Iterator[tuple[str, Mapping[FlavorResource, _Amount]]]:
+    """The same, one flavor after the other."""
+    for flavor in dict.fromkeys(key.flavor for key in amounts):
+        yield flavor, {key: amount for key, amount in amounts.items() if key.flavor == flavor}
+
+
+def told(amounts: Mapping[FlavorResource, int]) -> str:
+    """`8 nvidia.com/gpu and 64 cpu`: of one flavor, devices first."""
+    found = sorted(amounts.items(), key=lambda each: "/" not in each[0].resource)
+    return " and ".join(f"{shown(key.resource, amount)} {key.resource}" for key, amount in found)
 
 
 @dataclass(frozen=True)
@@ -81,11 +99,6 @@ class Queued:
         return {name: {key: node.potential(key) for key in node.quotas} for name, node in self.nodes.items()}
 
     @cached_property
-    def flavors(self) -> Mapping[str, Flavor]:
-        """Without their topologies."""
-        return {name: replace(flavor, topology="") for name, flavor in self.tree.flavors.items()}
-
-    @cached_property
     def doors(self) -> Mapping[str, Sequence[LocalQueue]]:
         """Queue → the LocalQueues that lead to it."""
         found: dict[str, list[LocalQueue]] = {}
@@ -106,14 +119,19 @@ class Queued:
         """Queue → the smallest jobs that its teams may run, on each runtime; nothing of queues that admit nothing."""
         return {name: self._jobs(queue) for name, queue in self.tree.queues.items()}
 
+    def admits(self, queue: ClusterQueue, namespace: str) -> bool:
+        """Whether a queue admits anything from a namespace, and all that decides on it is among the manifests."""
+        flavors = [self.tree.flavors.get(name) for name in queue.flavors]
+        has_topologies = all(each and (each.levels or not each.topology) for each in flavors)
+        is_open = has_topologies and queue.name in self.nodes and not self.tree.stopped(queue)
+        return is_open and not self.tree.refuses(queue, namespace)
+
     def _jobs(self, queue: ClusterQueue) -> Sequence[CountedJob]:
-        if self.tree.stopped(queue) or queue.name not in self.nodes:
-            return ()
         namespaces = sorted({door.namespace for door in self.doors.get(queue.name, ())})
-        open_to = [namespace for namespace in namespaces if not self.tree.refuses(queue, namespace)]
         found = [
             self.job(runtime, namespace)
-            for namespace in open_to
+            for namespace in namespaces
+            if self.admits(queue, namespace)
             for runtime in (*self._runtimes.get("", ()), *(self._runtimes.get(namespace, ()) if namespace else ()))
         ]
         return list(dict.fromkeys(job for job in found if job))
@@ -138,11 +156,11 @@ class Queued:
             namespace: where the job is.
             said: what a TrainJob says that each node needs, as `counted` takes it.
         """
-        ranges = self.limit_ranges.get(namespace, ())
-        key = (*runtime.identity, str(said), *(str(mapping(each.body, "spec")) for each in ranges))
+        key = (id(runtime), self._defaults.get(namespace, ""), str(said))
         if key not in self._jobs_known:
+            ranges = self.limit_ranges.get(namespace, ())
             as_counted = counted(runtime, self.settings.excluded, said)
-            self._jobs_known[key] = counted_job(as_counted, namespace, [*self._classes, *ranges], self.flavors)
+            self._jobs_known[key] = counted_job(as_counted, namespace, [*self._classes, *ranges], self.tree.flavors)
         return self._jobs_known[key]
 
     def largest(self, queue: str, job: CountedJob) -> Largest | None:
@@ -151,13 +169,19 @@ class Queued:
             quotas = {key: Quota(amount) for key, amount in self.most[queue].items()}
             alone = replace(self.tree.queues[queue], cohort="", quotas=quotas, namespaces={})
             door = LocalQueue(job.namespace, "", queue)
-            tree = QueueTree(self.flavors, {}, {queue: alone}, (door,))
+            tree = QueueTree(self.tree.flavors, {}, {queue: alone}, (door,))
             around = [*self._classes, *self.limit_ranges.get(job.namespace, ())]
             self._largest_known[queue, job] = next(largest_jobs(tree, [job.runtime, *around]), None)
         return self._largest_known[queue, job]
 
     @cached_property
-    def _jobs_known(self) -> dict[tuple[str, ...], CountedJob | None]:
+    def _defaults(self) -> Mapping[str, str]:
+        """Namespace → what its LimitRanges say."""
+        found = self.limit_ranges.items()
+        return {namespace: str([mapping(each.body, "spec") for each in ranges]) for namespace, ranges in found}
+
+    @cached_property
+    def _jobs_known(self) -> dict[tuple[int, str, str], CountedJob | None]:
         return {}
 
     @cached_property
@@ -180,8 +204,7 @@ class Queued:
 
 def queued(manifests: Sequence[Manifest]) -> Queued | None:
     """None where an amount is no quantity, or two objects of one name differ: files are then for several clusters."""
-    named = [manifest for manifest in manifests if manifest.name]
     try:
-        return Queued(named, queue_tree(named))
+        return Queued(manifests, queue_tree(manifests))
     except SimulationError:
         return None

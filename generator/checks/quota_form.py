@@ -14,7 +14,7 @@ from generator import quantities
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings, texts
-from generator.checks.queued import KUEUE, rows
+from generator.checks.queued import KUEUE, Queued, rows
 from generator.documents.load import Path
 from generator.manifests import Manifest
 
@@ -81,7 +81,7 @@ def limit(gathered: Gathered) -> _Found:
     for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
         spec = mapping(manifest.body, "spec")
         is_alone = not any(spec.get(field) for field in _PARENT[manifest.kind])
-        for row in rows(manifest):
+        for row in rows(manifest) if _may_be_wrong(manifest, gathered.queued) else ():
             nominal = _amount(row.body.get("nominalQuota"))
             for field in ("nominalQuota", "borrowingLimit", "lendingLimit"):
                 amount = _amount(row.body.get(field))
@@ -97,6 +97,19 @@ def limit(gathered: Gathered) -> _Found:
                     fix = "write at most the nominalQuota, or remove it to lend all that is unused"
                 if message:
                     yield manifest, Breach((*row.path, field), "quota/limit", message, _WHY, fix, value=row.body[field])
+
+
+def _may_be_wrong(manifest: Manifest, queued: Queued | None) -> bool:
+    """Whether anything can be wrong with its limits: mostly what was computed for all rules says that nothing is."""
+    known = queued.tree.queues.get(manifest.name) if queued and manifest.kind == "ClusterQueue" else None
+    if known is None or not known.cohort:
+        return True
+    return any(
+        quota.nominal < 0
+        or (quota.borrowing or 0) < 0
+        or (quota.lending is not None and not 0 <= quota.lending <= quota.nominal)
+        for quota in known.quotas.values()
+    )
 
 
 def _alone(kind: str, value: object, field: str) -> tuple[str, str]:

@@ -9,65 +9,71 @@ from collections.abc import Collection, Iterator, Mapping
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.queued import Queued, Row, rows
+from generator.checks.queued import Queued, by_flavor, place, told
 from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.simulate.amounts import FlavorResource, shown
 from generator.simulate.balance import Node
 
 _Found = Iterator[tuple[Manifest, Breach]]
+_Amounts = Mapping[FlavorResource, int]
 
 
 def borrows_nothing(gathered: Gathered) -> _Found:
     """A borrowingLimit, and nobody with anything to lend."""
     for manifest, node, _ in _sharing(gathered.queued):
-        for row in rows(manifest):
-            limit = node.quota(row.key).borrowing
-            if limit and node.potential(row.key) <= node.has(row.key):
-                yield manifest, _borrows_nothing(row, limit, node)
+        idle = {
+            key: quota.borrowing
+            for key, quota in node.quotas.items()
+            if quota.borrowing and node.potential(key) <= node.has(key)
+        }
+        for flavor, limits in by_flavor(idle):
+            yield manifest, _borrows_nothing(place(manifest, limits, "borrowingLimit"), flavor, limits, node)
 
 
-def _borrows_nothing(row: Row, limit: int, node: Node) -> Breach:
-    flavor, resource = row.key
+def _borrows_nothing(path: Path, flavor: str, limits: _Amounts, node: Node) -> Breach:
+    own = {key: node.has(key) for key in limits}
     return Breach(
-        (*row.path, "borrowingLimit"),
+        path,
         "quota/borrows-nothing",
-        f"may borrow {shown(resource, limit)} {resource} of `{flavor}`, and nobody in `{node.root().name}` lends any",
-        f"it never gets more than its own {shown(resource, node.has(row.key))}",
+        f"may borrow {told(limits)} of `{flavor}`, and nobody in `{node.root().name}` lends any",
+        f"it never gets more than its own {told(own)}",
         "let another queue or a cohort lend, or write 0 so that nobody counts on more",
         Severity.WARNING,
-        value=row.body.get("borrowingLimit"),
     )
 
 
 def lends_nobody(gathered: Gathered) -> _Found:
-    """Quota to lend, and nobody who may borrow it."""
+    """Quota to lend, and nobody who may borrow it: of queues that nobody comes to, or that say what they lend."""
     queued = gathered.queued
-    borrowers = _borrowers(queued) if queued else {}
+    if queued is None:
+        return
+    borrowers = _borrowers(queued)
     for manifest, node, root in _sharing(queued):
-        if node.queue is None or queued is None:
+        if node.queue is None:
             continue
-        is_closed = bool(queued.tree.local_queues) and not queued.doors.get(node.name)
-        for row in rows(manifest):
-            quota = node.quota(row.key)
-            lent = quota.nominal if quota.lending is None else min(quota.lending, quota.nominal)
-            is_meant = is_closed or quota.lending is not None
-            if lent and is_meant and not _another(borrowers.get((root, row.key), ()), node.name):
-                yield manifest, _lends_nobody(row, lent, root, is_closed=is_closed)
+        is_closed = bool(queued.tree.local_queues) and node.name not in queued.doors
+        idle = {
+            key: quota.nominal if quota.lending is None else min(quota.lending, quota.nominal)
+            for key, quota in node.quotas.items()
+            if (is_closed or quota.lending) and not _another(borrowers.get((root, key), ()), node.name)
+        }
+        for flavor, amounts in by_flavor({key: amount for key, amount in idle.items() if amount}):
+            path = place(manifest, amounts, "nominalQuota" if is_closed else "lendingLimit")
+            yield manifest, _lends_nobody(path, flavor, amounts, root, is_closed=is_closed)
 
 
-def _lends_nobody(row: Row, lent: int, root: str, *, is_closed: bool) -> Breach:
+def _lends_nobody(path: Path, flavor: str, amounts: _Amounts, root: str, *, is_closed: bool) -> Breach:
     """Without a LocalQueue it is quota that nobody can use; with one, its own jobs can."""
-    flavor, resource = row.key
     return Breach(
-        (*row.path, "nominalQuota" if is_closed else "lendingLimit"),
+        path,
         "quota/lends-nobody",
-        f"lends {shown(resource, lent)} {resource} of `{flavor}`, and no other queue in `{root}` may borrow any",
-        "no LocalQueue leads to this queue either: nobody can use it"
+        f"lends {told(amounts)} of `{flavor}`, and no other queue in `{root}` may borrow any",
+        "nobody comes to this queue either, so that nobody can use it"
         if is_closed
         else "what it does not use stays idle",
         "raise the borrowingLimit of those who are to use it, or give them quota of their own",
-        Severity.WARNING if is_closed else Severity.INFO,
+        Severity.INFO,
     )
 
 

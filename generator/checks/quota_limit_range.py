@@ -32,7 +32,8 @@ def limit_range(gathered: Gathered) -> _Found:
             path: Path = ("spec", "limits", number)
             if item.get("type") == "Container":
                 yield from ((manifest, breach) for breach in _given(path, item))
-            if gathered.queued and item.get("type") in ("Container", "Pod"):
+            is_bound = item.get("type") in ("Container", "Pod") and (item.get("max") or item.get("min"))
+            if gathered.queued and is_bound:
                 jobs = _jobs(gathered.queued, manifest.namespace)
                 yield from ((manifest, breach) for breach in _refused(path, item, jobs))
 

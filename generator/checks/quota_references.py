@@ -85,7 +85,7 @@ def missing_cohort(gathered: Gathered) -> _Found:
 
 def _missing(check: str, manifest: Manifest, reference: _Reference, gathered: Gathered, why: str) -> _Found:
     namespace = manifest.namespace if reference.kind == "LocalQueue" else ""
-    known = gathered.names.get((KUEUE, reference.kind, namespace), frozenset())
+    known = gathered.names(KUEUE, reference.kind).get(namespace, frozenset())
     is_alone = not known - {manifest.name if manifest.kind == reference.kind else ""}
     if reference.name not in known and not is_alone:
         close = difflib.get_close_matches(reference.name, known, n=1)

@@ -134,7 +134,7 @@ def unmatched_flavor(gathered: Gathered) -> _Found:
             flavor = row.key.flavor
             if flavor in owned - told:
                 told.add(flavor)
-                breach = _unmatched((*row.path[:-2], "name"), queued.flavors[flavor], jobs)
+                breach = _unmatched((*row.path[:-2], "name"), queued.tree.flavors[flavor], jobs)
                 yield queued.of("ClusterQueue")[name], breach
 
 

@@ -42,9 +42,7 @@ def _queue(manifest: Manifest, gathered: Gathered, queued: Queued) -> ClusterQue
     """The ClusterQueue that a TrainJob comes to, if that admits anything from its namespace."""
     door = gathered.one(KUEUE, "LocalQueue", queue_of(manifest), manifest.namespace)
     queue = queued.tree.queues.get(str(mapping(door.body, "spec").get("clusterQueue"))) if door else None
-    if queue is None or queue.name not in queued.nodes:
-        return None
-    return None if queued.tree.stopped(queue) or queued.tree.refuses(queue, manifest.namespace) else queue
+    return queue if queue and queued.admits(queue, manifest.namespace) else None
 
 
 def _is_elsewhere(body: Body) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
@@ -45,12 +46,17 @@ def counted(resource: str, value: object, place: str) -> int:
     try:
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise ValueError("not a quantity")  # noqa: TRY004 - one kind of mistake, whatever stands there
-        amount = parse(str(value)).value
+        return _whole(str(value), is_cpu=resource == "cpu")
     except ValueError as error:
         raise SimulationError(
             (Problem(f"{place}: {resource} is {error}", "write it as `2`, `500m` or `4Gi`"),)
         ) from None
-    return ceil(amount * 1000) if resource == "cpu" else ceil(amount)
+
+
+@lru_cache(maxsize=4096)
+def _whole(written: str, *, is_cpu: bool) -> int:
+    amount = parse(written).value
+    return ceil(amount * 1000) if is_cpu else ceil(amount)
 
 
 def requested(resources: object, place: str) -> dict[str, int]:

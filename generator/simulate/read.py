@@ -57,12 +57,15 @@ def queue_tree(manifests: Iterable[Manifest]) -> QueueTree:
 def of_kinds(manifests: Iterable[Manifest]) -> Mapping[str, Mapping[str, Manifest]]:
     """Kind → name → object, of Kueue's kinds and Namespaces; a LocalQueue is called `namespace/name`.
 
+    What has no name yet is in no cluster, and nothing can name it.
+
     Raises:
         SimulationError: two objects of the same name say different things.
     """
     found: dict[str, dict[str, Manifest]] = {}
     for manifest in manifests:
-        if manifest.group == _KUEUE or (manifest.group == "" and manifest.kind == "Namespace"):
+        is_known = manifest.group == _KUEUE or (manifest.kind == "Namespace" and manifest.group == "")
+        if is_known and manifest.name:
             name = f"{manifest.namespace}/{manifest.name}" if manifest.kind == "LocalQueue" else manifest.name
             known = found.setdefault(manifest.kind, {}).setdefault(name, manifest)
             if known.body.get("spec") != manifest.body.get("spec"):
@@ -140,12 +143,13 @@ def _groups(
 ) -> tuple[tuple[ResourceGroup, ...], Mapping[FlavorResource, Quota]]:
     groups: list[ResourceGroup] = []
     quotas: dict[FlavorResource, Quota] = {}
+    owner = manifest.resource
     for group in mappings(spec.get("resourceGroups")):
         flavors = mappings(group.get("flavors"))
         groups.append(ResourceGroup(texts(group.get("coveredResources")), tuple(_name(each) for each in flavors)))
         for flavor in flavors:
             for each in mappings(flavor.get("resources")):
-                quotas[FlavorResource(_name(flavor), _name(each))] = _quota(manifest, _name(flavor), each)
+                quotas[FlavorResource(_name(flavor), _name(each))] = _quota(each, f"{owner}, flavor {_name(flavor)}")
     return tuple(groups), quotas
 
 
@@ -153,10 +157,10 @@ def _name(body: Body) -> str:
     return text(body.get("name"))
 
 
-def _quota(manifest: Manifest, flavor: str, body: Body) -> Quota:
+def _quota(body: Body, place: str) -> Quota:
     def amount(field: str) -> int | None:
         value = body.get(field)
-        return None if value is None else counted(_name(body), value, f"{manifest.resource}, flavor {flavor}, {field}")
+        return None if value is None else counted(_name(body), value, f"{place}, {field}")
 
     return Quota(amount("nominalQuota") or 0, amount("borrowingLimit"), amount("lendingLimit"))
 

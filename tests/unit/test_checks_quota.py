@@ -1,0 +1,203 @@
+"""What quota/* says of whole trees is what the arithmetic of Kueue says; of what nobody can know it says nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+
+from generator.app import App
+from generator.checks import quota, related
+from generator.checks.finding import Breach
+from generator.checks.kueue_settings import Settings, settings
+from generator.checks.queued import queued
+from generator.manifests import Manifest, read
+from generator.pipeline import render
+from generator.quantities import parse
+from generator.simulate.amounts import FlavorResource
+from generator.simulate.largest import largest_jobs
+from generator.simulate.read import queue_tree
+from tests.conftest import ROOT
+from tests.random_platforms import random_platform
+from tests.related_cases import CASES
+
+RELEASES = sorted((ROOT / "output").glob("*/*/release.json"))
+QUEUES = {name: case for name, case in CASES.items() if case.check in quota.RULES}
+
+
+def objects(text: str, file: str = "x.yaml") -> list[Manifest]:
+    return list(read(text, file))
+
+
+def breaches(manifests: list[Manifest]) -> list[tuple[Manifest, Breach]]:
+    return list(related.breaches(manifests, {"kueue": "0.19", "trainer": "2.3"}))
+
+
+def checks(text: str) -> set[str]:
+    return {breach.check for _, breach in breaches(objects(text))}
+
+
+def two(name: str, text: str) -> str:
+    """A case, and another object beside it."""
+    return f"{CASES[name].bad}---\n{text}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_a_runtime_is_too_large_where_the_largest_job_has_no_nodes(first: int) -> None:
+    """A queue that has nothing of what a runtime needs is not told of it."""
+    told = fine = 0
+    for number in range(first, first + 20):
+        platform = random_platform(number)
+        tree, _ = render(platform, App(platform))
+        found = {
+            (each.name, breach.message.split("`")[1]) for each, breach in breaches(tree) if "large" in breach.check
+        }
+        for each in largest_jobs(queue_tree(tree), tree):
+            is_told = (each.queue, each.runtime) in found
+            assert not is_told or each.most == 0, (number, each)
+            assert is_told or each.most != 0 or has_nothing(tree, each.queue, each.runtime), (number, each)
+            told, fine = told + is_told, fine + (each.most != 0)
+    assert told
+    assert fine > told
+
+
+def has_nothing(tree: list[Manifest], queue: str, runtime: str) -> bool:
+    """Whether a queue has none at all of what a random platform's runtime asks for, on the flavor of its own name."""
+    known = queued(tree)
+    assert known
+    job = next(job for job in known.jobs[queue] if job.runtime.name == runtime)
+    flavors = frozenset(known.tree.flavors).intersection(*job.places)
+    most = known.most[queue]
+    return any(not any(most.get(FlavorResource(name, each)) for name in flavors) for each in job.total)
+
+
+@pytest.mark.parametrize("lock", RELEASES, ids=lambda lock: lock.parent.parent.name)
+def test_what_mpigen_writes_has_neither_errors_nor_warnings(lock: Path) -> None:
+    tree = [found for file in sorted(lock.parent.rglob("*.yaml")) for found in read(file.read_bytes(), str(file))]
+    assert {each.kind for each in tree} >= {"ClusterQueue", "LocalQueue", "ResourceFlavor"}
+    assert [breach.message for _, breach in breaches(tree) if breach.severity != "info"] == []
+
+
+def test_files_of_several_clusters_are_not_computed_together() -> None:
+    """One says that a queue has 4 devices, the other that it has 16."""
+    other = next(part for part in CASES["quota-too-large"].bad.split("---\n") if "kind: ClusterQueue" in part)
+    text = two("quota-too-large", other.replace("nvidia.com/gpu, nominalQuota: 4", "nvidia.com/gpu, nominalQuota: 16"))
+    assert queued(objects(text)) is None
+    assert checks(text) == set()
+    assert checks(CASES["quota-too-large"].bad) == {"quota/too-large"}
+
+
+def test_an_amount_that_is_none_silences_what_is_computed_and_nothing_else() -> None:
+    text = CASES["quota-repeated-resource"].bad.replace("nominalQuota: 64", "nominalQuota: many")
+    assert queued(objects(text)) is None
+    assert checks(text) == {"quota/repeated"}
+
+
+@pytest.mark.parametrize("kind", ["Cohort", "ClusterQueue", "ResourceFlavor"])
+def test_what_has_no_name_yet_is_left_out(kind: str) -> None:
+    text = f"apiVersion: kueue.x-k8s.io/v1beta2\nkind: {kind}\nmetadata: {{generateName: a-}}\nspec: {{}}\n"
+    for case in QUEUES.values():
+        assert checks(f"{case.good}---\n{text}") == set()
+
+
+def test_without_a_day_no_reservation_is_over() -> None:
+    manifests = objects(CASES["quota-reservation-over"].bad)
+    assert breaches(manifests) == []
+    days = {day: list(related.breaches(manifests, {}, day)) for day in map(dt.date.fromisoformat, DAYS)}
+    assert [[breach.message.partition(" ended")[0] for _, breach in found] for found in days.values()] == [
+        [],
+        ["the reservation `icml`"],
+        ["the reservation `icml`", "the reservation `neurips`"],
+    ]
+
+
+DAYS = ("2026-01-31", "2026-02-01", "2027-06-01")
+
+
+def test_whoever_says_nothing_of_nodes_is_judged_by_quotas_alone() -> None:
+    text = CASES["quota-over-capacity"].bad
+    assert checks(text) == {"quota/over-capacity"}
+    for annotation in ("mpigen.dev/nodes", "mpigen.dev/allocatable"):
+        assert checks(text.replace(annotation, "example.com/other")) == set()
+
+
+CONFIGURATION = "apiVersion: config.kueue.x-k8s.io/{version}\nkind: Configuration\n{text}\n"
+OPERATOR = (
+    "apiVersion: kueue.openshift.io/v1\nkind: Kueue\nspec: {{config: {{preemption: {{preemptionPolicy: {0}}}}}}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ((), Settings()),
+        ((CONFIGURATION.format(version="v1beta2", text="fairSharing: {}"),), Settings(is_fair=True)),
+        ((CONFIGURATION.format(version="v1beta2", text=""),), Settings(is_fair=False)),
+        ((CONFIGURATION.format(version="v1beta1", text="fairSharing: {}"),), Settings(is_fair=False)),
+        ((CONFIGURATION.format(version="v1beta1", text="fairSharing: {enable: true}"),), Settings(is_fair=True)),
+        ((OPERATOR.format("FairSharing"),), Settings(is_fair=True)),
+        ((OPERATOR.format("Classical"),), Settings(is_fair=False)),
+        ((OPERATOR.format("FairSharing"), OPERATOR.format("Classical")), Settings()),
+        (
+            (
+                CONFIGURATION.format(
+                    version="v1beta2", text="resources: {transformations: [{input: a, outputs: {b: 1}}]}"
+                ),
+            ),
+            Settings(is_fair=False, counts_as_asked=False),
+        ),
+        (
+            (CONFIGURATION.format(version="v1beta2", text="resources: {quotaCheckStrategy: IgnoreUndeclared}"),),
+            Settings(is_fair=False, counts_as_asked=False),
+        ),
+    ],
+)
+def test_kueues_own_configuration_is_read_wherever_it_stands(texts: tuple[str, ...], expected: Settings) -> None:
+    assert settings(each for text in texts for each in objects(text)) == expected
+
+
+def test_what_kueue_counts_otherwise_is_not_judged() -> None:
+    silent = CONFIGURATION.format(version="v1beta2", text="resources: {quotaCheckStrategy: IgnoreUndeclared}")
+    for name in ("quota-uncovered", "quota-too-large", "quota-never-admitted"):
+        assert checks(two(name, silent)) == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("{image: x, numNodes: 3}", "at most 2: 3 nodes take"),
+        (
+            "{image: x, numNodes: 9, resourcesPerNode: {limits: {cpu: 16, nvidia.com/gpu: 2}}}",
+            "at most 8: 9 nodes take",
+        ),
+        ("{image: x, numNodes: 2}", ""),
+        ("{image: x}", ""),
+    ],
+)
+def test_a_trainjob_is_told_how_many_nodes_it_could_have(change: str, expected: str) -> None:
+    text = CASES["quota-never-admitted-topology"].bad
+    job = next(line for line in text.splitlines() if line.startswith("  trainer: "))
+    quota_of_cpu = text.replace("name: cpu, nominalQuota: 64", "name: cpu, nominalQuota: 999")
+    found = [breach.message for _, breach in breaches(objects(quota_of_cpu.replace(job, f"  trainer: {change}")))]
+    assert [expected in each for each in found] == ([True] if expected else [])
+
+
+@pytest.mark.parametrize("field", ["tolerations: []", "affinity: {}"])
+def test_a_trainjob_that_says_where_its_pods_may_go_is_not_judged(field: str) -> None:
+    pod = f"template: {{spec: {{template: {{spec: {{{field}}}}}}}}}"
+    patch = f"{{manager: a, trainingRuntimeSpec: {{template: {{spec: {{replicatedJobs: [{{name: node, {pod}}}]}}}}}}}}"
+    text = CASES["quota-never-admitted"].bad
+    assert checks(text.replace("  trainer: ", f"  runtimePatches: [{patch}]\n  trainer: ")) == set()
+    assert checks(text.replace("  trainer: ", "  managedBy: kueue.x-k8s.io/multikueue\n  trainer: ")) == set()
+
+
+def test_what_a_finding_asks_for_ends_it() -> None:
+    """The quota that is told would do, and one less would not."""
+    text = CASES["quota-double-counted"].bad
+    (_, breach), *others = breaches(objects(text))
+    enough = int(parse(breach.fix.split()[3].rstrip(",")).value)
+    assert others == []
+    assert checks(text.replace("requests.nvidia.com/gpu: 8", f"requests.nvidia.com/gpu: {enough}")) == set()
+    assert checks(text.replace("requests.nvidia.com/gpu: 8", f"requests.nvidia.com/gpu: {enough - 1}")) != set()
