@@ -26,6 +26,8 @@ def queues(paths: tuple[Path, ...], form: str) -> None:
     PATHS is a platform file, or any YAML or JSON files, folders of them, or - for standard input,
     with the queues of one cluster, whoever wrote them. No cluster is asked.
 
+    With Nodes among the objects, the largest job has a place on them where Kueue places by topology.
+
     ALWAYS is what a queue gets whatever others do. AT MOST is what it gets while nobody else has
     anything: its own, and what it may borrow and others lend.
     """

@@ -44,7 +44,7 @@ from generator.simulate.machines import machines
 from generator.simulate.places import Machine
 from generator.simulate.queues import ClusterQueue, QueueTree
 from generator.simulate.scheduling import Head, Scheduler
-from generator.simulate.sites import Sites, Stay
+from generator.simulate.sites import Sites
 from generator.simulate.waiting import Waiting
 
 _CYCLES = 1000
@@ -240,8 +240,8 @@ class _Story:
             return Outcome(State.NEVER, reason=told.refused)
         if told.running is not None and told.last:
             flavors = {name: {r: each.flavor for r, each in got.items()} for name, got in told.last.podsets.items()}
-            borrows, places = told.last.borrowing > 0, _places(told.last.stays)
-            return Outcome(State.ADMITTED, flavors, borrows, history=history, places=places)
+            borrows = told.last.borrowing > 0
+            return Outcome(State.ADMITTED, flavors, borrows, history=history, places=told.last.places)
         alone = self._alone(told.workload.job)
         state = State.WAITS if alone.mode is Mode.FIT else State.NEVER
         reasons = alone.reasons if state is State.NEVER or not told.last else told.last.reasons
@@ -253,10 +253,3 @@ class _Story:
         sites = Sites(self._tree.flavors, self._machines)
         assigner = Assigner(queue, node, self._tree.flavors, lambda *_: (Mode.NO_CANDIDATES, 0), sites=sites)
         return assigner.assign_at_last(job.podsets)
-
-
-def _places(stays: Iterable[Stay]) -> dict[str, dict[str, int]]:
-    places: dict[str, dict[str, int]] = {}
-    for stay in stays:
-        places.setdefault(stay.pods, {})["/".join(stay.key)] = stay.count
-    return places

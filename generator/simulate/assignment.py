@@ -90,6 +90,14 @@ class Assignment:
             self.mode = Mode.NO_CANDIDATES
 
     @property
+    def places(self) -> Mapping[str, Mapping[str, int]]:
+        """Kind of pods → narrowest place → how many of them it gets, as far as they are placed by topology."""
+        found: dict[str, dict[str, int]] = {}
+        for stay in self.stays:
+            found.setdefault(stay.pods, {})["/".join(stay.key)] = stay.count
+        return found
+
+    @property
     def reasons(self) -> list[str]:
         """What is in the way, each once."""
         return list(dict.fromkeys([*map(str, self.shortages), *self.refused]))

@@ -6,14 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from generator.manifests import Body, Manifest
-from generator.simulate.amounts import FlavorResource, NotModelledError, Requests, shown
+from generator.simulate.amounts import FlavorResource, NotModelledError, shown
 from generator.simulate.assigner import Assigner
 from generator.simulate.assignment import Assignment, Mode, Shortage
 from generator.simulate.balance import Node, balance, capacity
+from generator.simulate.machines import machines
 from generator.simulate.packing import fit_on_one, has_room
 from generator.simulate.pods import Surroundings, surroundings
-from generator.simulate.podsets import PodSet, podsets, with_nodes
+from generator.simulate.podsets import PodSet, grouped, podsets, with_nodes
 from generator.simulate.queues import ClusterQueue, Flavor, QueueTree, Quota
+from generator.simulate.sites import Sites
 from generator.simulate.topology import How
 
 _RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
@@ -46,11 +48,14 @@ class Largest:
 def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Largest]:
     """For each queue, each namespace with a LocalQueue that leads to it, and each runtime that is there.
 
+    If there are Nodes among the manifests, jobs have a place on them where Kueue places them by topology.
+
     Raises:
-        SimulationError: an amount of a runtime or of a LimitRange is no quantity.
+        SimulationError: an amount of a runtime, a LimitRange or a Node is no quantity.
     """
     known = list(manifests)
-    nodes = balance(tree)
+    nodes, machinery = balance(tree), machines(known)
+    sites = Sites(tree.flavors, machinery) if machinery else None
     runtimes = [each for each in known if each.group == "trainer.kubeflow.org" and each.kind in _RUNTIMES]
     runtimes.sort(key=lambda each: each.name)
     for queue in sorted(tree.queues.values(), key=lambda each: each.name):
@@ -58,12 +63,17 @@ def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Lar
             around = surroundings(known, namespace)
             for runtime in runtimes:
                 if runtime.kind == "ClusterTrainingRuntime" or runtime.namespace == namespace:
-                    sizes = _sizes(tree, queue, namespace, nodes.get(queue.name), (runtime.body, around))
+                    job = (runtime.body, around, sites)
+                    sizes = _sizes(tree, queue, namespace, nodes.get(queue.name), job)
                     yield Largest(queue.name, namespace, runtime.name, runtime.kind, *sizes)
 
 
 def _sizes(
-    tree: QueueTree, queue: ClusterQueue, namespace: str, node: Node | None, job: tuple[Body, Surroundings]
+    tree: QueueTree,
+    queue: ClusterQueue,
+    namespace: str,
+    node: Node | None,
+    job: tuple[Body, Surroundings, Sites | None],
 ) -> tuple[int | None, int | None, str]:
     refused = tree.stopped(queue) or tree.lacks(queue) or tree.refuses(queue, namespace)
     if refused or node is None:
@@ -91,10 +101,11 @@ class _Search:
         limits: Mapping[FlavorResource, int],
         runtime: Body,
         around: Surroundings,
+        sites: Sites | None,
     ) -> None:
         quotas = {key: Quota(amount) for key, amount in limits.items()}
         node = Node(queue.name, queue, quotas, 1.0, subtree=dict(limits))
-        self._assigner = Assigner(queue, node, flavors, lambda _key, _amount: (Mode.NO_FIT, 0))
+        self._assigner = Assigner(queue, node, flavors, lambda _key, _amount: (Mode.NO_FIT, 0), sites=sites)
         self._limits = limits
         self._runtime = runtime
         self._pods = podsets(runtime, 1, around)
@@ -103,12 +114,14 @@ class _Search:
         """`numNodes` of the largest; None if nothing limits it."""
         one, two, three = (self._job(nodes) for nodes in (1, 2, 3))
         grows = [a for a, b in zip(two, three, strict=True) if a.count != b.count]
-        alone = [each for each in one if each.name not in {pods.name for pods in grows}]
+        grown = {each.name for each in grows}
+        growing = {pods.name for _, group in grouped(one) if grown & {each.name for each in group} for pods in group}
+        alone = [each for each in one if each.name not in growing]
         if self._assigner.assign_at_last(alone).mode is not Mode.FIT:
             return 0
         if not grows:
             return 1
-        most = max(self._times(flavor, grows[0].requests) for flavor in self._assigner.flavors.values())
+        most = max(self._times(flavor, grows[0]) for flavor in self._assigner.flavors.values())
         if most < 0:
             return None
         return next((nodes for nodes in range(most + 1, 0, -1) if self._fits(self._job(nodes)) is True), 0)
@@ -116,7 +129,8 @@ class _Search:
     def reason(self, hosts: int) -> str:
         """Why one more is too many."""
         together = [each.topology.level for each in self._pods if each.topology and each.topology.how is How.REQUIRED]
-        return f"{self._shortage(hosts)}{f'; all must be in one {together[0]}' if together else ''}"
+        is_open = together and self._assigner.sites is None
+        return f"{self._shortage(hosts)}{f'; all must be in one {together[0]}' if is_open else ''}"
 
     def _shortage(self, hosts: int) -> str:
         found = self._fits(self._job(hosts + 1))
@@ -143,12 +157,15 @@ class _Search:
     def _job(self, nodes: int) -> tuple[PodSet, ...]:
         return with_nodes(self._runtime, self._pods, nodes)
 
-    def _times(self, flavor: Flavor, requests: Requests) -> int:
+    def _times(self, flavor: Flavor, pods: PodSet) -> int:
         """How many hosts at most a flavor has quota and room for; -1 if nothing limits them."""
+        requests, sites = pods.requests, self._assigner.sites
         limits = {name: self._limits.get(FlavorResource(flavor.name, name), 0) for name in requests}
         fit = [limits[name] // amount for name, amount in requests.items() if amount]
         on_one = fit_on_one(flavor, requests)
-        if flavor.nodes is not None and on_one is not None:
+        if sites is not None and flavor.topology:
+            fit.append(sites.most(flavor.name, pods))
+        elif flavor.nodes is not None and on_one is not None:
             fit.append(flavor.nodes * on_one)
         return min(fit, default=-1)
 
@@ -158,6 +175,8 @@ class _Search:
         if found.mode is not Mode.FIT:
             return found
         for flavor in self._assigner.flavors.values():
+            if flavor.topology and self._assigner.sites is not None:
+                continue  # then all pods have a place already
             there = [
                 each for each in job if flavor.name in {choice.flavor for choice in found.podsets[each.name].values()}
             ]

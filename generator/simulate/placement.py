@@ -68,6 +68,8 @@ class _Search:
         self._leaders = 0 if ask.leader is None else 1
         self._is_tight = ask.how is not How.UNCONSTRAINED  # else the places with the least room come first
         self._room: dict[Place, Room] = {}
+        self._asked = {**ask.requests, **_ONE_POD}
+        self._leader = {**(ask.leader or {}), **_ONE_POD}
         for each in places.at[0].values():
             self._fill(each, free)
 
@@ -81,13 +83,11 @@ class _Search:
             room.beside = room.pods - min(able) if able else 0
             room.leaders = max(each.leaders for each in inner)
         elif (left := free(here)) is not None:
-            asked = {**self._ask.requests, **_ONE_POD}
-            room.pods = times(asked, left)
-            leader = {**(self._ask.leader or {}), **_ONE_POD}
-            if self._leaders and times(leader, left) > 0:
+            room.pods = room.beside = times(self._asked, left)
+            if self._leaders and times(self._leader, left) > 0:
                 room.leaders = 1
-                left = {name: amount - leader.get(name, 0) for name, amount in left.items()}
-            room.beside = times(asked, left)
+                left = {name: amount - self._leader.get(name, 0) for name, amount in left.items()}
+                room.beside = times(self._asked, left)
         return room
 
     def found(self) -> dict[Place, Room] | None:

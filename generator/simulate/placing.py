@@ -44,7 +44,9 @@ class Placing:
                 done.stays = found
                 return
             done.refused.append(str(found))
-            done.mode = Mode.NO_CANDIDATES
+            done.mode = Mode.NO_FIT if self.sites.is_idle else Mode.NO_CANDIDATES
+        if done.mode is Mode.NO_FIT:
+            return
         if asked and isinstance(found := self.sites.find(asked, is_empty=True), NoPlace):
             done.refused.append(str(found))
             done.mode = Mode.NO_FIT

@@ -55,7 +55,8 @@ class NoPlace:
     def __str__(self) -> str:
         wish = self.pods[0].topology
         where = f"in one {wish.level} " if wish and wish.how is How.REQUIRED else ""
-        return f"there is no room {where}for {named(self.pods)} on the nodes of flavor `{self.flavor}`"
+        pods = " and ".join(f"{each.count} `{each.name}`" for each in self.pods)
+        return f"there is no room {where}for {pods} on the nodes of flavor `{self.flavor}`"
 
 
 _Taken = dict[tuple[str, Key], dict[str, int]]
@@ -75,6 +76,7 @@ class Sites:
         self._unknown = frozenset(unknown)
         self._places: dict[str, Places] = {}
         self._taken: _Taken = {}
+        self._open: dict[tuple[str, str], frozenset[Key]] = {}
 
     def find(self, asked: Iterable[Placed], *, is_empty: bool = False) -> tuple[Stay, ...] | NoPlace:
         """Where all pods of a job go that are placed by topology; `is_empty`: as if nothing else were running.
@@ -95,6 +97,35 @@ class Sites:
                     _change(assumed, self._at(stay), stay.total, 1)
         return tuple(stays)
 
+    def most(self, flavor: str, pods: PodSet) -> int:
+        """How many pods of a kind there is room for at most, if nothing is running.
+
+        Raises:
+            NotModelledError: it depends on nodes that are not known.
+        """
+        places, wish = self._known(self._flavors[flavor], pods), pods.topology
+        level = wish.level if wish and wish.how is How.REQUIRED else ""
+        depth = places.levels.index(level) + 1 if level in places.levels else 0
+        rooms: dict[Key, int] = {}
+        is_open = self._open_to(pods, flavor)
+        for here in places.narrowest.values():
+            if places.key(here) in is_open:
+                around = here.values[:depth]
+                rooms[around] = rooms.get(around, 0) + times({**pods.requests, "pods": 1}, here.capacity)
+        return max(rooms.values(), default=0)
+
+    def _open_to(self, pods: PodSet, flavor: str) -> frozenset[Key]:
+        """The narrowest places where pods may go; others of the same kind ask again and again."""
+        alike = flavor, f"{pods.node_selector} {pods.tolerations} {pods.affinity}"
+        if alike not in self._open:
+            known = self._places[flavor].narrowest.items()
+            self._open[alike] = frozenset(
+                key
+                for key, here in known
+                if here.machine is None or not self._machines or takes(here.machine, pods, self._flavors[flavor])
+            )
+        return self._open[alike]
+
     def _find(self, flavor: str, group: Sequence[PodSet], taken: Sequence[_Taken]) -> list[Stay] | None:
         workers, leader = _workers_and_leader(group)
         places, wish = self._known(self._flavors[flavor], workers), workers.topology
@@ -106,9 +137,10 @@ class Sites:
             wish.level if wish and wish.level else places.levels[-1],
         )
 
+        is_open, used = self._open_to(workers, flavor), [each for each in taken if each]
+
         def free(here: Place) -> Requests | None:
-            is_open = here.machine is None or not self._machines or takes(here.machine, workers, self._flavors[flavor])
-            return self._free(flavor, here, taken) if is_open else None
+            return self._free(flavor, here, used) if places.key(here) in is_open else None
 
         found = place(places, ask, free)
         return None if found is None else list(_stays(flavor, places, found, workers, leader))
@@ -128,7 +160,9 @@ class Sites:
             raise NotModelledError((Problem(message, _FIX),))
         return places
 
-    def _free(self, flavor: str, here: Place, taken: Iterable[_Taken]) -> Requests:
+    def _free(self, flavor: str, here: Place, taken: Sequence[_Taken]) -> Requests:
+        if not taken:
+            return here.capacity
         places = self._places[flavor]
         at = ("" if places.are_nodes else flavor, places.key(here))
         used = [each[at] for each in taken if at in each]
@@ -138,6 +172,11 @@ class Sites:
 
     def _at(self, stay: Stay) -> tuple[str, Key]:
         return "" if self._places[stay.flavor].are_nodes else stay.flavor, stay.key
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is running anywhere."""
+        return not any(any(each.values()) for each in self._taken.values())
 
     def holds(self, stays: Iterable[Stay]) -> bool:
         """Whether there is still room where pods are to go (`Fits`)."""

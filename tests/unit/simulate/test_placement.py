@@ -76,9 +76,9 @@ def test_where_a_rack_is_required_the_job_waits_for_one_or_never_comes() -> None
 
 def test_why_is_said() -> None:
     (found,) = predict(queues(), [hosts("j", 4)], (), racks(3, 3)).values()
-    assert found.reason == "there is no room in one example.com/rack for `node` on the nodes of flavor `f`"
+    assert found.reason == "there is no room in one example.com/rack for 4 `node` on the nodes of flavor `f`"
     (found,) = predict(queues(), [hosts("j", 7, PREFERRED)], (), racks(3, 3)).values()
-    assert found.reason == "there is no room for `node` on the nodes of flavor `f`"
+    assert found.reason == "there is no room for 7 `node` on the nodes of flavor `f`"
 
 
 def test_what_ends_gives_back_its_place() -> None:

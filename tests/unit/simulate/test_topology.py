@@ -12,6 +12,7 @@ from generator.simulate.largest import Largest, largest_jobs
 from generator.simulate.podsets import podsets
 from generator.simulate.read import queue_tree
 from generator.simulate.topology import How, Offer, Wish, mismatch, wish
+from tests.unit.simulate.nodes import node, racks
 from tests.unit.simulate.runtimes import job, runtime
 from tests.unit.simulate.trees import door, flavor, kueue, queue, topology
 
@@ -133,3 +134,39 @@ def test_who_asks_for_no_topology_gets_none_of_a_flavor_beside_others() -> None:
 def test_without_its_topology_a_queue_admits_nothing() -> None:
     found = largest(by_rack(), queue("q", {"f/cpu": "9"}), grouped())
     assert (found.most, found.reason) == (0, "`q` admits nothing: there is no Topology `racks`")
+
+
+@pytest.mark.parametrize(
+    ("how", "most", "reason"),
+    [
+        (
+            "required",
+            2,
+            "there is no room in one example.com/rack for 3 `node` and 1 `launcher` on the nodes of flavor `f`",
+        ),
+        ("preferred", 7, "there is no room for 8 `node` and 1 `launcher` on the nodes of flavor `f`"),
+    ],
+)
+def test_with_the_nodes_the_largest_rack_counts(how: str, most: int, reason: str) -> None:
+    """Each node holds a host, and the launcher needs one of its own."""
+    found = largest(RACKS, by_rack(), queue("q", {"f/cpu": "99"}), grouped(how), *racks(2, 3, 3, cpu=3))
+    assert (found.always, found.most, found.reason) == (most, most, reason)
+
+
+def test_with_the_nodes_the_quota_counts_still() -> None:
+    found = largest(RACKS, by_rack(), queue("q", {"f/cpu": "5"}), grouped(), *racks(2, 3, cpu=9))
+    assert (found.most, found.reason) == (1, "2 nodes take 6 cpu of flavor `f`, and `q` never gets more than 5")
+
+
+def test_nodes_that_are_no_flavors_do_not_count() -> None:
+    found = largest(
+        RACKS, by_rack(), queue("q", {"f/cpu": "99"}), grouped(), *racks(2), node("other", "r0", labels={"pool": "g"})
+    )
+    assert found.most == 3
+
+
+def test_flavors_without_a_topology_are_as_large_as_they_say() -> None:
+    sized = {"mpigen.dev/nodes": "4", "mpigen.dev/allocatable": '{"cpu": "16"}'}
+    plain = runtime(job("node", step="trainer", cpu="9"), torch={})
+    flavors = (kueue("ResourceFlavor", "f", {}, annotations=sized), queue("q", {"f/cpu": "99"}))
+    assert largest(*flavors, plain, *racks(2)).most == 4
