@@ -336,6 +336,128 @@ def test_a_folder_with_more_than_schemas_is_not_replaced(tmp_path: Path, mpigen:
     assert "holds no schemas" in mpigen("schemas", "compile", ".").stderr
 
 
+def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line of shell, in which `mpigen` is ours."""
+    environment = {**os.environ, "PATH": f"{MPIGEN.parent}:{os.environ['PATH']}"}
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_reader_that_has_seen_enough_does_not_make_findings_fine(tmp_path: Path) -> None:
+    (tmp_path / "many.yaml").write_text("---\n".join([POD] * 3000))
+    ran = shell("mpigen validate many.yaml | head -1; exit ${PIPESTATUS[0]}", tmp_path)
+    assert (ran.returncode, ran.stdout.count("\n"), ran.stderr) == (1, 1, "")
+
+
+def test_debug_leaves_the_exit_codes_alone(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+    for arguments in (["synth", "nope.yaml"], ["validate"], ["validate", "pod.yaml"], ["init", "--help"]):
+        usual, debugged = mpigen(*arguments), mpigen("--debug", *arguments)
+        assert (debugged.returncode, debugged.stderr) == (usual.returncode, usual.stderr)
+
+
+def test_a_bug_is_told_as_one_and_debug_shows_where(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "modules/yaml").mkdir(parents=True)
+    (tmp_path / "modules/yaml/__init__.py").write_text("raise RuntimeError('broken')\n")
+    (tmp_path / "pod.yaml").write_text(POD)
+    path = str(tmp_path / "modules")
+    ran = mpigen("validate", "pod.yaml", PYTHONPATH=path)
+    assert (ran.returncode, "a bug of ours: RuntimeError: broken" in ran.stderr) == (3, True)
+    assert "Traceback" not in ran.stderr
+    assert "Traceback" in mpigen("--debug", "validate", "pod.yaml", PYTHONPATH=path).stderr
+    told = json.loads(mpigen("validate", "pod.yaml", "--format", "json", PYTHONPATH=path).stdout)
+    assert told["problems"][0]["message"] == "a bug of ours: RuntimeError: broken"
+
+
+def test_results_of_every_kind_come_for_machines_too(mpigen: Run) -> None:
+    started = json.loads(mpigen("init", "new", "--format", "json").stdout)
+    assert started["summary"]["files"] == ["new/platform.yaml", "new/platform.schema.json"]
+    listed = json.loads(mpigen("schemas", "list", "--format=json").stdout)
+    queue = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "scope": "Cluster"}
+    assert {**queue, "component": "kueue@0.19"} in listed["summary"]["kinds"]
+
+
+def test_wrong_usage_for_machines_is_the_same_document(mpigen: Run) -> None:
+    ran = mpigen("validate", "--format", "json", "--nope", ".")
+    (problem,) = json.loads(ran.stdout)["problems"]
+    assert (ran.returncode, ran.stderr) == (2, "")
+    assert (problem["message"].split(".")[0], problem["fix"]) == ("No such option: --nope", "see `mpigen validate --help`")
+
+
+def test_an_interruption_for_machines_is_the_same_document(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "platform.py").write_text("raise KeyboardInterrupt\n")
+    ran = mpigen("synth", "platform.py", "--format", "json")
+    assert (ran.returncode, ran.stderr) == (130, "")
+    assert [problem["message"] for problem in json.loads(ran.stdout)["problems"]] == ["interrupted"]
+
+
+def test_an_interruption_while_modules_are_loaded_is_quiet(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
+    ran = mpigen("--help", PYTHONPATH=str(tmp_path))
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("mpigen schemas list > /dev/full", "standard output cannot be written: No space left on device"),
+        ("mpigen --help > /dev/full", "standard output cannot be written: No space left on device"),
+        ("mpigen synth nope.yaml --format json > /dev/full", "nope.yaml: cannot be read"),
+        ("mpigen validate - <&-", "standard input is closed"),
+        ("mpigen validate - < /", "standard input cannot be read: Is a directory"),
+        ("touch file; mpigen schemas compile file/schemas", "file/schemas: cannot be written"),
+        ("touch file; MPIGEN_CACHE=file mpigen validate - --engine both <<< ''", "kubeconform cannot be built there"),
+        (f"mpigen synth {'x' * 300}.py", "cannot be read: File name too long"),
+        (f"mpigen init {'x' * 300}", "cannot be written: File name too long"),
+    ],
+)
+def test_what_the_system_refuses_is_no_bug_of_ours(command: str, said: str, tmp_path: Path) -> None:
+    ran = shell(command, tmp_path)
+    assert (ran.returncode, said in ran.stderr, ran.stderr.count("\n")) == (2, True, 1), ran.stderr
+
+
+def test_output_that_was_closed_is_not_missed(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+    ran = shell("mpigen validate pod.yaml >&-", tmp_path)
+    assert (ran.returncode, ran.stderr) == (1, "")
+
+
+def test_what_a_platform_py_prints_stays_out_of_the_result(tmp_path: Path, mpigen: Run) -> None:
+    text = EXAMPLES["cpu-kubernetes"].read_text()
+    (tmp_path / "base.yaml").write_text(text)
+    (tmp_path / "platform.py").write_text(
+        "from generator import load_platform\nprint('hello')\nplatform = load_platform('base.yaml')\n"
+    )
+    ran = mpigen("synth", "platform.py", "--format", "json")
+    assert (ran.returncode, json.loads(ran.stdout)["problems"], ran.stderr) == (0, [], "hello\n")
+
+
+def test_init_follows_no_link(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "platform.yaml").symlink_to(tmp_path / "elsewhere")
+    ran = mpigen("init")
+    assert (ran.returncode, "platform.yaml: is there already" in ran.stderr) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["platform.yaml"]
+
+
+def test_init_leaves_no_half_of_its_files(tmp_path: Path) -> None:
+    ran = shell("ulimit -f 2; PYTHONDONTWRITEBYTECODE=1 mpigen init new", tmp_path)
+    assert (ran.returncode, "cannot be written: File too large" in ran.stderr) == (2, True), ran.stderr
+    assert not list((tmp_path / "new").iterdir())
+
+
+def test_a_folder_with_more_than_schemas_is_not_replaced(tmp_path: Path, mpigen: Run) -> None:
+    kind = {"apiVersion": "v1", "kind": "Pod", "plural": "pods", "scope": "Namespaced", "path": "p.json", "sha256": ""}
+    (tmp_path / "catalog.json").write_text(json.dumps({"components": [], "kinds": [kind]}))
+    for name in ("p.json", "a.txt", "b.txt", "c.txt", "d.txt"):
+        (tmp_path / name).touch()
+    ran = mpigen("schemas", "compile", ".")
+    assert ran.returncode == 2
+    assert "holds what is no schema of ours: a.txt, b.txt, c.txt and 1 more; name a new or an empty" in ran.stderr
+    (tmp_path / "catalog.json").write_text("[]")
+    assert "holds no schemas" in mpigen("schemas", "compile", ".").stderr
+
+
 def test_the_locations_are_what_kubeconform_takes(mpigen: Run) -> None:
     lines = mpigen("schemas", "locations").stdout.splitlines()
     assert all(line.startswith("-schema-location ") and line.endswith(".json") for line in lines)
