@@ -1,6 +1,9 @@
 """Whom Kueue drives out to make room for a job where fair sharing is on.
 
 kueue v0.19.2 pkg/scheduler/preemption/preemption.go `fairPreemptions`, fairsharing/{ordering,target,strategy}.go
+
+Where two cohorts have exactly the same share, Kueue takes either of them, by chance: `nextTarget` goes through an
+unordered set. Here it is the last by name.
 """
 
 from __future__ import annotations
