@@ -5,6 +5,7 @@ What follows from quotas is computed by `generator.simulate`, and here only once
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -125,6 +126,23 @@ class Queued:
         has_topologies = all(each and (each.levels or not each.topology) for each in flavors)
         is_open = has_topologies and queue.name in self.nodes and not self.tree.stopped(queue)
         return is_open and not self.tree.refuses(queue, namespace)
+
+    def knows_lenders(self, queue: ClusterQueue) -> bool:
+        """Whether the manifests tell what a queue can borrow."""
+        may_borrow = any(quota.borrowing != 0 for quota in queue.quotas.values())
+        return not (queue.cohort and may_borrow) or self.is_told(self.nodes[queue.name].root())
+
+    def is_told(self, root: Node) -> bool:
+        """Whether the manifests tell who is in a tree of cohorts.
+
+        A queue that is alone in a cohort without an object may be a part of what there is.
+        """
+        return self._sizes[root.name] > 1 or self.tree.cohorts[root.name].is_declared
+
+    @cached_property
+    def _sizes(self) -> Mapping[str, int]:
+        """Root of a tree of cohorts → how many queues are in it."""
+        return Counter(node.root().name for node in self.nodes.values() if node.parent)
 
     def _jobs(self, queue: ClusterQueue) -> Sequence[CountedJob]:
         namespaces = sorted({door.namespace for door in self.doors.get(queue.name, ())})

@@ -1,6 +1,6 @@
 """quota/borrows-nothing, quota/lends-nobody, quota/no-share: do limits and weights do what they seem to?
 
-Judged where the files hold at least two queues of the same tree of cohorts: of one alone nobody knows who lends to it.
+Judged where the files hold two queues of a tree of cohorts, or its root: of one alone nobody knows who lends to it.
 """
 
 from __future__ import annotations
@@ -128,16 +128,10 @@ def _sharing(queued: Queued | None) -> Iterator[tuple[Manifest, Node, str]]:
     """The queues and cohorts that have somebody to share with, each with the root of its tree; cohorts once."""
     if queued is None:
         return
-    sizes: dict[str, int] = {}
-    cohorts: dict[str, Node] = {}
-    for node in queued.nodes.values():
-        path = list(node.path())
-        if path:
-            sizes[path[-1].name] = sizes.get(path[-1].name, 0) + 1
-            cohorts |= {each.name: each for each in path if each.parent}
+    cohorts = {each.name: each for node in queued.nodes.values() for each in node.path() if each.parent}
     known = (("ClusterQueue", queued.nodes), ("Cohort", cohorts))
     for kind, nodes in known:
         for name, node in sorted(nodes.items()):
-            root = node.root().name
-            if node.parent and sizes[root] > 1 and name in queued.of(kind):
-                yield queued.of(kind)[name], node, root
+            root = node.root()
+            if node.parent and queued.is_told(root) and name in queued.of(kind):
+                yield queued.of(kind)[name], node, root.name

@@ -61,7 +61,7 @@ def too_large(gathered: Gathered) -> _Found:
         return
     for name, jobs in sorted(queued.jobs.items()):
         queue, told = queued.tree.queues[name], set()
-        for job in jobs:
+        for job in jobs if jobs and queued.knows_lenders(queue) else ():
             if job.runtime.identity not in told and (reason := _never(queued, queue, job)):
                 told.add(job.runtime.identity)
                 yield queued.of("ClusterQueue")[name], _too_large(job.runtime, reason)

@@ -66,7 +66,7 @@ def _judged(manifest: Manifest, job: CountedJob, queue: ClusterQueue, queued: Qu
     trainer = mapping(manifest.body, *map(str, _NODES[:-1]))
     default = whole(mapping(job.runtime.body, "spec", "mlPolicy").get("numNodes"), 1)
     nodes = whole(trainer.get("numNodes"), default) if job.grows else 1
-    largest = queued.largest(queue.name, job)
+    largest = queued.largest(queue.name, job) if queued.knows_lenders(queue) else None
     if largest is None or largest.most is None or nodes <= largest.most:
         return
     path = _NODES if "numNodes" in trainer else ("spec", "runtimeRef")
