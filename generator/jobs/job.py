@@ -213,6 +213,9 @@ def _notes(runtime: Runtime, tenant: Tenant, nodes: int, far: Reach, wanted: Wan
             else "all of these are borrowed"
         )
         yield f"{owned}: the job waits until others leave the rest idle, and waits again when they want it back"
+    if runtime.placement and runtime.placement.required:
+        place = f"one {runtime.placement.required}"
+        yield f"all pods must be in {place}: if none has room for them even when it is empty, the job waits for ever"
     if wanted.is_smoke and not runtime.image:
         yield f"nothing in {runtime.family.default_image} calls MPI: this tests that ranks start, and no allreduce"
     if not wanted.is_smoke and not wanted.command:

@@ -227,7 +227,9 @@ def test_a_job_on_a_pool_with_a_topology_is_as_large_as_on_any_other(
     data["pools"][0]["topology"] = ["example.com/rack", "kubernetes.io/hostname"]
     data["runtimes"][0] |= {"launcher": launcher, "placement": placement}
     racked = Platform.model_validate(data)
-    assert trainer(new_job(racked, Wanted("openmpi-gpu", "team-a", nodes=3)).body)["numNodes"] == 3
+    found = new_job(racked, Wanted("openmpi-gpu", "team-a", nodes=3))
+    assert trainer(found.body)["numNodes"] == 3
+    assert any("all pods must be in one example.com/rack" in note for note in found.notes) is bool(placement)
     with pytest.raises(JobError) as refused:
         new_job(racked, Wanted("openmpi-gpu", "team-a", nodes=4))
     (problem,) = map(str, refused.value.problems)
