@@ -1,14 +1,15 @@
 """quota/order, quota/repeated, quota/limit: does Kueue's webhook take the quotas as they are written?
 
 The schemas say nothing of these: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateResourceGroups,
-validateFlavorQuotas, pkg/webhooks/cohort_webhook.go validateCohort, and the rule of CEL at ResourceGroup in
+validateFlavorQuotas, cohort_webhook.go validateCohort, common.go validateFairSharing, and the rules of CEL in
 apis/kueue/v1beta2/clusterqueue_types.go. v0.18.3 has the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from typing import Any
 
 from generator import quantities
 from generator.checks.finding import Breach
@@ -20,6 +21,7 @@ from generator.manifests import Manifest
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _WHY = "the API server refuses the object"
+_NO_WEIGHT = Fraction(1, 10**9)
 _PARENT = {"ClusterQueue": ("cohortName", "cohort"), "Cohort": ("parentName",)}
 """Kind → the fields that name who lends, the last of v1beta1."""
 
@@ -80,23 +82,40 @@ def limit(gathered: Gathered) -> _Found:
     """No amount is below zero, no queue lends more than it has, and without a cohort nobody lends."""
     for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
         spec = mapping(manifest.body, "spec")
+        yield from ((manifest, breach) for breach in _weight(mapping(spec, "fairSharing").get("weight")))
         is_alone = not any(spec.get(field) for field in _PARENT[manifest.kind])
         for row in rows(manifest) if _may_be_wrong(manifest, gathered.queued) else ():
-            nominal = _amount(row.body.get("nominalQuota"))
             for field in ("nominalQuota", "borrowingLimit", "lendingLimit"):
-                amount = _amount(row.body.get(field))
-                message, fix = "", ""
-                if amount is None:
-                    continue
-                if amount < 0:
-                    message, fix = f"`{row.body[field]}` is below zero", "write 0 or more"
-                elif is_alone and field != "nominalQuota":
-                    message, fix = _alone(manifest.kind, row.body[field], field)
-                elif field == "lendingLimit" and manifest.kind == "ClusterQueue" and amount > (nominal or 0):
-                    message = f"lends {row.body[field]} {row.key.resource}, and has {row.body.get('nominalQuota', 0)}"
-                    fix = "write at most the nominalQuota, or remove it to lend all that is unused"
+                message, fix = _wrong(manifest.kind, row.body, field, is_alone=is_alone)
                 if message:
                     yield manifest, Breach((*row.path, field), "quota/limit", message, _WHY, fix, value=row.body[field])
+
+
+def _wrong(kind: str, row: Mapping[str, Any], field: str, *, is_alone: bool) -> tuple[str, str]:
+    """What is wrong with an amount, and what to do; nothing if it is right, or is none."""
+    value, amount = row.get(field), _amount(row.get(field))
+    if amount is None or value is None:
+        return "", ""
+    if amount < 0:
+        return f"`{value}` is below zero", "write 0 or more"
+    if field == "nominalQuota":
+        return "", ""
+    if is_alone:
+        parent = _PARENT[kind][0]
+        message = f"a {field} of {value}, but no `{parent}`: there is nobody to share with"
+        return message, f"name the cohort in `{parent}`, or remove the limit"
+    if field == "lendingLimit" and kind == "ClusterQueue" and amount > (_amount(row.get("nominalQuota")) or 0):
+        message = f"lends {value} {row.get('name')}, and has {row.get('nominalQuota', 0)}"
+        return message, "write at most the nominalQuota, or remove it to lend all that is unused"
+    return "", ""
+
+
+def _weight(value: object) -> Iterator[Breach]:
+    weight = _amount(value)
+    if weight is not None and (weight < 0 or 0 < weight <= _NO_WEIGHT):
+        message = f"`{value}` is below zero" if weight < 0 else f"`{value}` is next to nothing, and not 0"
+        fix = "write 0, or more than `1n`; 1 is what others have"
+        yield Breach(("spec", "fairSharing", "weight"), "quota/limit", message, _WHY, fix, value=value)
 
 
 def _may_be_wrong(manifest: Manifest, queued: Queued | None) -> bool:
@@ -110,12 +129,6 @@ def _may_be_wrong(manifest: Manifest, queued: Queued | None) -> bool:
         or (quota.lending is not None and not 0 <= quota.lending <= quota.nominal)
         for quota in known.quotas.values()
     )
-
-
-def _alone(kind: str, value: object, field: str) -> tuple[str, str]:
-    parent = _PARENT[kind][0]
-    message = f"a {field} of {value}, but no `{parent}`: there is nobody to share with"
-    return message, f"name the cohort in `{parent}`, or remove the limit"
 
 
 def _amount(value: object) -> Fraction | None:

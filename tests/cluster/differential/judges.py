@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 import yaml
 
-from generator.checks.run import check_text
+from generator.checks.run import check_text, check_together
 from generator.schemas.catalog import Catalog, Entry
 from generator.schemas.embedded import Engine
 from tests.cluster.client import Client
@@ -26,6 +26,10 @@ _CREATE = {"dryRun": "All", "fieldValidation": "Strict"}
 _APPLY = {**_CREATE, "fieldManager": "argocd-controller", "force": "true"}
 _LONGEST = 200  # letters of a refusal that are worth keeping
 _UID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # another one each time
+
+
+QUOTAS = frozenset({"quota/order", "quota/repeated", "quota/limit"})
+"""The checks of quotas that are about one object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class Mpigen:
     """`mpigen validate`, in this process: what it says of an object's form.
 
     What it says of MPI is about runtimes that the API server takes and nobody can run: `test_mpi_checks.py` judges it.
+    Of queues it is the form of their quotas.
     """
 
     def __init__(self) -> None:
@@ -52,7 +57,10 @@ class Mpigen:
 
     def findings(self, text: str) -> list[tuple[str, str]]:
         """What it finds: severity and words."""
-        found = check_text(text.encode(), "case.yaml", self._engine).in_order()
+        raw = text.encode()
+        checked = check_text(raw, "case.yaml", self._engine)
+        checked.findings += check_together(checked.related, self._engine.targets, lambda _: raw)
+        found = [each for each in checked.in_order() if each.check in QUOTAS or not each.check.startswith("quota/")]
         of_form = [each for each in found if not each.check.startswith(("mpi/", "trainjob/"))]
         return [(each.severity, f"{each.path}: {each.message}") for each in of_form]
 
