@@ -187,6 +187,28 @@ def test_the_less_important_job_leaves_a_rack_although_there_is_quota_for_both()
     assert states(racks(3, 3), *jobs, preemption={}) == {"a": "admitted", "b": "admitted", "c": "waits"}
 
 
+def test_nobody_leaves_his_place_in_vain() -> None:
+    """`a` goes first by its priority, but where it is there is too little room even without it."""
+    rules = {"withinClusterQueue": "LowerPriority"}
+    jobs = (hosts("x", 1, priority=9), hosts("a", 1), hosts("b", 3, priority=1), hosts("c", 2, priority=2))
+    found = predict(queues(preemption=rules), jobs, (), racks(2, 3))
+    assert {name: each.history for name, each in found.items()} == {
+        "x": ("admitted",),
+        "a": ("admitted",),
+        "b": ("admitted", "preempted by c"),
+        "c": ("admitted",),
+    }
+    assert where(found["c"]) == {"node": "n2 n3"}
+
+
+def test_who_finds_its_place_taken_in_a_cycle_gets_another_in_the_same_cycle() -> None:
+    """Else `next` would come first in the one after it, by its priority."""
+    both = [queue(name, {"f/cpu": "20"}, "c") for name in ("q", "p")]
+    wanted = [hosts("mine", 2, priority=2), hosts("next", 2, priority=1), hosts("theirs", 2, queue_name="p")]
+    found = predict(queues(*both), [hosts("all", 4, PREFERRED, priority=3), *wanted, Finished("all")], (), racks(2, 2))
+    assert [each.state.value for each in found.values()] == ["finished", "admitted", "waits", "admitted"]
+
+
 @pytest.mark.parametrize(("cohort", "theirs"), [("c", {"node": "n2 n3"}), ("", {})])
 def test_jobs_that_wake_together_do_not_get_the_same_nodes(cohort: str, theirs: dict[str, str]) -> None:
     """Both are tried in one cycle, and first thought to go to r0. In another cohort nobody wakes for a place."""
