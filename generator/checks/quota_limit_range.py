@@ -20,8 +20,8 @@ from generator.manifests import Manifest
 from generator.simulate.amounts import SimulationError, counted, requested, shown
 
 _Found = Iterator[tuple[Manifest, Breach]]
-_DEFAULTS = ("defaultRequest", "default", "max", "min")
-"""What a container without a request of its own gets, the first that is written."""
+_GIVEN = (("default", "max"), ("defaultRequest", "default", "max", "min"))
+"""What a container without a limit, and one without a request of its own gets: the first of these that is written."""
 _Amounts = Mapping[str, int]
 
 
@@ -39,13 +39,14 @@ def limit_range(gathered: Gathered) -> _Found:
 
 
 def _given(path: Path, item: Mapping[str, Any]) -> Iterator[Breach]:
-    resources = dict.fromkeys(str(name) for field in _DEFAULTS for name in mapping(item, field))
-    for name in resources:
-        field = next(field for field in _DEFAULTS if name in mapping(item, field))
-        value = mapping(item, field)[name]
-        if ("/" in name or name.startswith("hugepages-")) and _amount(name, value):
+    resources = dict.fromkeys(str(name) for fields in _GIVEN for field in fields for name in mapping(item, field))
+    for name in (each for each in resources if "/" in each or each.startswith("hugepages-")):
+        first = [next((field for field in fields if name in mapping(item, field)), "") for fields in _GIVEN]
+        given = [field for field in first if field and _amount(name, mapping(item, field)[name])]
+        if given:
+            value = mapping(item, given[0])[name]
             yield Breach(
-                (*path, field, name),
+                (*path, given[0], name),
                 "quota/limit-range",
                 f"every container that does not ask for {name} gets {value}",
                 "so do launchers and sidecars: they take devices from who needs them, or fit on no node",

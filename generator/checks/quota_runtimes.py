@@ -80,14 +80,17 @@ def _too_large(runtime: Manifest, reason: str) -> Breach:
 
 
 def has_quota(queued: Queued, queue: ClusterQueue, job: CountedJob) -> bool:
-    """Whether one flavor has quota for all pods together: mostly one has, and then nothing else need be computed."""
-    most = queued.most[queue.name]
-    flavors = queue.groups[0].flavors if len(queue.groups) == 1 else ()
-    return any(
-        name in job.homes
-        and all(amount <= most.get(FlavorResource(name, each), 0) for each, amount in job.total.items())
-        for name in flavors
-    )
+    """Whether one flavor of each group has quota for all pods: mostly one has, and nothing else need be computed."""
+    most, found = queued.most[queue.name], 0
+    for group in queue.groups:
+        asked = {name: job.total[name] for name in group.resources if name in job.total}
+        found += len(asked)
+        flavors = [name for name in group.flavors if name in job.homes]
+        if asked and not any(
+            all(amount <= most.get(FlavorResource(name, each), 0) for each, amount in asked.items()) for name in flavors
+        ):
+            return False
+    return found == len(job.total)
 
 
 def _never(queued: Queued, queue: ClusterQueue, job: CountedJob) -> str:

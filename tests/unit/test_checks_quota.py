@@ -201,3 +201,36 @@ def test_what_a_finding_asks_for_ends_it() -> None:
     assert others == []
     assert checks(text.replace("requests.nvidia.com/gpu: 8", f"requests.nvidia.com/gpu: {enough}")) == set()
     assert checks(text.replace("requests.nvidia.com/gpu: 8", f"requests.nvidia.com/gpu: {enough - 1}")) != set()
+
+
+SPLIT = """apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: team-cv}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors:
+    - {name: cores, resources: [{name: cpu, nominalQuota: 16}]}
+  - coveredResources: [nvidia.com/gpu]
+    flavors:
+    - {name: h100, resources: [{name: nvidia.com/gpu, nominalQuota: 8}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, set()),
+        ({"gpu, nominalQuota: 8": "gpu, nominalQuota: 7"}, {"quota/too-large"}),
+        ({"cpu, nominalQuota: 16": "cpu, nominalQuota: 15"}, {"quota/too-large"}),
+        ({"gpu, nominalQuota: 8": "gpu, nominalQuota: 0"}, set()),
+    ],
+)
+def test_each_group_of_resources_has_its_own_flavors(change: dict[str, str], expected: set[str]) -> None:
+    parts = [part for part in CASES["quota-too-large"].bad.split("---\n") if "kind: ClusterQueue" not in part]
+    cores = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: cores}\nspec: {}\n"
+    split = SPLIT
+    for before, after in change.items():
+        split = split.replace(before, after)
+    assert checks("---\n".join([*parts, cores, split])) == expected
