@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.queued import Queued, by_flavor, place, queued, rows
+from generator.checks.queued import KUEUE, Queued, by_flavor, place, queued, rows
 from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.simulate.amounts import FlavorResource, shown
@@ -22,9 +22,10 @@ _NAMED = 3  # queues in a message
 
 def less_quota(old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]) -> _Found:
     """A smaller nominalQuota of a queue that people come to, or none where there was one."""
-    before, after = queued(old), queued(new)
-    if before is None or after is None:
+    trees = _trees(old, new)
+    if trees is None:
         return
+    before, after = trees
     for name, queue in sorted(after.tree.queues.items()):
         was = before.tree.queues.get(name)
         if was is None or not _has_people(before, name):
@@ -36,6 +37,16 @@ def less_quota(old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mappi
         }
         for flavor, amounts in by_flavor(less):
             yield after.of("ClusterQueue")[name], _less_quota(after, name, flavor, amounts)
+
+
+def _trees(old: Sequence[Manifest], new: Sequence[Manifest]) -> tuple[Queued, Queued] | None:
+    """The queues of both; None where no queue and no cohort differs, or where they cannot be computed."""
+    was, now = (
+        {each.identity: each.body for each in tree if each.group == KUEUE and each.kind in ("ClusterQueue", "Cohort")}
+        for tree in (old, new)
+    )
+    before, after = (queued(old), queued(new)) if was != now else (None, None)
+    return (before, after) if before and after else None
 
 
 def _has_people(known: Queued, queue: str) -> bool:
@@ -69,9 +80,10 @@ def less_to_borrow(old: Sequence[Manifest], new: Sequence[Manifest], _targets: M
 
     Of what others lend no more, all that can have less for it are told together.
     """
-    before, after = queued(old), queued(new)
-    if before is None or after is None:
+    trees = _trees(old, new)
+    if trees is None:
         return
+    before, after = trees
     others: dict[tuple[str, str], dict[str, _Less]] = {}
     for name in sorted(before.most.keys() & after.most.keys()):
         less = _less_at_most(before, after, name) if _has_people(before, name) else {}
