@@ -75,9 +75,12 @@ class Assigner:
             for each in wanted:
                 for resource, amount in each.items():
                     asked[resource] = asked.get(resource, 0) + amount
+            known = len(done.shortages)
             choices = self._choices(number, group, asked, done)
             for pods, each in zip(group, wanted, strict=True):
                 self._take(done, pods, each, choices)
+            if len(done.shortages) > known and any(each.mode is not Mode.FIT for each in choices.values()):
+                done.mode = Mode.NO_CANDIDATES
             if any(each and not done.podsets[pods.name] for pods, each in zip(group, wanted, strict=True)):
                 done.mode = Mode.NO_FIT
                 return done
@@ -105,7 +108,6 @@ class Assigner:
         for resource, choice in mine.items():
             key = FlavorResource(choice.flavor, resource)
             done.usage[key] = done.usage.get(key, 0) + wanted.get(resource, 0)
-            done.mode = min(done.mode, Mode.FIT if choice.mode is Mode.FIT else Mode.NO_CANDIDATES)
 
     def assign_at_last(self, podsets: Sequence[PodSet]) -> Assignment:
         """What comes of it if nothing else happens: Kueue at once tries again from where it broke off.
@@ -146,7 +148,11 @@ class Assigner:
     def _best(
         self, group: ResourceGroup, start: int, pods: Sequence[PodSet], wanted: Requests, done: Assignment
     ) -> Mapping[str, Choice]:
-        """The first flavor that will do, or else the best of all (`findFlavorForPodSets`)."""
+        """The first flavor that will do, or else the best of all (`findFlavorForPodSets`).
+
+        Where preemption is preferred to borrowing, a resource that is free to borrow counts as worse than one that
+        others must leave. All of it then counts as free, Kueue drives nobody out, and the job waits for these others.
+        """
         best: dict[str, Choice] = {}
         best_mode, tried = (Mode.NO_FIT, 0), -1
         refusals: list[str] = []

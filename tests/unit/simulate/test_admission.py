@@ -185,6 +185,18 @@ def test_others_are_driven_out_of_a_flavor_only_if_the_next_has_no_room_unless_t
     assert found == {"low": expected, "high": "admitted"}
 
 
+@pytest.mark.parametrize(
+    ("preference", "expected"), [("BorrowingOverPreemption", "admitted"), ("PreemptionOverBorrowing", "waits")]
+)
+def test_who_prefers_preemption_waits_for_one_resource_while_he_borrows_another(preference: str, expected: str) -> None:
+    """Kueue takes the flavor for free, since the devices are: it drives nobody out for the cores."""
+    rules = {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor", "preference": preference}
+    mine = queue("a", {"f/cpu": "4", "f/a.com/gpu": "0"}, "c", preemption=RECLAIM, flavorFungibility=rules)
+    other = queue("b", {"f/cpu": "0", "f/a.com/gpu": "2"}, "c")
+    wanted = Job("own", "a", (PodSet("node", 1, {"cpu": 4000, "a.com/gpu": 1}),), priority=1)
+    assert states(predict(tree(mine, other), [job("wide", "b", 2), wanted], FAIR))["own"] == expected
+
+
 def test_the_hosts_and_the_launcher_of_a_job_share_a_quota() -> None:
     mine = tree(queue("q", {"f/cpu": "8"}))
     four, five = (Job("j", "q", podsets(mpi(cpu="2").body, nodes)) for nodes in (4, 5))
