@@ -142,15 +142,3 @@ def test_what_it_prints_goes_to_standard_error(tmp_path: Path, capsys: pytest.Ca
 def test_a_place_that_cannot_be_looked_at_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: File name too long"):
         run_platform_file(tmp_path / f"{'x' * 300}.py")
-
-
-def test_what_it_prints_goes_to_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "platform.py"
-    file.write_text("print('hello')\n", "utf-8")
-    run_platform_file(file)
-    assert tuple(capsys.readouterr()) == ("", "hello\n")
-
-
-def test_a_place_that_cannot_be_looked_at_is_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read: File name too long"):
-        run_platform_file(tmp_path / f"{'x' * 300}.py")
