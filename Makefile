@@ -39,20 +39,21 @@ types: .venv/.ready
 layers: .venv/.ready
 	$(BIN)/lint-imports --no-cache
 
-# A real control plane judges the examples; building it takes minutes the first time. See docs/control-plane.md.
+# Real control planes, two side by side, judge the examples; building takes minutes the first time. See
+# docs/control-plane.md.
 cluster: .venv/.cluster
 	$(BIN)/python -m tests.cluster.build default
-	$(BIN)/pytest -m "cluster and not slow"
+	$(BIN)/pytest -n 2 --dist loadscope -m "cluster and not slow"
 
 # Also every family of the catalogue on every device, and real MPI in pods that really run.
 cluster-all: .venv/.cluster
 	$(BIN)/python -m tests.cluster.build default
-	$(BIN)/pytest -m cluster --durations=10
+	$(BIN)/pytest -n 2 --dist loadscope -m cluster --durations=10
 
 # The same with the releases before.
 cluster-previous: .venv/.cluster
 	$(BIN)/python -m tests.cluster.build previous
-	$(BIN)/pytest -m cluster --control-plane=previous
+	$(BIN)/pytest -n 2 --dist loadscope -m cluster --control-plane=previous
 
 .venv/.cluster: .venv/.ready requirements/cluster.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/cluster.lock

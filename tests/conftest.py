@@ -29,6 +29,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", action="store_true", help="write what a control plane says to the fixtures anew")
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Whatever else it is told of scopes, xdist keeps modules together that share what is dear."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from tests.cluster.workers import Together
+
+    return Together(config, log)
+
+
 @pytest.fixture(params=EXAMPLES, ids=str)
 def example(request: pytest.FixtureRequest) -> Path:
     """The platform file of each example."""

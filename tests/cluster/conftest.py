@@ -6,7 +6,6 @@ import os
 import secrets
 import shutil
 from collections.abc import Generator, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,6 @@ from tests.cluster.versions import Versions, versions
 from tests.conftest import EXAMPLES
 
 _RUNNING = pytest.StashKey[Cluster]()
-_HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
@@ -98,13 +96,3 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
             log = started.processes.log(name)
             report.sections.append((f"end of {log}", started.processes.tail(name, 8)))
     return report
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For two workers with a control plane each: what is about the examples stays together, and so does each module."""
-    for item in items:
-        if item.path.is_relative_to(_HERE) and item.get_closest_marker("cluster"):
-            module = item.path.stem
-            is_of_examples = "deployed" in getattr(item, "fixturenames", ()) or module == "test_acceptance"
-            item.add_marker(pytest.mark.xdist_group("examples" if is_of_examples else module))

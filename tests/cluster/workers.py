@@ -1,0 +1,15 @@
+"""Which tests share a control plane where several run side by side: `pytest -n 2 --dist loadscope`."""
+
+from __future__ import annotations
+
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+_OF_EXAMPLES = ("test_acceptance", "test_jobs", "test_reconciliation", "test_sdk")
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc]
+    """What asks about the examples stays together, since deploying them takes longest; and so does each module."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "examples" if file.endswith(tuple(f"tests/cluster/{name}.py" for name in _OF_EXAMPLES)) else file
