@@ -13,6 +13,15 @@ from generator.manifests import Body
 _HOSTS = "?spec.?trainer.?numNodes.orValue(0)"
 
 
+_TRAINJOBS = {
+    "apiGroups": ["trainer.kubeflow.org"],
+    "apiVersions": ["v1alpha1"],
+    "operations": ["CREATE", "UPDATE"],
+    "resources": ["trainjobs"],
+    "scope": "*",
+}
+
+
 def job_size(tenant: Tenant) -> list[Body]:
     """The policy and its binding; nothing for a tenant without such a limit.
 
@@ -20,36 +29,26 @@ def job_size(tenant: Tenant) -> list[Body]:
     of hosts has those of its runtime, which the platform chose.
     """
     most = tenant.limits.hosts_per_job
-    if most is None:
-        return []
-    name = f"{tenant.name}-job-size"
+    return [] if most is None else [_policy(tenant, most), _binding(tenant)]
+
+
+def _policy(tenant: Tenant, most: int) -> Body:
     said = f"a job of {tenant.name} has at most {most} hosts, and this one asks for"
-    policy: Body = {
+    return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
+        "metadata": {"name": f"{tenant.name}-job-size"},
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {
                 "matchPolicy": "Equivalent",
                 "namespaceSelector": {},
                 "objectSelector": {},
-                "resourceRules": [
-                    {
-                        "apiGroups": ["trainer.kubeflow.org"],
-                        "apiVersions": ["v1alpha1"],
-                        "operations": ["CREATE", "UPDATE"],
-                        "resources": ["trainjobs"],
-                        "scope": "*",
-                    }
-                ],
+                "resourceRules": [_TRAINJOBS],
             },
             "variables": [
-                {"name": "hosts", "expression": "object.?spec.?trainer.?numNodes.orValue(0)"},
-                {
-                    "name": "before",
-                    "expression": "oldObject == null ? 0 : oldObject.?spec.?trainer.?numNodes.orValue(0)",
-                },
+                {"name": "hosts", "expression": f"object.{_HOSTS}"},
+                {"name": "before", "expression": f"oldObject == null ? 0 : oldObject.{_HOSTS}"},
             ],
             "validations": [
                 {
@@ -60,12 +59,15 @@ def job_size(tenant: Tenant) -> list[Body]:
             ],
         },
     }
-    binding: Body = {
+
+
+def _binding(tenant: Tenant) -> Body:
+    return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
+        "metadata": {"name": f"{tenant.name}-job-size"},
         "spec": {
-            "policyName": name,
+            "policyName": f"{tenant.name}-job-size",
             "validationActions": ["Deny"],
             "matchResources": {
                 "matchPolicy": "Equivalent",
@@ -74,4 +76,3 @@ def job_size(tenant: Tenant) -> list[Body]:
             },
         },
     }
-    return [policy, binding]
