@@ -31,7 +31,7 @@ def _at(path: Path) -> Iterator[Manifest]:
     from generator.manifests import read
 
     if path == _STDIN:
-        yield from read(standard_input(), "stdin")
+        yield from read(standard_input("pipe manifests in"), "stdin")
         return
     if path.suffix == ".py":
         yield from _rendered(path)
@@ -50,13 +50,12 @@ def _at(path: Path) -> Iterator[Manifest]:
             yield from read(text, str(file))
 
 
-def standard_input() -> bytes:
+def standard_input(fix: str) -> bytes:
     """What comes in.
 
     Raises:
-        DocumentError: nothing can.
+        DocumentError: nothing can; with the fix.
     """
-    fix = "pipe manifests in"
     if sys.stdin is None:  # the shell closed it
         raise DocumentError((Problem("standard input is closed", fix),))
     try:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from generator.cli.manifests import standard_input
 from generator.cli.output import ENGINES, counted, format_option, progress, show
 from generator.cli.today import today
-from generator.errors import DocumentError, ExitCode, Problem
+from generator.errors import ExitCode
 
 if TYPE_CHECKING:
     from generator.validation import Validation
@@ -72,23 +72,13 @@ def validate(
     """
     from generator import validation
 
-    stdin = _stdin() if Path("-") in paths else None
+    stdin = standard_input("pipe manifests into `mpigen validate -`") if Path("-") in paths else None
     files = [path for path in paths if str(path) != "-"]
     with progress("checking"):
         subject = validation.Subject(files, stdin, ignore_missing_schemas, targets, since, today())
         done = validation.validate(subject, engine, Path() if engine == "embedded" else _cache())
     show(form, _summary(done), done.checked.in_order(), [_line(done)])
     return ExitCode.FINDINGS if done.checked.has_errors else ExitCode.OK
-
-
-def _stdin() -> bytes:
-    fix = "pipe manifests into `mpigen validate -`"
-    if sys.stdin is None:  # the shell closed it
-        raise DocumentError((Problem("standard input is closed", fix),))
-    try:
-        return sys.stdin.buffer.read()
-    except OSError as error:
-        raise DocumentError((Problem(f"standard input cannot be read: {error.strerror}", fix),)) from None
 
 
 def _cache() -> Path:
