@@ -2,7 +2,7 @@
 # mpirun finds them all. Nobody listens on the launcher itself, which may be in the list.
 set -eu
 me=$(uname -n)
-deadline=$(($(date +%s) + patience))
+deadline=$(($(date +%s) + ${patience:?}))
 while read -r host _; do
   case $host in "$me".*) continue ;; esac
   until answer=$(ssh -n -o BatchMode=yes -o ConnectionAttempts=1 -o ConnectTimeout=5 "$host" true 2>&1); do
