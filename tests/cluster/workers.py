@@ -8,8 +8,13 @@ _OF_EXAMPLES = ("test_acceptance", "test_jobs", "test_reconciliation", "test_sdk
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]
-    """What asks about the examples stays together, since deploying them takes longest; and so does each module."""
+    """What asks about the examples stays together, since deploying them takes longest; and so does each module.
+
+    So does real MPI: its jobs stay from module to module, and would not outlive tests that tell Kueue something else.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if file.startswith("tests/cluster/mpi/"):
+            return "mpi"
         return "examples" if file.endswith(tuple(f"tests/cluster/{name}.py" for name in _OF_EXAMPLES)) else file
