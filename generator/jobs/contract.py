@@ -9,7 +9,7 @@ from generator.config.families import FAMILIES, Family, FamilyName
 from generator.config.platform import Platform
 from generator.config.runtimes import Runtime
 from generator.config.volumes import HOME
-from generator.jobs.reach import reach
+from generator.jobs.reach import reaches
 from generator.runtimes.launch import environment
 from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
 
@@ -142,7 +142,7 @@ def in_words(resources: Mapping[str, str]) -> str:
 def _hosts(platform: Platform, runtime: Runtime) -> Facts:
     """How many hosts each tenant can have."""
     able = [tenant for tenant in platform.tenants if not runtime.tenants or tenant.name in runtime.tenants]
-    far = {tenant.name: reach(platform, tenant, runtime) for tenant in able}
+    far = reaches(platform, able, runtime)
     return {name: {"always": each.always, "most": each.most} for name, each in far.items() if each.most}
 
 

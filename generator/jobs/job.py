@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from generator.config.draft import suggestion
 from generator.config.platform import Platform
 from generator.config.runtimes import Runtime
+from generator.config.shares import amounts
 from generator.config.tenants import Tenant
 from generator.documents.syntax import shown
 from generator.errors import MpigenError, Problem
-from generator.jobs.reach import Reach, reach
+from generator.jobs.reach import Reach, reach, reaches
 from generator.jobs.smoke import smoke_command, smoke_nodes
 from generator.manifests import Body
 
@@ -75,7 +76,7 @@ def new_job(platform: Platform, wanted: Wanted) -> Job:
     runtime = _runtime(platform, wanted.runtime)
     tenant = _tenant(platform, runtime, wanted.tenant)
     name = wanted.name or (f"{runtime.name}-smoke" if wanted.is_smoke else runtime.name)
-    nodes = wanted.nodes or (smoke_nodes(runtime) if wanted.is_smoke else runtime.nodes or 2)
+    nodes = wanted.nodes or (smoke_nodes(runtime) if wanted.is_smoke else _usual_nodes(runtime, tenant))
     far = reach(platform, tenant, runtime)
     problems = [
         *_of_name(name),
@@ -92,6 +93,11 @@ def new_job(platform: Platform, wanted: Wanted) -> Job:
     metadata = {"name": name, "namespace": wanted.namespace or tenant.name, **_labels(wanted)}
     body = _train_job(runtime, metadata, nodes, command)
     return Job(body, tuple(_notes(runtime, tenant, nodes, far, wanted)))
+
+
+def _usual_nodes(runtime: Runtime, tenant: Tenant) -> int:
+    """What the runtime says, or as many of them as the tenant may have in one job."""
+    return min(runtime.nodes or 2, tenant.limits.hosts_per_job or 2**31)
 
 
 def _labels(wanted: Wanted) -> Body:
@@ -130,17 +136,22 @@ def _tenant(platform: Platform, runtime: Runtime, name: str) -> Tenant:
         raise JobError((Problem(what, _others(platform, by_name[name]), path="--runtime"),))
     if name:
         return by_name[name]
-    able = [each for each in platform.tenants if _is_for(runtime, each.name) and reach(platform, each, runtime).most]
+    asking = [each for each in platform.tenants if _is_for(runtime, each.name)]
+    far = reaches(platform, asking, runtime)
+    able = [each for each in asking if far[each.name].most]
     if not able:
-        what, fix = (
-            f"no tenant can have a host of runtime `{runtime.name}`",
-            f"give one a quota of pool `{runtime.pool}`",
-        )
-        raise JobError((Problem(what, fix, path="--runtime"),))
+        has_some = any(_has_some(platform, each, runtime.pool) for each in asking)
+        fix = "pass --tenant to see why of each" if has_some else f"give one a quota of pool `{runtime.pool}`"
+        raise JobError((Problem(f"no tenant can have a host of runtime `{runtime.name}`", fix, path="--runtime"),))
     if len(able) > 1:
         fix = f"name one of: {', '.join(each.name for each in able)}"
         raise JobError((Problem(f"several tenants can have runtime `{runtime.name}`", fix, path="--tenant"),))
     return able[0]
+
+
+def _has_some(platform: Platform, tenant: Tenant, pool: str) -> bool:
+    """Whether a tenant owns or borrows anything of a pool."""
+    return any(pool in amounts(shares, platform.pools) for shares in (*tenant.quotas, tenant.borrow))
 
 
 def _is_for(runtime: Runtime, tenant: str) -> bool:
@@ -151,7 +162,7 @@ def _others(platform: Platform, tenant: Tenant) -> str:
     usable = [
         each.name for each in platform.runtimes if _is_for(each, tenant.name) and reach(platform, tenant, each).most
     ]
-    return f"it can have: {', '.join(usable)}" if usable else "no runtime is for it, on a pool that it has a quota of"
+    return f"it can have: {', '.join(usable)}" if usable else "there is no other runtime that it can have"
 
 
 def _of_name(name: str) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from generator.config.platform import Platform
@@ -37,12 +37,19 @@ _NOWHERE = Reach(0, 0, "it has no queue")
 
 def reach(platform: Platform, tenant: Tenant, runtime: Runtime) -> Reach:
     """How many hosts of the runtime the tenant can have, by the arithmetic of Kueue over what mpigen renders."""
-    rendered = [Manifest(body, "") for body in _queues(platform, tenant)]
+    return reaches(platform, [tenant], runtime)[tenant.name]
+
+
+def reaches(platform: Platform, tenants: Sequence[Tenant], runtime: Runtime) -> dict[str, Reach]:
+    """The same for several tenants, by their names: the queues are computed once."""
+    rendered = [Manifest(body, "") for body in _queues(platform, tenants)]
     pool = platform.pool(runtime.pool)
-    homes = [tenant.name] if runtime.tenants else []
+    homes = [tenant.name for tenant in tenants] if runtime.tenants else []
     rendered += [Manifest(body, "") for body in training_runtimes(runtime, pool, platform.cluster, namespaces=homes)]
-    found = largest_jobs(queue_tree(rendered), rendered)
-    return next((_reach(each, pool.nodes) for each in found if each.namespace == tenant.name), _NOWHERE)
+    found = {each.namespace: each for each in largest_jobs(queue_tree(rendered), rendered)}
+    return {
+        tenant.name: _reach(found[tenant.name], pool.nodes) if tenant.name in found else _NOWHERE for tenant in tenants
+    }
 
 
 def _reach(largest: Largest, nodes: int) -> Reach:
@@ -51,8 +58,8 @@ def _reach(largest: Largest, nodes: int) -> Reach:
     return Reach(always, most, largest.reason)
 
 
-def _queues(platform: Platform, tenant: Tenant) -> Iterator[Body]:
-    """All queues, since others lend; the door of the one tenant, since it is the one that asks."""
+def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
+    """All queues, since others lend; the doors of those tenants that ask."""
     yield from map(resource_flavor, platform.pools)
     yield from (topology(pool) for pool in platform.pools if pool.topology)
     yield from cohorts(platform)
@@ -60,4 +67,5 @@ def _queues(platform: Platform, tenant: Tenant) -> Iterator[Body]:
         yield cluster_queue(each, platform.pools, each.cohort or platform.platform)
     if slack := slack_queue(platform):
         yield slack
-    yield from local_queues(tenant)
+    for tenant in tenants:
+        yield from local_queues(tenant)

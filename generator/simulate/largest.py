@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from generator.manifests import Body, Manifest
 from generator.simulate.amounts import FlavorResource, NotModelledError, shown
@@ -11,13 +12,17 @@ from generator.simulate.assigner import Assigner
 from generator.simulate.assignment import Assignment, Mode, Shortage
 from generator.simulate.balance import Node, balance, capacity
 from generator.simulate.machines import machines
+from generator.simulate.matching import mismatch
 from generator.simulate.packing import fit_on_one, has_room
+from generator.simulate.places import HOSTNAME
 from generator.simulate.pods import Surroundings, surroundings
 from generator.simulate.podsets import PodSet, grouped, podsets, with_nodes
 from generator.simulate.queues import ClusterQueue, Flavor, QueueTree, Quota
 from generator.simulate.sites import Sites
 from generator.simulate.topology import How
 
+_NEAR = 16
+"""Hosts that what is beside them takes the room of, at the very most."""
 _RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 
 
@@ -91,7 +96,7 @@ def _sizes(
 class _Search:
     """Looks for the largest job within limits for each flavor and resource.
 
-    From the top, not by halves: with several flavors a larger job may have room where a smaller one has none.
+    From the top of each flavor: with several of them a larger job may have room where a smaller one has none.
     """
 
     def __init__(
@@ -109,6 +114,8 @@ class _Search:
         self._limits = limits
         self._runtime = runtime
         self._pods = podsets(runtime, 1, around)
+        wishes = [each.topology for each in self._pods if each.topology]
+        self._is_on_one = any(wish.how is How.REQUIRED and wish.level == HOSTNAME for wish in wishes)
 
     def largest(self) -> int | None:
         """`numNodes` of the largest; None if nothing limits it."""
@@ -121,10 +128,29 @@ class _Search:
             return 0
         if not grows:
             return 1
-        most = max(self._times(flavor, grows[0]) for flavor in self._assigner.flavors.values())
-        if most < 0:
+        tops = {self._times(flavor, grows[0]) for flavor in self._flavors() if not mismatch(grows[0], flavor)}
+        if tops and max(tops) < 0:
             return None
-        return next((nodes for nodes in range(most + 1, 0, -1) if self._fits(self._job(nodes)) is True), 0)
+        return max((self._below(top + 1) for top in tops), default=0)
+
+    def _flavors(self) -> Iterator[Flavor]:
+        """Those of the queue, with as many nodes as a job may be on."""
+        for name in {name for group in self._assigner.queue.groups for name in group.flavors}:
+            flavor = self._assigner.flavors[name]
+            is_on_one = self._assigner.sites is None and flavor.topology and self._is_on_one
+            yield replace(flavor, nodes=1) if is_on_one and flavor.nodes else flavor
+
+    def _below(self, top: int) -> int:
+        """The largest size of all that are not above `top`.
+
+        What is beside the hosts (a launcher) makes jobs near the top too large; further down, what fits goes on to fit.
+        """
+        for nodes in range(top, max(top - _NEAR, 0), -1):
+            if self._fits(self._job(nodes)) is True:
+                return nodes
+        smaller = range(max(top - _NEAR, 0), 0, -1)
+        at = bisect_left(smaller, True, key=lambda nodes: self._fits(self._job(nodes)) is True)
+        return smaller[at] if at < len(smaller) else 0
 
     def reason(self, hosts: int) -> str:
         """Why one more is too many."""
@@ -135,7 +161,8 @@ class _Search:
     def _shortage(self, hosts: int) -> str:
         found = self._fits(self._job(hosts + 1))
         if isinstance(found, Flavor):
-            return f"there is no room for {hosts + 1} on the {found.nodes} nodes of flavor `{found.name}`"
+            nodes = "one node" if found.nodes == 1 else f"the {found.nodes} nodes"
+            return f"there is no room for {hosts + 1} on {nodes} of flavor `{found.name}`"
         if isinstance(found, bool):
             return "this is the only size that it has"
         used = {key.flavor for key in self._assigner.assign_at_last(self._job(max(hosts, 1))).keys}
@@ -163,7 +190,7 @@ class _Search:
         limits = {name: self._limits.get(FlavorResource(flavor.name, name), 0) for name in requests}
         fit = [limits[name] // amount for name, amount in requests.items() if amount]
         on_one = fit_on_one(flavor, requests)
-        if sites is not None and flavor.topology:
+        if sites is not None and flavor.levels:
             fit.append(sites.most(flavor.name, pods))
         elif flavor.nodes is not None and on_one is not None:
             fit.append(flavor.nodes * on_one)
@@ -174,7 +201,7 @@ class _Search:
         found = self._assigner.assign_at_last(job)
         if found.mode is not Mode.FIT:
             return found
-        for flavor in self._assigner.flavors.values():
+        for flavor in self._flavors():
             if flavor.topology and self._assigner.sites is not None:
                 continue  # then all pods have a place already
             there = [

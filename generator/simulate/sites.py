@@ -147,6 +147,9 @@ class Sites:
 
     def _known(self, flavor: Flavor, pods: PodSet) -> Places:
         """The places of a flavor: of the nodes that there are, or else of those that it says there are."""
+        if not flavor.levels:
+            message = f"the Topology of flavor `{flavor.name}` is in no file, or has no levels"
+            raise NotModelledError((Problem(message, "give it too"),))
         if flavor.name not in self._places:
             nodes = [each for each in self._machines if is_of(each, flavor)] if self._machines else alike(flavor)
             self._places[flavor.name] = Places(flavor.levels, nodes)

@@ -134,7 +134,7 @@ def test_a_platform_where_nobody_can_have_a_runtime_is_told_what_is_missing() ->
             {"runtime": "openmpi-gpu", "tenant": "team-b"},
             (
                 "--runtime: `team-b` can have no host of runtime `openmpi-gpu`: 1 node takes 86 cpu of flavor "
-                "`gpu`, and `team-b` never gets more than 48; no runtime is for it, on a pool that it has a quota of"
+                "`gpu`, and `team-b` never gets more than 48; there is no other runtime that it can have"
             ),
         ),
         (

@@ -174,3 +174,33 @@ def test_no_body_is_changed() -> None:
     before = str(body)
     largest(queue("q", {"f/cpu": "9"}), door("team", "q"), Manifest(body, "r.yaml"))
     assert str(body) == before
+
+
+def test_flavors_that_the_hosts_may_not_go_to_cost_nothing() -> None:
+    """A pool of a million nodes beside one of four."""
+    big = kueue(
+        "ResourceFlavor",
+        "big",
+        {"nodeTaints": [{"key": "big", "effect": "NoSchedule"}]},
+        annotations={"mpigen.dev/nodes": "1000000", "mpigen.dev/allocatable": '{"cpu": "16"}'},
+    )
+    quota = queue("q", {"big/cpu": "16M", "small/cpu": "64"})
+    assert sizes(big, sized("small", 4, cpu="16"), quota, mpi(cpu="14")) == (4, 4)
+
+
+def test_the_largest_of_millions_is_found_at_once() -> None:
+    assert sizes(sized("f", 10**6, cpu="16"), queue("q", {"f/cpu": "16M"}), mpi(cpu="14")) == (10**6, 10**6)
+
+
+def test_all_hosts_on_one_node_have_its_room_and_no_more() -> None:
+    spec = {"topologyName": "t", "nodeLabels": {"a": "b"}}
+    annotations = {"mpigen.dev/nodes": "3", "mpigen.dev/allocatable": '{"cpu": "16"}'}
+    levels = kueue("Topology", "t", {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]})
+    pools = (kueue("ResourceFlavor", "f", spec, annotations=annotations), levels, queue("q", {"f/cpu": "48"}))
+    wish = {"kueue.x-k8s.io/podset-required-topology": "kubernetes.io/hostname"}
+    for cpu, most in (("4", 4), ("14", 0)):
+        wanted = mpi(cpu=cpu)
+        for each in wanted.body["spec"]["template"]["spec"]["replicatedJobs"]:
+            metadata = each["template"]["spec"]["template"].setdefault("metadata", {})
+            metadata["annotations"] = {**wish, "kueue.x-k8s.io/podset-group-name": "hosts"}
+        assert sizes(*pools, wanted) == (most, most)
