@@ -13,8 +13,8 @@ class Limits(Section):
     train_jobs: Count = 1000
     """TrainJobs, finished ones included: Trainer removes none, and each keeps about eight other objects."""
     hosts_per_job: Count | None = None
-    """Hosts of one TrainJob (`numNodes`). The API server refuses larger ones, whoever submits them. Default: no limit
-    but the queue's."""
+    """Hosts of one TrainJob: the API server refuses a larger `numNodes`, whoever submits it. A job that says none has
+    those of its runtime, which should not be more. Default: no limit but the queue's."""
     volumes: Count | None = None
     """PersistentVolumeClaims. Default: no limit."""
     storage: Quantity | None = None
