@@ -9,6 +9,7 @@ from pathlib import Path
 
 from generator import Platform, pipeline
 from generator.config.runtimes import Runtime
+from generator.gitops.argocd import NOT_APPLIED
 from tests.cluster import trees
 from tests.cluster.argocd_order import in_order
 from tests.cluster.client import Body, Client, wait_for
@@ -123,7 +124,7 @@ _STATUS = {"image": "", "imageID": "", "ready": False, "restartCount": 0}
 def deploy(admin: Client, file: Path) -> Deployed:
     """Put a platform on the cluster: its nodes, and what mpigen makes of it."""
     platform, app = pipeline.load(file)
-    tree, _ = pipeline.render(platform, app)
+    tree = [found for found in pipeline.render(platform, app)[0] if found.file not in NOT_APPLIED]
     deployed = trees.deploy(admin, platform, in_order(tree))
     assert len(deployed.stored) == len(tree), [outcome.refusal for outcome in deployed.outcomes if outcome.refusal]
     return deployed
