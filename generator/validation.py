@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator.checks.files import SUFFIXES, Search, cannot_read, check_everywhere, cores, manifest_files
 from generator.checks.finding import Finding, Severity
+from generator.checks.kubeconform import refusals_placed
 from generator.checks.run import Checked, check_text, check_together, unreadable
 from generator.checks.targets import Origin, Targets, by_release
-from generator.documents.load import Path as Steps
-from generator.documents.locate import Place, format_path, locate_everywhere
-from generator.errors import DocumentError, OutputError, Problem
-from generator.manifests import Manifest, read
+from generator.errors import OutputError, Problem
+from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
@@ -25,9 +22,6 @@ if TYPE_CHECKING:
     from generator.schemas.kubeconform import Kubeconform, Result
 
 _STDIN = "stdin"
-_NO_SCHEMA = "could not find schema for"  # kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
-_PLACE = re.compile(r"at '((?:[^'\\]|\\.)*)': (?!validation failed|\w+Of failed)")
-_ESCAPED = re.compile(r"\\(.)")
 
 
 @dataclass(slots=True)
@@ -198,7 +192,7 @@ def _kubeconform(search: Search, subject: Subject, parts: list[_Part], cache: Pa
         if result.status in (Status.INVALID, Status.ERROR):
             refused.setdefault(result.file, []).append(result)
     for name, refusals in refused.items():
-        checked.findings += _findings(refusals, texts[name])
+        checked.findings += refusals_placed(refusals, texts[name])
     return checked
 
 
@@ -210,60 +204,3 @@ def _results(kubeconform: Kubeconform, texts: Mapping[str, bytes]) -> list[Resul
         judged = kubeconform.run_text(texts[name].decode(errors="replace"))
         results += (replace(result, file=name) for result in judged)
     return results
-
-
-def _objects(text: bytes, file: str) -> dict[tuple[str, str], Manifest]:
-    """The objects of a text by kind and name, which is all that kubeconform says of them."""
-    found: dict[tuple[str, str], Manifest] = {}
-    with suppress(DocumentError):  # what can be read before it is enough
-        for manifest in read(text, file):
-            if manifest.kind:
-                found.setdefault((manifest.kind, manifest.name), manifest)
-                found.setdefault((manifest.kind, ""), manifest)
-    return found
-
-
-def _findings(refusals: Sequence[Result], text: bytes) -> list[Finding]:
-    """The refusals of one text, with their places from one walk through it."""
-    objects = _objects(text, refusals[0].file)
-    nothing = Manifest({}, refusals[0].file)
-    told = []
-    for refusal in refusals:
-        manifest = objects.get((refusal.kind, refusal.name)) or objects.get((refusal.kind, ""), nothing)
-        told.append((refusal, manifest, _named(refusal.message, manifest.body)))
-    where = [(manifest.index, (*manifest.inside, *path)) for _, manifest, path in told if manifest is not nothing]
-    places = locate_everywhere(text, where)
-    return [_finding(*each, places.get((each[1].index, (*each[1].inside, *each[2])))) for each in told]
-
-
-def _finding(refusal: Result, manifest: Manifest, path: Steps, place: Place | None) -> Finding:
-    line, column = place.node if place else (1, 1)
-    rule, fix = "invalid", "compare it with the upstream API reference of its kind"
-    if refusal.message.startswith(_NO_SCHEMA):
-        rule, fix = "no-schema", "correct the version, or pass --ignore-missing-schemas"
-    elif not manifest.kind:
-        fix = "make each document one object, with apiVersion and kind"
-    where = format_path((*manifest.inside, *path), root="$")
-    resource = manifest.resource if manifest.kind else ""
-    why = "the second engine refuses the object"
-    return Finding(refusal.file, line, column, where, f"kubeconform/{rule}", resource, refusal.message, why, fix)
-
-
-def _named(message: str, body: object) -> Steps:
-    """A place that kubeconform names, such as `at '/spec/containers/0': got number, want string`.
-
-    Of several it is the first by name: kubeconform's own order is left to chance.
-    """
-    pointer = min(_PLACE.findall(message), default="")
-    path: list[str | int] = []
-    for part in pointer.split("/")[1:]:
-        step = _ESCAPED.sub(r"\1", part).replace("~1", "/").replace("~0", "~")
-        path.append(int(step) if isinstance(body, list) and step.isdecimal() else step)
-        body = _child(body, path[-1])
-    return tuple(path)
-
-
-def _child(body: object, step: str | int) -> object:
-    if isinstance(body, dict):
-        return body.get(step)
-    return body[step] if isinstance(body, list) and isinstance(step, int) and step < len(body) else None

@@ -15,6 +15,7 @@ from generator.checks.finding import Finding
 from generator.checks.since import compare
 from generator.manifests import Manifest, read
 from generator.report.text import plain
+from tests.check_cases import changed
 from tests.conftest import ROOT
 
 FOLDER = ROOT / "tests/fixtures/changes"
@@ -54,12 +55,7 @@ class Change:
         return (FOLDER / "said" / f"{self.name}.txt").read_text("utf-8")
 
     def _changed(self, changes: Mapping[str, str]) -> str:
-        text = TREE
-        for before, after in changes.items():
-            if text.count(before) != 1:
-                raise AssertionError(f"{self.name}: {text.count(before)} times in the tree: {before}")
-            text = text.replace(before, after)
-        return text
+        return changed(TREE, changes, self.name)
 
 
 def _changes() -> dict[str, Change]:

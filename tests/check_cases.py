@@ -57,12 +57,16 @@ class Case:
         return (FOLDER / "mpi" / f"{self.name}.txt").read_text("utf-8")
 
     def _changed(self, changes: Mapping[str, str]) -> str:
-        text = (FOLDER / self.file).read_text("utf-8")
-        for before, after in changes.items():
-            if text.count(before) != 1:
-                raise AssertionError(f"{self.name}: {text.count(before)} times in {self.file}: {before}")
-            text = text.replace(before, after)
-        return text
+        return changed((FOLDER / self.file).read_text("utf-8"), changes, self.name)
+
+
+def changed(text: str, changes: Mapping[str, str], case: str) -> str:
+    """A text with parts of it replaced, each of which must be there once."""
+    for before, after in changes.items():
+        if text.count(before) != 1:
+            raise AssertionError(f"{case}: {text.count(before)} times in the text: {before}")
+        text = text.replace(before, after)
+    return text
 
 
 def _cases() -> dict[str, Case]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -29,6 +31,13 @@ class Section(BaseModel):
 def refusal(message: str, fix: str) -> PydanticCustomError:
     """An error whose message quotes the value and whose fix says what to write instead."""
     return PydanticCustomError("refused", "{message}", {"message": message, "fix": fix})
+
+
+def each_once(names: Iterable[str], fix: str) -> None:
+    """Refuse a name that is there twice."""
+    twice = next((name for name, times in Counter(names).items() if times > 1), None)
+    if twice is not None:
+        raise refusal(f"{shown(twice)} is there twice", fix)
 
 
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from generator.config.fields import Name, Section, refusal
+from generator.config.fields import Name, Section, each_once
 
 WORKERS = "multikueue"
 """The AdmissionCheck of jobs that are sent to other clusters."""
@@ -31,8 +31,5 @@ class MultiKueue(Section):
     @field_validator("clusters")
     @classmethod
     def _each_named_once(cls, value: tuple[WorkerCluster, ...]) -> tuple[WorkerCluster, ...]:
-        names = [cluster.name for cluster in value]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise refusal(f"`{twice[0]}` is there twice", "give each cluster its own name")
+        each_once((cluster.name for cluster in value), "give each cluster its own name")
         return value

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from generator.config.cluster import Cluster
 from generator.config.durations import Duration, between
-from generator.config.fields import Section, refusal
+from generator.config.fields import Section, each_once, refusal
 from generator.config.multi_kueue import MultiKueue
 from generator.config.priorities import PRIORITIES, Priority
 
@@ -57,10 +57,7 @@ class Queues(Section):
     @field_validator("priorities")
     @classmethod
     def _each_named_once(cls, value: tuple[Priority, ...]) -> tuple[Priority, ...]:
-        names = [priority.name for priority in value]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise refusal(f"`{twice[0]}` is there twice", "give each priority its own name")
+        each_once((priority.name for priority in value), "give each priority its own name")
         return tuple(sorted(value, key=lambda priority: (-priority.value, priority.name)))
 
 

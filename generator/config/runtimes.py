@@ -8,7 +8,18 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from generator.config.families import FAMILIES, Family, FamilyName
-from generator.config.fields import Count, LabelKey, LabelValue, Name, Quantity, Resources, Section, Text, refusal
+from generator.config.fields import (
+    Count,
+    LabelKey,
+    LabelValue,
+    Name,
+    Quantity,
+    Resources,
+    Section,
+    Text,
+    each_once,
+    refusal,
+)
 from generator.config.placement import Placement
 from generator.config.volumes import RuntimeVolume
 from generator.documents.syntax import shown
@@ -139,10 +150,7 @@ class Runtime(Section):
     @classmethod
     def _apart(cls, value: tuple[RuntimeVolume, ...]) -> tuple[RuntimeVolume, ...]:
         for what in ("name", "mount_path"):
-            seen = [getattr(volume, what) for volume in value]
-            twice = next((each for each in seen if seen.count(each) > 1), None)
-            if twice:
-                raise refusal(f"{shown(twice)} is there twice", "give each volume its own name and place")
+            each_once((getattr(volume, what) for volume in value), "give each volume its own name and place")
         return tuple(sorted(value, key=lambda volume: volume.name))
 
     @property

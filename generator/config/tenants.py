@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections import Counter
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator
 
-from generator.config.fields import Count, Name, Section, refusal
+from generator.config.fields import Count, Name, Section, each_once, refusal
 from generator.config.limits import Limits
 from generator.config.reservations import Reservation
 from generator.config.shares import Shares
@@ -123,19 +122,13 @@ class Tenant(Section):
     @field_validator("reservations")
     @classmethod
     def _each_named_once(cls, value: tuple[Reservation, ...]) -> tuple[Reservation, ...]:
-        names = Counter(reservation.name for reservation in value)
-        twice = [name for name, count in names.items() if count > 1]
-        if twice:
-            raise refusal(f"`{twice[0]}` is there twice", "give each reservation its own name")
+        each_once((reservation.name for reservation in value), "give each reservation its own name")
         return tuple(sorted(value, key=lambda reservation: reservation.name))
 
     @field_validator("egress")
     @classmethod
     def _named_once(cls, value: tuple[Egress, ...]) -> tuple[Egress, ...]:
-        names = Counter(egress.name for egress in value)
-        twice = [name for name, count in names.items() if count > 1]
-        if twice:
-            raise refusal(f"`{twice[0]}` is there twice", "give each network its own name")
+        each_once((egress.name for egress in value), "give each network its own name")
         return tuple(sorted(value, key=lambda egress: egress.name))
 
     @field_validator("namespaces")

@@ -119,12 +119,16 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
     if is_launcher and runtime.gang != "kueue":
         spec["initContainers"].append(adapter.hosts_container(parts.image, _security(runtime), parts.patience))
     spec["containers"] = [container]
-    spec["volumes"] = [
+    spec["volumes"] = _volumes(parts, size, is_node=is_node)
+    return {"metadata": metadata, "spec": spec}
+
+
+def _volumes(parts: PodParts, size: NodeSize, *, is_node: bool) -> list[Body]:
+    return [
         *adapter.volumes(),
         *([_shared_memory(size)] if is_node else []),
         *({"name": volume.name, **volume.source} for volume in parts.volumes),
     ]
-    return {"metadata": metadata, "spec": spec}
 
 
 def _annotations(parts: PodParts) -> dict[str, str]:

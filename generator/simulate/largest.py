@@ -22,7 +22,7 @@ from generator.simulate.sites import Sites
 from generator.simulate.topology import How
 
 _NEAR = 16
-"""Hosts that what is beside them takes the room of, at the very most."""
+"""How many sizes are tried one by one, from the top."""
 _RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 
 
@@ -135,7 +135,7 @@ class _Search:
 
     def _flavors(self) -> Iterator[Flavor]:
         """Those of the queue, with as many nodes as a job may be on."""
-        for name in {name for group in self._assigner.queue.groups for name in group.flavors}:
+        for name in dict.fromkeys(name for group in self._assigner.queue.groups for name in group.flavors):
             flavor = self._assigner.flavors[name]
             is_on_one = self._assigner.sites is None and flavor.topology and self._is_on_one
             yield replace(flavor, nodes=1) if is_on_one and flavor.nodes else flavor
