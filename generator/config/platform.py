@@ -77,6 +77,25 @@ class Platform(Section):
     gitops: GitOps | None = None
     """Who applies the tree. Left out: plain YAML only."""
 
+    @field_validator("pools")
+    @classmethod
+    def _can_be_placed(cls, value: tuple[Pool, ...], info: ValidationInfo) -> tuple[Pool, ...]:
+        """Kueue 0.18 may give launcher and host one node that has room for one of them, where the job then stays.
+
+        Seen with kueue v0.18.3; mended by kubernetes-sigs/kueue#13383.
+        """
+        cluster = info.data.get("cluster")
+        is_old = isinstance(cluster, Cluster) and cluster.versions.kueue == "0.18"
+        refused = refusal("Kueue 0.18 places launcher and hosts wrongly", "remove it, or go on to Kueue 0.19")
+        errors = [
+            InitErrorDetails(type=refused, loc=(index, "topology"), input=None)
+            for index, pool in enumerate(value)
+            if is_old and pool.topology
+        ]
+        if errors:
+            raise ValidationError.from_exception_data("Platform", errors)
+        return value
+
     @field_validator("pools", "runtimes", "tenants", "cohorts")
     @classmethod
     def _in_order(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from generator.jobs.job import Wanted, new_job
 from generator.jobs.reach import reach
 from generator.pipeline import render
 from tests.cluster.client import Body, Client, wait_until
+from tests.cluster.control_plane import Cluster
 from tests.cluster.nodes import add_nodes
 from tests.cluster.training import JOB
 from tests.random_platforms import random_platform
@@ -23,8 +24,11 @@ _PLATFORMS = 20
 _PATIENCE = 180
 
 
-def test_the_largest_job_of_a_team_gets_all_of_its_pods(admin: Client) -> None:
-    wanted = [found for number in range(120) if (found := _largest(random_platform(number, slack=False)))][:_PLATFORMS]
+def test_the_largest_job_of_a_team_gets_all_of_its_pods(cluster: Cluster, admin: Client) -> None:
+    platforms = [random_platform(number, slack=False) for number in range(120)]
+    if cluster.versions["kueue"].minor == "0.18":  # for which mpigen refuses a topology
+        platforms = [each for each in platforms if not any(pool.topology for pool in each.pools)]
+    wanted = [found for platform in platforms if (found := _largest(platform))][:_PLATFORMS]
     assert len(wanted) == _PLATFORMS
     jobs = [_submit(admin, *each) for each in wanted]
     with suppress(TimeoutError):
