@@ -16,7 +16,7 @@ from generator.manifests import Manifest
 from generator.simulate.amounts import SimulationError
 from generator.simulate.matching import mismatch
 from generator.simulate.packing import has_room
-from generator.simulate.pods import surroundings
+from generator.simulate.pods import Surroundings, surroundings
 from generator.simulate.podsets import PodSet, podsets, with_nodes
 from generator.simulate.queues import Flavor
 
@@ -30,7 +30,8 @@ class CountedJob:
 
     Attributes:
         runtime: what it is on, as Kueue counts it.
-        namespace: whose defaults its containers have.
+        namespace: where it is.
+        around: the defaults of the namespace, which its containers have, and its limits.
         pods: what becomes of it.
         places: for each kind of pods the flavors that they may go to.
         homes: flavors that all pods may go to, with room for them.
@@ -38,6 +39,7 @@ class CountedJob:
 
     runtime: Manifest
     namespace: str
+    around: Surroundings
     pods: tuple[PodSet, ...]
     places: tuple[frozenset[str], ...]
     homes: frozenset[str]
@@ -71,14 +73,15 @@ def counted_job(
         flavors: those that there are.
     """
     try:
-        pods = podsets(runtime.body, 1, surroundings(around, namespace))
+        here = surroundings(around, namespace)
+        pods = podsets(runtime.body, 1, here)
         places = tuple(frozenset(name for name in flavors if not mismatch(each, flavors[name])) for each in pods)
     except SimulationError:
         return None
     common = frozenset(flavors).intersection(*places)
     sizes = [(each.count, each.requests) for each in pods]
     homes = frozenset(name for name in common if has_room(flavors[name], sizes))
-    return CountedJob(runtime, namespace, pods, places, homes)
+    return CountedJob(runtime, namespace, here, pods, places, homes)
 
 
 def counted(runtime: Manifest, excluded: tuple[str, ...], said: Mapping[str, Any] | None = None) -> Manifest:

@@ -196,7 +196,7 @@ class Queued:
     def _defaults(self) -> Mapping[str, str]:
         """Namespace → what its LimitRanges say."""
         found = self.limit_ranges.items()
-        return {namespace: str([mapping(each.body, "spec") for each in ranges]) for namespace, ranges in found}
+        return {name: str([(each.name, mapping(each.body, "spec")) for each in ranges]) for name, ranges in found}
 
     @cached_property
     def _jobs_known(self) -> dict[tuple[int, str, str], CountedJob | None]:

@@ -6,23 +6,25 @@ pkg/util/limitrange/limitrange.go ValidatePodSpec, which looks at a job before i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from generator.checks.counted_job import CountedJob
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import JOB_SET, mapping, mappings
+from generator.checks.mpi_runtime import mapping, mappings
 from generator.checks.queued import Queued
 from generator.checks.quota_runtimes import has_quota
 from generator.documents.load import Path
 from generator.manifests import Manifest
-from generator.simulate.amounts import SimulationError, counted, requested, shown
+from generator.simulate.amounts import SimulationError, counted, shown
+from generator.simulate.limit_ranges import Bound, bounds
+from generator.simulate.podsets import Refusal, refusals
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _GIVEN = (("default", "max"), ("defaultRequest", "default", "max", "min"))
 """What a container without a limit, and one without a request of its own gets: the first of these that is written."""
-_Amounts = Mapping[str, int]
 
 
 def limit_range(gathered: Gathered) -> _Found:
@@ -32,10 +34,8 @@ def limit_range(gathered: Gathered) -> _Found:
             path: Path = ("spec", "limits", number)
             if item.get("type") == "Container":
                 yield from ((manifest, breach) for breach in _given(path, item))
-            is_bound = item.get("type") in ("Container", "Pod") and (item.get("max") or item.get("min"))
-            if gathered.queued and is_bound:
-                jobs = _jobs(gathered.queued, manifest.namespace)
-                yield from ((manifest, breach) for breach in _refused(path, item, jobs))
+        if gathered.queued:
+            yield from ((manifest, breach) for breach in _refused(manifest, gathered.queued))
 
 
 def _given(path: Path, item: Mapping[str, Any]) -> Iterator[Breach]:
@@ -63,48 +63,33 @@ def _jobs(queued: Queued, namespace: str) -> list[CountedJob]:
     return [job for queue in queues for job in queued.jobs[queue.name] if has_quota(queued, queue, job)]
 
 
-def _refused(path: Path, item: Mapping[str, Any], jobs: Iterable[CountedJob]) -> Iterator[Breach]:
+def _refused(manifest: Manifest, queued: Queued) -> Iterator[Breach]:
     """What the first job that a limit refuses asks for."""
-    bounds: tuple[tuple[str, Callable[[int, int], bool], str], ...] = (
-        ("max", int.__gt__, "more"),
-        ("min", int.__lt__, "less"),
-    )
-    for field, is_beyond, words in bounds:
-        for name, value in mapping(item, field).items():
-            limit = _amount(str(name), value)
-            for job in jobs if limit is not None else ():
-                amounts = [each[name] for each in _asked(item, job) if name in each]
-                beyond = next((each for each in amounts if limit is not None and is_beyond(each, limit)), None)
-                if beyond is not None:
-                    what = f"{shown(str(name), beyond)} {name}, {words} than {value}"
-                    yield _too_narrow(
-                        (*path, field, name), f"a {str(item['type']).lower()} of `{job.runtime.name}`", what, value
-                    )
-                    break
+    with suppress(SimulationError):  # where an amount is none, the jobs of the namespace are not known either
+        if not any(bounds(manifest)):
+            return
+    seen: set[Bound] = set()
+    for job in _jobs(queued, manifest.namespace):
+        for found in refusals(job.runtime.body, job.around):
+            if found.bound.limit_range == manifest.name and found.bound not in seen:
+                seen.add(found.bound)
+                yield _too_narrow(found, job.runtime.name, manifest)
 
 
-def _too_narrow(path: Path, who: str, what: str, value: object) -> Breach:
+def _too_narrow(found: Refusal, runtime: str, manifest: Manifest) -> Breach:
+    bound = found.bound
+    path: Path = ("spec", "limits", bound.item, bound.field, bound.resource)
+    value = manifest.body["spec"]["limits"][bound.item][bound.field][bound.resource]
+    words = "more" if bound.field == "max" else "less"
+    what = f"{shown(bound.resource, found.amount)} {bound.resource}, {words} than {value}"
     return Breach(
         path,
         "quota/limit-range",
-        f"{who} asks for {what}",
+        f"a {bound.kind.lower()} of `{runtime}` asks for {what}",
         "Kueue never admits such a job, although there is quota for it",
         "widen the limit, or remove it: the quota of the queue limits what jobs ask for",
         value=value,
     )
-
-
-def _asked(item: Mapping[str, Any], job: CountedJob) -> Iterator[_Amounts]:
-    """What each pod asks for, or each container by its requests and limits."""
-    if item.get("type") == "Pod":
-        yield from (pods.requests for pods in job.pods)
-        return
-    for _, each in mappings(mapping(job.runtime.body, *map(str, JOB_SET)).get("replicatedJobs")):
-        pod = mapping(each, "template", "spec", "template", "spec")
-        for kind in ("initContainers", "containers"):
-            for _, container in mappings(pod.get(kind)):
-                for amounts in ("requests", "limits"):
-                    yield requested(mapping(container, "resources", amounts), "")
 
 
 def _amount(name: str, value: object) -> int | None:

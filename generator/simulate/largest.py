@@ -16,7 +16,7 @@ from generator.simulate.matching import mismatch
 from generator.simulate.packing import fit_on_one, has_room
 from generator.simulate.places import HOSTNAME
 from generator.simulate.pods import Surroundings, surroundings
-from generator.simulate.podsets import PodSet, grouped, podsets, with_nodes
+from generator.simulate.podsets import PodSet, grouped, podsets, refusals, with_nodes
 from generator.simulate.queues import ClusterQueue, Flavor, QueueTree, Quota
 from generator.simulate.sites import Sites
 from generator.simulate.topology import How
@@ -83,6 +83,9 @@ def _sizes(
     refused = tree.stopped(queue) or tree.lacks(queue) or tree.refuses(queue, namespace)
     if refused or node is None:
         return 0, 0, f"`{queue.name}` admits nothing: {refused}"
+    runtime, around, _ = job
+    for refusal in refusals(runtime, around):
+        return 0, 0, str(refusal)
     each = {key: capacity(node, key) for key in node.quotas}
     always = _Search(queue, tree.flavors, {key: amount.always for key, amount in each.items()}, *job)
     most = _Search(queue, tree.flavors, {key: amount.most for key, amount in each.items()}, *job)

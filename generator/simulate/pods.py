@@ -6,12 +6,13 @@ kueue v0.19.2 pkg/workload/resources.go `AdjustResources`; k8s.io/component-help
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from generator.manifests import Body, Manifest
 from generator.simulate.amounts import Requests, requested
 from generator.simulate.fields import mapping, mappings, text
+from generator.simulate.limit_ranges import Bound, bounds
 
 _POD_LEVEL = ("cpu", "memory")
 
@@ -24,11 +25,13 @@ class Surroundings:
         limits: the defaults of the namespace for limits of containers.
         requests: those for requests.
         overheads: RuntimeClass → what its pods take beside their containers.
+        bounds: what the namespace lets containers and pods ask for.
     """
 
     limits: Requests = field(default_factory=dict)
     requests: Requests = field(default_factory=dict)
     overheads: Mapping[str, Requests] = field(default_factory=dict)
+    bounds: tuple[Bound, ...] = ()
 
 
 def surroundings(manifests: Iterable[Manifest], namespace: str) -> Surroundings:
@@ -40,16 +43,18 @@ def surroundings(manifests: Iterable[Manifest], namespace: str) -> Surroundings:
     limits: dict[str, int] = {}
     requests: dict[str, int] = {}
     overheads: dict[str, Requests] = {}
+    limited: list[Bound] = []
     for manifest in manifests:
         place = manifest.resource
         if (manifest.group, manifest.kind) == ("node.k8s.io", "RuntimeClass"):
             overheads[manifest.name] = requested(mapping(manifest.body, "overhead").get("podFixed"), place)
         if (manifest.kind, manifest.namespace) == ("LimitRange", namespace):
+            limited += bounds(manifest)
             for item in mappings(mapping(manifest.body, "spec").get("limits")):
                 if item.get("type") == "Container":
                     ours, theirs = _defaults(item, place)
                     limits, requests = {**ours, **limits}, {**theirs, **requests}
-    return Surroundings(limits, requests, overheads)
+    return Surroundings(limits, requests, overheads, tuple(limited))
 
 
 def _defaults(item: Body, place: str) -> tuple[Requests, Requests]:
@@ -83,12 +88,36 @@ def requests(pod: Body, around: Surroundings, place: str) -> Requests:
     return asked
 
 
+def beyond(pod: Body, around: Surroundings, place: str) -> Iterator[tuple[Bound, int]]:
+    """Bounds of the namespace that a pod breaks by its `spec`, each with the amount that does so (`ValidatePodSpec`).
+
+    Raises:
+        SimulationError: an amount is no quantity.
+    """
+    if not around.bounds:
+        return
+    containers = [each for kind in ("initContainers", "containers") for each in mappings(pod.get(kind))]
+    asked = {
+        "Container": [amounts for each in containers for amounts in _limited(each, around, place)],
+        "Pod": [requests(pod, around, place)],
+    }
+    for bound in around.bounds:
+        amounts = [each[bound.resource] for each in asked[bound.kind] if bound.resource in each]
+        broken = [amount for amount in amounts if bound.is_broken_by(amount)]
+        if broken:
+            yield bound, broken[0]
+
+
 def _container(container: Body, around: Surroundings, place: str) -> Requests:
-    """What is not requested is the default of the namespace, and else the limit."""
+    return _limited(container, around, place)[0]
+
+
+def _limited(container: Body, around: Surroundings, place: str) -> tuple[Requests, Requests]:
+    """Requests and limits. What is not requested is the default of the namespace, and else the limit."""
     resources = mapping(container, "resources")
     place = f"{place}, container {container.get('name')}"
     limits = {**around.limits, **requested(resources.get("limits"), place)}
-    return {**limits, **around.requests, **requested(resources.get("requests"), place)}
+    return {**limits, **around.requests, **requested(resources.get("requests"), place)}, limits
 
 
 def _of_the_whole(pod: Body, place: str) -> Requests:

@@ -6,14 +6,15 @@ trainer v2.3.0 pkg/runtime/core/trainingruntime.go `newRuntimeInfo`; pkg/runtime
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from generator.manifests import Body
-from generator.simulate.amounts import Requests
+from generator.simulate.amounts import Requests, shown
 from generator.simulate.fields import labels, mapping, mappings, text, whole
-from generator.simulate.pods import Surroundings, requests
+from generator.simulate.limit_ranges import Bound
+from generator.simulate.pods import Surroundings, beyond, requests
 from generator.simulate.topology import Wish, wish
 
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -54,9 +55,47 @@ def podsets(runtime: Body, nodes: int | None = None, around: Surroundings = _NOW
     Raises:
         SimulationError: an amount is no quantity.
     """
-    name = f"{runtime.get('kind')} {mapping(runtime, 'metadata').get('name')}"
-    found = tuple(_podset(job, around, f"{name}, job {job.get('name')}") for job in _jobs(runtime))
+    found = tuple(_podset(job, around, _place(runtime, job)) for job in _jobs(runtime))
     return with_nodes(runtime, found, nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A bound of the namespace that pods break.
+
+    Attributes:
+        bound: of a LimitRange.
+        pods: the replicated job that they are of.
+        amount: what one of them, or of their containers, asks for.
+    """
+
+    bound: Bound
+    pods: str
+    amount: int
+
+    def __str__(self) -> str:
+        amount = shown(self.bound.resource, self.amount)
+        return f"{self.bound} {self.bound.resource}, and `{self.pods}` asks for {amount}"
+
+
+def refusals(runtime: Body, around: Surroundings) -> Iterator[Refusal]:
+    """Why Kueue admits no job on a runtime in a namespace, whatever quota there is.
+
+    Raises:
+        SimulationError: an amount is no quantity.
+    """
+    for job in _jobs(runtime):
+        for bound, amount in beyond(dict(mapping(_template(job), "spec")), around, _place(runtime, job)):
+            yield Refusal(bound, text(job.get("name")), amount)
+
+
+def _place(runtime: Body, job: Body) -> str:
+    return f"{runtime.get('kind')} {mapping(runtime, 'metadata').get('name')}, job {job.get('name')}"
+
+
+def _template(job: Body) -> Mapping[str, Any]:
+    """Of its pods."""
+    return mapping(job, "template", "spec", "template")
 
 
 def with_nodes(runtime: Body, known: tuple[PodSet, ...], nodes: int | None) -> tuple[PodSet, ...]:
@@ -98,7 +137,7 @@ def _count(job: Body, policy: Mapping[str, Any], nodes: int | None) -> int:
 
 
 def _podset(job: Body, around: Surroundings, place: str) -> PodSet:
-    template = mapping(job, "template", "spec", "template")
+    template = _template(job)
     pod = dict(mapping(template, "spec"))
     required = mapping(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     return PodSet(

@@ -65,6 +65,41 @@ def test_a_launcher_without_a_place_leaves_no_job() -> None:
     assert (found.most, found.reason) == (0, "`launcher` asks for memory, and `q` has no quota for it")
 
 
+def limited(kind: str, **fields: dict[str, str]) -> Manifest:
+    spec = {"limits": [{"type": kind, **fields}]}
+    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small", "namespace": "team"}, "spec": spec}
+    return Manifest(body, "limits.yaml")
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (
+            limited("Container", max={"cpu": "1"}),
+            "the LimitRange `small` lets a container ask for no more than 1 cpu, and `node` asks for 2",
+        ),
+        (
+            limited("Pod", min={"memory": "8Gi"}),
+            "the LimitRange `small` lets a pod ask for no less than 8Gi memory, and `node` asks for 4Gi",
+        ),
+        (
+            limited("Container", default={"a.com/gpu": "4"}, max={"a.com/gpu": "2"}),
+            "the LimitRange `small` lets a container ask for no more than 2 a.com/gpu, and `node` asks for 4",
+        ),
+        (limited("Container", max={"cpu": "2"}), ""),
+        (limited("Pod", min={"memory": "4Gi"}, max={"cpu": "2"}), ""),
+        (limited("PersistentVolumeClaim", max={"cpu": "1"}), ""),
+    ],
+)
+def test_what_a_limit_range_refuses_is_never_admitted(limits: Manifest, reason: str) -> None:
+    quota = queue("q", {"f/cpu": "9", "f/memory": "99Gi", "f/a.com/gpu": "99"})
+    (found,) = largest(quota, door("team", "q"), limits, mpi(cpu="2", memory="4Gi"))
+    assert (found.always, found.most) == ((0, 0) if reason else (4, 4))
+    assert found.reason == (reason or "5 nodes take 10 cpu of flavor `f`, and `q` never gets more than 9")
+    (other,) = largest(quota, door("other", "q"), limits, mpi(cpu="2", memory="4Gi"))
+    assert other.most == 4
+
+
 def test_a_launcher_goes_to_another_flavor_where_it_has_no_place_beside_its_hosts() -> None:
     separate = mpi(as_node=False, launcher=job("launcher", step="trainer", cpu="4"), cpu="2")
     assert sizes(queue("q", {"f/cpu": "8", "g/cpu": "8"}), separate) == (4, 4)
