@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from generator.app import App
+    from generator.config.access import Access, PlatformAccess
     from generator.config.cluster import Cluster, Versions
     from generator.config.cohorts import Cohort
     from generator.config.gitops import GitOps
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from generator.config.queues import Queues, WaitForPodsReady
     from generator.config.reservations import Reservation
     from generator.config.runtimes import Runtime
-    from generator.config.tenants import Access, Egress, Tenant
+    from generator.config.tenants import Egress, Tenant
     from generator.constructs import Component
     from generator.manifests import Manifest
     from generator.runtimes.chart import MpiRuntime
@@ -46,6 +47,7 @@ __all__ = [
     "MultiKueue",
     "Placement",
     "Platform",
+    "PlatformAccess",
     "Policies",
     "Pool",
     "Priority",
@@ -82,7 +84,8 @@ _HOMES = {
     "Pool": "generator.config.pools",
     "Taint": "generator.config.pools",
     "Runtime": "generator.config.runtimes",
-    "Access": "generator.config.tenants",
+    "Access": "generator.config.access",
+    "PlatformAccess": "generator.config.access",
     "Egress": "generator.config.tenants",
     "Tenant": "generator.config.tenants",
     "Component": "generator.constructs",

@@ -7,9 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from generator.config.access import Account
+from generator.config.cluster import Cluster
 from generator.config.fields import Name, Section, Text, refusal
 from generator.documents.syntax import shown
 
+_CONTROLLER = "argocd-application-controller"
+OPENSHIFT = "openshift-gitops"
+"""The instance of Argo CD that OpenShift GitOps brings, and its namespace."""
 _REPOSITORY = re.compile(r"(?:https?|ssh|file)://\S+|[\w.-]+@[\w.-]+:\S+")
 
 
@@ -41,3 +46,26 @@ class GitOps(Section):
     """The folder of the repository that `mpigen synth --output` writes to."""
     namespace: Name | None = None
     """Argo CD's namespace. Default: argocd, or openshift-gitops on OpenShift."""
+    service_account: Account | None = None
+    """Argo CD's application controller, which applies the tree. Default: that of Argo CD's own manifests in
+    `namespace`, or that of OpenShift GitOps' own instance."""
+
+    def namespace_on(self, cluster: Cluster) -> str:
+        """The namespace that Argo CD runs in."""
+        return self.namespace or (OPENSHIFT if cluster.is_openshift else "argocd")
+
+    def account_unknown(self, cluster: Cluster) -> str:
+        """Why nobody can know the account: another instance's bears the name of the instance."""
+        if cluster.is_openshift and self.namespace not in (None, OPENSHIFT) and self.service_account is None:
+            return f"who applies the tree in `{self.namespace}` depends on what the instance is called"
+        return ""
+
+    def account_on(self, cluster: Cluster) -> str:
+        """The account that applies the tree, as `serviceaccount:NAMESPACE/NAME`.
+
+        argo-cd v3.2.1 manifests/base/application-controller-roles/argocd-application-controller-sa.yaml; the operator
+        puts the instance's name before it: argocd-operator controllers/argocd/service_account.go
+        `newServiceAccountWithName`, and the instance of gitops-operator bears its namespace's.
+        """
+        instance = f"{OPENSHIFT}-" if cluster.is_openshift else ""
+        return self.service_account or f"serviceaccount:{self.namespace_on(cluster)}/{instance}{_CONTROLLER}"

@@ -18,6 +18,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
+from generator.config.access import SUPERUSERS, Callers, PlatformAccess, callers, in_reach
 from generator.config.cluster import Cluster
 from generator.config.cohorts import Cohort
 from generator.config.draft import Draft, suggestion
@@ -72,6 +73,8 @@ class Platform(Section):
     """Groups of teams. Default: those that tenants name, side by side."""
     policies: Policies = Policies()
     """What holds for every tenant."""
+    access: PlatformAccess = PlatformAccess()
+    """Who runs the platform."""
     queues: Queues = Queues()
     """How Kueue is to work."""
     gitops: GitOps | None = None
@@ -111,6 +114,33 @@ class Platform(Section):
             raise ValidationError.from_exception_data("Platform", errors)
         return value
 
+    @field_validator("access")
+    @classmethod
+    def _is_in_good_hands(cls, value: PlatformAccess, info: ValidationInfo) -> PlatformAccess:
+        """No tenant's people can act as those who run the platform."""
+        namespaces = _namespaces(info)
+        errors = [
+            InitErrorDetails(type=refusal(why, "name somebody else"), loc=(persona,), input=None)
+            for persona in ("admin", "ci")
+            for subject in getattr(value, persona)
+            if (why := in_reach(subject, namespaces))
+        ]
+        if errors:
+            raise ValidationError.from_exception_data("Platform", errors)
+        return value
+
+    @field_validator("gitops")
+    @classmethod
+    def _has_an_account_of_its_own(cls, value: GitOps | None, info: ValidationInfo) -> GitOps | None:
+        cluster = info.data.get("cluster")
+        if value is None or not isinstance(cluster, Cluster):
+            return value
+        if why := value.account_unknown(cluster) or in_reach(value.account_on(cluster), _namespaces(info)):
+            error = refusal(why, "write serviceaccount:NAMESPACE/NAME of Argo CD's application controller")
+            details = [InitErrorDetails(type=error, loc=("serviceAccount",), input=None)]
+            raise ValidationError.from_exception_data("Platform", details)
+        return value
+
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
         errors = [
@@ -137,8 +167,18 @@ class Platform(Section):
             raise KeyError(f"there is no pool `{name}`; {suggestion(name, by_name)}")
         return by_name[name]
 
+    @property
+    def operators(self) -> Callers:
+        """Who may change what the platform consists of: its admins, what applies it, and who may do anything anyhow."""
+        applier = [self.gitops.account_on(self.cluster)] if self.gitops else []
+        return callers([*self.access.admin, *applier, f"group:{SUPERUSERS}"])
+
     def digest(self) -> str:
         """SHA-256, in hexadecimal, of all but the release number: the same for every spelling of the same platform."""
         content = self.model_dump(mode="json", by_alias=True, exclude={"release"}, exclude_defaults=True)
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _namespaces(info: ValidationInfo) -> set[str]:
+    return {home.name for tenant in info.data.get("tenants", ()) for home in tenant.homes}

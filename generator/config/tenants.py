@@ -8,24 +8,15 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator
 
+from generator.config.access import Access
 from generator.config.fields import Count, Name, Section, each_once, refusal
 from generator.config.limits import Limits
 from generator.config.reservations import Reservation
 from generator.config.shares import Shares
 from generator.documents.syntax import shown
 
-_SUBJECT = re.compile(
-    r"(group|user):\S(?:.*\S)?"
-    r"|serviceaccount:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
-)
 # The namespaces of Kubernetes and OpenShift, and those that Trainer, JobSet, Kueue and Argo CD install themselves into.
 _RESERVED = re.compile(r"default|kube-.*|openshift|openshift-.*|kubeflow-system|jobset-system|kueue-system|argocd")
-
-
-def _is_subject(value: str) -> str:
-    if not _SUBJECT.fullmatch(value):
-        raise refusal(f"{shown(value)} names nobody", "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME")
-    return value
 
 
 def _is_free(value: str) -> str:
@@ -48,24 +39,7 @@ def _network_of(value: str) -> str:
         return "write it like 10.20.0.0/16"
 
 
-Subject = Annotated[str, Field(strict=True), AfterValidator(_is_subject)]
 Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
-
-
-class Access(Section):
-    """Who may do what in the tenant's namespace: `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`."""
-
-    admin: tuple[Subject, ...] = ()
-    """Edit, and grant these three roles to others in the namespace."""
-    edit: tuple[Subject, ...] = ()
-    """View, and create, change and delete TrainJobs and volumes; write Secrets without reading them back."""
-    view: tuple[Subject, ...] = ()
-    """Read jobs, pods, logs and queues."""
-
-    @field_validator("admin", "edit", "view")
-    @classmethod
-    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted(set(value)))
 
 
 class Egress(Section):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from generator.config.cluster import Cluster
 from generator.config.gitops import GitOps
 from generator.config.platform import Platform
 from generator.config.queues import CONFIGURATION
@@ -35,11 +34,6 @@ NOT_APPLIED = ("release.json", CONFIGURATION)
 _IN_CLUSTER = "https://kubernetes.default.svc"
 
 
-def argocd_namespace(gitops: GitOps, cluster: Cluster) -> str:
-    """The namespace that Argo CD runs in."""
-    return gitops.namespace or ("openshift-gitops" if cluster.is_openshift else "argocd")
-
-
 def app_project(platform: Platform, gitops: GitOps, manifests: Iterable[Manifest]) -> Body:
     """The limits of the application: this repository, this cluster, and the cluster-scoped kinds that we make.
 
@@ -54,7 +48,7 @@ def app_project(platform: Platform, gitops: GitOps, manifests: Iterable[Manifest
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "AppProject",
-        "metadata": {"name": platform.platform, "namespace": argocd_namespace(gitops, platform.cluster)},
+        "metadata": {"name": platform.platform, "namespace": gitops.namespace_on(platform.cluster)},
         "spec": {
             "description": f"MPI training platform {platform.platform}",
             "sourceRepos": [gitops.repository],
@@ -69,7 +63,7 @@ def application(platform: Platform, gitops: GitOps, release: str) -> Body:
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Application",
-        "metadata": {"name": platform.platform, "namespace": argocd_namespace(gitops, platform.cluster)},
+        "metadata": {"name": platform.platform, "namespace": gitops.namespace_on(platform.cluster)},
         "spec": {
             "project": platform.platform,
             "source": {

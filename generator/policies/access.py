@@ -1,4 +1,4 @@
-"""Access: three roles for people, bound in each tenant's namespace.
+"""Access: four roles for people, bound in each tenant's namespace.
 
 Whoever may create a TrainJob may run any pod in the namespace (trainer v2.3.0 `runtimePatches`): the namespace is the
 boundary, so nobody gets exec, reading of Secrets, or writing of runtimes, quotas, NetworkPolicies and the namespace.
@@ -12,7 +12,7 @@ from generator.manifests import Body
 _RBAC = "rbac.authorization.k8s.io"
 _READ = ["get", "list", "watch"]
 _WRITE = ["create", "update", "patch", "delete"]
-ROLES = {"view": "mpigen-view", "edit": "mpigen-edit", "admin": "mpigen-admin"}
+ROLES = {"view": "mpigen-view", "submit": "mpigen-submit", "edit": "mpigen-edit", "admin": "mpigen-admin"}
 """The role of each kind of access in `tenants[].access`."""
 RUNTIME_READER = "mpigen-runtime-reader"
 
@@ -31,9 +31,13 @@ _VIEW = [
     _rule("kueue.x-k8s.io", ["localqueues", "localqueues/status", "workloads", "workloads/status"], _READ),
     _rule("visibility.kueue.x-k8s.io", ["localqueues/pendingworkloads"], _READ),
 ]
-_EDIT = [
+_SUBMIT = [
     *_VIEW,
-    _rule("trainer.kubeflow.org", ["trainjobs"], _WRITE),
+    _rule("trainer.kubeflow.org", ["trainjobs"], ["create", "delete"]),
+]
+_EDIT = [
+    *_SUBMIT,
+    _rule("trainer.kubeflow.org", ["trainjobs"], ["update", "patch"]),
     _rule("", ["persistentvolumeclaims"], _WRITE),
     _rule("", ["secrets"], ["create", "update", "delete"]),  # not `patch`: its answer is the whole Secret
 ]
@@ -50,9 +54,10 @@ def cluster_role(name: str, rules: list[Body]) -> Body:
 
 
 def cluster_roles() -> list[Body]:
-    """The roles of all tenants: view, edit, admin, and reading the runtimes of the cluster (the SDK lists them)."""
+    """The roles of all tenants: one for each kind of access, and one to list what the cluster offers them."""
     return [
         cluster_role(ROLES["view"], _VIEW),
+        cluster_role(ROLES["submit"], _SUBMIT),
         cluster_role(ROLES["edit"], _EDIT),
         cluster_role(ROLES["admin"], _ADMIN),
         cluster_role(RUNTIME_READER, [_rule("trainer.kubeflow.org", ["clustertrainingruntimes"], _READ)]),
@@ -85,7 +90,7 @@ def role_bindings(tenant: Tenant) -> list[Body]:
 
 def runtime_reader_binding(tenant: Tenant) -> Body | None:
     """Reading ClusterTrainingRuntimes, for the tenant's people; nothing when it has none."""
-    people = sorted({*tenant.access.view, *tenant.access.edit, *tenant.access.admin})
+    people = sorted({subject for access in ROLES for subject in getattr(tenant.access, access)})
     if not people:
         return None
     return {

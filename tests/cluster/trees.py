@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from generator import Platform, manifests, pipeline
-from generator.gitops.argocd import argocd_namespace
 from generator.manifests import Manifest
 from tests.cluster.argocd_order import in_order
 from tests.cluster.argocd_scope import read_by
@@ -121,7 +120,7 @@ def _read(folder: Path) -> Iterator[Manifest]:
 def _prerequisites(platform: Platform) -> list[Body]:
     """What is there before the tree: the namespace of Argo CD."""
     assert platform.gitops
-    argocd = argocd_namespace(platform.gitops, platform.cluster)
+    argocd = platform.gitops.namespace_on(platform.cluster)
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": argocd}}]
 
 

@@ -9,10 +9,11 @@ import pytest
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from generator import Platform
+from generator.config.access import Subject
 from generator.config.fields import Count, LabelKey, LabelValue, Name, Quantity, Resource
 from generator.config.gitops import GitOps
 from generator.config.pools import Pool
-from generator.config.tenants import Egress, Subject, Tenant
+from generator.config.tenants import Egress, Tenant
 from tests.conftest import small_platform
 
 Change = Callable[[dict[str, Any]], object]

@@ -47,7 +47,7 @@ def test_a_namespace_is_deleted_only_when_a_person_confirms(platform: Platform) 
 
 
 def test_each_role_holds_the_one_before() -> None:
-    assert granted("mpigen-view") < granted("mpigen-edit") < granted("mpigen-admin")
+    assert granted("mpigen-view") < granted("mpigen-submit") < granted("mpigen-edit") < granted("mpigen-admin")
 
 
 def test_viewers_read_jobs_logs_and_queues_and_change_nothing() -> None:
@@ -69,10 +69,18 @@ def test_nobody_reads_secrets_enters_pods_or_writes_what_bounds_them() -> None:
     assert written == {"trainjobs", "persistentvolumeclaims", "secrets", "rolebindings", "clusterroles"}
 
 
-def test_admins_may_bind_the_three_roles_and_no_other() -> None:
+def test_who_submits_jobs_creates_and_deletes_them_and_changes_nothing() -> None:
+    assert granted("mpigen-submit") - granted("mpigen-view") == {
+        ("trainer.kubeflow.org", "trainjobs", "create"),
+        ("trainer.kubeflow.org", "trainjobs", "delete"),
+    }
+
+
+def test_admins_may_bind_the_four_roles_and_no_other() -> None:
     (body,) = [body for body in access.cluster_roles() if body["metadata"]["name"] == "mpigen-admin"]
     (rule,) = [rule for rule in body["rules"] if "clusterroles" in rule["resources"]]
-    assert (rule["verbs"], rule["resourceNames"]) == (["bind"], ["mpigen-admin", "mpigen-edit", "mpigen-view"])
+    assert rule["verbs"] == ["bind"]
+    assert rule["resourceNames"] == ["mpigen-admin", "mpigen-edit", "mpigen-submit", "mpigen-view"]
 
 
 def test_writing_a_secret_answers_with_no_more_than_was_sent() -> None:

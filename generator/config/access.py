@@ -1,0 +1,109 @@
+"""`access`: who may do what, in the namespaces of a tenant and on the platform itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, field_validator
+
+from generator.config.fields import Section, refusal
+from generator.documents.syntax import shown
+
+_NAMESPACE = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_ACCOUNT = rf"serviceaccount:{_NAMESPACE}/[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?"
+_SUBJECT = re.compile(rf"(?:group|user):\S(?:.*\S)?|{_ACCOUNT}")
+_EVERYBODY = ("system:authenticated", "system:unauthenticated", "system:anonymous", "system:serviceaccounts")
+_OF_A_NAMESPACE = re.compile(r"system:serviceaccounts?:(?P<namespace>[^:]+)(?::.*)?")
+SUPERUSERS = "system:masters"
+"""The group that the API server refuses nothing: whoever is in it can remove what would stop them."""
+
+
+def _is_subject(value: str) -> str:
+    if not _SUBJECT.fullmatch(value):
+        raise refusal(f"{shown(value)} names nobody", "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME")
+    return value
+
+
+def _is_account(value: str) -> str:
+    if not re.fullmatch(_ACCOUNT, value):
+        raise refusal(f"{shown(value)} names no ServiceAccount", "write serviceaccount:NAMESPACE/NAME")
+    return value
+
+
+Subject = Annotated[str, Field(strict=True), AfterValidator(_is_subject)]
+Account = Annotated[str, Field(strict=True), AfterValidator(_is_account)]
+
+
+class Access(Section):
+    """Who may do what in the tenant's namespace: `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`."""
+
+    admin: tuple[Subject, ...] = ()
+    """Edit, and grant these four roles to others in the namespace."""
+    edit: tuple[Subject, ...] = ()
+    """Submit, and change and delete everybody's TrainJobs; volumes; write Secrets without reading them back."""
+    submit: tuple[Subject, ...] = ()
+    """View, and create TrainJobs and delete them."""
+    view: tuple[Subject, ...] = ()
+    """Read jobs, pods, logs and queues."""
+
+    @field_validator("admin", "edit", "submit", "view")
+    @classmethod
+    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted(set(value)))
+
+
+class PlatformAccess(Section):
+    """Who may do what on the whole platform: `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`."""
+
+    admin: tuple[Subject, ...] = ()
+    """Change what the platform consists of, and stop anybody's job."""
+    ci: tuple[Subject, ...] = ()
+    """Read what the platform consists of, and change nothing."""
+
+    @field_validator("admin", "ci")
+    @classmethod
+    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted(set(value)))
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """People and ServiceAccounts as the API server knows them: `request.userInfo` of an admission policy.
+
+    Attributes:
+        users: user names, such as `system:serviceaccount:argocd:argocd-application-controller`.
+        groups: of theirs.
+    """
+
+    users: tuple[str, ...]
+    groups: tuple[str, ...]
+
+
+def callers(subjects: Iterable[str]) -> Callers:
+    """Who the subjects are, once they have logged in.
+
+    A ServiceAccount is a user: apiserver v0.34.2 pkg/authentication/serviceaccount/util.go `MakeUsername`.
+    """
+    named = [subject.partition(":") for subject in subjects]
+    users = {name for kind, _, name in named if kind == "user"}
+    users |= {f"system:serviceaccount:{name.replace('/', ':')}" for kind, _, name in named if kind == "serviceaccount"}
+    groups = {name for kind, _, name in named if kind == "group"}
+    return Callers(tuple(sorted(users)), tuple(sorted(groups)))
+
+
+def in_reach(subject: str, namespaces: Collection[str]) -> str:
+    """Why people with no more than a job in one of the namespaces can be this subject; empty when they cannot.
+
+    Whoever runs pods in a namespace can run them as each of its ServiceAccounts.
+    """
+    who = callers([subject])
+    for name in (*who.users, *who.groups):
+        if name in _EVERYBODY:
+            return f"{shown(name)} is everybody"
+        found = _OF_A_NAMESPACE.fullmatch(name)
+        if found and found["namespace"] in namespaces:
+            return f"whoever runs pods in {found['namespace']} can be {shown(name)}"
+    return ""

@@ -1,0 +1,75 @@
+"""Who runs the platform, as the API server knows them, and who can pass for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from generator import Platform
+from generator.config.access import callers, in_reach
+from tests.conftest import small_platform
+
+
+def platform(**changes: Any) -> Platform:
+    return Platform.model_validate(small_platform() | changes)
+
+
+def test_the_api_server_knows_service_accounts_as_users() -> None:
+    known = callers(["serviceaccount:ci/bot", "user:ada", "group:leads", "user:ada"])
+    assert known.users == ("ada", "system:serviceaccount:ci:bot")
+    assert known.groups == ("leads",)
+
+
+def test_the_platform_is_in_the_hands_of_its_admins_and_of_what_applies_it() -> None:
+    operators = platform(access={"admin": ["group:platform", "user:ada"], "ci": ["group:ci"]}).operators
+    assert operators.users == ("ada", "system:serviceaccount:argocd:argocd-application-controller")
+    assert operators.groups == ("platform", "system:masters")
+
+
+def test_without_an_engine_admins_apply_it() -> None:
+    operators = platform(gitops=None, access={"admin": ["group:platform"]}).operators
+    assert (operators.users, operators.groups) == ((), ("platform", "system:masters"))
+
+
+@pytest.mark.parametrize(
+    ("distribution", "gitops", "account"),
+    [
+        ("kubernetes", {}, "argocd:argocd-application-controller"),
+        ("kubernetes", {"namespace": "cd"}, "cd:argocd-application-controller"),
+        ("kubernetes", {"serviceAccount": "serviceaccount:flux/applier"}, "flux:applier"),
+        ("openshift", {}, "openshift-gitops:openshift-gitops-argocd-application-controller"),
+        (
+            "openshift",
+            {"namespace": "cd", "serviceAccount": "serviceaccount:cd/ours-argocd-application-controller"},
+            "cd:ours-argocd-application-controller",
+        ),
+    ],
+)
+def test_the_account_that_applies_is_known(distribution: str, gitops: dict[str, str], account: str) -> None:
+    repository = {"repository": "https://git.example.com/platform.git"}
+    chosen = platform(cluster={"distribution": distribution}, gitops=repository | gitops)
+    assert chosen.operators.users == (f"system:serviceaccount:{account}",)
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        *("group:system:authenticated", "group:system:serviceaccounts", "user:system:anonymous"),
+        *("serviceaccount:team-a/default", "user:system:serviceaccount:team-a:x"),
+        "group:system:serviceaccounts:team-a",
+    ],
+)
+def test_whoever_has_a_job_in_a_namespace_can_be_its_accounts(subject: str) -> None:
+    assert in_reach(subject, {"team-a"})
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        *("group:team-a", "user:team-a", "serviceaccount:team-ab/x", "group:system:serviceaccounts:team"),
+        *("group:system:masters", "user:system:serviceaccount:ci:team-a"),
+    ],
+)
+def test_others_are_out_of_their_reach(subject: str) -> None:
+    assert not in_reach(subject, {"team-a"})
