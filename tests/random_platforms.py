@@ -31,7 +31,7 @@ def random_platform(number: int, *, slack: bool | None = None) -> Platform:
             "release": "1.0.0",
             "pools": pools,
             "cohorts": cohorts,
-            "queues": {"slack": chance.random() < 0.5 if slack is None else slack},
+            "queues": {"slack": chance.random() < 0.5 if slack is None else slack, "fairSharing": True},
             "runtimes": [_runtime(chance, f"{name}-{pool['name'][-2:]}", pool) for pool in pools],
             "tenants": tenants,
         }

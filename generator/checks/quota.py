@@ -48,6 +48,7 @@ RULES: Mapping[str, Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]] = {
     "quota/borrows-nothing": quota_lending.borrows_nothing,
     "quota/lends-nobody": quota_lending.lends_nobody,
     "quota/no-share": quota_lending.no_share,
+    "quota/idle-weight": quota_lending.idle_weight,
     "quota/uncovered": quota_runtimes.uncovered,
     "quota/too-large": quota_runtimes.too_large,
     "quota/unmatched-flavor": quota_runtimes.unmatched_flavor,

@@ -1,4 +1,4 @@
-"""quota/borrows-nothing, quota/lends-nobody, quota/no-share: do limits and weights do what they seem to?
+"""quota/borrows-nothing, quota/lends-nobody, quota/no-share, quota/idle-weight: do limits and weights do what they say?
 
 Judged where the files hold two queues of a tree of cohorts, or its root: of one alone nobody knows who lends to it.
 """
@@ -121,6 +121,30 @@ def _no_share(path: Path, key: FlavorResource, node: Node) -> Breach:
         "give it a weight above 0, unless it is meant to live on what nobody else wants",
         Severity.WARNING,
         value=0,
+    )
+
+
+def idle_weight(gathered: Gathered) -> _Found:
+    """A weight, where Kueue is told not to share by weights; that which everybody has says nothing."""
+    queued = gathered.queued
+    if queued is None or queued.settings.is_fair is not False:
+        return
+    for kind, known in (("ClusterQueue", queued.tree.queues), ("Cohort", queued.tree.cohorts)):
+        for name in sorted(name for name, each in known.items() if each.weight != 1):
+            manifest = queued.of(kind)[name]
+            value = manifest.body["spec"]["fairSharing"]["weight"]
+            yield manifest, _idle_weight(value)
+
+
+def _idle_weight(value: object) -> Breach:
+    return Breach(
+        ("spec", "fairSharing", "weight"),
+        "quota/idle-weight",
+        f"the weight is {value}, and fair sharing is off in Kueue's configuration",
+        "Kueue does not look at it: whoever comes first borrows",
+        "switch fair sharing on in Kueue's configuration, or remove the weight",
+        Severity.WARNING,
+        value=value,
     )
 
 

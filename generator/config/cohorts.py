@@ -24,4 +24,4 @@ class Cohort(Section):
     """What others may use of the group's while it is idle, in the same forms; of what is left out, nothing. Default:
     all of it."""
     weight: Count = 1
-    """Its share of what is borrowed from its parent, where `queues.fairSharing` is on."""
+    """Its share of what is borrowed from its parent. Needs `queues.fairSharing`."""

@@ -36,6 +36,7 @@ class Draft:
     Attributes:
         has_slack: whether what no quota owns has a queue.
         has_workers: whether there are other clusters that jobs may be sent to.
+        is_fair: whether weights count.
         declared: every name that the file declares in a section, sound or not; an empty one where it cannot be known.
         unsure: the pools whose labels or taints are wrong or misspelt, so that nobody knows which pods they take.
     """
@@ -48,6 +49,7 @@ class Draft:
     declared: Mapping[str, tuple[str, ...]]
     has_slack: bool = True
     has_workers: bool = False
+    is_fair: bool = False
     unsure: Collection[int] = ()
 
     @classmethod
@@ -67,6 +69,7 @@ class Draft:
             },
             platform.queues.slack,
             platform.queues.multi_kueue is not None,
+            platform.queues.fair_sharing,
         )
 
     @property

@@ -114,6 +114,7 @@ def _draft(data: dict[str, Any]) -> Draft:
         declared=declared,
         has_slack=_has_slack(data.get("queues")),
         has_workers=_has_workers(data.get("queues")),
+        is_fair=_is_fair(data.get("queues")),
         unsure={index for index, fields in wrong["pools"].items() if fields - {"name", "nodes", "allocatable"}},
     )
 
@@ -124,6 +125,11 @@ def _has_slack(queues: object) -> bool:
 
 def _has_workers(queues: object) -> bool:
     return isinstance(queues, dict) and queues.get("multiKueue") is not None
+
+
+def _is_fair(queues: object) -> bool:
+    """Whatever is not `false` may be meant as `true`, and is told for itself."""
+    return isinstance(queues, dict) and queues.get("fairSharing", False) is not False
 
 
 def _sound(model: type[BaseModel], raw: object) -> tuple[BaseModel | None, set[str]]:

@@ -33,11 +33,22 @@ def contradictions(draft: Draft) -> Iterator[Contradiction]:
     }
     for contradictory in found.values():
         yield from contradictory
+    yield from _idle_weights(draft)
     yield from overcommitted(
         draft,
         [tenant for index, tenant in draft.tenants.items() if not found["tenants", index]],
         [cohort for index, cohort in draft.cohorts.items() if not found["cohorts", index]],
     )
+
+
+def _idle_weights(draft: Draft) -> Iterator[Contradiction]:
+    """Weights that share nothing out; the one that everybody has says nothing."""
+    entries = [(("tenants", index), tenant.weight) for index, tenant in draft.tenants.items()]
+    entries += [(("cohorts", index), cohort.weight) for index, cohort in draft.cohorts.items()]
+    for path, weight in entries:
+        if weight != 1 and not draft.is_fair:
+            what = f"`{weight}` has no effect: without fair sharing, whoever comes first borrows"
+            yield Contradiction((*path, "weight"), what, "write `fairSharing: true` in `queues`, or remove the weight")
 
 
 def _declared_twice(section: str, names: tuple[str, ...]) -> Iterator[Contradiction]:

@@ -79,7 +79,7 @@ class Tenant(Section):
     stop: Literal["none", "hold", "drain"] = "none"
     """Whether the queue is closed: `hold` admits no more jobs, `drain` also stops those that run."""
     weight: Count = 1
-    """Its share of what is borrowed, where `queues.fairSharing` is on."""
+    """Its share of what is borrowed. Needs `queues.fairSharing`."""
     cohort: Name | None = None
     """The group of teams it lends to and borrows from first; all groups share the platform's cohort."""
     multi_kueue: Annotated[bool, Field(strict=True)] = False

@@ -111,7 +111,7 @@ CHANGES: dict[str, Change] = {
     "a runtime less": lambda data: data["runtimes"].pop(),
     "a quota": lambda data: data["tenants"][0]["quota"].update(gpu=1),
     "a limit": lambda data: data["tenants"][0]["borrow"].update(gpu=2),
-    "a weight": lambda data: data["tenants"][0].update(weight=2),
+    "fair sharing": lambda data: data.update(queues={"fairSharing": True}),
     "a group": lambda data: data["tenants"][1].update(cohort="other"),
     "a member": lambda data: data["tenants"][0]["access"]["view"].append("group:guests"),
     "a network": lambda data: data["tenants"][0]["egress"][0].update(cidr="10.21.0.0/16"),

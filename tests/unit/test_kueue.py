@@ -129,6 +129,7 @@ CAMPUS: dict[str, Any] = {
         },
         {"name": "cpu", "nodes": 4, "allocatable": {"cpu": 64, "memory": "256Gi"}, "labels": {"example.com/pool": "c"}},
     ],
+    "queues": {"fairSharing": True},
     "cohorts": [
         {"name": "faculty", "borrow": {"gpu": 2}},
         {"name": "department", "parent": "faculty", "quota": {"gpu": 1}, "lend": {"gpu": 1}, "weight": 2},
@@ -196,9 +197,8 @@ def test_what_no_quota_owns_is_lent_by_a_queue_that_nobody_enters() -> None:
 
 
 def test_without_slack_nobody_has_it() -> None:
-    bodies = [
-        manifest.body for manifest in collect(App(Platform.model_validate(CAMPUS | {"queues": {"slack": False}})))
-    ]
+    queues = {"slack": False, "fairSharing": True}
+    bodies = [manifest.body for manifest in collect(App(Platform.model_validate(CAMPUS | {"queues": queues})))]
     assert "slack" not in {body["metadata"]["name"] for body in bodies}
 
 
