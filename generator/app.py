@@ -5,7 +5,7 @@ from __future__ import annotations
 from generator.config.platform import Platform
 from generator.constructs import ManifestApp
 from generator.kueue.chart import KueueItself, QueueTree, TenantQueue
-from generator.policies.chart import Tenancy, TenantRoles
+from generator.policies.chart import JobSize, Tenancy, TenantRoles
 from generator.runtimes.chart import MpiRuntime
 
 
@@ -24,6 +24,8 @@ class App(ManifestApp):
             MpiRuntime(self, f"runtime-{runtime.name}", runtime=runtime)
         if platform.tenants:
             TenantRoles(self, "roles")
+        if any(tenant.limits.hosts_per_job for tenant in platform.tenants):
+            JobSize(self, "job-size")
         for tenant in platform.tenants:
             Tenancy(self, f"tenant-{tenant.name}", platform=platform, tenant=tenant)
             TenantQueue(self, f"queue-{tenant.name}", platform=platform, tenant=tenant)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from generator.gitops.argocd import NOT_APPLIED
 from generator.manifests import Manifest
 
 ANNOTATION = "argocd.argoproj.io/sync-wave"
@@ -22,6 +23,7 @@ WAVES = {
     "NetworkPolicy": -3,
     "ResourceQuota": -3,
     "LimitRange": -3,
+    "ConfigMap": -3,
     "ValidatingAdmissionPolicy": -3,
     "ValidatingAdmissionPolicyBinding": -3,
     "Topology": -3,
@@ -38,8 +40,8 @@ WAVES = {
 
 
 def in_waves(manifests: Iterable[Manifest]) -> list[Manifest]:
-    """Annotate each manifest with its wave, unless it has one already."""
-    return [_in_wave(manifest) for manifest in manifests]
+    """Annotate each manifest that is applied with its wave, unless it has one already."""
+    return [manifest if manifest.file in NOT_APPLIED else _in_wave(manifest) for manifest in manifests]
 
 
 def _in_wave(manifest: Manifest) -> Manifest:

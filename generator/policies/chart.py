@@ -20,6 +20,13 @@ class TenantRoles(Component):
         super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in access.cluster_roles()])
 
 
+class JobSize(Component):
+    """The policy that keeps the limit of each namespace that has one."""
+
+    def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
+        super().__init__(scope, id, [Manifest(body, "cluster/admission/job-size.yaml") for body in size.job_size()])
+
+
 class Tenancy(Component):
     """One tenant: its namespace, who may do what there, who may be reached, and how much it can hold."""
 
@@ -49,4 +56,4 @@ class Tenancy(Component):
         )
         for home in tenant.homes:
             yield "isolation", isolation.network_policies(home, cluster)
-            yield "quota", [quota.resource_quota(home), quota.limit_range(home), *size.job_size(home)]
+            yield "quota", [quota.resource_quota(home), quota.limit_range(home), *size.parameters(home)]

@@ -1,8 +1,10 @@
 """Size: how many hosts one TrainJob of a tenant may ask for, kept by the API server.
 
-A ValidatingAdmissionPolicy sees one object at a time: it cannot count how many jobs somebody has. What a team has at
-the same time is up to its queue, and how many TrainJobs there are to its ResourceQuota. Fields: kubernetes v1.34.2
-staging/src/k8s.io/api/admissionregistration/v1/types.go.
+One policy for the cluster, and a number for each namespace in a ConfigMap that its tenant may not write. A
+ValidatingAdmissionPolicy sees one object at a time: it cannot count how many jobs somebody has. What a team has at the
+same time is up to its queue, and how many TrainJobs there are to its ResourceQuota. Fields: kubernetes v1.34.2
+staging/src/k8s.io/api/admissionregistration/v1/types.go; which ConfigMap: staging/src/k8s.io/apiserver/pkg/admission/
+plugin/policy/generic/policy_dispatcher.go CollectParams (without a namespace the one of the request).
 """
 
 from __future__ import annotations
@@ -10,9 +12,13 @@ from __future__ import annotations
 from generator.config.tenants import Tenant
 from generator.manifests import Body
 
+_NAME = "mpigen-job-size"
+_PARAMETERS = "mpigen-policy"
 _HOSTS = "?spec.?trainer.?numNodes.orValue(0)"
-
-
+_SAID = (
+    "'a job of ' + request.namespace + ' has at most ' + string(variables.most)"
+    " + ' hosts, and this one asks for ' + string(variables.hosts)"
+)
 _TRAINJOBS = {
     "apiGroups": ["trainer.kubeflow.org"],
     "apiVersions": ["v1alpha1"],
@@ -22,24 +28,32 @@ _TRAINJOBS = {
 }
 
 
-def job_size(tenant: Tenant) -> list[Body]:
-    """The policy and its binding; nothing for a tenant without such a limit.
+def job_size() -> list[Body]:
+    """The policy and its binding, for every tenant that has a limit.
 
     A job that was larger before the limit came stays as it is: controllers go on writing to it. One that says nothing
-    of hosts has those of its runtime, which the platform chose.
+    of hosts has those of its runtime, which no policy can see.
     """
+    return [_policy(), _binding()]
+
+
+def parameters(tenant: Tenant) -> list[Body]:
+    """What the policy reads in the tenant's namespace; nothing for a tenant without such a limit."""
     most = tenant.limits.hosts_per_job
-    return [] if most is None else [_policy(tenant, most), _binding(tenant)]
+    if most is None:
+        return []
+    metadata = {"name": _PARAMETERS, "namespace": tenant.name}
+    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hostsPerJob": str(most)}}]
 
 
-def _policy(tenant: Tenant, most: int) -> Body:
-    said = f"a job of {tenant.name} has at most {most} hosts, and this one asks for"
+def _policy() -> Body:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": f"{tenant.name}-job-size"},
+        "metadata": {"name": _NAME},
         "spec": {
             "failurePolicy": "Fail",
+            "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
             "matchConstraints": {
                 "matchPolicy": "Equivalent",
                 "namespaceSelector": {},
@@ -49,11 +63,15 @@ def _policy(tenant: Tenant, most: int) -> Body:
             "variables": [
                 {"name": "hosts", "expression": f"object.{_HOSTS}"},
                 {"name": "before", "expression": f"oldObject == null ? 0 : oldObject.{_HOSTS}"},
+                {
+                    "name": "most",
+                    "expression": "params.?data.?hostsPerJob.optMap(most, int(most)).orValue(variables.hosts)",
+                },
             ],
             "validations": [
                 {
-                    "expression": f"variables.hosts <= {most} || variables.hosts == variables.before",
-                    "messageExpression": f"'{said} ' + string(variables.hosts)",
+                    "expression": "variables.hosts <= variables.most || variables.hosts == variables.before",
+                    "messageExpression": _SAID,
                     "reason": "Invalid",
                 }
             ],
@@ -61,17 +79,18 @@ def _policy(tenant: Tenant, most: int) -> Body:
     }
 
 
-def _binding(tenant: Tenant) -> Body:
+def _binding() -> Body:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": f"{tenant.name}-job-size"},
+        "metadata": {"name": _NAME},
         "spec": {
-            "policyName": f"{tenant.name}-job-size",
+            "policyName": _NAME,
             "validationActions": ["Deny"],
+            "paramRef": {"name": _PARAMETERS, "parameterNotFoundAction": "Allow"},
             "matchResources": {
                 "matchPolicy": "Equivalent",
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": tenant.name}},
+                "namespaceSelector": {"matchExpressions": [{"key": "mpigen.dev/tenant", "operator": "Exists"}]},
                 "objectSelector": {},
             },
         },

@@ -95,9 +95,57 @@ def test_the_api_server_refuses_more_hosts_in_a_job_than_the_team_may_have(deplo
     for training in limited:
         most = training.tenant.limits.hosts_per_job or 0
         _people(training, admin).create(replace(training, nodes=most).body, dry_run=True)
-        with pytest.raises(RefusedError, match=f"has at most {most} hosts, and this one asks for {most + 1}"):
+        with pytest.raises(RefusedError, match=f"{_most_said(training)} hosts, and this one asks for {most + 1}"):
             _people(training, admin).create(replace(training, nodes=most + 1).body, dry_run=True)
+    for training in (each for each in trainings(deployed.platform) if not each.tenant.limits.hosts_per_job):
+        _people(training, admin).create(replace(training, nodes=1000).body, dry_run=True)
     assert bool(limited) == (deployed.platform.platform == "university")
+
+
+def test_the_limit_of_hosts_is_what_stands_in_the_namespace_now(
+    deployed: Deployed, admin: Client, namespace: str
+) -> None:
+    if not any(each.kind == "ValidatingAdmissionPolicy" for each in deployed.stored):
+        pytest.skip("no tenant of this example has a limit")
+    labels = {"mpigen.dev/tenant": namespace}
+    admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}, "tests")
+    job = replace(next(trainings(deployed.platform)), nodes=5).body
+    job["metadata"]["namespace"] = namespace
+    wanted: dict[str, tuple[dict[str, str], str]] = {
+        "no more": ({"hostsPerJob": "4"}, f"a job of {namespace} has at most 4 hosts, and this one asks for 5"),
+        "enough": ({"hostsPerJob": "5"}, ""),
+        "no number": ({"hostsPerJob": "few"}, "type conversion error"),
+        "nothing": ({}, ""),
+    }
+    assert _refusal(job, admin) == ""
+    for what, (data, said) in wanted.items():
+        admin.apply({**_parameters(namespace), "data": data}, "tests")
+        wait_until(f"the limit is {what}", partial(_is_refused_with, said, job, admin))
+    admin.apply({**_parameters(namespace), "data": {"hostsPerJob": "4"}}, "tests")
+    wait_until("there is a limit again", partial(_is_refused_with, "at most 4", job, admin))
+    admin.delete(_parameters(namespace))
+    wait_until("there is none", partial(_is_refused_with, "", job, admin))
+
+
+def _parameters(namespace: str) -> Body:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mpigen-policy", "namespace": namespace}}
+
+
+def _most_said(training: Training) -> str:
+    return f"a job of {training.tenant.name} has at most {training.tenant.limits.hosts_per_job}"
+
+
+def _refusal(job: Body, admin: Client) -> str:
+    try:
+        admin.create(job, dry_run=True)
+    except RefusedError as refused:
+        return str(refused)
+    return ""
+
+
+def _is_refused_with(said: str, job: Body, admin: Client) -> bool:
+    found = _refusal(job, admin)
+    return said in found and bool(said) == bool(found)
 
 
 def _one_more(platform: Platform, wanted: Wanted, body: Body) -> Body:

@@ -179,16 +179,21 @@ def test_objects_storage_and_what_is_asked_for_are_limited() -> None:
 
 
 def test_the_size_of_a_job_is_limited_where_the_platform_says_so(platform: Platform) -> None:
-    assert size.job_size(platform.tenants[0]) == []
+    assert size.parameters(platform.tenants[0]) == []
     data = small_platform()
     data["tenants"][0]["limits"] = {"hostsPerJob": 4}
-    policy, binding = size.job_size(Platform.model_validate(data).tenants[0])
-    (rule,) = policy["spec"]["validations"]
-    assert rule["expression"] == "variables.hosts <= 4 || variables.hosts == variables.before"
-    assert binding["spec"]["policyName"] == policy["metadata"]["name"] == "team-a-job-size"
-    assert binding["spec"]["matchResources"]["namespaceSelector"] == {
-        "matchLabels": {"kubernetes.io/metadata.name": "team-a"}
-    }
+    (parameters,) = size.parameters(Platform.model_validate(data).tenants[0])
+    assert parameters["metadata"] == {"name": "mpigen-policy", "namespace": "team-a"}
+    assert parameters["data"] == {"hostsPerJob": "4"}
+
+
+def test_the_policy_of_sizes_reads_what_stands_in_the_namespace_and_tenants_cannot_write_it() -> None:
+    policy, binding = size.job_size()
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    assert policy["spec"]["paramKind"] == {"apiVersion": "v1", "kind": "ConfigMap"}
+    assert binding["spec"]["paramRef"] == {"name": "mpigen-policy", "parameterNotFoundAction": "Allow"}
+    of_admins = granted("mpigen-admin")
+    assert not [verb for _, resource, verb in of_admins if resource == "configmaps"]
 
 
 def test_containers_that_ask_for_nothing_get_little_and_no_limit(platform: Platform) -> None:
