@@ -15,7 +15,7 @@ from generator.checks.mpi_runtime import JOB_SET, mapping, mappings, resized_con
 from generator.manifests import Manifest
 from generator.simulate.amounts import SimulationError
 from generator.simulate.matching import mismatch
-from generator.simulate.packing import has_room
+from generator.simulate.packing import no_room
 from generator.simulate.pods import Surroundings, surroundings
 from generator.simulate.podsets import PodSet, podsets, with_nodes
 from generator.simulate.queues import Flavor
@@ -79,8 +79,7 @@ def counted_job(
     except SimulationError:
         return None
     common = frozenset(flavors).intersection(*places)
-    sizes = [(each.count, each.requests) for each in pods]
-    homes = frozenset(name for name in common if has_room(flavors[name], sizes))
+    homes = frozenset(name for name in common if not no_room(flavors[name], pods))
     return CountedJob(runtime, namespace, here, pods, places, homes)
 
 

@@ -6,7 +6,7 @@ queue does not cover, or of which it has nothing, nothing is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.counted_job import CountedJob
 from generator.checks.finding import Breach, Severity
@@ -15,9 +15,22 @@ from generator.checks.queued import Queued, rows
 from generator.manifests import Manifest
 from generator.simulate.amounts import FlavorResource, shown
 from generator.simulate.matching import mismatch
+from generator.simulate.packing import no_room, oversize
 from generator.simulate.queues import ClusterQueue, Flavor
+from generator.simulate.search import Limit
 
 _Found = Iterator[tuple[Manifest, Breach]]
+_NO_QUOTA = "is ever admitted", "whoever trains on it waits for ever, and only the status of the Workload says why"
+_NO_NODE = (
+    "ever runs",
+    "whoever trains on it waits for ever: where Kueue admits the job by its quota, no node takes its pods",
+)
+_ADVICE = {
+    Limit.QUOTA: "raise the quota or the borrowingLimit, or make a runtime with smaller hosts",
+    Limit.NODE: "make a runtime with smaller hosts: no node is that large, whatever the quota",
+    Limit.NODES: "make a runtime with smaller hosts, or add nodes",
+    Limit.PLACE: "make a runtime with smaller hosts, or one whose pods may be further apart",
+}
 
 
 def uncovered(gathered: Gathered) -> _Found:
@@ -62,18 +75,20 @@ def too_large(gathered: Gathered) -> _Found:
     for name, jobs in sorted(queued.jobs.items()):
         queue, told = queued.tree.queues[name], set()
         for job in jobs if jobs and queued.knows_lenders(queue) else ():
-            if job.runtime.identity not in told and (reason := _never(queued, queue, job)):
+            limit, reason = (Limit.NOTHING, "") if job.runtime.identity in told else _never(queued, queue, job)
+            if reason:
                 told.add(job.runtime.identity)
-                yield queued.of("ClusterQueue")[name], _too_large(job.runtime, reason)
+                yield queued.of("ClusterQueue")[name], _too_large(job.runtime, limit, reason)
 
 
-def _too_large(runtime: Manifest, reason: str) -> Breach:
+def _too_large(runtime: Manifest, limit: Limit, reason: str) -> Breach:
+    never, why = _NO_NODE if limit in (Limit.NODE, Limit.NODES) else _NO_QUOTA
     return Breach(
         ("spec", "resourceGroups"),
         "quota/too-large",
-        f"not even the smallest job on `{runtime.name}` is ever admitted: {reason}",
-        "whoever trains on it waits for ever, and only the status of the Workload says why",
-        "raise the quota or the borrowingLimit, or make a runtime with smaller hosts",
+        f"not even the smallest job on `{runtime.name}` {never}: {reason}",
+        why,
+        _ADVICE.get(limit, "make a runtime with smaller hosts"),
         Severity.WARNING,
         at_key=True,
     )
@@ -93,21 +108,31 @@ def has_quota(queued: Queued, queue: ClusterQueue, job: CountedJob) -> bool:
     return found == len(job.total)
 
 
-def _never(queued: Queued, queue: ClusterQueue, job: CountedJob) -> str:
+def _never(queued: Queued, queue: ClusterQueue, job: CountedJob) -> tuple[Limit, str]:
     """Why a job is never admitted, nor any other on its runtime; empty if it is, or is not meant for this queue."""
     if has_quota(queued, queue, job):
-        return ""
+        return Limit.NOTHING, ""
     flavors = _with_some(queued, queue, job)
     if len(flavors) != 1:
         largest = queued.largest(queue.name, job) if flavors else None
-        return largest.reason if largest and largest.most == 0 else ""
-    flavor, most = min(flavors), queued.most[queue.name]
+        return (largest.limit, largest.reason) if largest and largest.most == 0 else (Limit.NOTHING, "")
+    return _lack(queued.tree.flavors[min(flavors)], queued.most[queue.name], job, queue.name)
+
+
+def _lack(flavor: Flavor, most: Mapping[FlavorResource, int], job: CountedJob, queue: str) -> tuple[Limit, str]:
+    """What the only flavor that is meant for a job has too little of."""
+    for pods in job.pods:
+        if words := oversize([flavor], pods):
+            return Limit.NODE, words
     for name in sorted(job.total, key=lambda each: "/" not in each):
-        has, takes = most.get(FlavorResource(flavor, name), 0), job.total[name]
+        has, takes = most.get(FlavorResource(flavor.name, name), 0), job.total[name]
         if takes > has:
-            what = f"its pods take {shown(name, takes)} {name} of flavor `{flavor}`"
-            return f"{what}, and `{queue.name}` never gets more than {shown(name, has)}"
-    return f"its pods have no room on the nodes of flavor `{flavor}`"
+            what = f"its pods take {shown(name, takes)} {name} of flavor `{flavor.name}`"
+            return Limit.QUOTA, f"{what}, and `{queue}` never gets more than {shown(name, has)}"
+    lack = no_room(flavor, job.pods)
+    if lack and lack.is_one:
+        return Limit.PLACE, f"its pods have no room on one node of flavor `{flavor.name}`, where all of them must be"
+    return Limit.NODES, f"its pods have no room on the nodes of flavor `{flavor.name}`"
 
 
 def _with_some(queued: Queued, queue: ClusterQueue, job: CountedJob) -> set[str]:

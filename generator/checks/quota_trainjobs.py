@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from generator.checks.counted_job import CountedJob
 from generator.checks.finding import Breach
@@ -14,6 +15,7 @@ from generator.documents.load import Path
 from generator.manifests import Body, Manifest
 from generator.simulate.fields import whole
 from generator.simulate.queues import ClusterQueue
+from generator.simulate.search import Limit
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _NODES: Path = ("spec", "trainer", "numNodes")
@@ -71,9 +73,17 @@ def _judged(manifest: Manifest, job: CountedJob, queue: ClusterQueue, queued: Qu
         return
     path = _NODES if "numNodes" in trainer else ("spec", "runtimeRef")
     message = f"`{queue.name}` never admits {nodes} nodes of `{job.runtime.name}`, and at most {largest.most}"
-    fix = (
-        f"write `numNodes: {largest.most}` or less"
-        if largest.most
-        else "have the quota raised, or take another runtime"
-    )
+    if not largest.most:
+        message = f"`{queue.name}` never admits such a job on `{job.runtime.name}`"
+    fix = f"write `numNodes: {largest.most}` or less" if largest.most else _advice(largest.limit, trainer)
     yield Breach(path, "quota/never-admitted", f"{message}: {largest.reason}", why, fix, value=nodes)
+
+
+def _advice(limit: Limit, trainer: Mapping[str, Any]) -> str:
+    """What to do where no job of any size is admitted."""
+    if limit is Limit.NODE:
+        is_said = trainer.get("resourcesPerNode")
+        return f"{'ask for less in `resourcesPerNode`' if is_said else 'take another runtime'}: no node is that large"
+    if limit is Limit.LIMIT_RANGE:
+        return "ask for as much as the LimitRange allows, or have it changed"
+    return "have the quota raised, or take another runtime"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from generator.simulate.amounts import Requests
+from generator.simulate.amounts import Requests, shown
+from generator.simulate.places import HOSTNAME
+from generator.simulate.podsets import PodSet, grouped
 from generator.simulate.queues import Flavor
+from generator.simulate.topology import How
 
 
 @dataclass(slots=True)
@@ -15,6 +18,50 @@ class _Alike:
 
     count: int
     free: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """So many nodes of a flavor, which are too few; one, if the pods must all be on the same (`is_one`)."""
+
+    flavor: str
+    nodes: int | None
+    is_one: bool
+
+
+def no_room(flavor: Flavor, podsets: Sequence[PodSet]) -> NoRoom | None:
+    """The nodes that do not hold all pods of a job, not even empty; None if they do, or if nobody says what they have.
+
+    Those that must be on one node together have one, and the others all.
+    """
+    groups = [group for _, group in grouped(podsets)]
+    for some, nodes in [*((group, within(flavor, group)) for group in groups), (podsets, flavor)]:
+        if not has_room(nodes, [(each.count, each.requests) for each in some]):
+            return NoRoom(flavor.name, nodes.nodes, is_one=nodes is not flavor)
+    return None
+
+
+def within(flavor: Flavor, group: Sequence[PodSet]) -> Flavor:
+    """The flavor with as many nodes as pods may be on that are placed together."""
+    wishes = [each.topology for each in group if each.topology]
+    is_on_one = any(wish.how is How.REQUIRED and wish.level == HOSTNAME for wish in wishes)
+    return replace(flavor, nodes=1) if is_on_one and flavor.topology and flavor.nodes else flavor
+
+
+def oversize(flavors: Iterable[Flavor], pods: PodSet) -> str:
+    """Why no node of any flavor is large enough for a single pod; empty if one is, or if nobody says what it has.
+
+    Flavors with none of a device that the pods ask for are not meant for them.
+    """
+    asked = {name: amount for name, amount in pods.requests.items() if amount}
+    devices = [name for name in asked if "/" in name]
+    meant = [each for each in flavors if not each.allocatable or all(each.allocatable.get(name) for name in devices)]
+    if not meant or any(fit_on_one(each, asked) != 0 for each in meant):
+        return ""
+    flavor = meant[0]
+    beyond = [name for name in (*devices, *asked) if asked[name] > flavor.allocatable.get(name, asked[name])]
+    has, takes = (shown(beyond[0], amounts[beyond[0]]) for amounts in (flavor.allocatable, asked))
+    return f"a pod of `{pods.name}` takes {takes} {beyond[0]}, and a node of flavor `{flavor.name}` has {has}"
 
 
 def has_room(flavor: Flavor, pods: Sequence[tuple[int, Requests]]) -> bool:
