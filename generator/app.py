@@ -5,7 +5,7 @@ from __future__ import annotations
 from generator.config.platform import Platform
 from generator.constructs import ManifestApp
 from generator.kueue.chart import KueueItself, QueueTree, TenantQueue
-from generator.policies.chart import JobSize, Tenancy, TenantRoles
+from generator.policies.chart import JobSize, PlatformRoles, Tenancy, TenantRoles
 from generator.runtimes.chart import MpiRuntime
 
 
@@ -22,6 +22,7 @@ class App(ManifestApp):
         QueueTree(self, "queues", platform=platform)
         for runtime in platform.runtimes:
             MpiRuntime(self, f"runtime-{runtime.name}", runtime=runtime)
+        PlatformRoles(self, "platform-roles", platform=platform)
         if platform.tenants:
             TenantRoles(self, "roles")
         if any(tenant.limits.hosts_per_job for tenant in platform.tenants):

@@ -109,12 +109,14 @@ def _load_python(platform_file: Path) -> tuple[Platform, cdk8s.App]:
 def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest], list[manifests.Manifest]]:
     """The manifests of the release, each file's in the order in which they stand there, and those of its pointer."""
     from generator.constructs import collect
+    from generator.gitops.account import account
     from generator.gitops.pointer import pointer
     from generator.gitops.waves import in_waves
 
     tree = collect(app)
     if platform.gitops is None:
         return tree, []
+    tree += account(platform, tree)
     return in_waves(tree), pointer(platform, tree, platform.release)
 
 

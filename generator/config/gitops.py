@@ -49,6 +49,9 @@ class GitOps(Section):
     service_account: Account | None = None
     """Argo CD's application controller, which applies the tree. Default: that of Argo CD's own manifests in
     `namespace`, or that of OpenShift GitOps' own instance."""
+    grant: Annotated[bool, Field(strict=True)] = False
+    """Whether a release holds the role that `serviceAccount` needs to apply it, and binds it. Somebody who may do
+    more applies `cluster/access/gitops.yaml` first."""
 
     def namespace_on(self, cluster: Cluster) -> str:
         """The namespace that Argo CD runs in."""

@@ -5,27 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from generator.config.gitops import GitOps
+from generator.config.kinds import KINDS
 from generator.config.platform import Platform
 from generator.config.queues import CONFIGURATION
 from generator.manifests import Body, Manifest
 
-CLUSTER_KINDS = (
-    ("", "Namespace"),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
-    ("kueue.x-k8s.io", "AdmissionCheck"),
-    ("kueue.x-k8s.io", "ClusterQueue"),
-    ("kueue.x-k8s.io", "Cohort"),
-    ("kueue.x-k8s.io", "MultiKueueCluster"),
-    ("kueue.x-k8s.io", "MultiKueueConfig"),
-    ("kueue.x-k8s.io", "ProvisioningRequestConfig"),
-    ("kueue.x-k8s.io", "ResourceFlavor"),
-    ("kueue.x-k8s.io", "Topology"),
-    ("kueue.x-k8s.io", "WorkloadPriorityClass"),
-    ("rbac.authorization.k8s.io", "ClusterRole"),
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
-    ("trainer.kubeflow.org", "ClusterTrainingRuntime"),
-)
+CLUSTER_KINDS = tuple((each.group, each.kind) for each in KINDS if not each.is_namespaced)
 """(group, kind) of every cluster-scoped object that a platform can have."""
 
 NOT_APPLIED = ("release.json", CONFIGURATION)

@@ -10,14 +10,22 @@ from generator.config.platform import Platform
 from generator.config.tenants import Tenant
 from generator.constructs import Component
 from generator.manifests import Body, Manifest
-from generator.policies import access, isolation, namespace, quota, size
+from generator.policies import access, isolation, namespace, quota, roles, size
 
 
 class TenantRoles(Component):
     """The roles that all tenants' bindings refer to."""
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
-        super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in access.cluster_roles()])
+        super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in roles.tenant_roles()])
+
+
+class PlatformRoles(Component):
+    """What those who run the platform may do."""
+
+    def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
+        bodies = access.platform_access(platform.access)
+        super().__init__(scope, id, [Manifest(body, "cluster/access/platform.yaml") for body in bodies])
 
 
 class JobSize(Component):

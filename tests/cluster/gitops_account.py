@@ -1,22 +1,16 @@
-"""The account that applies a tree: a ServiceAccount with the least that Argo CD needs for it, and a real token.
-
-- The kinds in the tree: read, create, patch, update, delete. Argo CD watches what it manages, and prunes.
-- Nobody may grant rights that they do not have. The tree's ClusterRoles hold rights that this account has not (pods,
-  TrainJobs, …), so it gets `escalate` on those ClusterRoles and `bind` on those that the tree binds, each by name.
-  Server-side apply is a PATCH, so the name is known even when the role is new; with `kubectl create` it is not.
-"""
+"""The account that applies a tree: a ServiceAccount with what mpigen says that Argo CD needs, and a real token."""
 
 from __future__ import annotations
 
 import http.client
-from collections.abc import Iterable
 from functools import partial
 
+from generator.gitops.account import rules
 from generator.manifests import Manifest
+from generator.schemas.catalog import Catalog
 from tests.cluster.client import Body, Client, RefusedError, wait_until
 
 _RBAC = "rbac.authorization.k8s.io"
-_VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"]
 NAMESPACE = "gitops-account"
 
 
@@ -27,7 +21,7 @@ def gitops_account(admin: Client, name: str, manifests: list[Manifest]) -> Clien
     for body in (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NAMESPACE}},
-        _object("ClusterRole", name) | {"rules": rules(admin, manifests)},
+        _object("ClusterRole", name) | {"rules": rules(manifests, Catalog.bundled())},
         _object("ClusterRoleBinding", name) | {"subjects": [account], "roleRef": role},
     ):
         admin.apply(body, "tests")
@@ -47,22 +41,6 @@ def _may_read_namespaces(client: Client) -> bool:
             return False
         raise
     return True
-
-
-def rules(admin: Client, manifests: Iterable[Manifest]) -> list[Body]:
-    """What the account may do, from the kinds in the tree and the roles that it defines and binds."""
-    manifests = list(manifests)
-    kinds = sorted({(found.group, admin.resource(found.api_version, found.kind)["name"]) for found in manifests})
-    allowed = [{"apiGroups": [group], "resources": [resource], "verbs": _VERBS} for group, resource in kinds]
-    defined = {found.name for found in manifests if found.kind == "ClusterRole"}
-    bound = {
-        found.body["roleRef"]["name"] for found in manifests if found.kind in {"RoleBinding", "ClusterRoleBinding"}
-    }
-    return [*allowed, _about_roles("escalate", defined), _about_roles("bind", bound)]
-
-
-def _about_roles(verb: str, names: set[str]) -> Body:
-    return {"apiGroups": [_RBAC], "resources": ["clusterroles"], "verbs": [verb], "resourceNames": sorted(names)}
 
 
 def _object(kind: str, name: str) -> Body:

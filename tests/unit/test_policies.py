@@ -8,7 +8,7 @@ import pytest
 
 from generator import Cluster, Platform, Policies
 from generator.config.workload import RUNTIME_LABEL
-from generator.policies import access, isolation, namespace, quota, size
+from generator.policies import access, isolation, namespace, quota, roles, size
 from tests.conftest import small_platform
 
 OPENSHIFT = Cluster(distribution="openshift")
@@ -16,7 +16,7 @@ OPENSHIFT = Cluster(distribution="openshift")
 
 def granted(role: str) -> set[tuple[str, str, str]]:
     """(group, resource, verb) of a role."""
-    (body,) = [body for body in access.cluster_roles() if body["metadata"]["name"] == role]
+    (body,) = [body for body in roles.tenant_roles() if body["metadata"]["name"] == role]
     return {
         (group, resource, verb)
         for rule in body["rules"]
@@ -59,13 +59,13 @@ def test_viewers_read_jobs_logs_and_queues_and_change_nothing() -> None:
 
 def test_nobody_reads_secrets_enters_pods_or_writes_what_bounds_them() -> None:
     admin = granted("mpigen-admin")
-    assert not {(group, resource) for group, resource, verb in admin if resource == "secrets" and verb in access._READ}
+    assert not {(group, resource) for group, resource, verb in admin if resource == "secrets" and verb in roles.READ}
     assert not {
         resource
         for _, resource, _ in admin
         if resource.startswith("pods/") and resource not in ("pods/log", "pods/status")
     }
-    written = {resource for _, resource, verb in admin if verb not in access._READ}
+    written = {resource for _, resource, verb in admin if verb not in roles.READ}
     assert written == {"trainjobs", "persistentvolumeclaims", "secrets", "rolebindings", "clusterroles"}
 
 
@@ -77,7 +77,7 @@ def test_who_submits_jobs_creates_and_deletes_them_and_changes_nothing() -> None
 
 
 def test_admins_may_bind_the_four_roles_and_no_other() -> None:
-    (body,) = [body for body in access.cluster_roles() if body["metadata"]["name"] == "mpigen-admin"]
+    (body,) = [body for body in roles.tenant_roles() if body["metadata"]["name"] == "mpigen-admin"]
     (rule,) = [rule for rule in body["rules"] if "clusterroles" in rule["resources"]]
     assert rule["verbs"] == ["bind"]
     assert rule["resourceNames"] == ["mpigen-admin", "mpigen-edit", "mpigen-submit", "mpigen-view"]
@@ -91,7 +91,7 @@ def test_writing_a_secret_answers_with_no_more_than_was_sent() -> None:
 
 
 def test_no_rule_has_a_wildcard() -> None:
-    for body in access.cluster_roles():
+    for body in roles.tenant_roles():
         assert "*" not in str(body["rules"])
 
 
@@ -193,7 +193,7 @@ def test_the_policy_of_sizes_reads_what_stands_in_the_namespace_and_tenants_cann
     assert policy["spec"]["paramKind"] == {"apiVersion": "v1", "kind": "ConfigMap"}
     assert binding["spec"]["paramRef"] == {"name": "mpigen-policy", "parameterNotFoundAction": "Allow"}
     of_admins = granted("mpigen-admin")
-    assert not [verb for _, resource, verb in of_admins if resource == "configmaps"]
+    assert {verb for _, resource, verb in of_admins if resource == "configmaps"} == {"get"}
 
 
 def test_containers_that_ask_for_nothing_get_little_and_no_limit(platform: Platform) -> None:
@@ -208,3 +208,20 @@ def test_a_weaker_standard_is_a_choice(platform: Platform) -> None:
     labels: dict[str, Any] = body["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
     assert labels["pod-security.kubernetes.io/warn"] == "restricted"
+
+
+def test_who_runs_the_platform_has_roles_of_their_own(platform: Platform) -> None:
+    assert access.platform_access(platform.access) == []
+    data = small_platform() | {"access": {"admin": ["group:ops"], "ci": ["serviceaccount:ci/bot"]}}
+    bodies = access.platform_access(Platform.model_validate(data).access)
+    assert [(body["kind"], body["metadata"]["name"]) for body in bodies] == [
+        ("ClusterRole", "mpigen-platform-admin"),
+        ("ClusterRoleBinding", "mpigen-platform-admin"),
+        ("ClusterRole", "mpigen-platform-ci"),
+        ("ClusterRoleBinding", "mpigen-platform-ci"),
+    ]
+    ci = bodies[2]["rules"]
+    assert {verb for rule in ci for verb in rule["verbs"]} == {"get", "list", "watch"}
+    for rule in [*bodies[0]["rules"], *ci]:
+        assert "*" not in str(rule)
+        assert not {"secrets", "pods/exec", "serviceaccounts/token"} & set(rule["resources"])

@@ -1,0 +1,52 @@
+"""The kinds that a platform can consist of: whoever applies, guards or reads it must know them all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedKind:
+    """A kind of object that a release can hold.
+
+    Attributes:
+        group: the API group; empty for the core group.
+        kind: such as `ClusterQueue`.
+        resource: what the API server calls it in rules, such as `clusterqueues`.
+        is_namespaced: whether its objects lie in tenants' namespaces.
+    """
+
+    group: str
+    kind: str
+    resource: str
+    is_namespaced: bool = False
+
+
+KINDS = (
+    EmittedKind("", "ConfigMap", "configmaps", is_namespaced=True),
+    EmittedKind("", "LimitRange", "limitranges", is_namespaced=True),
+    EmittedKind("", "Namespace", "namespaces"),
+    EmittedKind("", "ResourceQuota", "resourcequotas", is_namespaced=True),
+    EmittedKind("", "ServiceAccount", "serviceaccounts", is_namespaced=True),
+    EmittedKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+    EmittedKind(
+        "admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"
+    ),
+    EmittedKind("kueue.x-k8s.io", "AdmissionCheck", "admissionchecks"),
+    EmittedKind("kueue.x-k8s.io", "ClusterQueue", "clusterqueues"),
+    EmittedKind("kueue.x-k8s.io", "Cohort", "cohorts"),
+    EmittedKind("kueue.x-k8s.io", "LocalQueue", "localqueues", is_namespaced=True),
+    EmittedKind("kueue.x-k8s.io", "MultiKueueCluster", "multikueueclusters"),
+    EmittedKind("kueue.x-k8s.io", "MultiKueueConfig", "multikueueconfigs"),
+    EmittedKind("kueue.x-k8s.io", "ProvisioningRequestConfig", "provisioningrequestconfigs"),
+    EmittedKind("kueue.x-k8s.io", "ResourceFlavor", "resourceflavors"),
+    EmittedKind("kueue.x-k8s.io", "Topology", "topologies"),
+    EmittedKind("kueue.x-k8s.io", "WorkloadPriorityClass", "workloadpriorityclasses"),
+    EmittedKind("networking.k8s.io", "NetworkPolicy", "networkpolicies", is_namespaced=True),
+    EmittedKind("rbac.authorization.k8s.io", "ClusterRole", "clusterroles"),
+    EmittedKind("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings"),
+    EmittedKind("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", is_namespaced=True),
+    EmittedKind("trainer.kubeflow.org", "ClusterTrainingRuntime", "clustertrainingruntimes"),
+    EmittedKind("trainer.kubeflow.org", "TrainingRuntime", "trainingruntimes", is_namespaced=True),
+)
+"""In the order of their groups and names. Whatever admins add to a release comes on top."""

@@ -1,0 +1,75 @@
+"""The account that applies a release: a role with the least that Argo CD needs for it.
+
+- The kinds that a platform can have, whether this release has some or not: what is there no more must go. Argo CD
+  reads and watches them in all namespaces.
+- Nobody may grant rights that they do not have. The release's roles hold rights that this account has not (pods,
+  TrainJobs, …), so it gets `escalate` on those roles and `bind` on those that the release binds, each by name.
+  Server-side apply is a PATCH, so the name is known even when the role is new; with `kubectl create` it is not.
+- A ValidatingAdmissionPolicy may be written by those who may read all objects of the kind of its parameters, ConfigMaps
+  (kubernetes v1.34.2 pkg/registry/admissionregistration/validatingadmissionpolicy/authz.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from generator.config.kinds import KINDS
+from generator.config.platform import Platform
+from generator.manifests import Body, Manifest
+from generator.policies.access import cluster_role_binding
+from generator.policies.roles import RBAC, READ, WRITE, about_kinds, cluster_role, rule
+from generator.schemas.catalog import Catalog
+
+NAME = "mpigen-gitops"
+_FILE = "cluster/access/gitops.yaml"
+_ROLES = {"ClusterRole": "clusterroles", "Role": "roles"}
+
+
+def account(platform: Platform, manifests: Iterable[Manifest]) -> list[Manifest]:
+    """The role and its binding; nothing where the platform grants none.
+
+    Raises:
+        EngineError: there is no catalogue of kinds.
+    """
+    if platform.gitops is None or not platform.gitops.grant:
+        return []
+    catalog = Catalog.bundled(platform.cluster.versions.model_dump())
+    who = [platform.gitops.account_on(platform.cluster)]
+    binding = Manifest(cluster_role_binding(NAME, NAME, who), _FILE)
+    unwritten = Manifest(cluster_role(NAME, []), _FILE)
+    role = cluster_role(NAME, rules([*manifests, unwritten, binding], catalog))
+    return [Manifest(role, _FILE), binding]
+
+
+def rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
+    """What an account may do that applies these manifests, and those of any other release of a platform."""
+    manifests = list(manifests)
+    defined = {kind: {found.name for found in manifests if found.kind == kind} for kind in _ROLES}
+    bound = {kind: {name for found in manifests for name in _bound(found, kind)} for kind in _ROLES}
+    return [
+        *about_kinds([*READ, *WRITE]),
+        *_about_others(manifests, catalog),
+        *_about_roles("escalate", defined),
+        *_about_roles("bind", bound),
+    ]
+
+
+def _about_others(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
+    """Kinds that admins added; of one without a schema nobody knows what the API server calls it."""
+    known = {(each.group, each.kind) for each in KINDS}
+    others: dict[str, set[str]] = {}
+    for found in manifests:
+        entry = catalog.entries.get((found.api_version, found.kind))
+        if entry and (found.group, found.kind) not in known:
+            others.setdefault(found.group, set()).add(entry.plural)
+    return [rule(group, sorted(resources), [*READ, *WRITE]) for group, resources in sorted(others.items())]
+
+
+def _bound(manifest: Manifest, kind: str) -> Iterable[str]:
+    reference = manifest.body.get("roleRef")
+    if isinstance(reference, dict) and reference.get("kind") == kind:
+        yield str(reference.get("name"))
+
+
+def _about_roles(verb: str, names: dict[str, set[str]]) -> list[Body]:
+    return [rule(RBAC, [_ROLES[kind]], [verb], sorted(named)) for kind, named in names.items() if named]

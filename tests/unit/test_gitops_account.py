@@ -1,0 +1,96 @@
+"""What Argo CD may do: apply what a platform can consist of, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from generator import Platform, pipeline
+from generator.config.kinds import KINDS
+from generator.gitops.account import NAME, rules
+from generator.manifests import Body, Manifest
+from generator.schemas.catalog import Catalog
+from tests.conftest import EXAMPLES
+
+CATALOG = Catalog.bundled()
+
+
+def about(found: list[Body], verb: str) -> dict[tuple[str, str], list[str]]:
+    """(group, resource) → the names that the verb is limited to."""
+    return {
+        (group, resource): rule.get("resourceNames", [])
+        for rule in found
+        if verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def role(kind: str, name: str, **others: object) -> Manifest:
+    metadata = {"name": name, "namespace": "a"} if kind in ("Role", "RoleBinding") else {"name": name}
+    body = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata, **others}
+    return Manifest(body, "a.yaml")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_every_kind_is_called_as_the_api_server_calls_it(kind: object) -> None:
+    found = {
+        (entry.api_version.rpartition("/")[0], entry.kind, entry.plural, entry.scope == "Namespaced")
+        for entry in CATALOG.everything
+    }
+    assert (kind.group, kind.kind, kind.resource, kind.is_namespaced) in found  # type: ignore[attr-defined]
+
+
+def test_what_an_example_consists_of_may_be_applied(example: Path) -> None:
+    platform, app = pipeline.load(example)
+    tree, _ = pipeline.render(platform, app)
+    found = rules(tree, CATALOG)
+    written = about(found, "patch")
+    for manifest in tree:
+        if not manifest.file.startswith("kueue/"):
+            assert (manifest.group, CATALOG.entries[manifest.api_version, manifest.kind].plural) in written
+
+
+def test_rights_that_the_account_has_not_are_granted_by_name() -> None:
+    tree = [
+        role("ClusterRole", "ours"),
+        role("ClusterRoleBinding", "x", roleRef={"kind": "ClusterRole", "name": "theirs"}),
+        role("RoleBinding", "y", roleRef={"kind": "ClusterRole", "name": "view"}),
+        role("RoleBinding", "z", roleRef={"kind": "Role", "name": "local"}),
+    ]
+    rbac = "rbac.authorization.k8s.io"
+    found = rules(tree, CATALOG)
+    assert about(found, "escalate") == {(rbac, "clusterroles"): ["ours"]}
+    assert about(found, "bind") == {(rbac, "clusterroles"): ["theirs", "view"], (rbac, "roles"): ["local"]}
+
+
+def test_it_reads_no_secrets_and_starts_nothing() -> None:
+    resources = {resource for _, resource in about(rules([], CATALOG), "get")}
+    assert not resources & {"secrets", "pods", "pods/log", "trainjobs", "jobs"}
+    assert "*" not in str(rules([], CATALOG))
+
+
+def test_kinds_of_the_admins_own_come_on_top() -> None:
+    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}}
+    assert ("scheduling.k8s.io", "priorityclasses") in about(rules([Manifest(body, "a.yaml")], CATALOG), "delete")
+
+
+def test_the_role_is_there_where_the_platform_grants_it() -> None:
+    platform, app = pipeline.load(EXAMPLES["openshift-h100"])
+    tree, _ = pipeline.render(platform, app)
+    granted, binding = [found for found in tree if found.file == "cluster/access/gitops.yaml"]
+    assert granted.body["rules"] == rules(tree, CATALOG)
+    assert binding.body["subjects"] == [
+        {
+            "kind": "ServiceAccount",
+            "name": "openshift-gitops-argocd-application-controller",
+            "namespace": "openshift-gitops",
+        }
+    ]
+    assert NAME in about(granted.body["rules"], "escalate")["rbac.authorization.k8s.io", "clusterroles"]
+
+
+def test_nothing_is_granted_unasked(platform: Platform) -> None:
+    assert platform.gitops
+    assert not platform.gitops.grant
