@@ -72,7 +72,7 @@ def _lends_nobody(path: Path, flavor: str, amounts: _Amounts, root: str, *, is_c
         "nobody comes to this queue either, so that nobody can use it"
         if is_closed
         else "what it does not use stays idle",
-        "raise the borrowingLimit of those who are to use it, or give them quota of their own",
+        "let others borrow it (`borrowingLimit`, in a platform file `borrow`), or give it to one of them as quota",
         Severity.INFO,
     )
 

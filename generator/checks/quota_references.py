@@ -89,11 +89,10 @@ def _missing(check: str, manifest: Manifest, reference: _Reference, gathered: Ga
     is_alone = not known - {manifest.name if manifest.kind == reference.kind else ""}
     if reference.name not in known and not is_alone:
         close = difflib.get_close_matches(reference.name, known, n=1)
-        fix = (
-            f"did you mean `{close[0]}`?" if close else f"add it, or name one of these: {', '.join(sorted(known)[:5])}"
-        )
+        others = f"`{close[0]}`, if that is meant" if close else f"one of these: {', '.join(sorted(known)[:5])}"
         where = f" in `{namespace}`" if namespace else ""
         message = f"no file holds the {reference.kind} `{reference.name}`{where}"
+        fix = f"add it, or name {others}"
         yield manifest, Breach(reference.path, check, message, why, fix, Severity.WARNING, value=reference.name)
 
 

@@ -21,7 +21,7 @@ def manifests(paths: Sequence[Path]) -> list[Manifest]:
     Raises:
         ConfigError: a platform file is wrong.
         DocumentError: a text is not YAML.
-        OutputError: a path does not exist, or a file cannot be read.
+        OutputError: a path does not exist, a folder has no files in it, or a file cannot be read.
     """
     return [manifest for path in paths for manifest in _at(path)]
 
@@ -39,6 +39,8 @@ def _at(path: Path) -> Iterator[Manifest]:
     search = manifest_files([path])
     if search.refused:
         raise OutputError(search.refused)
+    if not search.files:
+        raise OutputError((Problem(f"no manifests below {path}", "name files, or folders of YAML or JSON files"),))
     for file in search.files:
         try:
             text = file.read_bytes()

@@ -21,6 +21,10 @@ _Row = tuple[str, ...]
 
 def text(tree: QueueTree, largest: Sequence[Largest]) -> Iterator[str]:
     """The tree, indented, and below it the largest jobs. An amount that nobody named a limit for is `all`."""
+    if not tree.queues and not tree.cohorts:
+        yield "there is no ClusterQueue among these objects, so nobody has any quota"
+        yield from _doorless(tree)
+        return
     nodes = balance(tree)
     rows = list(_rows(tree, nodes))
     lines = table.plain(_HEADER, [row for row in rows if len(row) > 1])

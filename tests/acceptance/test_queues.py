@@ -125,16 +125,33 @@ def test_machines_get_every_amount(mpigen: Run) -> None:
     [
         (QUEUES.replace("64", "lots"), 2, "ClusterQueue here, flavor gpus, nominalQuota: cpu is not a quantity"),
         ("a: [", 2, "queues.yaml:1"),
-        ("kind: ConfigMap\napiVersion: v1\n", 0, ""),
     ],
-    ids=["amount", "yaml", "nothing"],
+    ids=["amount", "yaml"],
 )
-def test_mistakes_are_told_and_no_queues_are_none(text: str, code: int, told: str, mpigen: Run, tmp_path: Path) -> None:
+def test_mistakes_are_told(text: str, code: int, told: str, mpigen: Run, tmp_path: Path) -> None:
     (tmp_path / "queues.yaml").write_text(text)
     ran = mpigen("queues", "queues.yaml")
     assert ran.returncode == code
     assert told in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_where_there_are_no_queues_this_is_said(mpigen: Run, tmp_path: Path) -> None:
+    (tmp_path / "map.yaml").write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
+    ran = mpigen("queues", "map.yaml")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == "there is no ClusterQueue among these objects, so nobody has any quota\n"
+    as_data = mpigen("queues", "map.yaml", "--format", "json")
+    assert (as_data.returncode, json.loads(as_data.stdout)["summary"]["queues"]) == (0, [])
+    astray = mpigen("queues", "-", stdin=QUEUES.split("---\n")[1])
+    assert astray.stdout.endswith("\nthe LocalQueue `team/default` leads to a ClusterQueue that is not there\n")
+
+
+def test_a_folder_without_files_is_no_cluster_without_queues(mpigen: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    ran = mpigen("queues", "empty")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == "error: no manifests below empty; name files, or folders of YAML or JSON files\n"
 
 
 def test_the_guide_shows_what_the_command_prints(mpigen: Run) -> None:
