@@ -90,17 +90,7 @@ class Changing:
 
     def submit(self) -> None:
         """Create the TrainJob. The webhook of Trainer sees a new runtime only after a moment."""
-
-        def created() -> bool:
-            try:
-                self.admin.create(self.job)
-            except RefusedError as refused:
-                if "must be created before" in refused.message:
-                    return False
-                raise
-            return True
-
-        wait_until("the TrainJob is taken", created)
+        wait_until("the TrainJob is taken", lambda: self.takes(self.job))
 
     def change(self, before: str, after: str) -> None:
         """Apply the runtime with another text in it."""
@@ -156,6 +146,27 @@ class Changing:
     def has_job_set(self) -> bool:
         """Whether Trainer has made something of it, and so remembers the runtime if it ever does."""
         return self.admin.exists({**self.job, "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"})
+
+    def is_kept(self) -> bool:
+        """Whether the runtime stays while there are TrainJobs on it: Trainer 2.2 sees to it a second after the first.
+
+        trainer v2.2.0 pkg/controller/trainingruntime_controller.go Generic
+        """
+        return "trainer.kubeflow.org/resource-in-use" in self.admin.read(self.runtime)["metadata"].get("finalizers", [])
+
+    def takes_another(self) -> bool:
+        """Whether one more TrainJob on the runtime would be taken."""
+        return self.takes({**self.job, "metadata": {**self.job["metadata"], "name": "another"}}, dry_run=True)
+
+    def takes(self, job: Body, *, dry_run: bool = False) -> bool:
+        """Whether a TrainJob is created; not without its runtime."""
+        try:
+            self.admin.create(job, dry_run=dry_run)
+        except RefusedError as refused:
+            if "must be created before" in refused.message:
+                return False
+            raise
+        return True
 
     def failure(self) -> str:
         """The first thing that Trainer warns of."""

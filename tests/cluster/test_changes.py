@@ -154,10 +154,10 @@ def test_a_job_whose_runtime_goes_keeps_its_quota_when_it_has_ended(
 ) -> None:
     place.submit()
     place.running()
-    place.admin.delete(place.runtime)
     if not remembers:
-        assert "trainer.kubeflow.org/resource-in-use" in place.admin.read(place.runtime)["metadata"]["finalizers"]
+        stays_until_its_last_job_goes(place)
         return
+    place.admin.delete(place.runtime)
     with pytest.raises(RefusedError, match="not found"):
         place.touch()  # as Kueue would, to stop it
     place.finish()
@@ -173,15 +173,28 @@ def test_a_job_whose_runtime_goes_keeps_its_quota_when_it_has_ended(
     wait_until("nothing is charged", lambda: place.charged() == "0")
 
 
+def stays_until_its_last_job_goes(place: Changing) -> None:
+    """What becomes of a runtime that is deleted while it has a job, with Trainer 2.2."""
+    wait_until("Trainer keeps it", place.is_kept)
+    place.admin.delete(place.runtime)
+    assert place.takes_another()
+    place.hold("None")
+    place.running()
+    assert place.is_kept()
+    place.admin.delete(place.job)
+    wait_until("it is gone", lambda: is_gone(place.admin, place.runtime))
+
+
 def test_a_job_whose_runtime_goes_while_it_waits_never_starts(place: Changing, remembers: bool) -> None:
     place.hold("Hold")
     place.submit()
     wait_until("Kueue counts it", lambda: bool(place.counted("node")))
+    if not remembers:
+        stays_until_its_last_job_goes(place)
+        return
     place.admin.delete(place.runtime)
     place.hold("None")
-    if not remembers:
-        place.running()
-        return
+    wait_until("Trainer takes no more", lambda: not place.takes_another())
     time.sleep(_QUIET)
     assert not place.pods()
     place.admin.create(place.runtime)
