@@ -16,6 +16,7 @@ from generator.checks.mpi_runtime import mapping
 from generator.checks.mpi_runtime import mappings as numbered
 from generator.checks.queued import KUEUE, TRAINER
 from generator.documents.load import Path
+from generator.documents.syntax import on_one_line
 from generator.manifests import Body, Manifest
 from generator.simulate.fields import labels, mappings, texts
 from generator.simulate.queues import ClusterQueue, QueueTree
@@ -24,6 +25,7 @@ from generator.simulate.selectors import holds
 _Found = Iterator[tuple[Manifest, Breach]]
 _NAME = "kubernetes.io/metadata.name"
 QUEUE_LABEL = f"{KUEUE}/queue-name"
+_LONGEST = 200  # letters of a circle in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,8 @@ def cohort_cycle(gathered: Gathered) -> _Found:
     queued = gathered.queued
     if queued is None:
         return
-    for circle in sorted({_circle(queued.tree, name) for name in queued.tree.cohorts} - {()}):
-        shown = " → ".join(f"`{name}`" for name in (*circle, circle[0]))
+    for circle in sorted({_circle(queued.tree, root.name) for root in queued.tree.roots()} - {()}):
+        shown = on_one_line(" → ".join(f"`{name}`" for name in (*circle, circle[0])), _LONGEST)
         breach = Breach(
             ("spec", "parentName"),
             "quota/cohort-cycle",

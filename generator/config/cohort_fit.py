@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from generator.config.draft import Contradiction, Draft, suggestion
 from generator.config.share_fit import shares_unknown
+from generator.documents.syntax import on_one_line
+
+_LONGEST = 200  # letters of a circle in a message
 
 
 def cohort_contradictions(index: int, draft: Draft) -> Iterator[Contradiction]:
@@ -23,17 +26,18 @@ def cohort_contradictions(index: int, draft: Draft) -> Iterator[Contradiction]:
         yield Contradiction((*path, "parent"), f"there is no cohort `{cohort.parent}`", fix)
     elif circle := _circle(cohort.name, draft):
         # kueue v0.19.2 pkg/cache/hierarchy/cycle.go: no queue below a cycle admits anything
-        what = f"a circle: {' → '.join(circle)}"
-        yield Contradiction((*path, "parent"), what, "remove one of these parents")
+        yield Contradiction((*path, "parent"), f"a circle: {circle}", "remove one of these parents")
     fields = [("quota", cohort.quota), ("borrow", cohort.borrow or {}), ("lend", cohort.lend or {})]
     yield from shares_unknown(path, fields, draft)
 
 
-def _circle(name: str, draft: Draft) -> list[str]:
+def _circle(name: str, draft: Draft) -> str:
     """The way from a group by its parents back to itself; empty where there is none."""
     parents = {cohort.name: cohort.parent for cohort in draft.cohorts.values()}
-    way, at = [name], parents.get(name)
+    way, at = {name: None}, parents.get(name)
     while at and at not in way:
-        way.append(at)
+        way[at] = None
         at = parents.get(at)
-    return [*way, name] if at == name else []
+    if at != name:
+        return ""
+    return on_one_line(" → ".join((*way, name)), _LONGEST)

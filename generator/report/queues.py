@@ -56,25 +56,29 @@ def _job(each: Largest) -> _Row:
 
 
 def _rows(tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[_Row]:
-    """Rows of the table; what has one cell only is a line of its own."""
+    """Rows of the table; what has one cell only is a line of its own.
+
+    Below each cohort is what is in it; of those that go in a circle each has its queues, in the order of the circle.
+    """
     for queue in tree.members(""):
         yield from _queue(tree, nodes, queue, 0)
-    for root in tree.roots():
-        yield from _cohort(tree, nodes, root, 0)
+    todo = [(root, 0) for root in reversed(list(tree.roots()))]
+    while todo:
+        cohort, depth = todo.pop()
+        circle = list(tree.ancestors(cohort.name)) if tree.is_cyclic(cohort.name) else []
+        for each in circle or [cohort]:
+            yield from _cohort(tree, nodes, each, depth)
+        todo += [] if circle else [(child, depth + 1) for child in reversed(tree.inner(cohort.name))]
 
 
 def _cohort(tree: QueueTree, nodes: Mapping[str, Node], cohort: Cohort, depth: int) -> Iterator[_Row]:
-    """A cohort and what is in it; of those that go in a circle each with its queues, in the order of the circle."""
-    circle = list(tree.ancestors(cohort.name)) if tree.is_cyclic(cohort.name) else []
-    for each in circle or [cohort]:
-        yield (f"{'  ' * depth}{each.name}{_note(tree, each)}",)
-        for key, quota in each.quotas.items():
-            own = Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0)
-            yield (*_amounts(tree, f"{'  ' * (depth + 1)}(its own)", key, own)[:6], "", "", "")
-        for queue in tree.members(each.name):
-            yield from _queue(tree, nodes, queue, depth + 1)
-    for child in () if circle else tree.inner(cohort.name):
-        yield from _cohort(tree, nodes, child, depth + 1)
+    """A cohort and the queues right below it."""
+    yield (f"{'  ' * depth}{cohort.name}{_note(tree, cohort)}",)
+    for key, quota in cohort.quotas.items():
+        own = Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0)
+        yield (*_amounts(tree, f"{'  ' * (depth + 1)}(its own)", key, own)[:6], "", "", "")
+    for queue in tree.members(cohort.name):
+        yield from _queue(tree, nodes, queue, depth + 1)
 
 
 def _note(tree: QueueTree, cohort: Cohort) -> str:

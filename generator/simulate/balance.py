@@ -5,7 +5,7 @@ All of it as in kueue v0.19.2 pkg/cache/scheduler/resource_node.go, whose names 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from generator.simulate.amounts import Amounts, FlavorResource
@@ -61,34 +61,52 @@ class Node:
 
     def available(self, key: FlavorResource) -> int:
         """What is free for it now, with all that it may borrow; below zero where more is in use than there is."""
-        if self.parent is None:
-            return self.has(key) - self.uses(key)
-        above, limit = self.parent.available(key), self.quota(key).borrowing
-        if limit is not None:
-            kept = self.kept(key)
-            above = min(self.has(key) - kept - max(0, self.uses(key) - kept) + limit, above)
-        return self.kept_free(key) + above
+        free = 0
+        for node in self._from_above():
+            limit = node.quota(key).borrowing
+            if node.parent is None:
+                free = node.has(key) - node.uses(key)
+                continue
+            if limit is not None:
+                kept = node.kept(key)
+                free = min(node.has(key) - kept - max(0, node.uses(key) - kept) + limit, free)
+            free += node.kept_free(key)
+        return free
 
     def potential(self, key: FlavorResource) -> int:
         """What would be there for it if nothing were in use (`potentialAvailable`)."""
-        if self.parent is None:
-            return self.has(key)
-        most, limit = self.kept(key) + self.parent.potential(key), self.quota(key).borrowing
-        return most if limit is None else min(self.has(key) + limit, most)
+        most = 0
+        for node in self._from_above():
+            limit = node.quota(key).borrowing
+            if node.parent is None:
+                most = node.has(key)
+                continue
+            most += node.kept(key)
+            if limit is not None:
+                most = min(node.has(key) + limit, most)
+        return most
+
+    def _from_above(self) -> Iterator[Node]:
+        """The root, and so on down to the node itself. Cohorts may be nested deeper than Python calls."""
+        return reversed((self, *self.path()))
 
     def add(self, key: FlavorResource, amount: int) -> None:
         """Take something into use (`addUsage`)."""
-        beyond = amount - self.kept_free(key)
-        self.usage[key] = self.uses(key) + amount
-        if self.parent is not None and beyond > 0:
-            self.parent.add(key, beyond)
+        for node in (self, *self.path()):
+            beyond = amount - node.kept_free(key)
+            node.usage[key] = node.uses(key) + amount
+            if beyond <= 0:
+                break
+            amount = beyond
 
     def remove(self, key: FlavorResource, amount: int) -> None:
         """Give it back (`removeUsage`)."""
-        beyond = self.uses(key) - self.kept(key)
-        self.usage[key] = self.uses(key) - amount
-        if self.parent is not None and beyond > 0:
-            self.parent.remove(key, min(amount, beyond))
+        for node in (self, *self.path()):
+            beyond = node.uses(key) - node.kept(key)
+            node.usage[key] = node.uses(key) - amount
+            if beyond <= 0:
+                break
+            amount = min(amount, beyond)
 
     def borrows_with(self, key: FlavorResource, amount: int = 0) -> bool:
         """Whether with so much more it would have more than is its own (`BorrowingWith`).
@@ -114,15 +132,26 @@ class Node:
         *_, top = self, *self.path()
         return top
 
+    def nested(self, is_entered: Callable[[Node], bool] = lambda _: True) -> list[Node]:
+        """The cohorts below it that are entered, each after those that are in it; at last the node itself."""
+        found, todo = list[Node](), [self]
+        while todo:
+            found.append(todo.pop())
+            todo += filter(is_entered, found[-1].cohorts)
+        return found[::-1]
+
     def below(self) -> Iterator[Node]:
         """All queues of the subtree that are not stopped."""
-        for cohort in self.cohorts:
-            yield from cohort.below()
-        yield from self.queues
+        for cohort in self.nested():
+            yield from cohort.queues
 
     def height(self) -> int:
         """How far it is to the lowest of its queues (classical/hierarchical_preemption.go `getNodeHeight`)."""
-        return max([min(len(self.cohorts) + len(self.queues), 1), *(each.height() + 1 for each in self.cohorts)])
+        heights: dict[Node, int] = {}
+        for each in self.nested():
+            own = min(len(each.cohorts) + len(each.queues), 1)
+            heights[each] = max([own, *(heights[inner] + 1 for inner in each.cohorts)])
+        return heights[self]
 
 
 def balance(tree: QueueTree) -> Mapping[str, Node]:
@@ -144,22 +173,25 @@ def balance(tree: QueueTree) -> Mapping[str, Node]:
     for node in queues.values():
         if node.parent and node.queue and not (tree.stopped(node.queue) or tree.lacks(node.queue)):
             node.parent.queues.append(node)
-    for root in [node for node in cohorts.values() if node.parent is None]:
-        _sum_up(root, tree, queues)
-    for node in queues.values():
-        if node.parent is None:
-            node.subtree = _nominal(node)
+    _sum_up_all(queues)
     return queues
 
 
-def _sum_up(cohort: Node, tree: QueueTree, queues: Mapping[str, Node]) -> None:
-    """`updateCohortResourceNode`."""
+def _sum_up_all(queues: Mapping[str, Node]) -> None:
+    members: dict[Node, list[Node]] = {}
+    for node in queues.values():
+        node.subtree = _nominal(node)
+        if node.parent:
+            members.setdefault(node.parent, []).append(node)
+    for root in {node.root() for node in members}:
+        for cohort in root.nested():
+            _sum_up(cohort, members.get(cohort, ()))
+
+
+def _sum_up(cohort: Node, members: Sequence[Node]) -> None:
+    """`updateCohortResourceNode`, once it is done with the cohorts below."""
     cohort.subtree = _nominal(cohort)
-    for child in cohort.cohorts:
-        _sum_up(child, tree, queues)
-    for child in (queues[each.name] for each in tree.members(cohort.name)):
-        child.subtree = _nominal(child)
-    for child in (*cohort.cohorts, *(queues[each.name] for each in tree.members(cohort.name))):
+    for child in (*cohort.cohorts, *members):
         for key in child.subtree:
             cohort.subtree[key] = cohort.has(key) + child.has(key) - child.kept(key)
 

@@ -145,22 +145,28 @@ class _Order:
 
     def _next(self, cohort: Node) -> Node | None:
         """`nextTarget`; None where only something was dropped."""
-        queue, queues_share = self._first_queue(cohort)
-        inner, inner_share = None, NOBODY
+        at: Node | None = cohort
+        while at is not None:
+            cohort = at
+            queue, queues_share = self._first_queue(cohort)
+            inner, inner_share = self._first_cohort(cohort)
+            at = inner if inner_share.rank >= queues_share.rank else None
+            if at is None and queue is not None:
+                return queue
+        self._dropped.add(cohort)
+        return None
+
+    def _first_cohort(self, cohort: Node) -> tuple[Node | None, Share]:
+        first, most = None, NOBODY
         for each in cohort.cohorts:
             if each in self._dropped:
                 continue
             found = share(each)
             if not found.borrowed and each not in self._above:
                 self._dropped.add(each)
-            elif found.rank >= inner_share.rank:
-                inner, inner_share = each, found
-        if inner is None and queue is None:
-            self._dropped.add(cohort)
-            return None
-        if inner is not None and inner_share.rank >= queues_share.rank:
-            return self._next(inner)
-        return queue
+            elif found.rank >= most.rank:
+                first, most = each, found
+        return first, most
 
     def _first_queue(self, cohort: Node) -> tuple[Node | None, Share]:
         """Of those with the same share it is that whose next job comes first."""

@@ -186,11 +186,10 @@ class _Ranked:
 
     def _borrowing(self, cohort: Node, skipped: Node | None) -> Iterator[Node]:
         """Queues below a cohort that have more than their own, in cohorts that do (`collectCandidatesInSubtree`)."""
-        for child in cohort.cohorts:
-            if child is not skipped and not child.is_within(self._demand.contested):
-                yield from self._borrowing(child, skipped)
-        for queue in cohort.queues:
-            if queue is not self._demand.node and not queue.is_within(self._demand.contested):
+        contested = self._demand.contested
+        entered = cohort.nested(lambda child: child is not skipped and not child.is_within(contested))
+        for queue in (each for child in entered for each in child.queues):
+            if queue is not self._demand.node and not queue.is_within(contested):
                 yield queue
 
     def _claimed(self, node: Node, common: Node, *, has_advantage: bool) -> Iterator[Candidate]:

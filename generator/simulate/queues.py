@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import takewhile
 
+from generator.documents.syntax import on_one_line
 from generator.manifests import Body
 from generator.simulate.amounts import FlavorResource, Requests
 from generator.simulate.selectors import selects
+
+_LONGEST = 200  # letters of a circle in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,7 @@ class LocalQueue:
     stop_policy: str = "None"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QueueTree:
     """All of it, by name; `namespaces` holds the labels of those that there are manifests of."""
 
@@ -148,18 +153,29 @@ class QueueTree:
 
     def is_cyclic(self, cohort: str) -> bool:
         """Whether the parents of a cohort come to no end: Kueue then admits nothing of what is in it."""
-        *_, last = [None, *self.ancestors(cohort)]
-        return last is not None and last.parent != ""
+        return cohort in self._endless
+
+    @cached_property
+    def _endless(self) -> frozenset[str]:
+        """The cohorts whose parents come to no end, each looked at once: there may be thousands above one another."""
+        known: dict[str, bool] = {}
+        for name in self.cohorts:
+            way, at = dict[str, None](), name
+            while at in self.cohorts and at not in known and at not in way:
+                way[at] = None
+                at = self.cohorts[at].parent
+            known |= dict.fromkeys(way, at in way or known.get(at, False))
+        return frozenset(name for name, is_endless in known.items() if is_endless)
 
     def roots(self) -> Iterator[Cohort]:
         """The cohorts without a parent, and of each cycle the first by name."""
         seen: set[str] = set()
         for cohort in sorted(self.cohorts.values(), key=lambda each: each.name):
             if self.is_cyclic(cohort.name):
-                circle = {each.name for each in self.ancestors(cohort.name)}
-                if not circle & seen:
+                way = [each.name for each in takewhile(lambda each: each.name not in seen, self.ancestors(cohort.name))]
+                if way and self.cohorts[way[-1]].parent in way:
                     yield cohort
-                seen |= circle
+                seen.update(way)
             elif not cohort.parent:
                 yield cohort
 
@@ -182,7 +198,7 @@ class QueueTree:
             return f"there is no ResourceFlavor {', '.join(f'`{name}`' for name in missing)}"
         if queue.cohort and self.is_cyclic(queue.cohort):
             circle = " → ".join(f"`{each.name}`" for each in self.ancestors(queue.cohort))
-            return f"the parents of its cohort go in a circle: {circle}"
+            return f"the parents of its cohort go in a circle: {on_one_line(circle, _LONGEST)}"
         return f"it is stopped: `stopPolicy` is `{queue.stop_policy}`" if queue.stop_policy != "None" else ""
 
     def lacks(self, queue: ClusterQueue) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from generator.simulate import fair_preemption, preemption
 from generator.simulate.amounts import Amounts, FlavorResource, positive
@@ -192,15 +193,18 @@ def _fairly(entries: list[Entry]) -> Iterator[Entry]:
             yield first
 
 
-def _winner(cohort: Node, entries: Mapping[str, Entry]) -> Entry | None:
-    """`runTournament`."""
-    inner = [_winner(each, entries) for each in cohort.cohorts]
-    candidates = [*inner, *(entries.get(each.name) for each in cohort.queues)]
-    there = [each for each in candidates if each is not None]
-    return min(there, key=lambda each: _rank(each, cohort), default=None)
+def _winner(root: Node, entries: Mapping[str, Entry]) -> Entry | None:
+    """`runTournament`: at each cohort between those who won in the cohorts below, and its own queues."""
+    first: dict[Node, Entry | None] = {}
+    for cohort in root.nested():
+        inner = [first[each] for each in cohort.cohorts]
+        candidates = [*inner, *(entries.get(each.name) for each in cohort.queues)]
+        there = [each for each in candidates if each is not None]
+        first[cohort] = min(there, key=partial(_rank, cohort), default=None)
+    return first[root]
 
 
-def _rank(entry: Entry, cohort: Node) -> tuple[bool, tuple[bool, float], int, int]:
+def _rank(cohort: Node, entry: Entry) -> tuple[bool, tuple[bool, float], int, int]:
     """Whether its part of the cohort would borrow what it asks for, the share that this would have, and its turn."""
     with having(entry.node, entry.gets.usage):
         there: Share = share(next(each for each in (entry.node, *entry.node.path()) if each.parent is cohort))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conftest import EXAMPLES, ROOT, Run
 
@@ -158,3 +160,21 @@ def test_the_guide_shows_what_the_command_prints(mpigen: Run) -> None:
     guide = (ROOT / "docs" / "queues.md").read_text()
     ran = mpigen("queues", EXAMPLES["openshift-h100"])
     assert ran.stdout in guide
+
+
+@pytest.mark.slow
+def test_groups_of_groups_go_as_deep_as_anybody_writes(tmp_path: Path, mpigen: Run) -> None:
+    deep = sys.getrecursionlimit() + 100
+    groups = [{"name": "g0"}, *({"name": f"g{number}", "parent": f"g{number - 1}"} for number in range(1, deep))]
+    platform = yaml.safe_load((ROOT / "examples/cpu-kubernetes/platform.yaml").read_text("utf-8"))
+    platform |= {"cohorts": groups}
+    platform["tenants"][0]["cohort"] = f"g{deep - 1}"
+    (tmp_path / "platform.yaml").write_text(json.dumps(platform))
+    assert mpigen("synth", "platform.yaml").returncode == 0
+    assert mpigen("validate", "output").returncode == 0
+    assert mpigen("queues", "output").stdout.count(" g") >= deep
+    groups[0]["parent"] = f"g{deep - 1}"
+    (tmp_path / "platform.yaml").write_text(json.dumps(platform))
+    ran = mpigen("synth", "platform.yaml")
+    assert (ran.returncode, ran.stderr.count("a circle: g")) == (2, deep)
+    assert max(map(len, ran.stderr.splitlines())) < 400

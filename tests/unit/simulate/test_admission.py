@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -262,6 +264,26 @@ def test_the_second_strategy_drives_out_a_large_job_for_a_smaller_share() -> Non
 def test_with_fair_sharing_ones_own_is_taken_back_whatever_the_shares() -> None:
     found = run(*pair(preemption=RECLAIM), job("wide", "a", 8), job("own", "b", 4), strategies=FAIR)
     assert found == {"wide": "waits!", "own": "admitted"}
+
+
+@pytest.mark.parametrize("strategies", [(), FAIR], ids=["plain", "fair"])
+def test_jobs_far_down_are_admitted_and_driven_out_as_others_are(strategies: tuple[str, ...]) -> None:
+    """Each branch is deeper than Python may call here."""
+    deep, limit = 300, sys.getrecursionlimit()
+    branches = [
+        cohort(f"{branch}{number}", f"{branch}{number - 1}" if number else "top")
+        for branch in ("x", "y")
+        for number in range(deep)
+    ]
+    ends = f"x{deep - 1}", f"y{deep - 1}"
+    queues = [queue(name, {"f/cpu": "4"}, end, preemption=RECLAIM) for name, end in zip("ab", ends, strict=True)]
+    jobs = (job("wide", "a", 8), job("own", "b", 4), job("more", "b", 1), job("rest", "a", 4))
+    sys.setrecursionlimit(len(inspect.stack(0)) + deep // 2)
+    try:
+        found = run(*branches, *queues, *jobs, strategies=strategies)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert found == {"wide": "waits!", "own": "admitted", "more": "waits!", "rest": "admitted"}
 
 
 def test_a_queue_that_admits_nothing_says_why() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -112,6 +113,22 @@ def test_queues_in_a_circle_have_no_place_and_stopped_ones_still_lend() -> None:
     assert sorted(found) == ["free", "held"]
     assert cores(found["free"]) == (4, 4)
     assert [node.name for node in found["free"].root().below()] == ["free"]
+
+
+def test_cohorts_are_nested_deeper_than_python_calls() -> None:
+    deep = 3 * sys.getrecursionlimit()
+    chain = [cohort(f"c{number}", f"c{number - 1}" if number else "") for number in range(deep)]
+    found = nodes(
+        *chain, queue("low", {"f/cpu": ("5", None, "3")}, chain[-1].name), queue("high", {"f/cpu": "2"}, "c0")
+    )
+    low, high = found["low"], found["high"]
+    assert (cores(low), cores(high)) == ((7, 7), (5, 5))
+    use(low, 6)
+    assert (cores(low), cores(high), low.root().uses(CPU)) == ((1, 7), (1, 5), 4000)
+    low.remove(CPU, 6000)
+    assert (cores(low), low.root().uses(CPU)) == ((7, 7), 0)
+    assert [each.name for each in low.root().below()] == ["low", "high"]
+    assert low.root().height() == deep
 
 
 @pytest.mark.parametrize(

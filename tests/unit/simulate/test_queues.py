@@ -56,6 +56,17 @@ def test_cohorts_that_go_in_a_circle_are_a_value() -> None:
     assert found.stopped(found.queues["free"]) == ""
 
 
+def test_a_circle_of_thousands_is_told_in_a_line() -> None:
+    many = 5000
+    ring = [cohort(f"c{number}", f"c{(number + 1) % many}") for number in range(many)]
+    found = tree(*ring, cohort("below", "c7"), queue("stuck", {"f/cpu": "1"}, "below"))
+    assert all(found.is_cyclic(name) for name in found.cohorts)
+    assert [each.name for each in found.roots()] == ["below"]
+    said = found.stopped(found.queues["stuck"])
+    assert said.startswith("the parents of its cohort go in a circle: `below` → `c7` → `c8`")
+    assert len(said) < 300
+
+
 def test_a_queue_without_its_flavor_or_that_is_stopped_admits_nothing() -> None:
     lacking = queue_tree([queue("q", {"f/cpu": "1"}), queue("held", {}, stopPolicy="Hold")])
     assert lacking.stopped(lacking.queues["q"]) == "there is no ResourceFlavor `f`"
