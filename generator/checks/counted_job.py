@@ -34,7 +34,8 @@ class CountedJob:
         around: the defaults of the namespace, which its containers have, and its limits.
         pods: what becomes of it.
         places: for each kind of pods the flavors that they may go to.
-        homes: flavors that all pods may go to, with room for them.
+        common: flavors that all pods may go to.
+        homes: those of them with room for all.
     """
 
     runtime: Manifest
@@ -42,6 +43,7 @@ class CountedJob:
     around: Surroundings
     pods: tuple[PodSet, ...]
     places: tuple[frozenset[str], ...]
+    common: frozenset[str]
     homes: frozenset[str]
 
     @property
@@ -80,7 +82,7 @@ def counted_job(
         return None
     common = frozenset(flavors).intersection(*places)
     homes = frozenset(name for name in common if not no_room(flavors[name], pods))
-    return CountedJob(runtime, namespace, here, pods, places, homes)
+    return CountedJob(runtime, namespace, here, pods, places, common, homes)
 
 
 def counted(runtime: Manifest, excluded: tuple[str, ...], said: Mapping[str, Any] | None = None) -> Manifest:

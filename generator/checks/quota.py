@@ -20,6 +20,7 @@ from generator.manifests import Manifest
 
 KINDS = frozenset(
     {
+        "AdmissionCheck",
         "ClusterQueue",
         "Cohort",
         "LimitRange",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
@@ -15,17 +16,21 @@ from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE, Queued
 from generator.manifests import Manifest
 from generator.simulate.amounts import FlavorResource, shown
-from generator.simulate.queues import Flavor
+from generator.simulate.queues import Flavor, Quota
 from generator.simulate.read import NODES
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _Holders = Mapping[str, int]
 RESERVATIONS = "mpigen.dev/reservations"
 _NAMED = 3  # holders in a message
+_KEEP = "let queues whose jobs run on other clusters lend nothing here, "
 
 
 def over_capacity(gathered: Gathered) -> _Found:
-    """Only of flavors that say how many nodes they have, and what one of them offers."""
+    """Only of flavors that say how many nodes they have, and what one of them offers.
+
+    A queue whose jobs are sent to other clusters takes nothing of the nodes here; what it lends to others it promises.
+    """
     queued = gathered.queued
     if not queued:
         return
@@ -39,16 +44,47 @@ def over_capacity(gathered: Gathered) -> _Found:
 
 
 def _holders(queued: Queued) -> Mapping[FlavorResource, _Holders]:
-    """Who has how much quota of what."""
+    """Who promises how much of what to jobs that run here."""
     found: dict[FlavorResource, dict[str, int]] = {}
-    tree = queued.tree
-    quotas = {f"queue `{name}`": queue.quotas for name, queue in tree.queues.items()}
-    quotas |= {f"cohort `{name}`": cohort.quotas for name, cohort in tree.cohorts.items()}
-    for holder, amounts in quotas.items():
-        for key, quota in amounts.items():
-            if quota.nominal > 0:
-                found.setdefault(key, {})[holder] = quota.nominal
+    tree, here = queued.tree, _shared_with(queued)
+    for name, queue in tree.queues.items():
+        root = queued.nodes[name].root().name if queue.cohort and name in queued.nodes else ""
+        for key, quota in queue.quotas.items():
+            holder, amount = f"queue `{name}` has", quota.nominal
+            if queue.is_elsewhere:
+                holder, amount = f"queue `{name}` lends", _lent(quota) if (root, key) in here else 0
+            if amount > 0:
+                found.setdefault(key, {})[holder] = amount
+    away = _roots(queued, is_elsewhere=True) - _roots(queued, is_elsewhere=False)
+    for name, cohort in tree.cohorts.items():
+        if [*tree.ancestors(name)][-1].name not in away:
+            for key, quota in cohort.quotas.items():
+                if quota.nominal > 0:
+                    found.setdefault(key, {})[f"cohort `{name}` has"] = quota.nominal
     return found
+
+
+def _lent(quota: Quota) -> int:
+    return quota.nominal if quota.lending is None else min(quota.lending, quota.nominal)
+
+
+def _shared_with(queued: Queued) -> AbstractSet[tuple[str, FlavorResource]]:
+    """Root of a tree of cohorts, and what queues in it may borrow whose jobs run here."""
+    return {
+        (queued.nodes[name].root().name, key)
+        for name, most in queued.most.items()
+        for key, amount in most.items()
+        if not queued.tree.queues[name].is_elsewhere and amount > queued.nodes[name].quota(key).nominal
+    }
+
+
+def _roots(queued: Queued, *, is_elsewhere: bool) -> AbstractSet[str]:
+    """The roots of the queues whose jobs run elsewhere, or here."""
+    return {
+        queued.nodes[name].root().name
+        for name, queue in queued.tree.queues.items()
+        if queue.cohort and name in queued.nodes and queue.is_elsewhere is is_elsewhere
+    }
 
 
 def _is_over(flavor: Flavor, key: FlavorResource, holders: _Holders) -> bool:
@@ -67,14 +103,15 @@ def _breach(flavor: Flavor, over: Mapping[str, _Holders]) -> Breach:
     ]
     name, holders = min(over.items(), key=_devices_first)
     largest = sorted(holders.items(), key=lambda each: (-each[1], each[0]))
-    told = [f"{holder} has {shown(name, amount)} {name}" for holder, amount in largest[:_NAMED]]
+    told = [f"{holder} {shown(name, amount)} {name}" for holder, amount in largest[:_NAMED]]
+    lends = any(" lends" in holder for holder in holders)
     rest = [f"{len(largest) - _NAMED} more the rest"] if len(largest) > _NAMED else []
     return Breach(
         ("metadata", "annotations", NODES),
         "quota/over-capacity",
         f"the quotas promise {' and '.join(sums)} that its {nodes} nodes have: {', '.join([*told, *rest])}",
         "Kueue admits by quota alone: jobs beyond the nodes hold their quota with pods that no node takes",
-        "lower the quotas, or correct the number of nodes",
+        f"lower the quotas, {_KEEP if lends else ''}or correct the number of nodes",
         value=str(nodes),
     )
 

@@ -65,10 +65,13 @@ def _resource(key: str) -> str:
 
 
 def _admitted(queued: Queued, namespace: str) -> Mapping[str, int]:
-    """Resource → the most that Kueue can admit in a namespace at a time, of all flavors together."""
+    """Resource → the most that Kueue can admit in a namespace at a time, of all flavors together.
+
+    What a queue sends to other clusters has no pods here.
+    """
     sums: dict[str, int] = {}
     for name in queued.queues.get(namespace, frozenset()) & queued.most.keys():
-        for key, amount in queued.most[name].items():
+        for key, amount in queued.most[name].items() if not queued.tree.queues[name].is_elsewhere else ():
             sums[key.resource] = sums.get(key.resource, 0) + amount
     return sums
 

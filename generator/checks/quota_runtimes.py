@@ -97,10 +97,11 @@ def _too_large(runtime: Manifest, limit: Limit, reason: str) -> Breach:
 def has_quota(queued: Queued, queue: ClusterQueue, job: CountedJob) -> bool:
     """Whether one flavor of each group has quota for all pods: mostly one has, and nothing else need be computed."""
     most, found = queued.most[queue.name], 0
+    homes = job.common if queue.is_elsewhere else job.homes
     for group in queue.groups:
         asked = {name: job.total[name] for name in group.resources if name in job.total}
         found += len(asked)
-        flavors = [name for name in group.flavors if name in job.homes]
+        flavors = [name for name in group.flavors if name in homes]
         if asked and not any(
             all(amount <= most.get(FlavorResource(name, each), 0) for each, amount in asked.items()) for name in flavors
         ):
@@ -116,7 +117,7 @@ def _never(queued: Queued, queue: ClusterQueue, job: CountedJob) -> tuple[Limit,
     if len(flavors) != 1:
         largest = queued.largest(queue.name, job) if flavors else None
         return (largest.limit, largest.reason) if largest and largest.most == 0 else (Limit.NOTHING, "")
-    return _lack(queued.tree.flavors[min(flavors)], queued.most[queue.name], job, queue.name)
+    return _lack(queued.tree.flavors_of(queue)[min(flavors)], queued.most[queue.name], job, queue.name)
 
 
 def _lack(flavor: Flavor, most: Mapping[FlavorResource, int], job: CountedJob, queue: str) -> tuple[Limit, str]:

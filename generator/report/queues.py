@@ -95,7 +95,7 @@ def _queue(tree: QueueTree, nodes: Mapping[str, Node], queue: ClusterQueue, dept
         yield (f"{name} (admits nothing: {stopped})",)
     if queue.name in nodes:
         for key in told(queue):
-            yield _amounts(tree, name, key, capacity(nodes[queue.name], key))
+            yield _amounts(tree, name, key, capacity(nodes[queue.name], key), is_elsewhere=queue.is_elsewhere)
 
 
 def told(queue: ClusterQueue) -> list[FlavorResource]:
@@ -105,19 +105,21 @@ def told(queue: ClusterQueue) -> list[FlavorResource]:
     return [key for key in some if key.flavor not in with_devices or "/" in key.resource] or list(queue.quotas)[:1]
 
 
-def _amounts(tree: QueueTree, name: str, key: FlavorResource, own: Capacity) -> _Row:
+def _amounts(tree: QueueTree, name: str, key: FlavorResource, own: Capacity, *, is_elsewhere: bool = False) -> _Row:
     amounts = (own.nominal, own.borrowing, own.lending, own.always, own.most)
     cells = ("all" if amount is None else shown(key.resource, amount) for amount in amounts)
-    return name, key.flavor, key.resource, *cells, _in_nodes(tree.flavors.get(key.flavor), key, own)
+    nodes = _in_nodes(tree.flavors.get(key.flavor), key, own, is_elsewhere=is_elsewhere)
+    return name, key.flavor, key.resource, *cells, nodes
 
 
-def _in_nodes(flavor: Flavor | None, key: FlavorResource, own: Capacity) -> str:
-    """Its own and the most as so many nodes, if it is known what a node has: `1 to 5 of 12`."""
+def _in_nodes(flavor: Flavor | None, key: FlavorResource, own: Capacity, *, is_elsewhere: bool) -> str:
+    """Its own and the most as so many nodes, if it is known what a node has: `1 to 5 of 12`, or `elsewhere`."""
     each = flavor.allocatable.get(key.resource) if flavor else None
     if not flavor or not each:
         return ""
     own_nodes, most = (_number(Fraction(amount, each)) for amount in (own.nominal, own.most))
     of = "" if flavor.nodes is None else f" of {flavor.nodes}"
+    of = " elsewhere" if is_elsewhere else of
     return f"{own_nodes}{of}" if own_nodes == most else f"{own_nodes} to {most}{of}"
 
 
@@ -147,6 +149,7 @@ def _facts(tree: QueueTree, node: Node | None, queue: ClusterQueue) -> dict[str,
     return {
         "name": queue.name,
         "cohort": queue.cohort,
+        "elsewhere": queue.is_elsewhere,
         "admitsNothing": tree.stopped(queue) or tree.lacks(queue),
         "localQueues": [f"{door.namespace}/{door.name}" for door in tree.doors(queue.name)],
         "quotas": [_quota(key, capacity(node, key)) for key in queue.quotas] if node else [],

@@ -62,7 +62,7 @@ def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Lar
             around = surroundings(known, namespace)
             for runtime in runtimes:
                 if runtime.kind == "ClusterTrainingRuntime" or runtime.namespace == namespace:
-                    job = (runtime.body, around, sites)
+                    job = (runtime.body, around, None if queue.is_elsewhere else sites)
                     sizes = _sizes(tree, queue, namespace, nodes.get(queue.name), job)
                     yield Largest(queue.name, namespace, runtime.name, runtime.kind, *sizes)
 
@@ -81,8 +81,8 @@ def _sizes(
     for refusal in refusals(runtime, around):
         return 0, 0, Limit.LIMIT_RANGE, str(refusal)
     each = {key: capacity(node, key) for key in node.quotas}
-    always = Search(queue, tree.flavors, {key: amount.always for key, amount in each.items()}, *job)
-    most = Search(queue, tree.flavors, {key: amount.most for key, amount in each.items()}, *job)
+    always = Search(queue, tree.flavors_of(queue), {key: amount.always for key, amount in each.items()}, *job)
+    most = Search(queue, tree.flavors_of(queue), {key: amount.most for key, amount in each.items()}, *job)
     try:
         hosts = most.largest()
         why = (Limit.NOTHING, "") if hosts is None else most.reason(hosts)

@@ -6,7 +6,7 @@ kueue v0.19.2 apis/kueue/v1beta2; what follows from it: pkg/cache/hierarchy, pkg
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 
@@ -95,7 +95,15 @@ class Fungibility:
 
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:
-    """A ClusterQueue; `namespaces` is its selector, None for no namespace at all."""
+    """A ClusterQueue.
+
+    Attributes:
+        namespaces: its selector; None for no namespace at all.
+        checks: its AdmissionChecks.
+        is_elsewhere: whether one of them sends its jobs to other clusters (MultiKueue). It counts its quota here all
+            the same, and no node and no place: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go
+            `podSetTopologyRequest`.
+    """
 
     name: str
     cohort: str = ""
@@ -108,6 +116,7 @@ class ClusterQueue:
     stop_policy: str = "None"
     namespaces: Body | None = field(default_factory=dict)
     checks: tuple[str, ...] = ()
+    is_elsewhere: bool = False
 
     def group(self, resource: str) -> ResourceGroup | None:
         """The group that covers a resource; None if the queue has nothing of it."""
@@ -186,6 +195,12 @@ class QueueTree:
     def members(self, cohort: str) -> list[ClusterQueue]:
         """The queues right below a cohort, by name; of an empty name: those without a cohort."""
         return sorted((each for each in self.queues.values() if each.cohort == cohort), key=lambda each: each.name)
+
+    def flavors_of(self, queue: ClusterQueue) -> Mapping[str, Flavor]:
+        """All flavors as the jobs of a queue find them: of the nodes of other clusters nobody says anything."""
+        if not queue.is_elsewhere:
+            return self.flavors
+        return {name: replace(each, nodes=None, allocatable={}) for name, each in self.flavors.items()}
 
     def doors(self, queue: str) -> list[LocalQueue]:
         """The LocalQueues that lead to a queue."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from generator.errors import Problem
@@ -37,7 +38,8 @@ def queue_tree(manifests: Iterable[Manifest]) -> QueueTree:
         SimulationError: an amount is no quantity, or two objects of the same name say different things.
     """
     found = of_kinds(manifests)
-    queues = {name: _queue(each) for name, each in found.get("ClusterQueue", {}).items()}
+    away = {name for name, each in found.get("AdmissionCheck", {}).items() if _sends_away(each)}
+    queues = {name: _queue(each, away) for name, each in found.get("ClusterQueue", {}).items()}
     cohorts = {name: _cohort(each) for name, each in found.get("Cohort", {}).items()}
     named = {each.cohort for each in queues.values()} | {each.parent for each in cohorts.values()}
     implied = {name: Cohort(name, is_declared=False) for name in named - cohorts.keys() - {""}}
@@ -115,7 +117,12 @@ def _cohort(manifest: Manifest) -> Cohort:
     return Cohort(manifest.name, text(spec.get("parentName")), quotas, _weight(manifest, spec))
 
 
-def _queue(manifest: Manifest) -> ClusterQueue:
+def _sends_away(check: Manifest) -> bool:
+    """Kueue v0.19.2 apis/kueue/v1beta2/multikueue_types.go `MultiKueueControllerName`."""
+    return mapping(check.body, "spec").get("controllerName") == "kueue.x-k8s.io/multikueue"
+
+
+def _queue(manifest: Manifest, away: AbstractSet[str]) -> ClusterQueue:
     spec = mapping(manifest.body, "spec")
     groups, quotas = _groups(manifest, spec)
     selector = spec.get("namespaceSelector")
@@ -135,6 +142,7 @@ def _queue(manifest: Manifest) -> ClusterQueue:
         stop_policy=text(spec.get("stopPolicy"), "None"),
         namespaces=selector if isinstance(selector, dict) else None,
         checks=checks,
+        is_elsewhere=not away.isdisjoint(checks),
     )
 
 

@@ -203,6 +203,21 @@ def test_what_a_finding_asks_for_ends_it() -> None:
     assert checks(text.replace("requests.nvidia.com/gpu: 8", f"requests.nvidia.com/gpu: {enough - 1}")) != set()
 
 
+CHECK = """apiVersion: kueue.x-k8s.io/v1beta2
+kind: AdmissionCheck
+metadata: {name: others}
+spec: {controllerName: kueue.x-k8s.io/multikueue}
+"""
+
+
+@pytest.mark.parametrize("case", ["quota-too-large-nodes", "quota-double-counted"])
+def test_what_runs_on_other_clusters_has_neither_nodes_nor_pods_here(case: str) -> None:
+    away = "  admissionChecksStrategy: {admissionChecks: [{name: others}]}\n  namespaceSelector"
+    text = CASES[case].bad.replace("  namespaceSelector", away)
+    assert checks(text) == {CASES[case].check}
+    assert checks(f"{CHECK}---\n{text}") == set()
+
+
 SPLIT = """apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
 metadata: {name: team-cv}

@@ -204,6 +204,16 @@ def test_the_example_for_many_teams_is_computed_in_no_time() -> None:
     assert all(each.reason and each.most is not None for each in found)
 
 
+def test_nodes_here_do_not_limit_what_runs_on_other_clusters() -> None:
+    spec = {"controllerName": "kueue.x-k8s.io/multikueue"}
+    away: Body = {"admissionChecksStrategy": {"admissionChecks": [{"name": "others"}]}}
+    nodes, check = sized("f", 2, cpu="4"), kueue("AdmissionCheck", "others", spec)
+    assert sizes(nodes, check, queue("q", {"f/cpu": "64"}, **away), mpi(cpu="8")) == (8, 8)
+    assert sizes(nodes, check, queue("q", {"f/cpu": "64"}), mpi(cpu="8")) == (0, 0)
+    asks = kueue("AdmissionCheck", "others", {"controllerName": "kueue.x-k8s.io/provisioning-request"})
+    assert sizes(nodes, asks, queue("q", {"f/cpu": "64"}, **away), mpi(cpu="8")) == (0, 0)
+
+
 def test_no_body_is_changed() -> None:
     body: Body = mpi(cpu="2").body
     before = str(body)
