@@ -11,8 +11,11 @@ from generator.documents.syntax import on_one_line
 _LONGEST = 200  # letters of a circle in a message
 
 
-def cohort_contradictions(index: int, draft: Draft) -> Iterator[Contradiction]:
-    """What is wrong with the place of a group among the others, or with what it owns, borrows and lends."""
+def cohort_contradictions(index: int, draft: Draft, *, is_here: bool) -> Iterator[Contradiction]:
+    """What is wrong with the place of a group among the others, or with what it owns, borrows and lends.
+
+    `is_here`: its teams' jobs run on this cluster.
+    """
     cohort, path = draft.cohorts[index], ("cohorts", index)
     declared = draft.declared["cohorts"]
     if cohort.name == draft.platform:
@@ -28,7 +31,7 @@ def cohort_contradictions(index: int, draft: Draft) -> Iterator[Contradiction]:
         # kueue v0.19.2 pkg/cache/hierarchy/cycle.go: no queue below a cycle admits anything
         yield Contradiction((*path, "parent"), f"a circle: {circle}", "remove one of these parents")
     fields = [("quota", cohort.quota), ("borrow", cohort.borrow or {}), ("lend", cohort.lend or {})]
-    yield from shares_unknown(path, fields, draft)
+    yield from shares_unknown(path, fields, draft, is_here=is_here)
 
 
 def _circle(name: str, draft: Draft) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Set as AbstractSet
+from functools import cached_property
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -22,6 +24,7 @@ from generator.config.access import SUPERUSERS, Callers, PlatformAccess, callers
 from generator.config.cluster import Cluster
 from generator.config.cohorts import Cohort
 from generator.config.draft import Draft, suggestion
+from generator.config.elsewhere import cohorts_elsewhere, root_of_workers
 from generator.config.fields import Name, Section, refusal
 from generator.config.gitops import GitOps
 from generator.config.policies import Policies
@@ -172,6 +175,17 @@ class Platform(Section):
         """Who may change what the platform consists of: its admins, what applies it, and who may do anything anyhow."""
         applier = [self.gitops.account_on(self.cluster)] if self.gitops else []
         return callers([*self.access.admin, *applier, f"group:{SUPERUSERS}"])
+
+    def cohort_of(self, tenant: Tenant) -> str:
+        """The cohort right above a tenant's queue: its own group, or that which holds all others of its kind."""
+        if tenant.cohort:
+            return tenant.cohort
+        return root_of_workers(self.platform) if tenant.multi_kueue else self.platform
+
+    @cached_property
+    def cohorts_elsewhere(self) -> AbstractSet[str]:
+        """The groups of tenants whose jobs run on other clusters."""
+        return cohorts_elsewhere(self.tenants, self.cohorts)
 
     def digest(self) -> str:
         """SHA-256, in hexadecimal, of all but the release number: the same for every spelling of the same platform."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from generator.config.capacity import limits_less, overcommitted, pools_alike
 from generator.config.cohort_fit import cohort_contradictions
 from generator.config.draft import Contradiction, Draft, suggestion
+from generator.config.elsewhere import apart, cohorts_elsewhere
 from generator.config.multi_kueue import WORKERS
 from generator.config.runtime_fit import runtime_contradictions
 from generator.config.runtimes import Runtime
@@ -27,17 +28,23 @@ def contradictions(draft: Draft) -> Iterator[Contradiction]:
             yield Contradiction(("pools", index, "name"), what, "choose another name")
     for index, runtime in draft.runtimes.items():
         yield from _runtime(("runtimes", index), runtime, draft)
+    elsewhere = cohorts_elsewhere(draft.tenants.values(), draft.cohorts.values())
     found = {
-        **{("cohorts", index): list(cohort_contradictions(index, draft)) for index in draft.cohorts},
-        **{("tenants", index): list(_tenant(("tenants", index), each, draft)) for index, each in draft.tenants.items()},
+        ("cohorts", index): list(cohort_contradictions(index, draft, is_here=each.name not in elsewhere))
+        for index, each in draft.cohorts.items()
+    }
+    found |= {
+        ("tenants", index): list(_tenant(("tenants", index), each, draft)) for index, each in draft.tenants.items()
     }
     for contradictory in found.values():
         yield from contradictory
     yield from _idle_weights(draft)
+    yield from apart(draft)
+    sound = {key for key, contradictory in found.items() if not contradictory}
     yield from overcommitted(
         draft,
-        [tenant for index, tenant in draft.tenants.items() if not found["tenants", index]],
-        [cohort for index, cohort in draft.cohorts.items() if not found["cohorts", index]],
+        [each for index, each in draft.tenants.items() if ("tenants", index) in sound and not each.multi_kueue],
+        [each for index, each in draft.cohorts.items() if ("cohorts", index) in sound and each.name not in elsewhere],
     )
 
 
@@ -98,15 +105,15 @@ def _tenant(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction
         what = "there are no other clusters"
         yield Contradiction((*path, "multiKueue"), what, "name them in `queues.multiKueue.clusters`, or remove it")
     shares = [("quota", tenant.quota), ("borrow", tenant.borrow), ("lend", tenant.lend or {})]
-    unknown = [*shares_unknown(path, shares, draft)]
+    unknown = [*shares_unknown(path, shares, draft, is_here=not tenant.multi_kueue)]
     for reservation in tenant.reservations:
-        for found in shares_unknown(path, [("quota", reservation.quota)], draft):
+        for found in shares_unknown(path, [("quota", reservation.quota)], draft, is_here=not tenant.multi_kueue):
             message = f"`{reservation.name}`: {found.message}"
             unknown.append(Contradiction((*path, "reservations"), message, found.fix))
     yield from unknown
     if not unknown and draft.has_all_pools:
         yield from lends_more(path, tenant.lend, tenant.quota, draft)
-        yield from limits_less(path, tenant, draft)
+        yield from limits_less(path, tenant, draft) if not tenant.multi_kueue else ()
 
 
 def _is_missing(cohort: str, declared: tuple[str, ...]) -> bool:

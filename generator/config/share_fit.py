@@ -15,12 +15,15 @@ _Path = tuple[str | int, ...]
 
 
 def shares_unknown(
-    path: _Path, fields: Sequence[tuple[str, Mapping[str, Share]]], draft: Draft
+    path: _Path, fields: Sequence[tuple[str, Mapping[str, Share]]], draft: Draft, *, is_here: bool = True
 ) -> Iterator[Contradiction]:
-    """What the fields of an entry name that no pool offers, or not so much of it."""
+    """What the fields of an entry name that no pool offers, or not so much of it.
+
+    `is_here`: the nodes of the pools are meant; else those of other clusters, of which there may be any number.
+    """
     for field, shares in fields:
         for key in shares:
-            yield from _share((*path, field, key), key, shares, draft)
+            yield from _share((*path, field, key), key, shares, draft, is_here=is_here)
 
 
 def lends_more(
@@ -38,10 +41,10 @@ def lends_more(
                 break
 
 
-def _share(path: _Path, key: str, shares: Mapping[str, Any], draft: Draft) -> Iterator[Contradiction]:
+def _share(path: _Path, key: str, shares: Mapping[str, Any], draft: Draft, *, is_here: bool) -> Iterator[Contradiction]:
     share = shares[key]
     if key in draft.declared["pools"]:
-        yield from _share_of_pool(path, key, share, draft)
+        yield from _share_of_pool(path, key, share, draft, is_here=is_here)
         return
     if not draft.has_all_names:
         return  # it may be the pool whose name is missing
@@ -63,11 +66,11 @@ def _share(path: _Path, key: str, shares: Mapping[str, Any], draft: Draft) -> It
         what = f"only pool `{offers[0].name}` has {key}, and its share is written out here already"
         fix = f"write both as one, such as `{offers[0].name}: {{{key}: {share}}}`"
         yield Contradiction(path, what, fix, is_of_key=True)
-    else:
+    elif is_here:
         yield from _within(path, key, str(share), offers[0])
 
 
-def _share_of_pool(path: _Path, name: str, share: Any, draft: Draft) -> Iterator[Contradiction]:
+def _share_of_pool(path: _Path, name: str, share: Any, draft: Draft, *, is_here: bool) -> Iterator[Contradiction]:
     pool = draft.pool_named.get(name)
     if isinstance(share, str):
         fix = "write a whole number without quotes, or resources of the pool"
@@ -77,12 +80,12 @@ def _share_of_pool(path: _Path, name: str, share: Any, draft: Draft) -> Iterator
     elif isinstance(share, dict):
         for resource, amount in share.items():
             if resource in pool.offered:
-                yield from _within((*path, resource), resource, amount, pool)
+                yield from _within((*path, resource), resource, amount, pool) if is_here else ()
             else:
                 fix = suggestion(resource, pool.offered)
                 what = f"nodes of pool `{name}` have no {resource}"
                 yield Contradiction((*path, resource), what, fix, is_of_key=True)
-    elif share > pool.nodes:
+    elif share > pool.nodes and is_here:
         what = f"`{share}` is more than the {pool.nodes} nodes of pool `{name}`"
         yield Contradiction(path, what, "write at most what the pool has")
 

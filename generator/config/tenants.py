@@ -83,7 +83,8 @@ class Tenant(Section):
     cohort: Name | None = None
     """The group of teams it lends to and borrows from first; all groups share the platform's cohort."""
     multi_kueue: Annotated[bool, Field(strict=True)] = False
-    """Whether its jobs run on the clusters of `queues.multiKueue`, and none on this one."""
+    """Whether its jobs run on the clusters of `queues.multiKueue`, and none on this one. Its quota is then of the nodes
+    over there, and it shares with others of its kind alone."""
     reservations: tuple[Reservation, ...] = ()
     """Quota beyond its own until a day, such as before a deadline."""
     limits: Limits = Limits()

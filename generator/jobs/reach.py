@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from generator.config.platform import Platform
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
+from generator.kueue.admission_checks import admission_checks
 from generator.kueue.cohorts import cohorts, slack_queue
 from generator.kueue.flavors import resource_flavor, topology
 from generator.kueue.queues import cluster_queue, local_queues
@@ -62,9 +63,10 @@ def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
     """All queues, since others lend; the doors of those tenants that ask."""
     yield from map(resource_flavor, platform.pools)
     yield from (topology(pool) for pool in platform.pools if pool.topology)
+    yield from admission_checks(platform.pools, platform.queues.multi_kueue)
     yield from cohorts(platform)
     for each in platform.tenants:
-        yield cluster_queue(each, platform.pools, each.cohort or platform.platform)
+        yield cluster_queue(each, platform.pools, platform.cohort_of(each))
     if slack := slack_queue(platform):
         yield slack
     for tenant in tenants:

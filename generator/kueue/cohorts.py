@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.config.cohorts import Cohort
+from generator.config.elsewhere import root_of_workers
 from generator.config.platform import Platform
 from generator.config.shares import NOTHING, Amounts, amounts, of_nodes, total
 from generator.kueue.queues import NEVER
@@ -19,8 +20,14 @@ SLACK = "slack"
 
 
 def cohorts(platform: Platform) -> Iterator[Body]:
-    """The platform's own cohort, and all groups below it, whether declared or only named by a tenant."""
+    """The platform's own cohort, and all groups below it, whether declared or only named by a tenant.
+
+    Those of tenants whose jobs run on other clusters are below one of their own.
+    """
+    elsewhere = platform.cohorts_elsewhere
     yield _cohort(platform.platform, {})
+    if any(tenant.multi_kueue for tenant in platform.tenants):
+        yield _cohort(root_of_workers(platform.platform), {})
     declared = {cohort.name: cohort for cohort in platform.cohorts}
     named = {tenant.cohort for tenant in platform.tenants if tenant.cohort}
     for name in sorted(named | declared.keys()):
@@ -31,11 +38,12 @@ def cohorts(platform: Platform) -> Iterator[Body]:
             lend=None if cohort.lend is None else _of_every_pool(amounts(cohort.lend, platform.pools), platform),
         )
         groups = resource_groups(holding, platform.pools)
+        root = root_of_workers(platform.platform) if name in elsewhere else platform.platform
         weight = {"fairSharing": {"weight": str(cohort.weight)}} if cohort.weight != 1 else {}
         yield _cohort(
             name,
             {
-                "parentName": cohort.parent or platform.platform,
+                "parentName": cohort.parent or root,
                 **weight,
                 **({"resourceGroups": groups} if groups else {}),
             },
@@ -76,8 +84,8 @@ def slack(platform: Platform) -> Amounts:
     """What the nodes of each pool offer beyond all quotas; nothing of a pool that is given away."""
     if not platform.queues.slack:
         return {}
-    quotas = [quota for tenant in platform.tenants for quota in tenant.quotas]
-    quotas += [cohort.quota for cohort in platform.cohorts]
+    quotas = [quota for tenant in platform.tenants for quota in tenant.quotas if not tenant.multi_kueue]
+    quotas += [cohort.quota for cohort in platform.cohorts if cohort.name not in platform.cohorts_elsewhere]
     given = total(*(amounts(quota, platform.pools) for quota in quotas))
     left: Amounts = {}
     for pool in platform.pools:

@@ -85,6 +85,16 @@ def test_queues_of_anybody_are_shown_in_devices_and_in_nodes(mpigen: Run) -> Non
     )
 
 
+def test_nodes_of_other_clusters_are_elsewhere(mpigen: Run) -> None:
+    away = "  admissionChecks: [others]\n  namespaceSelector"
+    check = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: AdmissionCheck\nmetadata: {name: others}\n"
+    check += "spec: {controllerName: kueue.x-k8s.io/multikueue}\n"
+    text = QUEUES.replace("  namespaceSelector", away).replace("nominalQuota: 12", "nominalQuota: 96") + FLAVOR + check
+    ran = mpigen("queues", "-", stdin=text)
+    assert ran.stdout.splitlines()[2].endswith("  12 elsewhere")
+    assert json.loads(mpigen("queues", "-", "--format", "json", stdin=text).stdout)["summary"]["queues"][0]["elsewhere"]
+
+
 def test_many_teams_fit_on_a_screen(mpigen: Run) -> None:
     ran = mpigen("queues", ROOT / "output" / "university" / "1.0.0")
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -121,6 +121,35 @@ def test_what_is_referred_to_comes_before_what_refers_to_it() -> None:
     assert {("kueue.x-k8s.io", kind) for kind in kinds} <= set(CLUSTER_KINDS)
 
 
+def test_who_runs_elsewhere_takes_no_nodes_here_and_shares_with_its_kind_alone() -> None:
+    tenants = [
+        *CLOUD["tenants"],
+        {"name": "team-far", "quota": {"gpu": 20}, "borrow": {"gpu": 2}, "cohort": "far", "multiKueue": True},
+    ]
+    data = {**CLOUD, "tenants": tenants, "cohorts": [{"name": "far", "quota": {"gpu": 30}}, {"name": "near"}]}
+    queues, cohorts = rendered("ClusterQueue", data), rendered("Cohort", data)
+    assert {name: body["spec"]["cohortName"] for name, body in queues.items()} == {
+        "team-both": "cloud",
+        "team-cpu": "cloud",
+        "slack": "cloud",
+        "team-away": "cloud-multikueue",
+        "team-far": "far",
+    }
+    assert {name: body["spec"].get("parentName") for name, body in cohorts.items()} == {
+        "cloud": None,
+        "near": "cloud",
+        "cloud-multikueue": None,
+        "far": "cloud-multikueue",
+    }
+    slack = {each["name"]: each["resources"] for each in queues["slack"]["spec"]["resourceGroups"][0]["flavors"]}
+    assert {name: resources[0]["nominalQuota"] for name, resources in slack.items()} == {
+        "burst": str(8 * 64),
+        "cpu": str(5 * 64),  # of 8 nodes team-both has one, and team-cpu two
+        "gpu": str(6 * 96),
+    }
+    assert set(rendered("Cohort")) == {"cloud", "cloud-multikueue"}
+
+
 def test_a_platform_without_either_has_no_checks() -> None:
     pools = [{key: value for key, value in pool.items() if key != "provisioning"} for pool in CLOUD["pools"]]
     plain = {**CLOUD, "pools": pools, "queues": {}, "tenants": CLOUD["tenants"][:2]}
