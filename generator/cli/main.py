@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from generator.cli.can_i import can_i
 from generator.cli.completion import completion
 from generator.cli.init import init
 from generator.cli.job import job
@@ -40,7 +41,7 @@ def mpigen(debug: bool) -> None:
     """One platform.yaml becomes a checked, plain-YAML GitOps tree for MPI training on Kubernetes."""
 
 
-for _command in (init, synth, validate, runtimes, queues, job, schema, schemas, completion):
+for _command in (init, synth, validate, runtimes, queues, can_i, job, schema, schemas, completion):
     mpigen.add_command(_command)
 
 

@@ -1,0 +1,102 @@
+"""Who may do what, for people and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from generator.documents.syntax import on_one_line
+from generator.report import table
+from generator.simulate.access import Access, Asked, Grant, Rule, Subject, Who
+
+_BINDINGS = ("WHO", "WHERE", "ROLE", "BY")
+_RULES = ("ROLE", "MAY", "ON")
+_EVERYWHERE = "everywhere"
+
+
+def verdict(access: Access, who: Who, asked: Asked) -> tuple[dict[str, Any], list[str]]:
+    """Whether somebody may do something, for machines and for people."""
+    by = access.allowed(who, asked)
+    gaps = () if by else access.gaps(who, asked.namespace)
+    facts = {"allowed": bool(by), "by": by, "unknown": [*gaps]}
+    lines = [f"yes: {by}" if by else "no", *(f"unknown: {gap}" for gap in gaps)]
+    return facts, [on_one_line(line, len(line)) for line in lines]
+
+
+def text(access: Access, who: Who | None) -> Iterator[str]:
+    """Bindings, of one person or of everybody, and below them what their roles allow."""
+    grants = list(_grants(access, who))
+    rows = {
+        (_name(each), grant.namespace or _EVERYWHERE, grant.role, grant.binding)
+        for grant in grants
+        for each in grant.subjects
+        if who is None or each.matches(who)
+    }
+    yield from table.plain(_BINDINGS, sorted(rows))
+    yield ""
+    roles = {grant.role: grant.rules for grant in grants}
+    yield from table.plain(_RULES, [(role, *row) for role, rules in sorted(roles.items()) for row in _told(rules)])
+    gaps = {f"unknown: {grant.binding}: {grant.gap}" for grant in grants if grant.gap}
+    yield from ["", *(on_one_line(gap, len(gap)) for gap in sorted(gaps))] if gaps else []
+
+
+def _name(subject: Subject) -> str:
+    """As in a platform file."""
+    if subject.is_group:
+        return f"group:{subject.name}"
+    prefix, _, account = subject.name.partition("system:serviceaccount:")
+    return f"user:{subject.name}" if prefix or not account else f"serviceaccount:{account.replace(':', '/')}"
+
+
+def _told(rules: Iterable[Rule]) -> Iterator[tuple[str, str]]:
+    """What may be done, and on what: all that is said of a resource together, and resources of which the same is."""
+    verbs: dict[str, list[str]] = {}
+    for rule in rules:
+        for target in _targets(rule):
+            known = verbs.setdefault(target, [])
+            known += [verb for verb in rule.verbs if verb not in known]
+    targets: dict[str, list[str]] = {}
+    for target, may in verbs.items():
+        targets.setdefault(",".join(may), []).append(target)
+    return ((may, ", ".join(on)) for may, on in targets.items())
+
+
+def _targets(rule: Rule) -> Iterator[str]:
+    """As kubectl writes them: `jobs.batch`, `pods/log`, `clusterroles.rbac.authorization.k8s.io named mpigen-view`."""
+    names = f" named {' or '.join(rule.names)}" if rule.names else ""
+    for group in rule.groups:
+        for resource in rule.resources:
+            kind, slash, sub = resource.partition("/")
+            yield f"{f'{kind}.{group}'.rstrip('.')}{slash}{sub}{names}"
+    yield from rule.urls
+
+
+def facts(access: Access, who: Who | None) -> dict[str, Any]:
+    """The same for machines, each grant with its rules."""
+    return {"grants": [_facts(each) for each in _grants(access, who)]}
+
+
+def _grants(access: Access, who: Who | None) -> Iterable[Grant]:
+    """Those of one person wherever they are, or all."""
+    return access.grants if who is None else (each for each in access.grants if each.means(who))
+
+
+def _facts(grant: Grant) -> dict[str, Any]:
+    return {
+        "binding": grant.binding,
+        "role": grant.role,
+        "namespace": grant.namespace,
+        "subjects": [{"kind": "Group" if each.is_group else "User", "name": each.name} for each in grant.subjects],
+        "rules": [
+            {
+                "verbs": [*rule.verbs],
+                "apiGroups": [*rule.groups],
+                "resources": [*rule.resources],
+                "resourceNames": [*rule.names],
+                "nonResourceURLs": [*rule.urls],
+            }
+            for rule in grant.rules
+        ],
+        "unknown": grant.gap,
+        "file": grant.file,
+    }

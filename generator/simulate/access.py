@@ -1,0 +1,184 @@
+"""Who may do what, by the rules of RBAC: grants from bindings, and whether one of them allows a request.
+
+kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go, pkg/apis/rbac/v1/evaluation_helpers.go,
+pkg/registry/rbac/validation/rule.go. The API server also asks its webhooks and, for kubelets, the node authorizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+_ALL = "*"
+_SUPERUSERS = "system:masters"
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Somebody who asks.
+
+    Attributes:
+        user: the user name; empty for anybody in the groups.
+        groups: all of theirs.
+    """
+
+    user: str
+    groups: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request.
+
+    Attributes:
+        verb: such as `create`.
+        group: the API group; empty for the core group.
+        resource: such as `pods`; empty when a URL is asked for.
+        subresource: such as `log`.
+        name: of the object; empty for all of them, or for a new one.
+        namespace: empty for all of them, and for what is in none.
+        url: what is no resource, such as `/metrics`.
+    """
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+    namespace: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is allowed: verbs on resources, of some names if there are any, or on URLs."""
+
+    verbs: tuple[str, ...]
+    groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    names: tuple[str, ...]
+    urls: tuple[str, ...]
+
+    def allows(self, asked: Asked) -> bool:
+        """Whether the request is among it."""
+        if not _holds(self.verbs, asked.verb):
+            return False
+        if asked.url:
+            return any(_covers(url, asked.url) for url in self.urls)
+        named = not self.names or asked.name in self.names
+        return named and _holds(self.groups, asked.group) and any(_is(each, asked) for each in self.resources)
+
+
+def _holds(allowed: tuple[str, ...], value: str) -> bool:
+    return _ALL in allowed or value in allowed
+
+
+def _covers(url: str, asked: str) -> bool:
+    return url in (_ALL, asked) or (url.endswith("*") and asked.startswith(url.rstrip("*")))
+
+
+def _is(resource: str, asked: Asked) -> bool:
+    """`pods`, `pods/log`, `*` for everything, or `*/log` for that of every resource."""
+    if not asked.subresource:
+        return resource in (_ALL, asked.resource)
+    return resource in (_ALL, f"{asked.resource}/{asked.subresource}", f"*/{asked.subresource}")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom a binding names: a user by the name that the API server knows, or a group."""
+
+    is_group: bool
+    name: str
+
+    def matches(self, who: Who) -> bool:
+        """Whether somebody is meant."""
+        return self.name in who.groups if self.is_group else bool(who.user) and self.name == who.user
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A binding, and what it grants.
+
+    Attributes:
+        binding: such as `RoleBinding team-a/mpigen-edit`.
+        role: such as `ClusterRole mpigen-edit` or `Role team-a/readers`.
+        namespace: where it holds; empty for everywhere, and for what is in no namespace.
+        subjects: to whom.
+        rules: what.
+        gap: why the rules may not be all; empty when they are.
+        file: that of the binding.
+    """
+
+    binding: str
+    role: str
+    namespace: str
+    subjects: tuple[Subject, ...]
+    rules: tuple[Rule, ...]
+    gap: str
+    file: str
+
+    def means(self, who: Who) -> bool:
+        """Whether it is granted to somebody."""
+        return any(subject.matches(who) for subject in self.subjects)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """All grants of a cluster, or of some files of it; those of the whole cluster come first."""
+
+    grants: tuple[Grant, ...]
+
+    def of(self, who: Who, namespace: str = "") -> Iterator[Grant]:
+        """What somebody is granted in a namespace, with what is granted everywhere."""
+        for grant in self.grants:
+            if grant.namespace in ("", namespace) and grant.means(who):
+                yield grant
+
+    def allowed(self, who: Who, asked: Asked) -> str:
+        """What allows a request, in the words of the API server's authorizers; empty when nothing does.
+
+        The group of superusers is never asked for a role: pkg/kubeapiserver/authorizer/reload.go.
+        """
+        if _SUPERUSERS in who.groups:
+            return f"the group {_SUPERUSERS} may do anything"
+        namespace = "" if asked.url else asked.namespace
+        grants = (each for each in self.of(who, namespace) if any(rule.allows(asked) for rule in each.rules))
+        return next((f"{each.binding} of {each.role}" for each in grants), "")
+
+    def gaps(self, who: Who, namespace: str = "") -> tuple[str, ...]:
+        """Why somebody may be allowed more than is known."""
+        return tuple(dict.fromkeys(f"{each.binding}: {each.gap}" for each in self.of(who, namespace) if each.gap))
+
+
+def somebody(text: str, groups: Iterable[str] = ()) -> Who:
+    """`group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`, logged in, with the groups that this brings.
+
+    apiserver v0.34.2 pkg/authentication/serviceaccount/util.go `MakeGroupNames`, pkg/authentication/group.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    kind, _, name = text.partition(":")
+    match kind:
+        case "user" if name:
+            user, own = name, _groups_of(name)
+        case "group" if name:
+            user, own = "", [name]
+        case "serviceaccount" if name.count("/") == 1 and all(name.split("/")):
+            user = f"system:serviceaccount:{name.replace('/', ':')}"
+            own = _groups_of(user)
+        case _:
+            raise ValueError(f"`{text}` names nobody: write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME")
+    everybody = "system:unauthenticated" if "system:unauthenticated" in own else "system:authenticated"
+    return Who(user, frozenset([*own, *groups, everybody]))
+
+
+def _groups_of(user: str) -> list[str]:
+    """The groups that come with a name."""
+    if user == "system:anonymous":
+        return ["system:unauthenticated"]
+    match user.split(":"):
+        case ["system", "serviceaccount", namespace, _]:
+            return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+    return []

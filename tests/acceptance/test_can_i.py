@@ -1,0 +1,110 @@
+"""`mpigen can-i`: who may do what, of a platform and of anybody's files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import EXAMPLES, ROOT, Run
+
+RELEASE = ROOT / "output" / "openshift-h100" / "1.0.0"
+HOSTILE = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: "b\\e[31m"}
+roleRef: {kind: ClusterRole, name: edit}
+subjects: [{kind: User, name: ada}]
+"""
+
+
+def test_the_command_explains_itself_with_an_example(mpigen: Run) -> None:
+    ran = mpigen("can-i", "--help")
+    assert (ran.returncode, "Example" in ran.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (
+            ["group:nlp-students", "create", "trainjobs", "-n", "team-nlp"],
+            "yes: RoleBinding team-nlp/mpigen-submit of ClusterRole mpigen-submit",
+        ),
+        (["group:nlp-students", "update", "trainjobs", "-n", "team-nlp"], "no"),
+        (["group:nlp-students", "create", "trainjobs", "-n", "team-cv"], "no"),
+        (["group:nlp-students", "create", "trainjobs"], "no"),
+        (["group:nlp", "get", "secrets/victim-mpi-ssh-auth", "-n", "team-nlp"], "no"),
+        (["group:nlp", "create", "pods", "--subresource", "exec", "-n", "team-nlp"], "no"),
+        (
+            ["user:ada", "--group", "cv-leads", "bind", "clusterroles/mpigen-edit", "-n", "team-cv"],
+            "yes: RoleBinding team-cv/mpigen-admin of ClusterRole mpigen-admin",
+        ),
+        (["group:cv-leads", "get", "clusterroles/mpigen-edit", "-n", "team-cv"], "no"),
+        (
+            ["serviceaccount:ci/platform", "list", "ClusterQueue"],
+            "yes: ClusterRoleBinding mpigen-platform-ci of ClusterRole mpigen-platform-ci",
+        ),
+        (["group:ml-platform", "get", "/metrics"], "no"),
+        (
+            ["group:ml-platform", "patch", "namespaces/team-nlp"],
+            "yes: ClusterRoleBinding mpigen-platform-admin of ClusterRole mpigen-platform-admin",
+        ),
+        (["group:system:masters", "delete", "nodes"], "yes: the group system:masters may do anything"),
+    ],
+)
+def test_a_question_has_an_answer_and_a_reason(question: list[str], answer: str, mpigen: Run) -> None:
+    ran = mpigen("can-i", *question, RELEASE)
+    assert (ran.stdout, ran.stderr) == (f"{answer}\n", "")
+    assert ran.returncode == (0 if answer.startswith("yes") else 1)
+
+
+def test_a_platform_is_rendered_and_asked(mpigen: Run) -> None:
+    ran = mpigen("can-i", "group:sim", "create", "trainjobs", "-n", "team-sim", EXAMPLES["cpu-kubernetes"])
+    assert ran.stdout == "yes: RoleBinding team-sim/mpigen-edit of ClusterRole mpigen-edit\n"
+
+
+def test_all_that_somebody_may_is_shown(mpigen: Run) -> None:
+    ran = mpigen("can-i", "group:nlp-students", RELEASE)
+    bindings, _, rules = ran.stdout.partition("\n\n")
+    assert [line.split()[:2] for line in bindings.splitlines()[1:]] == [
+        ["group:nlp-students", "everywhere"],
+        ["group:nlp-students", "team-nlp"],
+    ]
+    assert "get,list,watch,create,delete  trainjobs.trainer.kubeflow.org\n" in rules
+    assert ran.returncode == 0
+
+
+def test_all_that_anybody_may_is_shown_also_to_machines(mpigen: Run) -> None:
+    said = mpigen("can-i", RELEASE).stdout
+    assert "serviceaccount:ci/platform " in said
+    assert "user:ines@example.com " in said
+    grants = json.loads(mpigen("can-i", RELEASE, "--format", "json").stdout)["summary"]["grants"]
+    (ci,) = [each for each in grants if each["binding"] == "ClusterRoleBinding mpigen-platform-ci"]
+    assert ci["subjects"] == [{"kind": "User", "name": "system:serviceaccount:ci:platform"}]
+    assert ci["file"].endswith("cluster/access/platform.yaml")
+    assert {verb for rule in ci["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+
+
+def test_a_no_says_what_is_not_known(tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "a.yaml").write_text(HOSTILE)
+    ran = mpigen("can-i", "user:ada", "get", "pods", "a.yaml")
+    assert ran.returncode == 1
+    assert ran.stdout.startswith("no\nunknown: ClusterRoleBinding b")
+    assert ran.stdout.endswith(": its role is not among the files\n")
+    assert "\x1b" not in ran.stdout + mpigen("can-i", "a.yaml").stdout
+    answer = json.loads(mpigen("can-i", "user:ada", "get", "pods", "a.yaml", "--format", "json").stdout)["summary"]
+    assert (answer["allowed"], len(answer["unknown"])) == (False, 1)
+
+
+def test_standard_input_is_read(mpigen: Run) -> None:
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": []})
+    assert mpigen("can-i", "user:ada", "get", "pods", "-", stdin=listed).stdout == "no\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["group:a", "get", RELEASE], ["a", "get", "pods", RELEASE], ["group:a", "get", "pods", "no-such-file"]]
+)
+def test_half_a_question_is_refused(words: list[str], mpigen: Run) -> None:
+    ran = mpigen("can-i", *words)
+    assert (ran.returncode, ran.stdout) == (2, "")

@@ -1,0 +1,210 @@
+"""Who may do what, from files: what the API server's authorizer says of the same objects."""
+
+from __future__ import annotations
+
+import pytest
+
+from generator import manifests
+from generator.schemas.catalog import Catalog
+from generator.simulate.access import Access, Asked, somebody
+from generator.simulate.access_read import access
+from generator.simulate.amounts import SimulationError
+from generator.simulate.resources import Resource, resource
+
+ROLE = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {kind}
+metadata: {{name: {name}, labels: {{{labels}}}{namespace}}}
+{says}
+---
+"""
+
+
+def role(name: str, *rules: str, labels: str = "", namespace: str = "") -> str:
+    kind = "Role" if namespace else "ClusterRole"
+    place = f", namespace: {namespace}" if namespace else ""
+    return ROLE.format(kind=kind, name=name, labels=labels, namespace=place, says=f"rules: [{', '.join(rules)}]")
+
+
+def aggregated(name: str, selector: str, labels: str = "") -> str:
+    says = f"aggregationRule: {{clusterRoleSelectors: [{selector}]}}\nrules: [{READ_PODS}]"
+    return ROLE.format(kind="ClusterRole", name=name, labels=labels, namespace="", says=says)
+
+
+def binding(subject: str, to: str = "{kind: ClusterRole, name: r}", namespace: str = "", name: str = "b") -> str:
+    kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+    place = f", namespace: {namespace}" if namespace else ""
+    says = f"roleRef: {to}\nsubjects: [{subject}]"
+    return ROLE.format(kind=kind, name=name, labels="", namespace=place, says=says)
+
+
+READ_PODS = "{apiGroups: [''], resources: [pods], verbs: [get]}"
+ADA = "{kind: User, name: ada}"
+GET_POD = Asked("get", resource="pods", namespace="a", name="p")
+
+
+def of(*texts: str) -> Access:
+    return access(manifests.read("".join(texts), "a.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked"),
+    [
+        ("{apiGroups: [''], resources: [pods], verbs: [get]}", GET_POD),
+        ("{apiGroups: ['*'], resources: ['*'], verbs: ['*']}", Asked("create", "x.y", "z", "s")),
+        ("{apiGroups: [''], resources: ['pods/log'], verbs: [get]}", Asked("get", resource="pods", subresource="log")),
+        ("{apiGroups: [''], resources: ['*/log'], verbs: [get]}", Asked("get", resource="pods", subresource="log")),
+        ("{apiGroups: [''], resources: [pods], verbs: [get], resourceNames: [q, p]}", GET_POD),
+        ("{nonResourceURLs: [/metrics], verbs: [get]}", Asked("get", url="/metrics")),
+        ("{nonResourceURLs: ['/healthz/*'], verbs: ['*']}", Asked("get", url="/healthz/etcd")),
+        ("{nonResourceURLs: ['*'], verbs: [get]}", Asked("get", url="/")),
+    ],
+)
+def test_a_rule_allows(rule: str, asked: Asked) -> None:
+    assert of(role("r", rule), binding(ADA)).allowed(somebody("user:ada"), asked)
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked"),
+    [
+        ("{apiGroups: [''], resources: [pods], verbs: [list]}", GET_POD),
+        ("{apiGroups: [apps], resources: [pods], verbs: [get]}", GET_POD),
+        ("{resources: [pods], verbs: [get]}", GET_POD),
+        ("{apiGroups: [''], resources: [pods], verbs: [get]}", Asked("get", resource="pods", subresource="log")),
+        ("{apiGroups: [''], resources: ['pods/*'], verbs: [get]}", Asked("get", resource="pods", subresource="log")),
+        ("{apiGroups: [''], resources: ['*/log'], verbs: [get]}", Asked("get", resource="pods")),
+        ("{apiGroups: [''], resources: ['pods/log'], verbs: [get]}", GET_POD),
+        ("{apiGroups: [''], resources: [pods], verbs: [get], resourceNames: [q]}", GET_POD),
+        ("{apiGroups: [''], resources: [pods], verbs: [list], resourceNames: [q]}", Asked("list", resource="pods")),
+        ("{apiGroups: ['*'], resources: ['*'], verbs: ['*']}", Asked("get", url="/metrics")),
+        ("{nonResourceURLs: [/metrics], verbs: [get]}", Asked("get", url="/metrics/x")),
+        ("{nonResourceURLs: ['*'], verbs: ['*']}", GET_POD),
+        ("{apiGroups: [''], resources: pods, verbs: [get]}", GET_POD),
+        ("nonsense", GET_POD),
+    ],
+)
+def test_a_rule_does_not_allow(rule: str, asked: Asked) -> None:
+    assert not of(role("r", rule), binding(ADA)).allowed(somebody("user:ada"), asked)
+
+
+@pytest.mark.parametrize(
+    ("subject", "who"),
+    [
+        (ADA, "user:ada"),
+        ("{kind: Group, name: a}", "group:a"),
+        ("{kind: Group, name: system:authenticated}", "user:bob"),
+        ("{kind: Group, name: system:authenticated}", "serviceaccount:a/b"),
+        ("{kind: Group, name: 'system:serviceaccounts:a'}", "serviceaccount:a/b"),
+        ("{kind: Group, name: system:serviceaccounts}", "user:system:serviceaccount:a:b"),
+        ("{kind: ServiceAccount, name: b, namespace: a}", "serviceaccount:a/b"),
+        ("{kind: User, name: 'system:serviceaccount:a:b'}", "serviceaccount:a/b"),
+        ("{kind: Group, name: system:unauthenticated}", "user:system:anonymous"),
+    ],
+)
+def test_a_binding_means_somebody(subject: str, who: str) -> None:
+    assert of(role("r", READ_PODS), binding(subject)).allowed(somebody(who), GET_POD)
+
+
+@pytest.mark.parametrize(
+    ("subject", "who"),
+    [
+        (ADA, "group:ada"),
+        ("{kind: Group, name: ada}", "user:ada"),
+        ("{kind: Group, name: system:authenticated}", "user:system:anonymous"),
+        ("{kind: ServiceAccount, name: b, namespace: a}", "serviceaccount:b/a"),
+        ("{kind: ServiceAccount, name: b}", "serviceaccount:a/b"),
+        ("{kind: User, name: ''}", "group:a"),
+        ("{kind: Robot, name: ada}", "user:ada"),
+    ],
+)
+def test_a_binding_does_not_mean_somebody(subject: str, who: str) -> None:
+    assert not of(role("r", READ_PODS), binding(subject)).allowed(somebody(who), GET_POD)
+
+
+def test_somebody_has_the_groups_that_are_said() -> None:
+    granted = of(role("r", READ_PODS), binding("{kind: Group, name: a}"))
+    assert granted.allowed(somebody("user:ada", ["a"]), GET_POD)
+
+
+def test_a_role_binding_holds_in_its_namespace_only() -> None:
+    granted = of(role("r", READ_PODS), binding(ADA, namespace="a"))
+    ada = somebody("user:ada")
+    assert granted.allowed(ada, GET_POD) == "RoleBinding a/b of ClusterRole r"
+    assert not granted.allowed(ada, Asked("get", resource="pods", namespace="b"))
+    assert not granted.allowed(ada, Asked("get", resource="pods"))
+
+
+def test_urls_are_granted_to_the_whole_cluster_only() -> None:
+    granted = of(role("r", "{nonResourceURLs: [/metrics], verbs: [get]}"), binding(ADA, namespace="a"))
+    assert not granted.allowed(somebody("user:ada"), Asked("get", url="/metrics", namespace="a"))
+
+
+def test_a_role_binding_finds_the_role_of_its_namespace() -> None:
+    to = "{kind: Role, name: r}"
+    granted = of(
+        role("r", READ_PODS, namespace="a"), binding(ADA, to, "a"), binding("{kind: User, name: bob}", to, "b")
+    )
+    assert granted.allowed(somebody("user:ada"), GET_POD)
+    assert not granted.allowed(somebody("user:bob"), Asked("get", resource="pods", namespace="b"))
+    assert granted.gaps(somebody("user:bob"), "b") == ("RoleBinding b/b: its role is not among the files",)
+
+
+def test_an_account_without_a_namespace_is_that_of_the_binding() -> None:
+    granted = of(role("r", READ_PODS), binding("{kind: ServiceAccount, name: x}", namespace="a"))
+    assert granted.allowed(somebody("serviceaccount:a/x"), GET_POD)
+
+
+def test_an_aggregated_role_has_the_rules_of_others_and_none_of_its_own() -> None:
+    get = Asked("get", resource="secrets")
+    secrets = "{apiGroups: [''], resources: [secrets], verbs: [get]}"
+    texts = [aggregated("r", "{matchLabels: {x: y}}"), binding(ADA), role("s", secrets, labels="x: y")]
+    granted = of(*texts)
+    assert granted.allowed(somebody("user:ada"), get)
+    assert not granted.allowed(somebody("user:ada"), GET_POD)
+    alone = of(*texts[:2])
+    assert alone.gaps(somebody("user:ada")) == (
+        "ClusterRoleBinding b: what is aggregated into its role is not among the files",
+    )
+
+
+def test_roles_that_are_aggregated_into_each_other_have_the_rules_of_both() -> None:
+    granted = of(
+        aggregated("r", "{matchLabels: {x: y}}", "z: z"),
+        aggregated("t", "{matchLabels: {z: z}}, {matchExpressions: [{key: w, operator: Exists}]}", "x: y"),
+        role("s", "{apiGroups: [''], resources: [secrets], verbs: [get]}", labels="w: w"),
+        binding(ADA),
+    )
+    assert granted.allowed(somebody("user:ada"), Asked("get", resource="secrets"))
+
+
+def test_superusers_may_do_anything() -> None:
+    assert of().allowed(somebody("group:system:masters"), Asked("impersonate", resource="users"))
+
+
+def test_two_roles_of_one_name_are_of_two_clusters() -> None:
+    with pytest.raises(SimulationError, match="another one than in a"):
+        of(role("r", READ_PODS), role("r"))
+    assert of(role("r", READ_PODS), role("r", READ_PODS)).grants == ()
+
+
+@pytest.mark.parametrize("text", ["ada", "user:", "group:", "serviceaccount:a", "serviceaccount:a/", "role:x", ""])
+def test_nobody_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="names nobody"):
+        somebody(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("pods", Resource("", "pods", is_namespaced=True)),
+        ("TrainJob", Resource("trainer.kubeflow.org", "trainjobs", is_namespaced=True)),
+        ("clusterqueue", Resource("kueue.x-k8s.io", "clusterqueues", is_namespaced=False)),
+        ("events", Resource("", "events", is_namespaced=True)),
+        ("events.events.k8s.io", Resource("events.k8s.io", "events", is_namespaced=True)),
+        ("jobs", Resource("batch", "jobs", is_namespaced=True)),
+        ("users", Resource("", "users", None)),
+        ("widgets.example.com", Resource("example.com", "widgets", None)),
+    ],
+)
+def test_resources_are_called_as_kubectl_takes_them(text: str, found: Resource) -> None:
+    assert resource(Catalog.bundled(), text) == found
