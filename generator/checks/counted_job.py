@@ -18,7 +18,7 @@ from generator.simulate.matching import mismatch
 from generator.simulate.packing import no_room
 from generator.simulate.pods import Surroundings, surroundings
 from generator.simulate.podsets import PodSet, podsets, with_nodes
-from generator.simulate.queues import Flavor
+from generator.simulate.queues import QueueTree
 
 _SLICES = "kueue.x-k8s.io/podset-slice-"
 _AMOUNTS = ("limits", "requests")
@@ -57,25 +57,24 @@ class CountedJob:
         """What all pods together ask for, by resource; nothing of what they ask for nothing of."""
         sums: dict[str, int] = {}
         for each in self.pods:
-            for resource, amount in each.requests.items():
+            for resource, amount in each.counted.items():
                 if amount:
                     sums[resource] = sums.get(resource, 0) + amount * each.count
         return sums
 
 
-def counted_job(
-    runtime: Manifest, namespace: str, around: Sequence[Manifest], flavors: Mapping[str, Flavor]
-) -> CountedJob | None:
+def counted_job(runtime: Manifest, namespace: str, around: Sequence[Manifest], tree: QueueTree) -> CountedJob | None:
     """None where an amount is no quantity, or where the pods tolerate taints by comparing numbers.
 
     Args:
         runtime: with what `counted` makes of its body.
         namespace: where the job is.
         around: the LimitRanges of the namespace, and RuntimeClasses.
-        flavors: those that there are.
+        tree: with all flavors that there are, and with how Kueue counts.
     """
+    flavors = tree.flavors
     try:
-        here = surroundings(around, namespace)
+        here = surroundings(around, namespace, tree.settings.counting)
         pods = podsets(runtime.body, 1, here)
         places = tuple(frozenset(name for name in flavors if not mismatch(each, flavors[name])) for each in pods)
     except SimulationError:
@@ -85,12 +84,11 @@ def counted_job(
     return CountedJob(runtime, namespace, here, pods, places, common, homes)
 
 
-def counted(runtime: Manifest, excluded: tuple[str, ...], said: Mapping[str, Any] | None = None) -> Manifest:
-    """The runtime as Kueue counts it.
+def counted(runtime: Manifest, said: Mapping[str, Any] | None = None) -> Manifest:
+    """The runtime as Kueue counts it, before it looks at its own configuration.
 
     Args:
         runtime: of any number of jobs.
-        excluded: beginnings of the names of resources that Kueue is told not to count.
         said: `resourcesPerNode` of a TrainJob, if it names amounts: Kueue 0.18 and 0.19 count it in the place of all
             that the runtime says, whatever Trainer does (see trainjob/uncounted-resources).
     """
@@ -100,14 +98,7 @@ def counted(runtime: Manifest, excluded: tuple[str, ...], said: Mapping[str, Any
             container["resources"] = {key: dict(mapping(said, key)) for key in _AMOUNTS}
     for _, job in mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
         template = mapping(job, "template", "spec", "template")
-        _remove(mapping(template, "metadata", "annotations"), (_SLICES,))
-        for kind in ("containers", "initContainers"):
-            for _, container in mappings(mapping(template, "spec").get(kind)):
-                for amounts in _AMOUNTS:
-                    _remove(mapping(container, "resources", amounts), excluded)
+        annotations: Any = mapping(template, "metadata", "annotations")
+        for name in [each for each in annotations if str(each).startswith(_SLICES)]:
+            del annotations[name]
     return replace(runtime, body=body)
-
-
-def _remove(found: Any, beginnings: tuple[str, ...]) -> None:
-    for name in [each for each in found if str(each).startswith(beginnings)]:
-        del found[name]

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from generator.checks.counted_job import CountedJob, counted, counted_job
-from generator.checks.kueue_settings import Settings, settings
 from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
 from generator.manifests import Manifest
@@ -21,6 +20,7 @@ from generator.simulate.balance import Node, balance
 from generator.simulate.largest import Largest, largest_jobs
 from generator.simulate.queues import ClusterQueue, LocalQueue, QueueTree, Quota
 from generator.simulate.read import of_kinds, queue_tree
+from generator.simulate.settings import Settings
 
 KUEUE = "kueue.x-k8s.io"
 TRAINER = "trainer.kubeflow.org"
@@ -84,10 +84,10 @@ class Queued:
         """Name → object of a kind of Kueue's."""
         return self.found.get(kind, {})
 
-    @cached_property
+    @property
     def settings(self) -> Settings:
         """What Kueue's own configuration says."""
-        return settings(self.manifests)
+        return self.tree.settings
 
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
@@ -177,8 +177,8 @@ class Queued:
         key = (id(runtime), self._defaults.get(namespace, ""), str(said))
         if key not in self._jobs_known:
             ranges = self.limit_ranges.get(namespace, ())
-            as_counted = counted(runtime, self.settings.excluded, said)
-            self._jobs_known[key] = counted_job(as_counted, namespace, [*self._classes, *ranges], self.tree.flavors)
+            around = [*self._classes, *ranges]
+            self._jobs_known[key] = counted_job(counted(runtime, said), namespace, around, self.tree)
         return self._jobs_known[key]
 
     def largest(self, queue: str, job: CountedJob) -> Largest | None:
@@ -187,7 +187,7 @@ class Queued:
             quotas = {key: Quota(amount) for key, amount in self.most[queue].items()}
             alone = replace(self.tree.queues[queue], cohort="", quotas=quotas, namespaces={})
             door = LocalQueue(job.namespace, "", queue)
-            tree = QueueTree(self.tree.flavors, {}, {queue: alone}, (door,))
+            tree = QueueTree(self.tree.flavors, {}, {queue: alone}, (door,), settings=self.tree.settings)
             around = [*self._classes, *self.limit_ranges.get(job.namespace, ())]
             self._largest_known[queue, job] = next(largest_jobs(tree, [job.runtime, *around]), None)
         return self._largest_known[queue, job]

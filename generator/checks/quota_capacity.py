@@ -15,8 +15,8 @@ from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE, Queued
 from generator.manifests import Manifest
-from generator.simulate.amounts import FlavorResource, shown
-from generator.simulate.queues import Flavor, Quota
+from generator.simulate.amounts import FlavorResource, Requests, shown
+from generator.simulate.queues import Quota
 from generator.simulate.read import NODES
 
 _Found = Iterator[tuple[Manifest, Breach]]
@@ -35,12 +35,17 @@ def over_capacity(gathered: Gathered) -> _Found:
     if not queued:
         return
     holders = _holders(queued)
+    counting = queued.settings.counting
     for name, flavor in sorted(queued.tree.flavors.items()):
-        over = [
-            (key.resource, each) for key, each in holders.items() if key.flavor == name and _is_over(flavor, key, each)
-        ]
+        promised = {key.resource: each for key, each in holders.items() if key.flavor == name}
+        offered = counting.of(flavor.allocatable) if flavor.allocatable and queued.settings.is_modelled else {}
+        over = {
+            resource: each
+            for resource, each in promised.items()
+            if counting.is_counted(resource) and _is_over(flavor.nodes, offered, resource, each)
+        }
         if over:
-            yield queued.of("ResourceFlavor")[name], _breach(flavor, dict(over))
+            yield queued.of("ResourceFlavor")[name], _breach(flavor.nodes or 0, offered, over)
 
 
 def _holders(queued: Queued) -> Mapping[FlavorResource, _Holders]:
@@ -87,18 +92,17 @@ def _roots(queued: Queued, *, is_elsewhere: bool) -> AbstractSet[str]:
     }
 
 
-def _is_over(flavor: Flavor, key: FlavorResource, holders: _Holders) -> bool:
+def _is_over(nodes: int | None, offered: Requests, resource: str, holders: _Holders) -> bool:
     """What a node does not name it has none of if it is a device, and else nobody knows how much."""
-    if flavor.nodes is None or not flavor.allocatable:
+    if nodes is None or not offered:
         return False
-    is_known = key.resource in flavor.allocatable or "/" in key.resource
-    return is_known and sum(holders.values()) > flavor.nodes * flavor.allocatable.get(key.resource, 0)
+    is_known = resource in offered or "/" in resource
+    return is_known and sum(holders.values()) > nodes * offered.get(resource, 0)
 
 
-def _breach(flavor: Flavor, over: Mapping[str, _Holders]) -> Breach:
-    nodes = flavor.nodes or 0
+def _breach(nodes: int, offered: Requests, over: Mapping[str, _Holders]) -> Breach:
     sums = [
-        f"{shown(name, sum(holders.values()))} {name} of {shown(name, nodes * flavor.allocatable.get(name, 0))}"
+        f"{shown(name, sum(holders.values()))} {name} of {shown(name, nodes * offered.get(name, 0))}"
         for name, holders in sorted(over.items(), key=_devices_first)
     ]
     name, holders = min(over.items(), key=_devices_first)

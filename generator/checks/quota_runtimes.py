@@ -39,7 +39,7 @@ def uncovered(gathered: Gathered) -> _Found:
     kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
     """
     queued = gathered.queued
-    if queued is None or not queued.settings.counts_as_asked:
+    if queued is None or not queued.settings.is_modelled:
         return
     for name, jobs in sorted(queued.jobs.items()):
         lacking: dict[str, dict[str, None]] = {}
@@ -70,7 +70,7 @@ def _uncovered(queue: ClusterQueue, job: CountedJob) -> list[str]:
 def too_large(gathered: Gathered) -> _Found:
     """The smallest job on a runtime asks for more than the queue can ever have, though it has some of all."""
     queued = gathered.queued
-    if queued is None or not queued.settings.counts_as_asked:
+    if queued is None or not queued.settings.is_modelled:
         return
     for name, jobs in sorted(queued.jobs.items()):
         queue, told = queued.tree.queues[name], set()
@@ -140,7 +140,7 @@ def _with_some(queued: Queued, queue: ClusterQueue, job: CountedJob) -> set[str]
     """The flavors that pods may go to and have something of; none if there is nothing of a resource that they need."""
     most, found = queued.most[queue.name], set()
     for pods, places in zip(job.pods, job.places, strict=True):
-        for resource in (name for name, amount in pods.requests.items() if amount):
+        for resource in (name for name, amount in pods.counted.items() if amount):
             group = queue.group(resource)
             flavors = places.intersection(group.flavors) if group else ()
             some = {name for name in flavors if most.get(FlavorResource(name, resource))}

@@ -28,7 +28,7 @@ def never_admitted(gathered: Gathered) -> _Found:
     A patch of the pods' tolerations or affinity opens other nodes to them: of such a job nothing is said.
     """
     queued = gathered.queued
-    if queued is None or not queued.settings.counts_as_asked:
+    if queued is None or not queued.settings.is_modelled:
         return
     for manifest in gathered.of(TRAINER, "TrainJob"):
         runtime, queue = runtime_of(manifest, gathered), _queue(manifest, gathered, queued)

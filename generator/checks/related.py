@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from generator.checks import quota, trainjob_resources
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
-from generator.checks.kueue_settings import is_configuration
 from generator.manifests import Manifest
+from generator.simulate.settings import is_configuration
 
 Rule = Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]
 

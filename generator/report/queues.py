@@ -12,7 +12,7 @@ from generator.report import table
 from generator.simulate.amounts import FlavorResource, shown
 from generator.simulate.balance import Capacity, Node, balance, capacity
 from generator.simulate.largest import Largest
-from generator.simulate.queues import ClusterQueue, Cohort, Flavor, QueueTree
+from generator.simulate.queues import ClusterQueue, Cohort, QueueTree
 
 _HEADER = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MAY BORROW", "LENDS", "ALWAYS", "AT MOST", "NODES")
 _JOBS = ("QUEUE", "NAMESPACE", "RUNTIME", "ALWAYS", "AT MOST", "WHY NOT MORE")
@@ -108,13 +108,14 @@ def told(queue: ClusterQueue) -> list[FlavorResource]:
 def _amounts(tree: QueueTree, name: str, key: FlavorResource, own: Capacity, *, is_elsewhere: bool = False) -> _Row:
     amounts = (own.nominal, own.borrowing, own.lending, own.always, own.most)
     cells = ("all" if amount is None else shown(key.resource, amount) for amount in amounts)
-    nodes = _in_nodes(tree.flavors.get(key.flavor), key, own, is_elsewhere=is_elsewhere)
+    nodes = _in_nodes(tree, key, own, is_elsewhere=is_elsewhere)
     return name, key.flavor, key.resource, *cells, nodes
 
 
-def _in_nodes(flavor: Flavor | None, key: FlavorResource, own: Capacity, *, is_elsewhere: bool) -> str:
+def _in_nodes(tree: QueueTree, key: FlavorResource, own: Capacity, *, is_elsewhere: bool) -> str:
     """Its own and the most as so many nodes, if it is known what a node has: `1 to 5 of 12`, or `elsewhere`."""
-    each = flavor.allocatable.get(key.resource) if flavor else None
+    flavor = tree.flavors.get(key.flavor)
+    each = tree.settings.counting.of(flavor.allocatable).get(key.resource) if flavor else None
     if not flavor or not each:
         return ""
     own_nodes, most = (_number(Fraction(amount, each)) for amount in (own.nominal, own.most))

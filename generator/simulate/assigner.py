@@ -93,7 +93,7 @@ class Assigner:
         return Placing(sites, self.flavors, self.is_by_topology)
 
     def _wanted(self, pods: PodSet) -> dict[str, int]:
-        wanted = total(pods.requests, pods.count)
+        wanted = total(pods.counted, pods.count)
         if self.queue.group("pods"):
             wanted["pods"] = pods.count
         return wanted

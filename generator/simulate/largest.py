@@ -59,7 +59,7 @@ def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Lar
     runtimes.sort(key=lambda each: each.name)
     for queue in sorted(tree.queues.values(), key=lambda each: each.name):
         for namespace in sorted({door.namespace for door in tree.doors(queue.name)}):
-            around = surroundings(known, namespace)
+            around = surroundings(known, namespace, tree.settings.counting)
             for runtime in runtimes:
                 if runtime.kind == "ClusterTrainingRuntime" or runtime.namespace == namespace:
                     job = (runtime.body, around, None if queue.is_elsewhere else sites)
@@ -77,6 +77,8 @@ def _sizes(
     refused = tree.stopped(queue) or tree.lacks(queue) or tree.refuses(queue, namespace)
     if refused or node is None:
         return 0, 0, Limit.QUEUE, f"`{queue.name}` admits nothing: {refused}"
+    if not tree.settings.is_modelled:
+        return 0, 0, Limit.UNKNOWN, "not known: Kueue's configuration has it count in a way that is not simulated"
     runtime, around, _ = job
     for refusal in refusals(runtime, around):
         return 0, 0, Limit.LIMIT_RANGE, str(refusal)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from generator.manifests import Body, Manifest
 from generator.simulate.amounts import Requests, requested
+from generator.simulate.counting import AS_ASKED, Counting
 from generator.simulate.fields import mapping, mappings, text
 from generator.simulate.limit_ranges import Bound, bounds
 
@@ -26,15 +27,17 @@ class Surroundings:
         requests: those for requests.
         overheads: RuntimeClass → what its pods take beside their containers.
         bounds: what the namespace lets containers and pods ask for.
+        counting: what Kueue counts of what a pod asks for.
     """
 
     limits: Requests = field(default_factory=dict)
     requests: Requests = field(default_factory=dict)
     overheads: Mapping[str, Requests] = field(default_factory=dict)
     bounds: tuple[Bound, ...] = ()
+    counting: Counting = AS_ASKED
 
 
-def surroundings(manifests: Iterable[Manifest], namespace: str) -> Surroundings:
+def surroundings(manifests: Iterable[Manifest], namespace: str, counting: Counting = AS_ASKED) -> Surroundings:
     """Those of a namespace: of several LimitRanges the first that says something counts.
 
     Raises:
@@ -54,7 +57,7 @@ def surroundings(manifests: Iterable[Manifest], namespace: str) -> Surroundings:
                 if item.get("type") == "Container":
                     ours, theirs = _defaults(item, place)
                     limits, requests = {**ours, **limits}, {**theirs, **requests}
-    return Surroundings(limits, requests, overheads, tuple(limited))
+    return Surroundings(limits, requests, overheads, tuple(limited), counting)
 
 
 def _defaults(item: Body, place: str) -> tuple[Requests, Requests]:

@@ -29,6 +29,7 @@ class PodSet:
         name: of the replicated job that they are of.
         count: how many there are.
         requests: what each asks for.
+        charged: what Kueue counts of that; None where it is the same.
         node_selector: labels that their nodes must have.
         tolerations: taints that they bear.
         affinity: terms of required node affinity; of several one must hold.
@@ -42,6 +43,12 @@ class PodSet:
     tolerations: tuple[Body, ...] = ()
     affinity: tuple[Body, ...] = ()
     topology: Wish | None = None
+    charged: Requests | None = None
+
+    @property
+    def counted(self) -> Requests:
+        """What each takes of quotas."""
+        return self.requests if self.charged is None else self.charged
 
 
 def podsets(runtime: Body, nodes: int | None = None, around: Surroundings = _NOWHERE_SPECIAL) -> tuple[PodSet, ...]:
@@ -140,10 +147,13 @@ def _podset(job: Body, around: Surroundings, place: str) -> PodSet:
     template = _template(job)
     pod = dict(mapping(template, "spec"))
     required = mapping(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    asked = requests(pod, around, place)
+    counted = around.counting.of(asked)
     return PodSet(
         name=text(job.get("name")),
         count=1,
-        requests=requests(pod, around, place),
+        requests=asked,
+        charged=None if counted == asked else counted,
         node_selector=labels(pod.get("nodeSelector")),
         tolerations=mappings(pod.get("tolerations")),
         affinity=mappings(required.get("nodeSelectorTerms")),

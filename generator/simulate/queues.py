@@ -14,6 +14,7 @@ from generator.documents.syntax import on_one_line
 from generator.manifests import Body
 from generator.simulate.amounts import FlavorResource, Requests
 from generator.simulate.selectors import selects
+from generator.simulate.settings import UNTOLD, Settings
 
 _LONGEST = 200  # letters of a circle in a message
 
@@ -144,13 +145,17 @@ class LocalQueue:
 
 @dataclass(frozen=True)
 class QueueTree:
-    """All of it, by name; `namespaces` holds the labels of those that there are manifests of."""
+    """All of it, by name, and what Kueue is told.
+
+    `namespaces` holds the labels of those that there are manifests of.
+    """
 
     flavors: Mapping[str, Flavor]
     cohorts: Mapping[str, Cohort]
     queues: Mapping[str, ClusterQueue]
     local_queues: tuple[LocalQueue, ...] = ()
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    settings: Settings = UNTOLD
 
     def ancestors(self, cohort: str) -> Iterator[Cohort]:
         """The cohort, its parent, and so on; of a cycle each once."""

@@ -23,6 +23,7 @@ from generator.simulate.queues import (
     Quota,
     ResourceGroup,
 )
+from generator.simulate.settings import settings
 
 NODES = "mpigen.dev/nodes"
 ALLOCATABLE = "mpigen.dev/allocatable"
@@ -32,12 +33,13 @@ _FUNGIBILITY = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 
 
 def queue_tree(manifests: Iterable[Manifest]) -> QueueTree:
-    """The queues of all the manifests; what is no object of Kueue's is passed over, Namespaces excepted.
+    """The queues of all the manifests, and how Kueue counts; of what is no object of Kueue's, only Namespaces are read.
 
     Raises:
         SimulationError: an amount is no quantity, or two objects of the same name say different things.
     """
-    found = of_kinds(manifests)
+    known = list(manifests)
+    found = of_kinds(known)
     away = {name for name, each in found.get("AdmissionCheck", {}).items() if _sends_away(each)}
     queues = {name: _queue(each, away) for name, each in found.get("ClusterQueue", {}).items()}
     cohorts = {name: _cohort(each) for name, each in found.get("Cohort", {}).items()}
@@ -53,6 +55,7 @@ def queue_tree(manifests: Iterable[Manifest]) -> QueueTree:
             name: {"kubernetes.io/metadata.name": name, **labels(mapping(each.body, "metadata", "labels"))}
             for name, each in found.get("Namespace", {}).items()
         },
+        settings=settings(known),
     )
 
 

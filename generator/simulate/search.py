@@ -145,10 +145,10 @@ class Search:
 
     def _times(self, flavor: Flavor, pods: PodSet) -> int:
         """How many hosts at most a flavor has quota and room for; -1 if nothing limits them."""
-        requests, sites = pods.requests, self._assigner.sites
-        limits = {name: self._limits.get(FlavorResource(flavor.name, name), 0) for name in requests}
-        fit = [limits[name] // amount for name, amount in requests.items() if amount]
-        nodes, on_one = within(flavor, [pods]).nodes, fit_on_one(flavor, requests)
+        counted, sites = pods.counted, self._assigner.sites
+        limits = {name: self._limits.get(FlavorResource(flavor.name, name), 0) for name in counted}
+        fit = [limits[name] // amount for name, amount in counted.items() if amount]
+        nodes, on_one = within(flavor, [pods]).nodes, fit_on_one(flavor, pods.requests)
         if sites is not None and flavor.levels:
             fit.append(sites.most(flavor.name, pods))
         elif nodes is not None and on_one is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,15 @@ import pytest
 from generator.app import App
 from generator.checks import quota, related
 from generator.checks.finding import Breach
-from generator.checks.kueue_settings import Settings, settings
 from generator.checks.queued import queued
 from generator.manifests import Manifest, read
 from generator.pipeline import render
 from generator.quantities import parse
 from generator.simulate.amounts import FlavorResource
+from generator.simulate.counting import Counting, Transformation
 from generator.simulate.largest import largest_jobs
 from generator.simulate.read import queue_tree
+from generator.simulate.settings import Settings, settings
 from tests.conftest import ROOT
 from tests.random_platforms import random_platform
 from tests.related_cases import CASES
@@ -143,14 +145,32 @@ OPERATOR = (
         (
             (
                 CONFIGURATION.format(
-                    version="v1beta2", text="resources: {transformations: [{input: a, outputs: {b: 1}}]}"
+                    version="v1beta2",
+                    text="resources: {excludeResourcePrefixes: [x/], transformations: [{input: a, outputs: {b: 500m}}, "
+                    "{input: c, strategy: Replace}]}",
                 ),
             ),
-            Settings(is_fair=False, counts_as_asked=False),
+            Settings(
+                is_fair=False,
+                counting=Counting(
+                    ("x/",), {"a": Transformation({"b": Fraction(1, 2)}), "c": Transformation({}, keeps_input=False)}
+                ),
+            ),
+        ),
+        *(
+            (
+                (
+                    CONFIGURATION.format(
+                        version="v1beta2", text=f"resources: {{transformations: [{{input: a, {more}}}]}}"
+                    ),
+                ),
+                Settings(is_fair=False, is_modelled=False),
+            )
+            for more in ("multiplyBy: c, outputs: {b: 1}", "outputs: {b: -1}", "outputs: {b: much}")
         ),
         (
             (CONFIGURATION.format(version="v1beta2", text="resources: {quotaCheckStrategy: IgnoreUndeclared}"),),
-            Settings(is_fair=False, counts_as_asked=False),
+            Settings(is_fair=False, is_modelled=False),
         ),
     ],
 )

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
-from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.errors import DocumentError
-from generator.manifests import Manifest, read
+from generator.manifests import Body, Manifest, read
+from generator.quantities import parse
+from generator.simulate.counting import AS_ASKED, Counting, Transformation
+from generator.simulate.fields import mapping, mappings, text, texts
 
 CONFIGURATION = "Configuration"
 OPERATOR = "Kueue"
@@ -28,19 +31,23 @@ class Settings:
 
     Attributes:
         is_fair: whether fair sharing is on; None where no file says.
-        excluded: beginnings of the names of resources that are not counted.
-        counts_as_asked: whether what pods request is what is counted, and refused where there is no quota for it.
+        counting: what is counted of what pods request.
+        is_modelled: whether that is all, and what there is no quota for is refused.
     """
 
     is_fair: bool | None = None
-    excluded: tuple[str, ...] = ()
-    counts_as_asked: bool = True
+    counting: Counting = AS_ASKED
+    is_modelled: bool = True
+
+
+UNTOLD = Settings()
+"""Where no file says anything."""
 
 
 def settings(manifests: Iterable[Manifest]) -> Settings:
     """Those of the only configuration; of several, for several clusters, nothing is known."""
     found = [each for manifest in manifests for each in _of(manifest)]
-    return found[0] if len(found) == 1 else Settings()
+    return found[0] if len(found) == 1 else UNTOLD
 
 
 def is_configuration(manifest: Manifest) -> bool:
@@ -68,8 +75,23 @@ def _read(body: Mapping[str, Any]) -> Settings:
     fair, resources = body.get("fairSharing"), mapping(body, "resources")
     has_switch = str(body.get("apiVersion")).endswith("/v1beta1")
     is_ignored = resources.get("quotaCheckStrategy") == "IgnoreUndeclared"
+    written = mappings(resources.get("transformations"))
+    known = {text(each.get("input")): made for each in written if (made := _transformation(each))}
     return Settings(
         is_fair=isinstance(fair, dict) and (fair.get("enable") is True or not has_switch),
-        excluded=tuple(texts(resources.get("excludeResourcePrefixes"))),
-        counts_as_asked=not is_ignored and not mappings(resources.get("transformations")),
+        counting=Counting(texts(resources.get("excludeResourcePrefixes")), known),
+        is_modelled=not is_ignored and len(known) == len(written),
     )
+
+
+def _transformation(body: Body) -> Transformation | None:
+    """None where it multiplies resources by one another, or takes some away: Kueue 0.18 and 0.19 differ in that."""
+    outputs: dict[str, Fraction] = {}
+    for name, factor in mapping(body, "outputs").items():
+        try:
+            outputs[str(name)] = parse(str(factor)).value
+        except ValueError:
+            return None
+    if body.get("multiplyBy") or any(factor < 0 for factor in outputs.values()):
+        return None
+    return Transformation(outputs, keeps_input=body.get("strategy") != "Replace")

@@ -1,0 +1,89 @@
+"""What counts as something else, or as nothing, is neither quota that jobs take nor quota that nodes give."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from generator.checks import related
+from generator.manifests import Manifest, read
+from generator.simulate.amounts import Requests
+from generator.simulate.counting import Counting, Transformation
+from generator.simulate.largest import largest_jobs
+from generator.simulate.read import queue_tree
+from tests.unit.simulate.runtimes import mpi
+from tests.unit.simulate.trees import door, flavor, kueue, queue
+
+ASKED: dict[str, Any] = {"cpu": "2", "gpu": "4", "rdma/hca": "1"}
+SLICE = Transformation({"example.com/memory": Fraction(5), "cpu": Fraction(1, 2)}, keeps_input=False)
+CREDITS = Transformation({"credits": Fraction(3, 2)})
+
+
+@pytest.mark.parametrize(
+    ("counting", "asked", "counted"),
+    [
+        (Counting(), {"cpu": 1500}, {"cpu": 1500}),
+        (Counting(("rdma/", "eph")), {"rdma/hca": 1, "ephemeral-storage": 9, "cpu": 1}, {"cpu": 1}),
+        (Counting((), {"a.com/mig": SLICE}), {"a.com/mig": 2, "cpu": 250}, {"cpu": 1250, "example.com/memory": 10}),
+        (Counting((), {"cpu": CREDITS}), {"cpu": 1500}, {"cpu": 1500, "credits": 3}),  # 2.25, rounded up
+        (Counting((), {"memory": Transformation({}, keeps_input=False)}), {"memory": 1, "cpu": 1}, {"cpu": 1}),
+        (Counting(("a.com/",), {"a.com/mig": SLICE}), {"a.com/mig": 2}, {}),
+        (
+            Counting((), {"a.com/mig": SLICE}),
+            {"example.com/memory": 1, "a.com/mig": 1},
+            {"example.com/memory": 6, "cpu": 500},
+        ),
+    ],
+)
+def test_amounts_count_as_kueue_is_told(counting: Counting, asked: Requests, counted: Requests) -> None:
+    assert counting.of(asked) == counted
+
+
+SETTINGS = """apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+resources:
+  excludeResourcePrefixes: [rdma/]
+  transformations: [{input: a.com/gpu, strategy: Replace, outputs: {example.com/memory: 5}}]
+"""
+
+
+def told(*manifests: Manifest) -> list[Manifest]:
+    return [*manifests, flavor("f"), door("team", "q"), *read(SETTINGS, "kueue.yaml")]
+
+
+def test_the_largest_job_takes_what_is_counted_and_has_room_for_what_is_asked() -> None:
+    quota = queue("q", {"f/cpu": "9", "f/example.com/memory": "60"})
+    (found,) = largest_jobs(queue_tree(told(quota)), told(quota, mpi(**ASKED)))
+    assert found.reason == "4 nodes take 80 example.com/memory of flavor `f`, and `q` never gets more than 60"
+    annotations = {"mpigen.dev/nodes": "2", "mpigen.dev/allocatable": '{"cpu": "9", "a.com/gpu": "4", "rdma/hca": "1"}'}
+    nodes = kueue("ResourceFlavor", "f", {}, annotations=annotations)
+    known = [each for each in told(quota, mpi(**ASKED)) if each.kind != "ResourceFlavor"]
+    (found,) = largest_jobs(queue_tree([nodes, *known]), [nodes, *known])
+    assert found.reason == "there is no room for 3 on the 2 nodes of flavor `f`"
+
+
+def test_what_is_not_simulated_is_not_known_to_anybody() -> None:
+    quota, runtime = queue("q", {"f/cpu": "9"}), mpi(cpu="2")
+    others = told(quota, runtime)[:-1]
+    text = SETTINGS.replace("outputs: {", "multiplyBy: cpu, outputs: {")
+    known = [*others, *read(text, "kueue.yaml")]
+    (found,) = largest_jobs(queue_tree(known), known)
+    assert (found.most, found.reason.partition(":")[0]) == (0, "not known")
+
+
+@pytest.mark.parametrize(
+    ("quotas", "expected"),
+    [
+        ({"example.com/memory": "40"}, []),
+        ({"example.com/memory": "41"}, ["the quotas promise 41 example.com/memory of 40 that its 2 nodes have"]),
+        ({"a.com/gpu": "99", "rdma/hca": "99"}, []),  # nobody counts them
+    ],
+)
+def test_nodes_offer_what_is_counted(quotas: dict[str, str], expected: list[str]) -> None:
+    annotations = {"mpigen.dev/nodes": "2", "mpigen.dev/allocatable": '{"a.com/gpu": "4"}'}
+    nodes = kueue("ResourceFlavor", "f", {}, annotations=annotations)
+    known = [nodes, queue("q", {f"f/{name}": amount for name, amount in quotas.items()}), *read(SETTINGS, "kueue.yaml")]
+    found = [breach.message.partition(":")[0] for _, breach in related.breaches(known, {})]
+    assert found == expected
