@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from generator.config.access import Access, PlatformAccess
     from generator.config.cluster import Cluster, Versions
     from generator.config.cohorts import Cohort
+    from generator.config.egress import Egress
     from generator.config.gitops import GitOps
+    from generator.config.isolation import ApiServer, Guard, Isolation, Metrics
     from generator.config.limits import Limits
     from generator.config.multi_kueue import MultiKueue, WorkerCluster
     from generator.config.placement import Placement
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from generator.config.queues import Queues, WaitForPodsReady
     from generator.config.reservations import Reservation
     from generator.config.runtimes import Runtime
-    from generator.config.tenants import Egress, Tenant
+    from generator.config.tenants import Tenant
     from generator.constructs import Component
     from generator.manifests import Manifest
     from generator.runtimes.chart import MpiRuntime
@@ -35,14 +37,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Access",
+    "ApiServer",
     "App",
     "Cluster",
     "Cohort",
     "Component",
     "Egress",
     "GitOps",
+    "Guard",
+    "Isolation",
     "Limits",
     "Manifest",
+    "Metrics",
     "MpiRuntime",
     "MultiKueue",
     "Placement",
@@ -86,7 +92,11 @@ _HOMES = {
     "Runtime": "generator.config.runtimes",
     "Access": "generator.config.access",
     "PlatformAccess": "generator.config.access",
-    "Egress": "generator.config.tenants",
+    "Egress": "generator.config.egress",
+    "ApiServer": "generator.config.isolation",
+    "Guard": "generator.config.isolation",
+    "Isolation": "generator.config.isolation",
+    "Metrics": "generator.config.isolation",
     "Tenant": "generator.config.tenants",
     "Component": "generator.constructs",
     "Manifest": "generator.manifests",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from generator.config.platform import Platform
 from generator.constructs import ManifestApp
 from generator.kueue.chart import KueueItself, QueueTree, TenantQueue
-from generator.policies.chart import JobSize, PlatformRoles, Tenancy, TenantRoles
+from generator.policies.chart import Baseline, JobSize, PlatformRoles, Tenancy, TenantRoles
 from generator.runtimes.chart import MpiRuntime
 
 
@@ -27,6 +27,8 @@ class App(ManifestApp):
             TenantRoles(self, "roles")
         if any(tenant.limits.hosts_per_job for tenant in platform.tenants):
             JobSize(self, "job-size")
+        if platform.isolation.guard.baseline:
+            Baseline(self, "baseline")
         for tenant in platform.tenants:
             Tenancy(self, f"tenant-{tenant.name}", platform=platform, tenant=tenant)
             TenantQueue(self, f"queue-{tenant.name}", platform=platform, tenant=tenant)

@@ -18,6 +18,7 @@ class Component:
         sum: the hash of the module's content, as in `go.sum`.
         folder: where in the module the definitions lie.
         source: the same folder for people.
+        files: which of the files there are read.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Component:
     sum: str
     folder: str
     source: str
+    files: str = "*.yaml"
 
 
 SUPPORTED: tuple[Component, ...] = (
@@ -110,6 +112,27 @@ SUPPORTED: tuple[Component, ...] = (
         sum="h1:rvrkW/JdH4V+xJgNDZI9wa/Ygd+fWoGbd1rAhvno22c=",
         folder="manifests/crds",
         source="https://github.com/argoproj/argo-cd/tree/v3.2.1/manifests/crds",
+        files="*-crd.yaml",
+    ),
+    Component(
+        name="cilium",
+        minor="1.18",
+        module="github.com/cilium/cilium",
+        version="v1.18.4",
+        sum="h1:/HrbeMmk46UDkJs4uJemIqxB7wuZ+QRMNVscNYua5C8=",
+        folder="pkg/k8s/apis/cilium.io/client/crds/v2",
+        source="https://github.com/cilium/cilium/tree/v1.18.4/pkg/k8s/apis/cilium.io/client/crds/v2",
+        files="ciliumnetworkpolicies.yaml",
+    ),
+    Component(  # the release that OVN-Kubernetes has
+        name="network-policy-api",
+        minor="0.1",
+        module="sigs.k8s.io/network-policy-api",
+        version="v0.1.5",
+        sum="h1:xyS7VAaM9EfyB428oFk7WjWaCK6B129i+ILUF4C8l6E=",
+        folder="config/crd/experimental",
+        source="https://github.com/kubernetes-sigs/network-policy-api/tree/v0.1.5/config/crd/experimental",
+        files="policy.networking.k8s.io_*.yaml",
     ),
 )
 

@@ -59,6 +59,18 @@ class Cluster(Section):
     """OpenShift differs in its DNS, its pod security and its Kueue operator."""
     versions: Versions = Versions()
     """What runs in it."""
+    network: Literal["standard", "cilium", "openshift-ovn"] = "standard"
+    """What its CNI knows. `standard`: NetworkPolicy. `cilium`: also names outside the cluster (CiliumNetworkPolicy).
+    `openshift-ovn`: also AdminNetworkPolicy, which stands above the NetworkPolicies of namespaces."""
+    mesh: Literal["istio"] | None = None
+    """A service mesh that pods of MPI have to stay out of: ssh and MPI do not pass its proxies."""
+
+    @field_validator("network")
+    @classmethod
+    def _goes_with_the_distribution(cls, value: str, info: ValidationInfo) -> str:
+        if value == "openshift-ovn" and info.data.get("distribution") == "kubernetes":
+            raise refusal("this cluster is no OpenShift", "write `distribution: openshift`, or leave it out")
+        return value
 
     @property
     def is_openshift(self) -> bool:

@@ -32,6 +32,7 @@ KINDS = (
     EmittedKind(
         "admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"
     ),
+    EmittedKind("cilium.io", "CiliumNetworkPolicy", "ciliumnetworkpolicies", is_namespaced=True),
     EmittedKind("kueue.x-k8s.io", "AdmissionCheck", "admissionchecks"),
     EmittedKind("kueue.x-k8s.io", "ClusterQueue", "clusterqueues"),
     EmittedKind("kueue.x-k8s.io", "Cohort", "cohorts"),
@@ -43,6 +44,8 @@ KINDS = (
     EmittedKind("kueue.x-k8s.io", "Topology", "topologies"),
     EmittedKind("kueue.x-k8s.io", "WorkloadPriorityClass", "workloadpriorityclasses"),
     EmittedKind("networking.k8s.io", "NetworkPolicy", "networkpolicies", is_namespaced=True),
+    EmittedKind("policy.networking.k8s.io", "AdminNetworkPolicy", "adminnetworkpolicies"),
+    EmittedKind("policy.networking.k8s.io", "BaselineAdminNetworkPolicy", "baselineadminnetworkpolicies"),
     EmittedKind("rbac.authorization.k8s.io", "ClusterRole", "clusterroles"),
     EmittedKind("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings"),
     EmittedKind("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", is_namespaced=True),

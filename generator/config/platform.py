@@ -27,6 +27,7 @@ from generator.config.draft import Draft, suggestion
 from generator.config.elsewhere import cohorts_elsewhere, root_of_workers
 from generator.config.fields import Name, Section, refusal
 from generator.config.gitops import GitOps
+from generator.config.isolation import Isolation, impossible, unnameable
 from generator.config.policies import Policies
 from generator.config.pools import Pool
 from generator.config.queues import Queues, inexpressible
@@ -78,6 +79,8 @@ class Platform(Section):
     """What holds for every tenant."""
     access: PlatformAccess = PlatformAccess()
     """Who runs the platform."""
+    isolation: Isolation = Isolation()
+    """Who reaches whom over the network."""
     queues: Queues = Queues()
     """How Kueue is to work."""
     gitops: GitOps | None = None
@@ -98,6 +101,18 @@ class Platform(Section):
             for index, pool in enumerate(value)
             if is_old and pool.topology
         ]
+        if errors:
+            raise ValidationError.from_exception_data("Platform", errors)
+        return value
+
+    @field_validator("isolation", "tenants")
+    @classmethod
+    def _can_be_enforced(cls, value: Isolation | tuple[Tenant, ...], info: ValidationInfo) -> Any:
+        cluster = info.data.get("cluster")
+        if not isinstance(cluster, Cluster):
+            return value
+        found = impossible(value, cluster) if isinstance(value, Isolation) else unnameable(value, cluster)
+        errors = [InitErrorDetails(type=error, loc=path, input=None) for path, error in found]
         if errors:
             raise ValidationError.from_exception_data("Platform", errors)
         return value

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator
 
 from generator.config.access import Access
+from generator.config.egress import Egress
 from generator.config.fields import Count, Name, Section, each_once, refusal
 from generator.config.limits import Limits
 from generator.config.reservations import Reservation
 from generator.config.shares import Shares
-from generator.documents.syntax import shown
 
 # The namespaces of Kubernetes and OpenShift, and those that Trainer, JobSet, Kueue and Argo CD install themselves into.
 _RESERVED = re.compile(r"default|kube-.*|openshift|openshift-.*|kubeflow-system|jobset-system|kueue-system|argocd")
@@ -23,39 +22,6 @@ def _is_free(value: str) -> str:
     if _RESERVED.fullmatch(value):
         raise refusal(f"`{value}` is a namespace of the system", "choose a name that the cluster does not use itself")
     return value
-
-
-def _is_cidr(value: str) -> str:
-    try:
-        return str(ipaddress.ip_network(value))
-    except ValueError:
-        raise refusal(f"{shown(value)} is not a network", _network_of(value)) from None
-
-
-def _network_of(value: str) -> str:
-    try:
-        return f"its host bits are set: write {ipaddress.ip_network(value, strict=False)}"
-    except ValueError:
-        return "write it like 10.20.0.0/16"
-
-
-Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
-
-
-class Egress(Section):
-    """A network outside the cluster that the tenant's pods may reach."""
-
-    name: Name
-    """What it is, such as `s3`."""
-    cidr: Annotated[str, Field(strict=True), AfterValidator(_is_cidr)]
-    """The network, such as `10.20.0.0/16`. Addresses of pods and Services are not matched by it."""
-    ports: tuple[Port, ...] = Field(min_length=1)
-    """TCP ports."""
-
-    @field_validator("ports")
-    @classmethod
-    def _in_order(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sorted(set(value)))
 
 
 class Tenant(Section):
@@ -103,7 +69,7 @@ class Tenant(Section):
     @field_validator("egress")
     @classmethod
     def _named_once(cls, value: tuple[Egress, ...]) -> tuple[Egress, ...]:
-        each_once((egress.name for egress in value), "give each network its own name")
+        each_once((egress.name for egress in value), "give each its own name")
         return tuple(sorted(value, key=lambda egress: egress.name))
 
     @field_validator("namespaces")

@@ -10,7 +10,9 @@ from generator.config.platform import Platform
 from generator.config.tenants import Tenant
 from generator.constructs import Component
 from generator.manifests import Body, Manifest
-from generator.policies import access, isolation, namespace, quota, roles, size
+from generator.policies import access, namespace, quota, roles, size
+from generator.policies.isolation import admin
+from generator.policies.isolation.tenant import network_policies
 
 
 class TenantRoles(Component):
@@ -33,6 +35,13 @@ class JobSize(Component):
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
         super().__init__(scope, id, [Manifest(body, "cluster/admission/job-size.yaml") for body in size.job_size()])
+
+
+class Baseline(Component):
+    """What holds in the namespaces of tenants where no NetworkPolicy decides."""
+
+    def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
+        super().__init__(scope, id, [Manifest(admin.baseline(), "cluster/isolation/baseline.yaml")])
 
 
 class Tenancy(Component):
@@ -63,5 +72,7 @@ class Tenancy(Component):
             ],
         )
         for home in tenant.homes:
-            yield "isolation", isolation.network_policies(home, cluster)
+            yield "isolation", [*network_policies(home, platform.isolation, cluster)]
             yield "quota", [quota.resource_quota(home), quota.limit_range(home), *size.parameters(home)]
+        if cluster.network == "openshift-ovn":
+            yield "isolation", [admin.team(tenant.name, platform.isolation.guard)]

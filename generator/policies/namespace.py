@@ -5,7 +5,7 @@ from __future__ import annotations
 from generator.config.cluster import Cluster
 from generator.config.policies import Policies
 from generator.config.tenants import Tenant
-from generator.config.workload import SERVICE_ACCOUNT
+from generator.config.workload import SERVICE_ACCOUNT, TENANT_LABEL
 from generator.manifests import Body
 
 
@@ -16,7 +16,7 @@ def namespace(tenant: Tenant, team: str, policies: Policies, cluster: Cluster) -
     """
     standard = policies.pod_security
     labels = {
-        "mpigen.dev/tenant": team,
+        TENANT_LABEL: team,
         "pod-security.kubernetes.io/enforce": standard,
         "pod-security.kubernetes.io/enforce-version": f"v{cluster.versions.kubernetes}",
         "pod-security.kubernetes.io/audit": "restricted",

@@ -14,7 +14,7 @@ from generator.config.placement import Placement
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
 from generator.config.volumes import HOME, RuntimeVolume
-from generator.config.workload import RUNTIME_LABEL, SERVICE_ACCOUNT
+from generator.config.workload import OUT_OF_THE_MESH, RUNTIME_LABEL, SERVICE_ACCOUNT
 from generator.manifests import Body
 from generator.runtimes import adapter
 from generator.runtimes.sizing import NodeSize
@@ -95,7 +95,8 @@ def runtime_volumes(declared: Sequence[RuntimeVolume]) -> list[Volume]:
 def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool) -> Body:
     runtime, pool = parts.runtime, parts.pool
     is_node = not (is_launcher and runtime.has_separate_launcher)
-    metadata: Body = {"labels": {**runtime.labels, RUNTIME_LABEL: runtime.name}}
+    mesh = OUT_OF_THE_MESH if parts.cluster.mesh else {}
+    metadata: Body = {"labels": {**runtime.labels, **mesh, RUNTIME_LABEL: runtime.name}}
     if annotations := _annotations(parts):
         metadata["annotations"] = annotations
     spec: Body = {

@@ -93,7 +93,7 @@ def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
             found[component] = BuiltIns(modules[component], component.folder).kinds()
         else:
             operators = OPERATORS / component.name / component.minor
-            found[component] = [*custom_kinds(folder, newest), *custom_kinds(operators, newest)]
+            found[component] = [*custom_kinds(folder, newest, component.files), *custom_kinds(operators, newest)]
     found[OWN] = own_kinds()
     return found
 

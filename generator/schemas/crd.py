@@ -28,7 +28,8 @@ from generator.schemas.repeats import share_repeats
 _METADATA = "meta.v1.ObjectMeta"
 _LIMITS = {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
 _KEPT = _LIMITS | {"default", "enum"}
-_READ = {"type", "format", "pattern", "nullable", "properties", "required", "items", "additionalProperties", "anyOf"}
+_CHOICES = {"anyOf", "oneOf"}
+_READ = {"type", "format", "pattern", "nullable", "properties", "required", "items", "additionalProperties", *_CHOICES}
 _PROSE = {"description", "title", "example", "externalDocs"}
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
@@ -38,14 +39,14 @@ _ELSEWHERE = {"x-kubernetes-map-type", "x-kubernetes-validations"}
 _KNOWN = _KEPT | _READ | _PROSE | _LISTS | _ELSEWHERE | {_INT_OR_STRING, _PRESERVE}
 
 
-def custom_kinds(folder: Path, built_ins: BuiltIns) -> list[Kind]:
-    """Every served version of every CustomResourceDefinition in a folder.
+def custom_kinds(folder: Path, built_ins: BuiltIns, files: str = "*.yaml") -> list[Kind]:
+    """Every served version of every CustomResourceDefinition in those files of a folder.
 
     Raises:
         EngineError: a definition uses a keyword that we do not know.
     """
     found: list[Kind] = []
-    for file in sorted(folder.glob("*.yaml")):
+    for file in sorted(folder.glob(files)):
         definition = yaml.load(file.read_bytes(), yaml.CSafeLoader)
         if definition["kind"] == "CustomResourceDefinition":
             spec = definition["spec"]
@@ -107,7 +108,23 @@ def _fields(upstream: Schema) -> Schema:
     others = upstream.get("additionalProperties", upstream.get(_PRESERVE, False))
     if others is not True:
         result["additionalProperties"] = others and node(others, is_nullable=True)
-    return result
+    return result | _choices(upstream)
+
+
+def _choices(upstream: Schema) -> Schema:
+    """Which of several fields must be there: exactly one of them, or at least one."""
+    return {
+        keyword: [{"required": branch["required"]} for branch in upstream[keyword]]
+        for keyword in sorted(_CHOICES & set(upstream))
+    }
+
+
+def _is_choice(branches: list[Schema]) -> bool:
+    """Whether each branch says no more than that one field is there."""
+    return all(
+        branch == {"properties": {name: {} for name in branch.get("required", ())}, "required": branch.get("required")}
+        for branch in branches
+    )
 
 
 def _typed(result: Schema, kinds: list[str], *, is_nullable: bool) -> Schema:
@@ -129,7 +146,11 @@ def _within(limits: Schema, demanded: Schema) -> Schema:
 
 
 def _portable(pattern: str) -> str:
-    """A Go pattern that means the same to every engine: `(?i)` in mid-pattern is Go's alone."""
+    r"""A Go pattern that means the same to every engine: `(?i)` in mid-pattern and `\PC` are Go's alone.
+
+    One deviation: what `\PC` shuts out are here control characters only, not all that is invisible.
+    """
+    pattern = pattern.replace(r"\PC", r"[^\x00-\x1f\x7f-\x9f]")
     before, ignore_case, after = pattern.partition("(?i)")
     if not ignore_case:
         return pattern
@@ -140,7 +161,7 @@ def _portable(pattern: str) -> str:
 
 def _refuse_unknown(upstream: Schema) -> None:
     unknown = sorted(set(upstream) - _KNOWN)
-    if "anyOf" in upstream and _INT_OR_STRING not in upstream:
-        unknown.append("anyOf")
+    if _INT_OR_STRING not in upstream:
+        unknown += [keyword for keyword in sorted(_CHOICES & set(upstream)) if not _is_choice(upstream[keyword])]
     if unknown:
         raise EngineError((Problem(f"a CRD uses {', '.join(unknown)}", "teach generator/schemas/crd.py"),))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from generator.errors import EngineError, Problem
+from generator.schemas.patterns import NETWORK
 
 Schema = dict[str, Any]
 
@@ -49,8 +50,11 @@ _RANGES = {
     # kube-openapi pkg/validation/validate/values.go `IsValueValidAgainstRange`: int64, unless the format says less.
     ("integer", ""): {"minimum": -(2**63), "maximum": 2**63 - 1},
 }
-_PATTERNS = {("string", "date-time"): TIME, ("string", "byte"): BASE64}
+# k8s.io/kube-openapi pkg/validation/strfmt/default.go `isCIDR`: as the networks of built-in kinds.
+_PATTERNS = {("string", "date-time"): TIME, ("string", "byte"): BASE64, ("string", "cidr"): NETWORK}
 _UNCHECKED = {("number", ""), ("number", "double"), ("string", ""), ("string", "password"), ("boolean", "")}
+# Of custom resources the server ignores what pkg/apiserver/validation/formats.go does not list.
+_UNCHECKED |= {("string", "idn-hostname")}
 
 
 def demands(kind: str, name: str) -> Schema:

@@ -27,6 +27,7 @@ class Violation:
         keyword: the JSON Schema keyword: `additionalProperties` for an unknown field, `required` for a missing one,
             `uniqueItemsBy` for an item that is told apart from none before it,
             `propertyNames` for a key that a map does not allow, `oneOf` for fields of which there must be exactly one,
+            `anyOf` for fields of which there must be one at least,
             `type`, `enum`, `const`, `pattern`, `minimum`, …
         message: what is wrong, in words.
         value: what stands there; of a missing field the object that lacks it, of a key the key.
@@ -83,9 +84,9 @@ def _violations(error: ValidationError, schema: Schema, path: tuple[str | int, .
         for index, before in repeats(value, keys):
             alike = " and ".join(f"`{key}`" for key in keys)
             yield Violation((*path, index), keyword, f"the same {alike} as item [{before}]", value[index], tuple(keys))
-    elif keyword == "oneOf":
+    elif keyword in _CHOICES and all("required" in branch for branch in _at(schema, error.schema_path)):
         choice = tuple(name for branch in _at(schema, error.schema_path) for name in branch["required"])
-        yield Violation(path, keyword, f"exactly one of {_listed(choice)} must be there", value, choice)
+        yield Violation(path, keyword, f"{_CHOICES[keyword]} one of {_listed(choice)} must be there", value, choice)
     else:
         expected = _expected(next(iter(details.values()), None))
         yield Violation(path, keyword, _message(keyword, value, expected, error.message), value, expected)
@@ -135,6 +136,7 @@ def _listed(values: Iterable[Any]) -> str:
     return ", ".join(shown)
 
 
+_CHOICES = {"oneOf": "exactly", "anyOf": "at least"}
 _EMPTY = ("enum", "maxItems", "maxLength", "maxProperties")
 """Keywords by which a field must be empty, or absent, where nothing is expected."""
 

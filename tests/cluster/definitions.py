@@ -17,18 +17,19 @@ from tests.cluster.client import Body
 from tests.cluster.modules import module_folders
 from tests.cluster.versions import HERE, Versions
 
+_NO_CONTROLLER = ("argocd", "cilium", "network-policy-api")
 WANTED: dict[str, dict[str, list[str]]] = json.loads((HERE / "definitions.json").read_text())
 """Folder below `go/` → module that its go.mod requires → files in the module, as globs."""
 
 
 def definitions(versions: Versions) -> list[Body]:
-    """All of them; Argo CD's are of the newest release that mpigen knows, the operator's of the Kueue that runs.
+    """All of them; those that mpigen has schemas for are of the newest release, the operator's of the Kueue that runs.
 
     Raises:
         EngineError: there is no Go, a module cannot be had, or it has no file of that name.
     """
     files = [
-        *_argocd(),
+        *_compiled(),
         *_operators(versions),
         *(file for pins, wanted in WANTED.items() for file in _files(HERE / "go" / pins, wanted)),
     ]
@@ -40,10 +41,11 @@ def yaml_loader() -> Any:
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _argocd() -> Iterator[Path]:
-    newest = next(component for component in SUPPORTED if component.name == "argocd")
-    folder = sources.fetch([newest])[newest] / newest.folder
-    yield from sorted(folder.glob("*-crd.yaml"))
+def _compiled() -> Iterator[Path]:
+    """Those that mpigen's own schemas are made from."""
+    newest = [next(component for component in SUPPORTED if component.name == name) for name in _NO_CONTROLLER]
+    for component, folder in sources.fetch(newest).items():
+        yield from sorted((folder / component.folder).glob(component.files))
 
 
 def _operators(versions: Versions) -> Iterator[Path]:

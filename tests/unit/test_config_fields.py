@@ -10,10 +10,11 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from generator import Platform
 from generator.config.access import Subject
+from generator.config.egress import Egress, Network
 from generator.config.fields import Count, LabelKey, LabelValue, Name, Quantity, Resource
 from generator.config.gitops import GitOps
 from generator.config.pools import Pool
-from generator.config.tenants import Egress, Tenant
+from generator.config.tenants import Tenant
 from tests.conftest import small_platform
 
 Change = Callable[[dict[str, Any]], object]
@@ -33,7 +34,7 @@ def only(model: Any, field_name: str, **others: Any) -> Any:
 RELEASE = field(Platform, "release")
 REPOSITORY = field(GitOps, "repository")
 FOLDER = field(GitOps, "path")
-CIDR = field(Egress, "cidr")
+CIDR = Network
 PORT = only(Egress, "ports", name="a", cidr="10.0.0.0/8")
 TENANT = only(Tenant, "name", quota={"cpu": 1})
 QUOTA = only(Tenant, "quota", name="a")

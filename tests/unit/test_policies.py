@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from generator import Cluster, Platform, Policies
-from generator.config.workload import RUNTIME_LABEL
-from generator.policies import access, isolation, namespace, quota, roles, size
+from generator.policies import access, namespace, quota, roles, size
 from tests.conftest import small_platform
 
 OPENSHIFT = Cluster(distribution="openshift")
@@ -114,46 +111,6 @@ def test_all_of_a_tenants_people_read_the_clusters_runtimes(platform: Platform) 
 
 def test_the_pods_account_mounts_no_token(platform: Platform) -> None:
     assert namespace.service_account(platform.tenants[0])["automountServiceAccountToken"] is False
-
-
-def test_nothing_is_allowed_that_no_policy_names(platform: Platform) -> None:
-    spec = isolation.default_deny(platform.tenants[0])["spec"]
-    assert spec == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-
-
-@pytest.mark.parametrize(
-    ("cluster", "where", "port"), [(Cluster(), "kube-system", 53), (OPENSHIFT, "openshift-dns", 5353)]
-)
-def test_names_are_found_over_udp_and_tcp_on_the_resolvers_own_port(
-    cluster: Cluster, where: str, port: int, platform: Platform
-) -> None:
-    (rule,) = isolation.dns(platform.tenants[0], cluster)["spec"]["egress"]
-    (peer,) = rule["to"]  # one peer with two selectors: both must match
-    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": where}
-    assert "podSelector" in peer
-    assert rule["ports"] == [{"protocol": "UDP", "port": port}, {"protocol": "TCP", "port": port}]
-
-
-def test_mpi_pods_reach_each_other_on_every_port_and_nobody_else(platform: Platform) -> None:
-    pods = {"matchExpressions": [{"key": RUNTIME_LABEL, "operator": "Exists"}]}
-    assert isolation.mpi(platform.tenants[0])["spec"] == {
-        "podSelector": pods,
-        "policyTypes": ["Ingress", "Egress"],
-        "ingress": [{"from": [{"podSelector": pods}]}],
-        "egress": [{"to": [{"podSelector": pods}]}],
-    }
-
-
-def test_egress_names_the_network_and_the_ports(platform: Platform) -> None:
-    (target,) = platform.tenants[0].egress
-    (rule,) = isolation.egress(platform.tenants[0], target)["spec"]["egress"]
-    assert rule == {"to": [{"ipBlock": {"cidr": "10.20.0.0/16"}}], "ports": [{"protocol": "TCP", "port": 443}]}
-
-
-def test_no_policy_can_be_called_as_a_trainjob_is(platform: Platform) -> None:
-    """opendatahub-io/trainer pkg/rhai/networkpolicy.go overwrites the policy with a TrainJob's name."""
-    for body in isolation.network_policies(platform.tenants[0], Cluster()):
-        assert body["metadata"]["name"].startswith("np-")
 
 
 def test_what_kueue_counts_has_no_second_quota(platform: Platform) -> None:

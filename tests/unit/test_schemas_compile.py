@@ -20,6 +20,8 @@ from generator.schemas.repeats import share_repeats
 from generator.versions import SUPPORTED
 
 STRING = {"type": "string"}
+CHOICE = {"type": "object", "properties": {"a": STRING, "b": STRING}}
+ONE_EACH = [{"properties": {name: {}}, "required": [name]} for name in ("a", "b")]
 
 
 def accepts(upstream: dict[str, Any], value: object) -> bool:
@@ -74,6 +76,11 @@ def accepts(upstream: dict[str, Any], value: object) -> bool:
         pytest.param({"type": "integer", "format": "int32", "minimum": 1}, 1, 0, id="own minimum"),
         pytest.param({**STRING, "format": "date-time"}, "2026-01-31T12:00:00Z", "2026-01-31", id="date-time"),
         pytest.param({**STRING, "pattern": "^(?i)[a-z]+$"}, "aB", "1", id="(?i) in mid-pattern"),
+        pytest.param({**STRING, "pattern": r"^\PC*$"}, "a é", "a\tb", id="no control characters"),
+        pytest.param({**STRING, "format": "cidr"}, "10.20.0.0/16", "10.20.0.0", id="cidr"),
+        pytest.param({**STRING, "format": "idn-hostname"}, "-", ..., id="a format that the server ignores"),
+        pytest.param({**CHOICE, "oneOf": ONE_EACH}, {"a": "x"}, {"a": "x", "b": "y"}, id="exactly one of two fields"),
+        pytest.param({**CHOICE, "anyOf": ONE_EACH}, {"a": "x", "b": "y"}, {}, id="at least one of two fields"),
     ],
 )
 def test_custom_resources(upstream: dict[str, Any], accepted: object, refused: object) -> None:
@@ -85,6 +92,8 @@ def test_custom_resources(upstream: dict[str, Any], accepted: object, refused: o
     "upstream",
     [
         {"oneOf": [STRING]},
+        {**CHOICE, "oneOf": [{"properties": {"a": {"minLength": 1}}, "required": ["a"]}]},
+        {**CHOICE, "anyOf": [{"properties": {"a": {}}}]},
         {"type": "object", "x-kubernetes-embedded-resource": True},
         {**STRING, "anyOf": [{"minLength": 1}]},
         {**STRING, "format": "duration"},

@@ -14,6 +14,5 @@ require (
 	github.com/openshift/api v0.0.0-20251214014457-bfa868a22401
 	github.com/prometheus-operator/prometheus-operator v0.85.0
 	k8s.io/autoscaler/cluster-autoscaler/apis v0.0.0-20240830133931-adfbe7e45277
-	sigs.k8s.io/network-policy-api v0.1.5
 	sigs.k8s.io/scheduler-plugins v0.33.5
 )

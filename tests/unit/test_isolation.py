@@ -1,0 +1,230 @@
+"""Isolation: what the policies of a tenant let through, and what the platform file may ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from generator import App, Cluster, Isolation, Platform
+from generator.config.egress import Egress
+from generator.config.isolation import Guard
+from generator.config.workload import RUNTIME_LABEL
+from generator.constructs import collect
+from generator.manifests import Body
+from generator.policies.isolation import admin, cilium, policies
+from generator.policies.isolation.tenant import network_policies
+from tests.conftest import small_platform
+
+OPENSHIFT = Cluster(distribution="openshift")
+MPI_PODS = {"matchExpressions": [{"key": RUNTIME_LABEL, "operator": "Exists"}]}
+HTTPS = [{"protocol": "TCP", "port": 443}]
+
+
+def made(**isolation: Any) -> dict[str, Body]:
+    """The policies of a tenant of the small platform, by name."""
+    cluster = isolation.pop("cluster", {})
+    egress = isolation.pop("egress", [])
+    data = {**small_platform(), "cluster": cluster, "isolation": isolation}
+    data["tenants"][0]["egress"] = egress
+    platform = Platform.model_validate(data)
+    found = network_policies(platform.tenants[0], platform.isolation, platform.cluster)
+    return {body["metadata"]["name"]: body for body in found}
+
+
+def test_nothing_is_allowed_that_no_policy_names(platform: Platform) -> None:
+    spec = policies.default_deny(platform.tenants[0])["spec"]
+    assert spec == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+def test_the_policy_that_denies_says_what_it_does_not_deny(platform: Platform) -> None:
+    said = policies.default_deny(platform.tenants[0])["metadata"]["annotations"][policies.NOT_ISOLATED]
+    assert {"SR-IOV", "RDMA", "hostNetwork"} <= {word.strip("(),") for word in said.split()}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "where", "port"), [(Cluster(), "kube-system", 53), (OPENSHIFT, "openshift-dns", 5353)]
+)
+def test_names_are_found_over_udp_and_tcp_on_the_resolvers_own_port(
+    cluster: Cluster, where: str, port: int, platform: Platform
+) -> None:
+    (rule,) = policies.dns(platform.tenants[0], cluster)["spec"]["egress"]
+    (peer,) = rule["to"]  # one peer with two selectors: both must match
+    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": where}
+    assert "podSelector" in peer
+    assert rule["ports"] == [{"protocol": "UDP", "port": port}, {"protocol": "TCP", "port": port}]
+
+
+@pytest.mark.parametrize(("cache", "network"), [("169.254.20.10", "169.254.20.10/32"), ("fd00::a", "fd00::a/128")])
+def test_names_are_found_in_the_cache_of_the_node(cache: str, network: str) -> None:
+    _, rule = made(dnsCache=cache)["np-dns"]["spec"]["egress"]
+    assert rule["to"] == [{"ipBlock": {"cidr": network}}]
+    assert {port["protocol"] for port in rule["ports"]} == {"UDP", "TCP"}
+
+
+def test_mpi_pods_reach_each_other_on_every_port_and_nobody_else(platform: Platform) -> None:
+    assert policies.mpi(platform.tenants[0])["spec"] == {
+        "podSelector": MPI_PODS,
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": [{"podSelector": MPI_PODS}]}],
+        "egress": [{"to": [{"podSelector": MPI_PODS}]}],
+    }
+
+
+def test_prometheus_reaches_one_port_of_mpi_pods() -> None:
+    assert "np-metrics" not in made()
+    assert made(metrics={"namespace": "monitoring"})["np-metrics"]["spec"] == {
+        "podSelector": MPI_PODS,
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            {
+                "from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+                "ports": [{"protocol": "TCP", "port": 28080}],
+            }
+        ],
+    }
+
+
+def test_egress_names_the_network_and_the_ports() -> None:
+    found = made(egress=[{"name": "log", "cidr": "10.20.0.0/16", "ports": [514], "protocol": "UDP"}])
+    (rule,) = found["np-egress-log"]["spec"]["egress"]
+    assert rule == {"to": [{"ipBlock": {"cidr": "10.20.0.0/16"}}], "ports": [{"protocol": "UDP", "port": 514}]}
+
+
+@pytest.mark.parametrize(
+    ("network", "without"),
+    [
+        ("0.0.0.0/0", ["169.254.169.254/32"]),
+        ("169.254.0.0/16", ["169.254.169.254/32"]),
+        ("::/0", ["fd00:ec2::254/128"]),
+        ("169.254.0.0/17", None),
+    ],
+)
+def test_a_network_never_holds_the_metadata_service(network: str, without: list[str] | None) -> None:
+    found = made(egress=[{"name": "wide", "cidr": network, "ports": [443]}])
+    (rule,) = found["np-egress-wide"]["spec"]["egress"]
+    assert rule["to"][0]["ipBlock"].get("except") == without
+
+
+def test_the_api_server_is_reached_at_its_addresses_or_as_cilium_knows_it() -> None:
+    (rule,) = made(apiServer={"networks": ["10.0.0.8/32"]})["np-api-server"]["spec"]["egress"]
+    assert rule == {"to": [{"ipBlock": {"cidr": "10.0.0.8/32"}}], "ports": [{"protocol": "TCP", "port": 6443}]}
+    (rule,) = made(cluster={"network": "cilium"}, apiServer={})["cnp-api-server"]["spec"]["egress"]
+    assert rule["toEntities"] == ["kube-apiserver"]
+
+
+def test_cilium_sees_every_answer_of_a_tenant_that_reaches_names() -> None:
+    """A second rule for the resolver's port, without `rules`, would let answers pass by Cilium's proxy."""
+    found = made(cluster={"network": "cilium"}, egress=[{"name": "s3", "fqdn": "s3.example.com", "ports": [443]}])
+    assert "np-dns" not in found
+    (rule,) = found["cnp-dns"]["spec"]["egress"]
+    assert rule["toEndpoints"] == [
+        {"matchLabels": {"k8s:io.kubernetes.pod.namespace": "kube-system", "k8s:k8s-app": "kube-dns"}}
+    ]
+    assert rule["toPorts"] == [
+        {
+            "ports": [{"port": "53", "protocol": "UDP"}, {"port": "53", "protocol": "TCP"}],
+            "rules": {"dns": [{"matchPattern": "*"}]},
+        }
+    ]
+    assert "cnp-dns" not in made(cluster={"network": "cilium"})
+
+
+@pytest.mark.parametrize(("domain", "how"), [("s3.example.com", "matchName"), ("*.example.com", "matchPattern")])
+def test_a_name_is_reached_on_its_ports(domain: str, how: str, platform: Platform) -> None:
+    body = cilium.egress(platform.tenants[0], Egress(name="s3", fqdn=domain, ports=(443,)), domain)
+    (rule,) = body["spec"]["egress"]
+    assert rule == {"toFQDNs": [{how: domain}], "toPorts": [{"ports": [{"port": "443", "protocol": "TCP"}]}]}
+    assert body["spec"]["endpointSelector"] == {}
+
+
+def test_no_policy_can_be_called_as_a_trainjob_is() -> None:
+    """opendatahub-io/trainer pkg/rhai/networkpolicy.go overwrites the policy with a TrainJob's name."""
+    everything = made(
+        metrics={"namespace": "monitoring"},
+        apiServer={"networks": ["10.0.0.8/32"]},
+        egress=[{"name": "s3", "cidr": "10.20.0.0/16", "ports": [443]}],
+    )
+    assert {name.partition("-")[0] for name in everything} == {"np"}
+
+
+def test_a_team_has_nothing_to_do_with_others_whatever_its_namespaces_say() -> None:
+    spec = admin.team("team-a", Guard())["spec"]
+    assert spec["subject"] == {"namespaces": {"matchLabels": {"mpigen.dev/tenant": "team-a"}}}
+    assert {rule["action"] for rule in (*spec["ingress"], *spec["egress"])} == {"Deny"}
+    (others,) = spec["ingress"][0]["from"]
+    assert {"key": "mpigen.dev/tenant", "operator": "NotIn", "values": ["team-a"]} in others["namespaces"][
+        "matchExpressions"
+    ]
+
+
+@pytest.mark.parametrize("network", ["standard", "openshift-ovn"])
+def test_admin_policies_are_there_where_the_cluster_has_them(network: str) -> None:
+    data = {**small_platform(), "cluster": {"distribution": "openshift", "network": network}}
+    if network == "openshift-ovn":
+        data["isolation"] = {"guard": {"baseline": True, "priority": 7}}
+    bodies = [found.body for found in collect(App(Platform.model_validate(data)))]
+    found = [(body["metadata"]["name"], body["spec"].get("priority")) for body in bodies if "Admin" in body["kind"]]
+    wanted = [("default", None), ("mpigen-team-a", 7), ("mpigen-team-b", 7)]
+    assert sorted(found, key=str) == (wanted if network == "openshift-ovn" else [])
+
+
+@pytest.mark.parametrize("mesh", [None, "istio"])
+def test_mpi_pods_stay_out_of_the_mesh(mesh: str | None) -> None:
+    platform = Platform.model_validate({**small_platform(), "cluster": {"mesh": mesh}})
+    runtimes = [found.body for found in collect(App(platform)) if found.kind == "ClusterTrainingRuntime"]
+    jobs = [job for runtime in runtimes for job in runtime["spec"]["template"]["spec"]["replicatedJobs"]]
+    labels = [job["template"]["spec"]["template"]["metadata"]["labels"] for job in jobs]
+    wanted = "false" if mesh else None
+    assert {label.get("sidecar.istio.io/inject") for label in labels} == {wanted}
+    assert {label.get("istio.io/dataplane-mode") for label in labels} == {"none" if mesh else None}
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "names for a cluster that knows none": ({"egress": {"fqdn": "s3.example.com"}}, "no policy of this cluster"),
+    "names for OVN-Kubernetes": (
+        {
+            "egress": {"fqdn": "s3.example.com"},
+            "cluster": {"distribution": "openshift", "network": "openshift-ovn"},
+        },
+        "no policy of this cluster knows names",
+    ),
+    "a network and a name": (
+        {"egress": {"fqdn": "s3.example.com", "cidr": "10.0.0.0/8"}, "cluster": {"network": "cilium"}},
+        "both a network and a name",
+    ),
+    "neither": ({"egress": {}}, "neither a network nor a name"),
+    "a name of one word": ({"egress": {"fqdn": "localhost"}}, "is not a domain name"),
+    "the metadata service": ({"egress": {"cidr": "169.254.169.254/32"}}, "the rights of the node"),
+    "an API server that nobody finds": ({"isolation": {"apiServer": {}}}, "nobody knows where"),
+    "addresses of nodes for Cilium": (
+        {"isolation": {"apiServer": {"networks": ["10.0.0.8/32"]}}, "cluster": {"network": "cilium"}},
+        "no network of a policy means a node",
+    ),
+    "a cache on the node for Cilium": (
+        {"isolation": {"dnsCache": "169.254.20.10"}, "cluster": {"network": "cilium"}},
+        "no address of a policy means a node",
+    ),
+    "a baseline without AdminNetworkPolicy": ({"isolation": {"guard": {"baseline": True}}}, "no AdminNetworkPolicy"),
+    "a priority that OVN-Kubernetes does not know": (
+        {"isolation": {"guard": {"priority": 100}}, "cluster": {"distribution": "openshift"}},
+        "99",
+    ),
+    "OpenShift's network on Kubernetes": ({"cluster": {"network": "openshift-ovn"}}, "no OpenShift"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_no_policy_could_keep_is_refused(case: str) -> None:
+    change, said = REFUSED[case]
+    data = {**small_platform(), **{key: value for key, value in change.items() if key != "egress"}}
+    if "egress" in change:
+        data["tenants"][0]["egress"] = [{"name": "s3", "ports": [443], **change["egress"]}]
+    with pytest.raises(ValidationError, match=said):
+        Platform.model_validate(data)
+
+
+def test_by_default_nothing_is_open_but_mpi_and_names() -> None:
+    assert Isolation() == Isolation(metrics=None, api_server=None, dns_cache=None, guard=Guard())
+    assert list(made()) == ["np-default-deny", "np-dns", "np-mpi"]
