@@ -46,6 +46,7 @@ OF_RUNTIMES: Rules[MpiRuntime] = {
 }
 OF_JOBS: Rules[Body] = {
     "trainjob/name": trainjobs.name,
+    "trainjob/runtime-kind": trainjobs.runtime_kind,
     "trainjob/reserved-variable": trainjobs.reserved_variable,
     "trainjob/empty-value": trainjob_written.empty_value,
     "trainjob/dropped-field": trainjob_written.dropped_field,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from generator.checks import (
     quota_capacity,
     quota_form,
+    quota_job_size,
     quota_lending,
     quota_limit_range,
     quota_namespaces,
@@ -30,6 +31,7 @@ KINDS = frozenset(
         "ResourceQuota",
         "RuntimeClass",
         "Topology",
+        "WorkloadPriorityClass",
     }
 )
 """What they read beside TrainJobs, runtimes, and Kueue's own configuration."""
@@ -42,6 +44,7 @@ RULES: Mapping[str, Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]] = {
     "quota/missing-topology": quota_references.missing_topology,
     "quota/missing-queue": quota_references.missing_queue,
     "quota/missing-cohort": quota_references.missing_cohort,
+    "quota/missing-priority": quota_references.missing_priority,
     "quota/cohort-cycle": quota_references.cohort_cycle,
     "quota/closed-door": quota_references.closed_door,
     "quota/over-capacity": quota_capacity.over_capacity,
@@ -54,6 +57,8 @@ RULES: Mapping[str, Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]] = {
     "quota/too-large": quota_runtimes.too_large,
     "quota/unmatched-flavor": quota_runtimes.unmatched_flavor,
     "quota/never-admitted": quota_trainjobs.never_admitted,
+    "quota/too-many-hosts": quota_job_size.too_many_hosts,
+    "quota/default-hosts": quota_job_size.default_hosts,
     "quota/double-counted": quota_namespaces.double_counted,
     "quota/unenforced": quota_namespaces.unenforced,
     "quota/limit-range": quota_limit_range.limit_range,

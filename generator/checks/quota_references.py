@@ -25,6 +25,7 @@ from generator.simulate.selectors import holds
 _Found = Iterator[tuple[Manifest, Breach]]
 _NAME = "kubernetes.io/metadata.name"
 QUEUE_LABEL = f"{KUEUE}/queue-name"
+PRIORITY_LABEL = f"{KUEUE}/priority-class"
 _LONGEST = 200  # letters of a circle in a message
 
 
@@ -74,6 +75,16 @@ def missing_queue(gathered: Gathered) -> _Found:
             yield from _missing("quota/missing-queue", manifest, reference, gathered, why)
 
 
+def missing_priority(gathered: Gathered) -> _Found:
+    """Kueue v0.19.2 pkg/controller/jobframework/reconciler.go ExtractPriority: it makes no Workload of the job."""
+    why = "the job stays suspended until it exists, and only the log of Kueue tells"
+    for manifest in gathered.of(TRAINER, "TrainJob"):
+        name = mapping(manifest.body, "metadata", "labels").get(PRIORITY_LABEL)
+        if isinstance(name, str) and name:
+            reference = _Reference(("metadata", "labels", PRIORITY_LABEL), "WorkloadPriorityClass", name)
+            yield from _missing("quota/missing-priority", manifest, reference, gathered, why)
+
+
 def missing_cohort(gathered: Gathered) -> _Found:
     """A cohort needs no object; but where others have one, a name without one is mostly misspelt."""
     why = "Kueue takes it for a cohort without quota of its own, and lends nothing to it from any other"
@@ -89,13 +100,19 @@ def _missing(check: str, manifest: Manifest, reference: _Reference, gathered: Ga
     namespace = manifest.namespace if reference.kind == "LocalQueue" else ""
     known = gathered.names(KUEUE, reference.kind).get(namespace, frozenset())
     is_alone = not known - {manifest.name if manifest.kind == reference.kind else ""}
-    if reference.name not in known and not is_alone:
+    if reference.name not in known and (not is_alone or _is_told(namespace, reference.kind, gathered)):
         close = difflib.get_close_matches(reference.name, known, n=1)
         others = f"`{close[0]}`, if that is meant" if close else f"one of these: {', '.join(sorted(known)[:5])}"
         where = f" in `{namespace}`" if namespace else ""
         message = f"no file holds the {reference.kind} `{reference.name}`{where}"
-        fix = f"add it, or name {others}"
+        fix = f"add it, or name {others}" if known else "add it"
         yield manifest, Breach(reference.path, check, message, why, fix, Severity.WARNING, value=reference.name)
+
+
+def _is_told(namespace: str, kind: str, gathered: Gathered) -> bool:
+    """Whether the files hold a namespace, and such objects in others: then they would hold its own too."""
+    homes = gathered.names("", "Namespace").get("", frozenset())
+    return bool(namespace) and namespace in homes and bool(gathered.names(KUEUE, kind))
 
 
 def cohort_cycle(gathered: Gathered) -> _Found:

@@ -10,6 +10,7 @@ from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings
 from generator.checks.queued import KUEUE, TRAINER, Queued
+from generator.checks.quota_job_size import allowed
 from generator.checks.trainjob_runtime import OnRuntime, queue_of, runtime_of
 from generator.documents.load import Path
 from generator.manifests import Body, Manifest
@@ -37,7 +38,8 @@ def never_admitted(gathered: Gathered) -> _Found:
         pair = OnRuntime(manifest, runtime)
         job = queued.job(runtime, manifest.namespace, pair.said if pair.names_amounts else None)
         if job:
-            yield from ((manifest, breach) for breach in _judged(manifest, job, queue, queued))
+            taken = allowed(manifest.namespace, gathered)
+            yield from ((manifest, breach) for breach in _judged(manifest, job, queue, queued, taken))
 
 
 def _queue(manifest: Manifest, gathered: Gathered, queued: Queued) -> ClusterQueue | None:
@@ -57,7 +59,9 @@ def _is_elsewhere(body: Body) -> bool:
     return any(field in pod for pod in pods for field in _PLACING)
 
 
-def _judged(manifest: Manifest, job: CountedJob, queue: ClusterQueue, queued: Queued) -> Iterator[Breach]:
+def _judged(
+    manifest: Manifest, job: CountedJob, queue: ClusterQueue, queued: Queued, taken: int | None
+) -> Iterator[Breach]:
     missing = [name for name in job.total if queue.group(name) is None]
     why = "it stays suspended for ever, and only the status of its Workload says why"
     if missing:
@@ -75,7 +79,8 @@ def _judged(manifest: Manifest, job: CountedJob, queue: ClusterQueue, queued: Qu
     message = f"`{queue.name}` never admits {nodes} nodes of `{job.runtime.name}`, and at most {largest.most}"
     if not largest.most:
         message = f"`{queue.name}` never admits such a job on `{job.runtime.name}`"
-    fix = f"write `numNodes: {largest.most}` or less" if largest.most else _advice(largest.limit, trainer)
+    most = largest.most if taken is None else min(largest.most, taken)
+    fix = f"write `numNodes: {most}` or less" if most > 0 else _advice(largest.limit, trainer)
     yield Breach(path, "quota/never-admitted", f"{message}: {largest.reason}", why, fix, value=nodes)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from generator.checks import quota, trainjob_resources
+from generator.checks import quota, trainjob_references, trainjob_resources
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.manifests import Manifest
+from generator.simulate.job_size import is_parameters
 from generator.simulate.settings import is_configuration
 
 Rule = Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]
@@ -20,6 +21,7 @@ Rule = Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]
 _KINDS = quota.KINDS | {"ClusterTrainingRuntime", "TrainingRuntime", "TrainJob"}
 
 RULES: Mapping[str, Rule] = {
+    "trainjob/missing-runtime": trainjob_references.missing_runtime,
     "trainjob/lost-devices": trainjob_resources.lost_devices,
     "trainjob/lost-resources": trainjob_resources.lost_resources,
     "trainjob/uncounted-resources": trainjob_resources.uncounted_resources,
@@ -32,7 +34,7 @@ CHECKS = tuple(RULES)
 
 def is_kept(manifest: Manifest) -> bool:
     """Whether a rule reads the object; of all others nothing is kept while files are read."""
-    return manifest.kind in _KINDS or is_configuration(manifest)
+    return manifest.kind in _KINDS or is_configuration(manifest) or is_parameters(manifest)
 
 
 def breaches(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings, resized_containers
@@ -75,13 +75,26 @@ def on_runtimes(gathered: Gathered) -> Iterator[OnRuntime]:
                 yield OnRuntime(job, runtime)
 
 
-def runtime_of(job: Manifest, gathered: Gathered) -> Manifest | None:
-    """The runtime that a TrainJob is on, if it is there."""
+class Reference(NamedTuple):
+    """What `runtimeRef` of a TrainJob means."""
+
+    kind: str
+    name: str
+
+
+def reference_of(job: Manifest) -> Reference | None:
+    """The runtime that a TrainJob names; None where it names none of Trainer's."""
     ref = {"kind": "ClusterTrainingRuntime", "apiGroup": _GROUP, **mapping(job.body, "spec", "runtimeRef")}
     kind, name = ref["kind"], ref.get("name")
     if not isinstance(kind, str) or not isinstance(name, str) or ref["apiGroup"] != _GROUP:
         return None
-    return gathered.one(_GROUP, kind, name, job.namespace if kind == "TrainingRuntime" else "")
+    return Reference(kind, name)
+
+
+def runtime_of(job: Manifest, gathered: Gathered) -> Manifest | None:
+    """The runtime that a TrainJob is on, if it is there."""
+    found = reference_of(job)
+    return gathered.one(_GROUP, *found, job.namespace if found.kind == "TrainingRuntime" else "") if found else None
 
 
 def queue_of(job: Manifest) -> str:

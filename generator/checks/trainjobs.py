@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from generator.checks.finding import Breach, Severity
 from generator.checks.mpi_pods import OVERRIDDEN
 from generator.checks.mpi_runtime import mapping, mappings
+from generator.documents.syntax import shown
 from generator.manifests import Body
 
 _LONGEST = 63  # letters of a pod's name, as JobSet sees it
 _POD_OF_LAUNCHER = len("-launcher-0-0-abcde")
 _SHORTEST_POD = len("-x-0-0-abcde")
+_GROUP = "trainer.kubeflow.org"
+_KINDS = ("ClusterTrainingRuntime", "TrainingRuntime")
 _GENERATED = 5  # letters that the API server puts after `generateName`
 
 
@@ -39,6 +42,25 @@ def name(body: Body) -> Iterator[Breach]:
         Severity.ERROR if is_always else Severity.WARNING,
         value=said,
     )
+
+
+def runtime_kind(body: Body) -> Iterator[Breach]:
+    """Trainer knows two kinds of runtimes, and looks them up as they are written.
+
+    trainer v2.3.0 pkg/webhooks/trainjob_webhook.go ValidateCreate, pkg/runtime/core/registry.go
+    """
+    said = mapping(body, "spec", "runtimeRef")
+    for field, known in (("apiGroup", (_GROUP,)), ("kind", _KINDS)):
+        value = said.get(field, known[0])
+        if isinstance(value, str) and value not in known:
+            yield Breach(
+                ("spec", "runtimeRef", field),
+                "trainjob/runtime-kind",
+                f"{shown(value)} is no {field} of a runtime",
+                "Trainer refuses the TrainJob: unsupported runtime",
+                f"write {' or '.join(f'`{each}`' for each in known)}",
+                value=value,
+            )
 
 
 def reserved_variable(body: Body) -> Iterator[Breach]:

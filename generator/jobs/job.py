@@ -209,7 +209,7 @@ def _of_place(wanted: Wanted, platform: Platform, tenant: Tenant) -> Iterator[Pr
         yield Problem(what, suggestion(wanted.namespace, homes), path="--namespace")
     priorities = [priority.name for priority in platform.queues.priorities]
     if wanted.priority and wanted.priority not in priorities:
-        # kueue v0.19.2: a class that does not exist gets no Workload, and only an event tells
+        # kueue v0.19.2: a class that does not exist gets no Workload, and only the log of Kueue tells
         what = f"there is no priority {shown(wanted.priority)}"
         yield Problem(what, suggestion(wanted.priority, priorities), path="--priority")
 

@@ -1,4 +1,4 @@
-"""How many hosts of a runtime a tenant can have at once: what Kueue may admit, and what the nodes have room for."""
+"""How many hosts a tenant's job can have: what the API server takes, Kueue may admit, and the nodes have room for."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from generator.kueue.cohorts import cohorts, slack_queue
 from generator.kueue.flavors import resource_flavor, topology
 from generator.kueue.queues import cluster_queue, local_queues
 from generator.manifests import Body, Manifest
+from generator.policies.size import parameters
 from generator.runtimes.training_runtime import training_runtimes
 from generator.simulate.largest import Largest, largest_jobs
 from generator.simulate.read import queue_tree
@@ -23,7 +24,7 @@ class Reach:
     """How far a tenant gets with a runtime.
 
     Attributes:
-        always: hosts that it gets whatever others do.
+        always: hosts that a job gets whatever others do.
         most: hosts while nobody else has any.
         reason: why there are never more, such as `4 nodes take 56 cpu of flavor cpu, and team-sim never gets more`.
     """
@@ -37,7 +38,7 @@ _NOWHERE = Reach(0, 0, "it has no queue")
 
 
 def reach(platform: Platform, tenant: Tenant, runtime: Runtime) -> Reach:
-    """How many hosts of the runtime the tenant can have, by the arithmetic of Kueue over what mpigen renders."""
+    """How many hosts of the runtime a job of the tenant can have, computed over what mpigen renders."""
     return reaches(platform, [tenant], runtime)[tenant.name]
 
 
@@ -60,7 +61,7 @@ def _reach(largest: Largest, nodes: int) -> Reach:
 
 
 def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
-    """All queues, since others lend; the doors of those tenants that ask."""
+    """All queues, since others lend; the doors and limits of those tenants that ask."""
     yield from map(resource_flavor, platform.pools)
     yield from (topology(pool) for pool in platform.pools if pool.topology)
     yield from admission_checks(platform.pools, platform.queues.multi_kueue)
@@ -71,3 +72,4 @@ def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
         yield slack
     for tenant in tenants:
         yield from local_queues(tenant)
+        yield from parameters(tenant)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from generator.manifests import Body, Manifest
+from generator.manifests import Manifest
 from generator.simulate.amounts import NotModelledError
 from generator.simulate.balance import Node, balance, capacity
+from generator.simulate.job_size import hosts_per_job
 from generator.simulate.machines import machines
-from generator.simulate.pods import Surroundings, surroundings
+from generator.simulate.pods import surroundings
 from generator.simulate.podsets import refusals
 from generator.simulate.queues import ClusterQueue, QueueTree
-from generator.simulate.search import Limit, Search
+from generator.simulate.search import Limit, Search, Sizeless
 from generator.simulate.sites import Sites
 
 _RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
@@ -50,10 +51,11 @@ def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Lar
     If there are Nodes among the manifests, jobs have a place on them where Kueue places them by topology.
 
     Raises:
-        SimulationError: an amount of a runtime, a LimitRange or a Node is no quantity.
+        SimulationError: an amount of a runtime, a LimitRange or a Node is no quantity, or two objects limit the hosts
+            of a namespace's jobs differently.
     """
     known = list(manifests)
-    nodes, machinery = balance(tree), machines(known)
+    nodes, machinery, limits = balance(tree), machines(known), hosts_per_job(known)
     sites = Sites(tree.flavors, machinery) if machinery else None
     runtimes = [each for each in known if each.group == "trainer.kubeflow.org" and each.kind in _RUNTIMES]
     runtimes.sort(key=lambda each: each.name)
@@ -62,29 +64,25 @@ def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Lar
             around = surroundings(known, namespace, tree.settings.counting)
             for runtime in runtimes:
                 if runtime.kind == "ClusterTrainingRuntime" or runtime.namespace == namespace:
-                    job = (runtime.body, around, None if queue.is_elsewhere else sites)
+                    there = None if queue.is_elsewhere else sites
+                    job = Sizeless(runtime.body, around, there, limits.get(namespace))
                     sizes = _sizes(tree, queue, namespace, nodes.get(queue.name), job)
                     yield Largest(queue.name, namespace, runtime.name, runtime.kind, *sizes)
 
 
 def _sizes(
-    tree: QueueTree,
-    queue: ClusterQueue,
-    namespace: str,
-    node: Node | None,
-    job: tuple[Body, Surroundings, Sites | None],
+    tree: QueueTree, queue: ClusterQueue, namespace: str, node: Node | None, job: Sizeless
 ) -> tuple[int | None, int | None, Limit, str]:
     refused = tree.stopped(queue) or tree.lacks(queue) or tree.refuses(queue, namespace)
     if refused or node is None:
         return 0, 0, Limit.QUEUE, f"`{queue.name}` admits nothing: {refused}"
     if not tree.settings.is_modelled:
         return 0, 0, Limit.UNKNOWN, "not known: Kueue's configuration has it count in a way that is not simulated"
-    runtime, around, _ = job
-    for refusal in refusals(runtime, around):
+    for refusal in refusals(job.runtime, job.around):
         return 0, 0, Limit.LIMIT_RANGE, str(refusal)
     each = {key: capacity(node, key) for key in node.quotas}
-    always = Search(queue, tree.flavors_of(queue), {key: amount.always for key, amount in each.items()}, *job)
-    most = Search(queue, tree.flavors_of(queue), {key: amount.most for key, amount in each.items()}, *job)
+    always = Search(queue, tree.flavors_of(queue), {key: amount.always for key, amount in each.items()}, job)
+    most = Search(queue, tree.flavors_of(queue), {key: amount.most for key, amount in each.items()}, job)
     try:
         hosts = most.largest()
         why = (Limit.NOTHING, "") if hosts is None else most.reason(hosts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from generator.manifests import Body
@@ -27,8 +28,8 @@ class Limit(StrEnum):
     """What keeps a job from being larger.
 
     `NODE`: a node, as one pod takes more than it has. `NODES`: how many of them there are. `PLACE`: no flavor takes its
-    pods, or there is no room for them where they must be. `SIZE`: the runtime has one size only. `QUEUE`: it admits
-    nothing.
+    pods, or there is no room for them where they must be. `SIZE`: the runtime has one size only. `POLICY`: the API
+    server takes no larger one. `QUEUE`: it admits nothing.
     """
 
     NOTHING = "nothing"
@@ -38,8 +39,29 @@ class Limit(StrEnum):
     PLACE = "place"
     LIMIT_RANGE = "limit range"
     SIZE = "size"
+    POLICY = "policy"
     QUEUE = "queue"
     UNKNOWN = "unknown"
+
+
+_ONE_SIZE = (Limit.SIZE, "this is the only size that it has")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizeless:
+    """A job of which only the size is not known.
+
+    Attributes:
+        runtime: what it is on.
+        around: what counts beside its pods.
+        sites: where Kueue places by topology; None where nobody knows the nodes.
+        taken: the largest `numNodes` that the API server takes; None is without limit.
+    """
+
+    runtime: Body
+    around: Surroundings
+    sites: Sites | None
+    taken: int | None
 
 
 class Search:
@@ -53,16 +75,14 @@ class Search:
         queue: ClusterQueue,
         flavors: Mapping[str, Flavor],
         limits: Mapping[FlavorResource, int],
-        runtime: Body,
-        around: Surroundings,
-        sites: Sites | None,
+        job: Sizeless,
     ) -> None:
         quotas = {key: Quota(amount) for key, amount in limits.items()}
         node = Node(queue.name, queue, quotas, 1.0, subtree=dict(limits))
-        self._assigner = Assigner(queue, node, flavors, lambda _key, _amount: (Mode.NO_FIT, 0), sites=sites)
+        self._assigner = Assigner(queue, node, flavors, lambda _key, _amount: (Mode.NO_FIT, 0), sites=job.sites)
         self._limits = limits
-        self._runtime = runtime
-        self._pods = podsets(runtime, 1, around)
+        self._runtime, self._taken = job.runtime, job.taken
+        self._pods = podsets(job.runtime, 1, job.around)
 
     def largest(self) -> int | None:
         """`numNodes` of the largest; None if nothing limits it."""
@@ -77,8 +97,11 @@ class Search:
             return 1
         tops = {self._times(each, grows[0]) for each in self._flavors() if not mismatch(grows[0], each)}
         if tops and max(tops) < 0:
-            return None
-        return max((self._below(top + 1) for top in tops), default=0)
+            return self._taken
+        return max((self._below(self._allowed(top + 1)) for top in tops), default=0)
+
+    def _allowed(self, nodes: int) -> int:
+        return nodes if self._taken is None else min(nodes, self._taken)
 
     def _flavors(self) -> Iterator[Flavor]:
         """Those of the queue."""
@@ -121,7 +144,8 @@ class Search:
             limit = Limit.PLACE if found.is_one else Limit.NODES
             return limit, f"there is no room for {hosts + 1} on {nodes} of flavor `{found.flavor}`"
         if isinstance(found, bool):
-            return Limit.SIZE, "this is the only size that it has"
+            is_taken = self._allowed(hosts + 1) > hosts or self._job(2) == self._job(3)
+            return _ONE_SIZE if is_taken else (Limit.POLICY, f"the API server takes at most {self._taken} in one job")
         used = {key.flavor for key in self._assigner.assign_at_last(self._job(max(hosts, 1))).keys}
         nearest = sorted(found.shortages, key=lambda each: self._far(each, used))
         if nearest:

@@ -94,6 +94,18 @@ spec:
   trainer: {numNodes: 40, command: [mpirun, hostname]}
 """
 
+NAMING = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata:
+  name: walk
+  namespace: robotics
+  labels: {kueue.x-k8s.io/queue-name: default, kueue.x-k8s.io/priority-class: production}
+spec:
+  runtimeRef: {name: openmpi-cpu}
+  trainer: {numNodes: 16}
+"""
+
 
 def test_a_job_beside_a_release_is_judged_with_its_queues(tmp_path: Path, mpigen: Run) -> None:
     job = tmp_path / "job.yaml"
@@ -110,3 +122,20 @@ def test_a_job_beside_no_release_or_several_is_judged_by_itself(tmp_path: Path, 
     releases = [ROOT / "output" / name / "1.0.0" for name in ("university", "cpu-kubernetes")]
     assert mpigen("validate", job).returncode == 0
     assert mpigen("validate", *releases, job).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "instead", "told"),
+    [
+        ("name: openmpi-cpu}", "name: openmpi-cpus}", "trainjob/missing-runtime"),
+        ("name: openmpi-cpu}", "name: openmpi-cpu, kind: TrainingRuntime}", "write `kind: ClusterTrainingRuntime`"),
+        ("name: openmpi-cpu}", "name: openmpi-cpu, kind: Runtime}", "trainjob/runtime-kind"),
+        ("queue-name: default", "queue-name: defualt", "name `default`, if that is meant"),
+        ("class: production", "class: prodution", "name `production`, if that is meant"),
+        ("numNodes: 16", "numNodes: 17", "asks for 17 hosts, and a job of `robotics` has at most 16"),
+    ],
+)
+def test_what_a_job_beside_a_release_names_is_looked_up(said: str, instead: str, told: str, mpigen: Run) -> None:
+    release = ROOT / "output/university/1.0.0"
+    assert mpigen("validate", release, "-", stdin=NAMING).stdout.startswith("18")
+    assert told in mpigen("validate", release, "-", stdin=NAMING.replace(said, instead)).stdout

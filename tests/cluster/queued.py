@@ -55,6 +55,7 @@ def train_job(name: str, runtime: str, spec: Body) -> Body:
 @contextmanager
 def queue(admin: Client) -> Iterator[None]:
     """The namespace with its queue, and afterwards neither."""
+    wait_until("nothing is left from before", lambda: not any(map(admin.exists, _PLACE)))
     for body in _PLACE:
         admin.create(body)
     wait_until("the queue is open", lambda: _holds(admin.read(_PLACE[-1]), "Active"))

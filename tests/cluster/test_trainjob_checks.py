@@ -43,7 +43,7 @@ template:
               - {name: node, image: a, volumeMounts: [{name: initializer, mountPath: /data}]}
               - {name: side, image: a}
 """)
-OF_RESOURCES = {name: case for name, case in CASES.items() if case.check.startswith("trainjob/")}
+OF_RESOURCES = {name: case for name, case in CASES.items() if case.check.endswith(("-devices", "-resources"))}
 DEVICE = "nvidia.com/gpu"
 _GRACE = "terminationGracePeriodSeconds"
 _GRACEFUL: Body = {"pod": {_GRACE: 60}}

@@ -92,3 +92,11 @@ def test_quotas_in_devices_count_as_well() -> None:
     platform = Platform.model_validate(small_platform())
     gpu = next(runtime for runtime in platform.runtimes if runtime.name == "openmpi-gpu")
     assert [numbers(reach(platform, tenant, gpu)) for tenant in platform.tenants] == [(2, 3), (0, 0)]
+
+
+def test_a_job_has_no_more_hosts_than_the_platform_allows() -> None:
+    tenant = {"quota": {"cpu": 3}, "borrow": {"cpu": 2}}
+    for most, sizes in {2: (2, 2), 4: (3, 4), 9: (3, 5)}.items():
+        found = far({}, {**tenant, "limits": {"hostsPerJob": most}}, {"quota": {"cpu": 5}})
+        assert numbers(found) == sizes
+    assert far({}, {**tenant, "limits": {"hostsPerJob": 2}}).reason == "the API server takes at most 2 in one job"

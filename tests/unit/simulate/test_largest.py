@@ -9,6 +9,7 @@ import pytest
 from generator.jobs.reach import reach
 from generator.manifests import Body, Manifest, read
 from generator.pipeline import load, render
+from generator.simulate.amounts import SimulationError
 from generator.simulate.largest import Largest, largest_jobs
 from generator.simulate.packing import has_room
 from generator.simulate.queues import Flavor
@@ -249,3 +250,39 @@ def test_all_hosts_on_one_node_have_its_room_and_no_more() -> None:
             metadata = each["template"]["spec"]["template"].setdefault("metadata", {})
             metadata["annotations"] = {**wish, "kueue.x-k8s.io/podset-group-name": "hosts"}
         assert sizes(*pools, wanted) == (most, most)
+
+
+def limit(said: str, namespace: str = "team", name: str = "mpigen-policy") -> Manifest:
+    """What a policy of the platform reads."""
+    metadata = {"name": name, "namespace": namespace}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hostsPerJob": said}}
+    return Manifest(body, f"{said}.yaml")
+
+
+def test_a_job_is_no_larger_than_the_api_server_takes() -> None:
+    mine, other = queue("q", {"f/cpu": "9"}, "c", preemption=ANY), queue("other", {"f/cpu": "5"}, "c")
+    manifests = mine, other, door("team", "q"), mpi(cpu="2")
+    for said, sizes in {"3": (3, 3), "+5": (4, 5), "0": (0, 0), "-1": (0, 0)}.items():
+        (found,) = largest(*manifests, limit(said))
+        assert (found.always, found.most) == sizes
+        assert found.reason == f"the API server takes at most {int(said)} in one job"
+    (found,) = largest(*manifests, limit("7"))
+    assert (found.always, found.most) == (4, 7)
+    assert found.reason == "8 nodes take 16 cpu of flavor `f`, and `q` never gets more than 14"
+
+
+@pytest.mark.parametrize("other", [limit("3", "elsewhere"), limit("3", name="others"), limit("few"), limit("\u0663")])
+def test_what_is_no_limit_of_the_namespace_limits_nothing(other: Manifest) -> None:
+    assert sizes(queue("q", {"f/cpu": "9"}), mpi(cpu="2"), other) == (4, 4)
+
+
+def test_a_job_of_one_size_is_what_it_is_whatever_it_names() -> None:
+    fixed = runtime(job("node", cpu="2"))
+    assert sizes(queue("q", {"f/cpu": "9"}), fixed) == sizes(queue("q", {"f/cpu": "9"}), fixed, limit("1")) == (1, 1)
+
+
+def test_limits_of_several_clusters_are_refused() -> None:
+    manifests = [queue("q", {"f/cpu": "9"}), door("team", "q"), limit("3"), limit("3")]
+    assert largest(*manifests) == []
+    with pytest.raises(SimulationError, match=r"team/mpigen-policy is another one than in 3\.yaml"):
+        largest(*manifests, limit("4"))

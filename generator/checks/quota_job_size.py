@@ -1,0 +1,88 @@
+"""quota/too-many-hosts, quota/default-hosts: is a TrainJob as small as the platform asks for in its namespace?
+
+The API server keeps the limit where a TrainJob names its hosts. Of one that names none it knows nothing: a
+ValidatingAdmissionPolicy does not see the runtime. Nor would it help to refuse the JobSet that Trainer makes of it:
+Kueue has admitted the job by then, so that it would keep its quota and never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator.checks.finding import Breach, Severity
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import mapping
+from generator.checks.queued import RUNTIMES, TRAINER, Queued
+from generator.checks.quota_runtimes import has_quota
+from generator.checks.trainjob_runtime import runtime_of
+from generator.documents.load import Path
+from generator.manifests import Manifest
+from generator.simulate.fields import whole
+from generator.simulate.job_size import FIELD, PARAMETERS, most_hosts
+
+_Found = Iterator[tuple[Manifest, Breach]]
+_NODES: Path = ("spec", "trainer", "numNodes")
+_UNSEEN = "no policy sees the hosts of a runtime: such a job is taken, and is larger than it may be"
+
+
+def allowed(namespace: str, gathered: Gathered) -> int | None:
+    """The largest `numNodes` that the API server takes in a namespace; None where no limit is known."""
+    parameters = gathered.one("", "ConfigMap", PARAMETERS, namespace)
+    return most_hosts(parameters) if parameters else None
+
+
+def too_many_hosts(gathered: Gathered) -> _Found:
+    """Judged where the files hold the ConfigMap, and the runtime if the TrainJob leaves the number to it."""
+    for job in gathered.of(TRAINER, "TrainJob"):
+        most = allowed(job.namespace, gathered)
+        if most is not None:
+            yield from ((job, breach) for breach in _judged(job, most, gathered))
+
+
+def _judged(job: Manifest, most: int, gathered: Gathered) -> Iterator[Breach]:
+    trainer = mapping(job.body, *map(str, _NODES[:-1]))
+    limit, fix = f"a job of `{job.namespace}` has at most {most}", f"write `numNodes: {most}` or less"
+    nodes, check = whole(trainer.get("numNodes"), 0), "quota/too-many-hosts"
+    if nodes > most:
+        why = "the API server refuses the TrainJob"
+        yield Breach(_NODES, check, f"asks for {nodes} hosts, and {limit}", why, fix, value=nodes)
+    runtime = None if "numNodes" in trainer else runtime_of(job, gathered)
+    if runtime and _usual(runtime) > most:
+        message = f"names no number of hosts, so that it has the {_usual(runtime)} of `{runtime.name}`, and {limit}"
+        yield Breach(("spec", "runtimeRef"), check, message, _UNSEEN, fix, value=runtime.name)
+
+
+def default_hosts(gathered: Gathered) -> _Found:
+    """Of the runtimes that the queues of the namespace have quota for; of all where the files do not tell."""
+    for parameters in gathered.of("", "ConfigMap"):
+        most = allowed(parameters.namespace, gathered)
+        runtimes = [each for each in gathered.of(TRAINER, *RUNTIMES) if most is not None and _usual(each) > most]
+        there = [each for each in runtimes if _is_used(each, parameters.namespace, gathered.queued)]
+        if there:
+            usual = " and ".join(sorted({f"{_usual(each)} on `{each.name}`" for each in there}))
+            breach = Breach(
+                ("data", FIELD),
+                "quota/default-hosts",
+                f"a job of `{parameters.namespace}` has at most {most} hosts, and one that names none has {usual}",
+                _UNSEEN,
+                f"give the runtimes {most} nodes or less, or raise the limit; or see that jobs name their hosts",
+                Severity.WARNING,
+                value=most,
+            )
+            yield parameters, breach
+
+
+def _usual(runtime: Manifest) -> int:
+    return whole(mapping(runtime.body, "spec", "mlPolicy").get("numNodes"), 1)
+
+
+def _is_used(runtime: Manifest, namespace: str, queued: Queued | None) -> bool:
+    """Whether a namespace has a runtime, and quota for a job on it."""
+    if runtime.kind == "TrainingRuntime" and runtime.namespace != namespace:
+        return False
+    names = queued.queues.get(namespace, frozenset()) if queued else frozenset()
+    job = queued.job(runtime, namespace) if queued else None
+    if queued is None or job is None or not names or not names <= queued.tree.queues.keys():
+        return True
+    queues = [queued.tree.queues[name] for name in names]
+    return any(queued.admits(queue, namespace) and has_quota(queued, queue, job) for queue in queues)

@@ -1,0 +1,47 @@
+"""How many hosts the API server takes in one TrainJob of a namespace, where a policy of the platform limits them.
+
+The policy reads the number from a ConfigMap of the namespace with CEL's `int()`, which takes what Go's ParseInt takes
+(cel-go v0.26 common/types/string.go `ConvertToType`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from generator.errors import Problem
+from generator.manifests import Manifest
+from generator.simulate.amounts import SimulationError
+from generator.simulate.fields import mapping
+
+PARAMETERS = "mpigen-policy"
+"""The ConfigMap that the policies of the platform read, in each namespace."""
+FIELD = "hostsPerJob"
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+
+
+def is_parameters(manifest: Manifest) -> bool:
+    """Whether an object says what the policies of the platform read."""
+    return (manifest.group, manifest.kind, manifest.name) == ("", "ConfigMap", PARAMETERS)
+
+
+def most_hosts(manifest: Manifest) -> int | None:
+    """The limit that such a ConfigMap says; None where it says none, or no number."""
+    said = mapping(manifest.body, "data").get(FIELD)
+    return int(said) if isinstance(said, str) and _NUMBER.fullmatch(said) else None
+
+
+def hosts_per_job(manifests: Iterable[Manifest]) -> Mapping[str, int]:
+    """Namespace → the largest `numNodes` that the API server takes there; nothing of a namespace without a limit.
+
+    Raises:
+        SimulationError: two objects of one namespace say different things.
+    """
+    found: dict[str, Manifest] = {}
+    for manifest in filter(is_parameters, manifests):
+        known = found.setdefault(manifest.namespace, manifest)
+        if most_hosts(known) != most_hosts(manifest):
+            message = f"{manifest.resource} is another one than in {known.file}"
+            raise SimulationError((Problem(message, "name the files of one cluster", manifest.file),))
+    limits = {namespace: most_hosts(manifest) for namespace, manifest in found.items()}
+    return {namespace: most for namespace, most in limits.items() if most is not None}

@@ -1,0 +1,141 @@
+"""What the checks say of what a TrainJob names, and of how many hosts it has, is what happens to the same TrainJobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+import yaml
+
+from generator.config.limits import Limits
+from generator.config.tenants import Tenant
+from generator.policies.size import job_size, parameters
+from tests import check_cases
+from tests.cluster.client import Body, Client, RefusedError, wait_until
+from tests.cluster.control_plane import Cluster
+from tests.cluster.hand_written import Attempt, create
+from tests.cluster.queued import NAMESPACE, of_trainer, queue, train_job, workload
+from tests.cluster.training import conditions
+
+pytestmark = pytest.mark.cluster
+_PRIORITY = "kueue.x-k8s.io/priority-class"
+_KUEUE = "kueue.x-k8s.io/v1beta2"
+_THREE = yaml.safe_load("""\
+mlPolicy: {numNodes: 3, torch: {}}
+template:
+  spec:
+    replicatedJobs:
+    - name: node
+      template:
+        metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+        spec: {template: {spec: {containers: [{name: node, image: a}]}}}
+""")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def place(admin: Client) -> Iterator[None]:
+    """A queue, and a runtime with three hosts."""
+    with queue(admin):
+        assert create(admin, of_trainer("TrainingRuntime", "three", _THREE)) == ""
+        yield
+
+
+@pytest.mark.parametrize("name", ["runtime-kind", "runtime-group"])
+def test_trainer_refuses_other_kinds_of_runtimes(admin: Client, name: str) -> None:
+    body = yaml.safe_load(check_cases.CASES[name].bad)
+    body["metadata"]["namespace"] = NAMESPACE
+    assert "unsupported runtime" in create(admin, body)
+
+
+@pytest.mark.parametrize("kind", ["TrainingRuntime", "ClusterTrainingRuntime"])
+def test_a_job_whose_runtime_is_not_there_yet_is_refused(admin: Client, kind: str) -> None:
+    """By Trainer or by Kueue, whose webhook is asked first."""
+    body = train_job("early", "three", {"runtimeRef": {"name": "two", "kind": kind}})
+    with pytest.raises(RefusedError, match=r"must be created before the TrainJob is created|runtime 'two' not found"):
+        admin.create(body, dry_run=True)
+
+
+def test_a_job_of_an_unknown_priority_waits_for_it_and_only_kueues_log_tells(cluster: Cluster) -> None:
+    admin, log = cluster.admin, cluster.processes.log("kueue")
+    body = train_job("urgent", "three", {})
+    body["metadata"]["labels"][_PRIORITY] = "urgent"
+    admin.create(body)
+    missing = re.compile(r'WorkloadPriorityClass.kueue.x-k8s.io \\*"urgent\\*" not found')
+    wait_until("Kueue looks for it", lambda: bool(missing.search(log.read_text(errors="replace"))))
+    told = [each for each in admin.items("v1", "Event", NAMESPACE) if each["involvedObject"]["name"] == "urgent"]
+    assert not [each for each in told if "Priority" in each["message"]]
+    assert not [each for each in admin.items(_KUEUE, "Workload", NAMESPACE) if "urgent" in each["metadata"]["name"]]
+    assert admin.read(body)["spec"]["suspend"] is True
+    priority = {"apiVersion": _KUEUE, "kind": "WorkloadPriorityClass", "metadata": {"name": "urgent"}, "value": 9}
+    admin.create(priority)
+    assert workload(admin, "urgent")["spec"]["priority"] == 9
+    admin.delete(priority)
+
+
+@pytest.fixture
+def two_at_most(admin: Client) -> Iterator[None]:
+    """At most two hosts for a job, once the API server knows."""
+    metadata = {"name": NAMESPACE, "labels": {"mpigen.dev/tenant": NAMESPACE}}
+    admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, "tests")
+    bodies = [*job_size(), *parameters(Tenant(name=NAMESPACE, quota={"cpu": 1}, limits=Limits(hosts_per_job=2)))]
+    for body in bodies:
+        admin.apply(body, "tests")
+    job = train_job("said", "three", {"trainer": {"numNodes": 3}})
+    wait_until("there is a limit", partial(_is_refused, admin, job))
+    yield
+    for body in bodies:
+        admin.delete(body)
+
+
+@pytest.mark.usefixtures("two_at_most")
+def test_a_job_that_names_no_hosts_has_more_than_are_allowed(admin: Client) -> None:
+    assert create(admin, train_job("unsaid", "three", {})) == ""
+    attempt = Attempt(admin, "unsaid", NAMESPACE)
+    wait_until("it has its pods", lambda: len(attempt.pods("node")) == 3)
+
+
+def test_a_job_whose_job_set_is_refused_keeps_its_quota_and_never_runs(admin: Client) -> None:
+    """So the limit is not kept there."""
+    policy, binding = _no_job_sets()
+    for body in (policy, binding):
+        admin.apply(body, "tests")
+    metadata = {"name": "any", "namespace": NAMESPACE}
+    probe = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {}}
+    wait_until("JobSets are refused", partial(_is_refused, admin, probe))
+    admin.create(train_job("refused", "three", {}))
+    attempt = Attempt(admin, "refused", NAMESPACE)
+    wait_until("it is admitted", lambda: _is_admitted(workload(admin, "refused")))
+    assert "no JobSets here" in attempt.failure
+    assert attempt.pods("node") == []
+    assert _is_admitted(workload(admin, "refused"))
+    for body in (binding, policy):
+        admin.delete(body)
+
+
+def _no_job_sets() -> list[Body]:
+    """A policy that refuses every JobSet of the namespace, and its binding."""
+    metadata = {"name": "no-job-sets"}
+    rule = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["jobsets"]}
+    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}}
+    refusing = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "false", "message": "no JobSets here"}],
+    }
+    bound = {"policyName": metadata["name"], "validationActions": ["Deny"], "matchResources": here}
+    pairs = (("ValidatingAdmissionPolicy", refusing), ("ValidatingAdmissionPolicyBinding", bound))
+    api_version = "admissionregistration.k8s.io/v1"
+    return [{"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec} for kind, spec in pairs]
+
+
+def _is_refused(admin: Client, body: Body) -> bool:
+    try:
+        admin.create(body, dry_run=True)
+    except RefusedError as refused:
+        return "ValidatingAdmissionPolicy" in refused.message
+    return False
+
+
+def _is_admitted(body: Body) -> bool:
+    return any(each["type"] == "Admitted" and each["status"] == "True" for each in conditions(body))
