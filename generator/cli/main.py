@@ -14,6 +14,7 @@ from generator.cli.completion import completion
 from generator.cli.init import init
 from generator.cli.job import job
 from generator.cli.output import StdoutError, abandon_stdout, printing, show_problems
+from generator.cli.policy import policy
 from generator.cli.queues import queues
 from generator.cli.runtimes import runtimes
 from generator.cli.schema import schema
@@ -41,7 +42,7 @@ def mpigen(debug: bool) -> None:
     """One platform.yaml becomes a checked, plain-YAML GitOps tree for MPI training on Kubernetes."""
 
 
-for _command in (init, synth, validate, runtimes, queues, can_i, job, schema, schemas, completion):
+for _command in (init, synth, validate, runtimes, queues, can_i, policy, job, schema, schemas, completion):
     mpigen.add_command(_command)
 
 

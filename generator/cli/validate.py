@@ -10,21 +10,12 @@ import click
 
 from generator.cli.manifests import standard_input
 from generator.cli.output import ENGINES, counted, format_option, progress, show
+from generator.cli.target import target_option
 from generator.cli.today import today
 from generator.errors import ExitCode
 
 if TYPE_CHECKING:
     from generator.validation import Validation
-
-
-def _targets(_context: click.Context, _option: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    from generator.versions import SUPPORTED
-
-    known = [f"{component.name}={component.minor}" for component in SUPPORTED]
-    wrong = [each for each in value if each not in known]
-    if wrong:
-        raise click.BadParameter(f"{wrong[0]!r} is not one of: {', '.join(known)}")
-    return dict(each.split("=") for each in value)
 
 
 @click.command(
@@ -42,14 +33,7 @@ Examples:
     help="What judges: our engine, the real kubeconform, or both.",
 )
 @click.option("--ignore-missing-schemas", is_flag=True, help="Report kinds without a schema, and pass them.")
-@click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    metavar="COMPONENT=MINOR",
-    callback=_targets,
-    help="Check for this version, such as trainer=2.2. Default: what the release was made for, else the newest.",
-)
+@target_option
 @click.option(
     "--since",
     type=click.Path(exists=True, path_type=Path),

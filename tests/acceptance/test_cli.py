@@ -14,8 +14,8 @@ import pytest
 from generator.examples import EXAMPLES as FLAVOURS
 from tests.conftest import EXAMPLES, MPIGEN, ROOT, Run
 
-GROUPED = [["schemas", "list"], ["schemas", "locations"], ["schemas", "compile"]]
-COMMANDS = [[], ["init"], ["synth"], ["validate"], ["schema"], ["schemas"], *GROUPED, ["completion"]]
+GROUPED = [["policy", "test"], ["schemas", "list"], ["schemas", "locations"], ["schemas", "compile"]]
+COMMANDS = [[], ["init"], ["synth"], ["validate"], ["schema"], ["policy"], ["schemas"], *GROUPED, ["completion"]]
 POD = """\
 apiVersion: v1
 kind: Pod

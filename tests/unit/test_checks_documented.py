@@ -7,6 +7,7 @@ import re
 from generator.checks.change import CHECKS as CHANGE_CHECKS
 from generator.checks.mpi import CHECKS as MPI_CHECKS
 from generator.checks.objects import CHECKS as OBJECT_CHECKS
+from generator.checks.policy_cases import CHECKS as POLICY_CASE_CHECKS
 from generator.checks.related import CHECKS as RELATED_CHECKS
 from generator.checks.schema import CHECKS as SCHEMA_CHECKS
 from tests.conftest import ROOT
@@ -21,6 +22,7 @@ def test_each_check_has_its_section() -> None:
         *MPI_CHECKS,
         *CHANGE_CHECKS,
         *RELATED_CHECKS,
+        *POLICY_CASE_CHECKS,
         "yaml/unreadable",
         "kubeconform/invalid",
         "kubeconform/no-schema",

@@ -1,0 +1,145 @@
+"""`mpigen policy`: admission policies, judged where no cluster is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from generator.cli.output import format_option, printing, progress, show
+from generator.cli.target import target_option
+from generator.errors import ExitCode, OutputError, Problem
+
+if TYPE_CHECKING:
+    from generator.checks.finding import Finding
+    from generator.manifests import Manifest
+    from generator.schemas.catalog import Catalog
+    from generator.simulate.policies.trial import Case, Outcome, Rule
+
+
+@click.group(epilog="Example: mpigen policy test output/prod/1.0.0 --cases cases.yaml")
+def policy() -> None:
+    """Admission policies (ValidatingAdmissionPolicy), judged where no cluster is."""
+
+
+@policy.command(
+    "test",
+    epilog="""
+    \b
+    Example:
+      mpigen policy test output/prod/1.0.0 --cases cases.yaml
+      mpigen policy test policies/                 # with the cases in the same folder
+
+    \b
+    A file of cases:
+      as: {user: ada, groups: [cv]}
+      namespace: team-cv
+      bases:
+        job: {file: job.yaml}
+      cases:
+        - name: a job without a queue
+          create: {base: job, set: {'metadata.labels["kueue.x-k8s.io/queue-name"]': null}}
+          expect: {rejected: mpigen-queue, message: queue}
+        - name: a job goes on
+          update: {from: {base: job}, set: {spec.suspend: false}}
+          expect: accepted
+    """,
+)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--cases",
+    "case_files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, path_type=Path),
+    help="A file of cases, or a folder of them. Default: those among PATHS.",
+)
+@target_option
+@format_option
+def test(paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[str, str], form: str) -> int:
+    """Put cases to the policies in PATHS, with Google's CEL and by the API server's rules.
+
+    PATHS is a platform file, or any YAML with policies, their bindings and parameters, and the
+    Namespaces that they are about; or a folder of it. A case says who asks for what, and which
+    policies have something against it. Every rule needs a case that it rejects.
+    """
+    from generator.checks.policy_cases import failures, untested
+    from generator.cli.manifests import manifests
+    from generator.simulate.policies.trial import coverage
+    from generator.simulate.policies.world import World
+
+    with progress("judging"):
+        found, catalog = manifests(paths), _catalog(paths, targets)
+        outcomes = _outcomes(found, _cases(case_files or paths), catalog)
+        rules = coverage(World(found, catalog), outcomes)
+        findings = [*failures(outcomes), *untested(rules, _text_of)]
+    _show(form, outcomes, rules, findings)
+    return ExitCode.FINDINGS if findings else ExitCode.OK
+
+
+def _cases(paths: Iterable[Path]) -> list[Case]:
+    from generator.checks.files import manifest_files
+    from generator.config.case_files import is_case_file, load_cases
+
+    named = {path for path in paths if path != Path("-")}
+    search = manifest_files(sorted(named))
+    if search.refused:
+        raise OutputError(search.refused)
+    texts = ((file, file.read_bytes()) for file in search.files)
+    found = [case for file, text in texts if is_case_file(text) for case in load_cases(file, text)]
+    if not found:
+        names = ", ".join(map(str, sorted(named)))
+        raise OutputError((Problem(f"no cases in {names}", "name a file of them with --cases"),))
+    return found
+
+
+def _catalog(paths: Sequence[Path], targets: dict[str, str]) -> Catalog:
+    """For what the release was made for, if all of PATHS belong to one."""
+    from generator.checks.files import manifest_files
+    from generator.checks.targets import by_release
+    from generator.schemas.catalog import Catalog
+
+    files = manifest_files([path for path in paths if path.suffix != ".py" and path != Path("-")]).files
+    made_for = {origin.targets for origin in by_release(files) if origin.targets}
+    return Catalog.bundled(targets or (dict(made_for.pop()) if len(made_for) == 1 else {}))
+
+
+def _outcomes(found: Sequence[Manifest], cases: Sequence[Case], catalog: Catalog) -> list[Outcome]:
+    """Those of one file together: what is given there is there for them alone."""
+    from itertools import groupby
+
+    from generator.simulate.policies.trial import run
+    from generator.simulate.policies.world import World
+
+    outcomes = []
+    for given, together in groupby(cases, key=lambda case: case.given):
+        world = World([*found, *given], catalog)
+        outcomes += [run(case, world) for case in together]
+    return outcomes
+
+
+def _text_of(file: str) -> bytes:
+    """Nothing for what was rendered."""
+    try:
+        return Path(file).read_bytes()
+    except OSError:
+        return b""
+
+
+def _show(form: str, outcomes: Sequence[Outcome], rules: Sequence[Rule], findings: Sequence[Finding]) -> None:
+    from generator.report import policies as report
+    from generator.report import table
+
+    facts = report.facts(outcomes, rules)
+    if form == "json" or not (sys.stdout and sys.stdout.isatty()):
+        show(form, facts, findings, report.text(outcomes, rules))
+        return
+    from rich.console import Console
+
+    show(form, facts, findings, ())
+    with printing():
+        Console(highlight=False).print(table.coloured(report.HEADER, report.rows(rules)))
+        click.echo(report.closing(outcomes, rules))

@@ -1,0 +1,62 @@
+"""What cases showed of policies, rule by rule, for people and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from generator.report import table
+from generator.simulate.policies.trial import Outcome, Rule
+
+HEADER = ("RULE", "REJECTS", "ACCEPTS", "SUCH AS")
+
+
+def facts(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> dict[str, Any]:
+    """`cases` with what was decided, and `rules` with the names of the cases that each one rejected and accepted."""
+    return {
+        "cases": [
+            {
+                "name": outcome.case.name,
+                "file": outcome.case.file,
+                "line": outcome.case.line,
+                "passed": not outcome.complaint,
+                "decisions": [asdict(each) for each in outcome.decisions],
+            }
+            for outcome in outcomes
+        ],
+        "rules": [
+            {
+                "rule": rule.name,
+                "policy": rule.policy.name,
+                "number": rule.number,
+                "rejects": [case.name for case in rule.rejecting],
+                "accepts": [case.name for case in rule.accepting],
+            }
+            for rule in rules
+        ],
+    }
+
+
+def rows(rules: Sequence[Rule]) -> Iterator[tuple[str, ...]]:
+    """One for each rule: how many cases it rejects and accepts, and one that it rejects."""
+    for rule in rules:
+        such_as = rule.rejecting[0].name if rule.rejecting else ""
+        yield rule.name, str(len(rule.rejecting)), str(len(rule.accepting)), such_as
+
+
+def text(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> Iterator[str]:
+    """The table in plain columns, and how much there is."""
+    yield from table.plain(HEADER, rows(rules))
+    yield closing(outcomes, rules)
+
+
+def closing(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> str:
+    """`150 cases, 12 rules`."""
+    failed = sum(1 for outcome in outcomes if outcome.complaint)
+    end = f", {failed} failed" if failed else ""
+    return f"{_counted(len(outcomes), 'case')}, {_counted(len(rules), 'rule')}{end}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,133 @@
+"""The variables and functions that an expression of a policy may use.
+
+k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/compile.go `BuildRequestType`, `BuildNamespaceType`,
+`createEnvForOpts`, and pkg/cel/environment/base.go.
+
+An expression is compiled twice: against the types that Kubernetes declares, and for what cel-expr-python can hand over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from cel_expr_python import cel  # type: ignore[import-untyped]
+
+from generator.simulate.policies.functions import FUNCTIONS
+from generator.simulate.policies.functions.formats import OPTIONS
+from generator.simulate.policies.signatures import Function, additions, declarations, implementations
+
+Fields = Mapping[str, Any]
+"""Field → the text of its type, or its own fields."""
+
+EVERYTHING = 99
+"""A minor version of Kubernetes that has all functions."""
+_LIBRARIES = (
+    (28, {"name": "optional"}),
+    (29, {"name": "strings", "version": 2}),
+    (29, {"name": "sets"}),
+    (32, {"name": "two-var-comprehensions"}),
+    (34, {"name": "lists", "version": 2}),
+)
+"""Libraries of Google's that Kubernetes has since a minor version."""
+_GROUP_KIND = {"group": "string", "version": "string", "kind": "string"}
+_GROUP_RESOURCE = {"group": "string", "version": "string", "resource": "string"}
+_LABELS = "map<string,string>"
+TYPED: Fields = {
+    "request": {
+        "kind": _GROUP_KIND,
+        "resource": _GROUP_RESOURCE,
+        "subResource": "string",
+        "requestKind": _GROUP_KIND,
+        "requestResource": _GROUP_RESOURCE,
+        "requestSubResource": "string",
+        "name": "string",
+        "namespace": "string",
+        "operation": "string",
+        "userInfo": {
+            "username": "string",
+            "uid": "string",
+            "groups": "list<string>",
+            "extra": "map<string,list<string>>",
+        },
+        "dryRun": "bool",
+        "options": "dyn",
+    },
+    "namespaceObject": {
+        "metadata": {
+            **dict.fromkeys(("name", "generateName", "namespace", "UID", "resourceVersion"), "string"),
+            **dict.fromkeys(("labels", "annotations"), _LABELS),
+            **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), "timestamp"),
+            **dict.fromkeys(("deletionGracePeriodSeconds", "generation"), "int"),
+            "finalizers": "list<string>",
+        },
+        "spec": {"finalizers": "list<string>"},
+        "status": {"conditions": "list<dyn>", "phase": "string"},
+    },
+}
+"""The variables whose fields are known."""
+_NUMBERS = ("int", "uint", "double")
+_COMPARISONS = tuple(
+    Function(f"_{sign}_", (one, other), "bool", None, 28, is_member=False, is_added=True)
+    for sign in ("<", "<=", ">", ">=", "==", "!=")
+    for one in _NUMBERS
+    for other in _NUMBERS
+    if one != other and sign[0] in "<>"
+)
+"""Google's CEL for Python compares numbers of different types only where it does not know them before."""
+
+
+def named(path: tuple[str, ...]) -> str:
+    """What a field of a known type is called while its expression is compiled: `request.userInfo.groups`."""
+    return "__".join(("", *path))
+
+
+def leaves(fields: Fields = TYPED, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """All fields of known types, with those types."""
+    for name, found in fields.items():
+        if isinstance(found, str):
+            yield (*path, name), found
+        else:
+            yield from leaves(found, (*path, name))
+
+
+def checking(minor: int, variables: Mapping[str, Any], *, has_params: bool) -> Any:
+    """Where expressions are held against the types of Kubernetes.
+
+    Args:
+        minor: the version of Kubernetes whose functions there are.
+        variables: those of the policy: the name that `named` gives → the type.
+        has_params: whether the policy has a paramKind.
+    """
+    known = {named(path): cel.Type(type_) for path, type_ in leaves()}
+    roots = ("object", "oldObject", "request", "namespaceObject", *(("params",) if has_params else ()))
+    config, added = _checked(minor)
+    dynamic = dict.fromkeys(roots, cel.Type.DYN)
+    return cel.NewEnv(config=config, variables={**dynamic, **known, **variables}, extensions=[added])
+
+
+@cache
+def _checked(minor: int) -> tuple[Any, Any]:
+    functions = [each for each in (*FUNCTIONS, *_COMPARISONS) if each.since <= minor]
+    return _config(minor, declarations(functions)), additions(functions)
+
+
+@cache
+def running(names: tuple[str, ...]) -> Any:
+    """Where expressions are evaluated; with the names that the policy's own variables have there."""
+    roots = ("object", "oldObject", "request", "namespaceObject", "params", *names)
+    config, library = _run()
+    return cel.NewEnv(config=config, variables=dict.fromkeys(roots, cel.Type.DYN), extensions=[library])
+
+
+@cache
+def _run() -> tuple[Any, Any]:
+    return _config(EVERYTHING, []), implementations((*FUNCTIONS, *OPTIONS))
+
+
+def _config(minor: int, functions: list[dict[str, Any]]) -> Any:
+    libraries = [library for since, library in _LIBRARIES if since <= minor]
+    described = {"name": "kubernetes", "extensions": libraries, "functions": functions}
+    return cel.NewEnvConfigFromYaml(json.dumps(described))

@@ -1,0 +1,163 @@
+"""Functions that Kubernetes adds to CEL: declared as there, and run on what Google's CEL for Python can hand over.
+
+A value of a type that CEL does not know, such as a quantity, is a mapping of the name of its type to a text while an
+expression runs: cel-expr-python takes no other value back from a function of ours. What an expression may do with it is
+checked before, against the true types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cel_expr_python import cel  # type: ignore[import-untyped]
+
+QUANTITY, URL, IP, CIDR, SEMVER, FORMAT = (
+    "kubernetes.Quantity",
+    "kubernetes.URL",
+    "net.IP",
+    "net.CIDR",
+    "kubernetes.Semver",
+    "kubernetes.NamedFormat",
+)
+ANY = "~A"
+_OPAQUE = {QUANTITY, URL, IP, CIDR, SEMVER, FORMAT}
+_KINDS: Mapping[str, Any] = {
+    "bool": cel.Type.BOOL,
+    "int": cel.Type.INT,
+    "uint": cel.Type.UINT,
+    "double": cel.Type.DOUBLE,
+    "string": cel.Type.STRING,
+    "bytes": cel.Type.BYTES,
+    "duration": cel.Type.DURATION,
+    "timestamp": cel.Type.TIMESTAMP,
+    "list": cel.Type.List(cel.Type.DYN),
+    "map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
+}
+_PARTS = re.compile(r"(?P<name>[~\w.]+)(?:<(?P<inner>.*)>)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One overload of a function.
+
+    Attributes:
+        name: such as `isGreaterThan`.
+        parameters: their types, that of the receiver first; `~A` is any type, everywhere the same.
+        returns: the type of its result.
+        run: what it does; None for what is not done here. It raises ValueError where the original is an error.
+        since: the minor version of Kubernetes that has it.
+        is_member: whether it is called on its first parameter.
+        is_added: whether CEL, or a library of Google's, has a function of this name.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    returns: str
+    run: Callable[..., Any] | None
+    since: int = 0
+    is_member: bool = True
+    is_added: bool = False
+
+    @property
+    def key(self) -> str:
+        """Tells overloads apart."""
+        return f"{self.name}({','.join(self.parameters)})"
+
+
+def opaque(kind: str, text: str) -> dict[str, str]:
+    """A value of a type that CEL does not know, from the text that tells it from others."""
+    return {kind: text}
+
+
+def declarations(functions: Iterable[Function]) -> list[dict[str, Any]]:
+    """`functions` of the YAML that describes an environment, for those whose names are new."""
+    named: dict[str, list[dict[str, Any]]] = {}
+    for each in functions:
+        if not each.is_added:
+            named.setdefault(each.name, []).append(_declared(each))
+    return [{"name": name, "overloads": overloads} for name, overloads in named.items()]
+
+
+def _declared(function: Function) -> dict[str, Any]:
+    types = [_described(each) for each in function.parameters]
+    receiver = {"target": types.pop(0)} if function.is_member else {}
+    return {"id": function.key, **receiver, "args": types, "return": _described(function.returns)}
+
+
+def _described(type_: str) -> dict[str, Any]:
+    if type_ == ANY:
+        return {"type_name": "A", "is_type_param": True}
+    name, inner = _parts(type_)
+    return {"type_name": name, "params": [_described(each) for each in inner]} if inner else {"type_name": name}
+
+
+def _parts(type_: str) -> tuple[str, list[str]]:
+    """`map<string,list<int>>` → `map` and its two."""
+    match = _PARTS.fullmatch(type_)
+    if match is None:
+        raise ValueError(f"no type: {type_}")
+    return match["name"], re.findall(r"[~\w.]+(?:<[^>]*>+)?", match["inner"] or "")
+
+
+def additions(functions: Iterable[Function]) -> Any:
+    """Overloads of functions that are there already, to be declared: nothing runs them."""
+    found = [
+        cel.FunctionDecl(
+            each.name,
+            [cel.Overload(each.key, cel.Type(each.returns), [_type(one) for one in each.parameters], each.is_member)],
+        )
+        for each in functions
+        if each.is_added
+    ]
+    return cel.CelExtension("kubernetes.added", found)
+
+
+def _type(type_: str) -> Any:
+    return cel.Type(type_.replace(ANY, "dyn"))
+
+
+def implementations(functions: Iterable[Function]) -> Any:
+    """What runs them. CEL tells them apart by the kinds of their arguments only, so overloads of one kind share one."""
+    alike: dict[tuple[str, bool, tuple[str, ...]], list[Function]] = {}
+    for each in functions:
+        for kinds in _kinds(each) if each.run else ():
+            alike.setdefault((each.name, each.is_member, kinds), []).append(each)
+    found = [
+        cel.FunctionDecl(
+            name,
+            [
+                cel.Overload(
+                    f"{name}({','.join(kinds)})",
+                    cel.Type.DYN,
+                    [_KINDS[kind] for kind in kinds],
+                    is_member,
+                    impl=_chosen(shared),
+                )
+            ],
+        )
+        for (name, is_member, kinds), shared in alike.items()
+    ]
+    return cel.CelExtension("kubernetes", found)
+
+
+def _kinds(function: Function) -> list[tuple[str, ...]]:
+    """The kinds of arguments that it takes: one set, or one for each type that stands for any."""
+    kinds = tuple("map" if each in _OPAQUE else _parts(each)[0] for each in function.parameters)
+    return [tuple(any_ if kind == ANY else kind for kind in kinds) for any_ in (_KINDS if ANY in kinds else [""])]
+
+
+def _chosen(functions: list[Function]) -> Callable[..., Any]:
+    def run(*arguments: Any) -> Any:
+        for each in functions:
+            if each.run and all(map(_fits, each.parameters, arguments)):
+                return each.run(*arguments)
+        raise ValueError("no such overload")
+
+    return run
+
+
+def _fits(type_: str, argument: Any) -> bool:
+    return type_ not in _OPAQUE or list(argument) == [type_]

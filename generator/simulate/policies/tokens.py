@@ -1,0 +1,89 @@
+"""The words of a CEL expression, as far as one must know them to see which variables it reads.
+
+The grammar is in https://github.com/google/cel-spec/blob/v0.24.0/doc/langdef.md (Syntax).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+|//[^\n]*)
+    |(?P<text>(?:[rR][bB]?|[bB][rR])(?:\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\n]*"|'[^'\n]*')   # raw: a backslash is a letter
+      |[bB]?(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))
+    |(?P<number>\d[\w.]*)
+    |(?P<word>[_a-zA-Z]\w*)
+    |(?P<sign>.)
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+
+
+class Token(NamedTuple):
+    """A word, a text, a number or a sign, and where it stands."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+class Reading(NamedTuple):
+    """A variable that an expression reads, and the fields of it that it names: `request.userInfo` of `request`.
+
+    Attributes:
+        root: the variable.
+        fields: those named after it, one after another.
+        ends: where the root ends, and then each field.
+        start: where the root begins.
+        certain: how many of the fields come before the first that may be absent (`.?`).
+        is_tested: whether all that is asked is whether the last field is there: `has(request.name)`.
+    """
+
+    root: str
+    fields: tuple[str, ...]
+    ends: tuple[int, ...]
+    start: int
+    certain: int
+    is_tested: bool
+
+
+def tokens(expression: str) -> list[Token]:
+    """All tokens but blanks and comments; a text that does not end is cut into signs, as nobody can compile it."""
+    found = (Token(str(one.lastgroup), one.group(), one.start(), one.end()) for one in _TOKEN.finditer(expression))
+    return [token for token in found if token.kind != "space"]
+
+
+def readings(expression: str) -> Iterator[Reading]:
+    """The variables that an expression reads; also those of its own comprehensions, which look alike."""
+    words = tokens(expression)
+    for index, token in enumerate(words):
+        before, after = _text(words, index - 1), _text(words, index + 1)
+        is_field = before == "." or (before == "?" and _text(words, index - 2) == ".")
+        if token.kind == "word" and not is_field and after != "(":
+            yield _reading(words, index)
+
+
+def _reading(words: list[Token], index: int) -> Reading:
+    fields: list[str] = []
+    ends = [words[index].end]
+    certain, at = None, index + 1
+    while _text(words, at) == ".":
+        is_optional = _text(words, at + 1) == "?"
+        at += 2 if is_optional else 1
+        if at >= len(words) or words[at].kind != "word" or _text(words, at + 1) == "(":  # the name of a function
+            break
+        certain = len(fields) if is_optional and certain is None else certain
+        fields.append(words[at].text)
+        ends.append(words[at].end)
+        at += 1
+    is_tested = _text(words, index - 2) == "has" and _text(words, index - 1) == "(" and _text(words, at) == ")"
+    number = len(fields) if certain is None else certain
+    return Reading(words[index].text, tuple(fields), tuple(ends), words[index].start, number, is_tested)
+
+
+def _text(words: list[Token], at: int) -> str:
+    return words[at].text if 0 <= at < len(words) else ""

@@ -1,0 +1,40 @@
+"""Folders of tests/fixtures/policy-cases: policies with what they read, and cases for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from generator.config.case_files import is_case_file, load_cases
+from generator.manifests import Manifest, read
+from generator.simulate.policies.trial import Case
+from tests.conftest import ROOT
+
+FOLDERS = sorted(path for path in (ROOT / "tests/fixtures/policy-cases").iterdir() if path.is_dir())
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFolder:
+    """What is in a folder.
+
+    Attributes:
+        manifests: what is in the cluster.
+        files: the cases of each file.
+    """
+
+    manifests: tuple[Manifest, ...]
+    files: dict[str, list[Case]]
+
+    @classmethod
+    def of(cls, folder: Path) -> CaseFolder:
+        """Read all YAML below a folder."""
+        texts = {path: path.read_bytes() for path in sorted(folder.rglob("*.yaml"))}
+        cases = {path.name: load_cases(path, text) for path, text in texts.items() if is_case_file(text)}
+        return cls(tuple(_manifests(texts)), cases)
+
+
+def _manifests(texts: dict[Path, bytes]) -> Iterator[Manifest]:
+    for path, text in texts.items():
+        if not is_case_file(text):
+            yield from read(text, str(path))

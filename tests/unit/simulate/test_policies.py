@@ -1,0 +1,252 @@
+"""Policies without a cluster: what the fixtures say, which tests/cluster holds to the API server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from generator.errors import MpigenError
+from generator.manifests import Manifest
+from generator.schemas.catalog import Catalog
+from generator.simulate.amounts import NotModelledError
+from generator.simulate.policies.expression import Expression, Failed, Scope, compile_expression
+from generator.simulate.policies.tokens import readings
+from generator.simulate.policies.trial import Case, coverage, run
+from generator.simulate.policies.variants import changed, merged, path_of
+from generator.simulate.policies.world import World
+from tests.policy_cases import FOLDERS, CaseFolder
+
+_SCOPE = Scope(minor=33, has_params=True)
+_SEMANTICS = next(folder for folder in FOLDERS if folder.name == "semantics")
+_READ = CaseFolder.of(_SEMANTICS)
+
+
+@cache
+def _world(file: str) -> World:
+    """For the cases of a file, with what they give beside the rest."""
+    given = _READ.files[file][0].given if file else ()
+    return World([*_READ.manifests, *given], Catalog.bundled())
+
+
+@pytest.mark.parametrize(
+    ("file", "case"),
+    [pytest.param(name, case, id=f"{name}: {case.name}") for name, cases in _READ.files.items() for case in cases],
+)
+def test_each_case_comes_out_as_written(file: str, case: Case) -> None:
+    assert run(case, _world(file)).complaint == ""
+
+
+def test_every_rule_of_the_fixtures_is_compiled_without_a_problem() -> None:
+    expressions = [each for policy in _world("").policies for _, each in policy.expressions()]
+    assert len(expressions) > 100
+    assert [(each.text, each.problem, each.lacking) for each in expressions if each.problem or each.lacking] == []
+
+
+def test_a_rule_that_only_ever_holds_or_errs_rejects_nothing() -> None:
+    outcomes = [run(case, _world(file)) for file, cases in _READ.files.items() for case in cases]
+    untested = {rule.policy.name for rule in coverage(_world(""), outcomes) if not rule.rejecting}
+    assert untested == {"vap-conditions", "vap-errors", "vap-nowhere", "vap-variables"}
+
+
+def _value(expression: str, scope: Scope = _SCOPE, **data: Any) -> Any:
+    found = compile_expression(expression, scope)
+    assert found.problem == ""
+    absent = dict.fromkeys(("object", "oldObject", "request", "namespaceObject", "params"))
+    return found.evaluate({**absent, **data})
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("request.user", "undefined field 'user'"),
+        ("request.userInfo.name", "undefined field 'name'"),
+        ("namespaceObject.metadata.uid", "undefined field 'uid'"),
+        ("request.userInfo.username + 1", "found no matching overload for '_+_' applied to '(string, int)'"),
+        ("request.userInfo.groups.sum()", "found no matching overload for 'sum' applied to '(list(string))'"),
+        ("quantity('1') == '1'", "found no matching overload for '_==_' applied to '(kubernetes.Quantity, string)'"),
+        ("quantity(1)", "found no matching overload for 'quantity' applied to '(int)'"),
+        ("variables.unknown", "undeclared reference to 'variables.unknown'"),
+        ("nobody", "undeclared reference to 'nobody'"),
+        ("[1, 2].flatten()", "undeclared reference to 'flatten'"),
+    ],
+)
+def test_what_the_api_server_would_not_compile_is_told(expression: str, problem: str) -> None:
+    assert problem in compile_expression(expression, _SCOPE).problem
+
+
+def test_functions_come_with_the_version_that_has_them() -> None:
+    for expression, since in {
+        "semver('1.0.0').major()": 33,
+        "[1].exists(i, v, v == 1)": 32,
+        "format.dns1123Label().validate('a').hasValue()": 31,
+        "isIP('1.2.3.4')": 30,
+        "sets.contains([1], [1])": 29,
+        "quantity('1').isInteger()": 28,
+    }.items():
+        assert compile_expression(expression, Scope(since, has_params=False)).problem == ""
+        assert compile_expression(expression, Scope(since - 1, has_params=False)).problem != ""
+
+
+def test_the_result_has_the_type_that_is_asked_for_and_nothing_that_may_have_it() -> None:
+    found = compile_expression("object.spec.suspend", _SCOPE, ("bool",))
+    assert found.problem == "must evaluate to bool but got dyn"
+    assert compile_expression("object.spec.suspend == true", _SCOPE, ("bool",)).problem == ""
+
+
+def test_params_are_there_only_for_a_policy_that_has_a_kind_of_them() -> None:
+    assert "params" in compile_expression("params.data.x == ''", Scope(33, has_params=False)).problem
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "authorizer.group('').resource('pods').check('list').allowed()",
+        "isURL('https://example.com')",
+        "string(ip('1.2.3.4')) == '1.2.3.4'",
+        "format.uuid().validate('x').hasValue()",
+        "semver('v1', true).major() == 1",
+    ],
+)
+def test_what_cannot_be_evaluated_here_is_an_error_and_no_verdict(expression: str) -> None:
+    found = compile_expression(expression, _SCOPE, ("bool",))
+    assert (found.problem, bool(found.lacking)) == ("", True)
+    with pytest.raises(NotModelledError):
+        found.evaluate({})
+
+
+def test_the_message_of_a_rule_cannot_ask_the_authorizer() -> None:
+    scope = Scope(33, has_params=False, has_authorizer=False)
+    assert "authorizer" in compile_expression("string(authorizer)", scope).problem
+
+
+@pytest.mark.parametrize(
+    ("variable", "reading", "value"),
+    [
+        ("object.?absent", "variables.it.orValue(7)", 7),
+        ("object.?here", "variables.it.orValue(7)", 1),
+        ("timestamp('2026-01-01T00:00:00Z')", "variables.it == timestamp('2026-01-01T00:00:00Z')", True),
+        ("duration('90s')", "variables.it < duration('2m')", True),
+        ("uint(object.here)", "variables.it + 1u == 2u", True),
+        ("quantity('2')", "variables.it.asInteger()", 2),
+        ("[quantity('2')]", "variables.it[0].asInteger()", 2),
+        ("{'a': b'bytes'}", "variables.it['a'] == b'bytes'", True),
+        ("object.here", "has(variables.it) && variables.?it.hasValue()", True),
+        ("null", "variables.it == null", True),
+        ("['b', 'a']", "variables.it.exists(it, it == 'a')", True),
+    ],
+)
+def test_variables_hand_on_whatever_they_hold(variable: str, reading: str, value: object) -> None:
+    given = compile_expression(variable, _SCOPE)
+    data = {"object": {"here": 1}, "__variables__it": given.evaluate({"object": {"here": 1}})}
+    assert _value(reading, Scope(33, has_params=True, variables={"it": given}), **data) == value
+
+
+def test_what_no_variable_can_hand_on_is_an_error_and_no_verdict() -> None:
+    given = compile_expression("{'a': timestamp('2026-01-01T00:00:00Z')}", _SCOPE)
+    reading = compile_expression("variables.it['a'] != null", Scope(33, has_params=True, variables={"it": given}))
+    with pytest.raises(NotModelledError):
+        reading.evaluate({"__variables__it": given.evaluate({})})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("a(b|c)", ["ab", "ac"]),
+        ("(?P<letter>a)(?i:B)", ["ab"]),
+        (r"\(a\)", ["(a)"]),
+        ("[(]a[)]", ["(a)"]),
+        (r"\Q(a)\E", ["(a)"]),
+        ("(?:z)", []),
+    ],
+)
+def test_find_gives_all_that_matches_whatever_groups_capture(pattern: str, found: list[str]) -> None:
+    data: Mapping[str, Any] = {"object": {"text": "ab ac (a)", "pattern": pattern}}
+    assert _value("object.text.findAll(object.pattern)", **data) == found
+    assert _value("object.text.find(object.pattern)", **data) == (found[0] if found else "")
+
+
+def test_true_is_not_one() -> None:
+    assert _value("dyn([1, 2]).indexOf(dyn(true))") == -1
+    assert _value("dyn([true]).sum()") == Failed("no such overload")
+
+
+def test_a_sum_of_durations_is_an_error_and_no_verdict() -> None:
+    with pytest.raises(NotModelledError):
+        _value("[duration('1s')].sum() == duration('1s')")
+
+
+def test_variables_are_found_past_texts_comments_and_calls() -> None:
+    expression = """
+        request.?userInfo.username == 'request.no' // request.neither
+        && r'\\' != "request.\\"no" && has(request.name) && variables.x.y.startsWith(object['request.no'])
+    """
+    found = [(each.root, each.fields, each.certain, each.is_tested) for each in readings(expression)]
+    assert found == [
+        ("request", ("userInfo", "username"), 0, False),
+        ("request", ("name",), 1, True),
+        ("variables", ("x", "y"), 2, False),
+        ("object", (), 0, False),
+    ]
+
+
+def test_an_expression_is_compiled_as_it_was_written() -> None:
+    found: Expression = compile_expression("  true  ", _SCOPE)
+    assert found.text == "  true  "
+
+
+@pytest.mark.parametrize(
+    ("path", "steps"),
+    [
+        ("spec", ("spec",)),
+        ("spec.containers[0].image", ("spec", "containers", 0, "image")),
+        ('metadata.labels["kueue.x-k8s.io/queue-name"]', ("metadata", "labels", "kueue.x-k8s.io/queue-name")),
+        ('data["a"][1]', ("data", "a", 1)),
+    ],
+)
+def test_paths_are_written_as_people_write_them(path: str, steps: tuple[object, ...]) -> None:
+    assert path_of(path) == steps
+
+
+@pytest.mark.parametrize("path", ["", ".a", "a..b", "a[b]", 'a["b', "a.", "[0]x"])
+def test_what_is_no_path_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="no path"):
+        path_of(path)
+
+
+def test_a_variant_differs_where_it_says_and_nowhere_else() -> None:
+    body = {"a": {"b": [1, 2]}, "c": 3}
+    assert changed(body, {"a.b[2]": 4, "c": None, "d.e": 5}) == {"a": {"b": [1, 2, 4]}, "d": {"e": 5}}
+    assert changed(body, {"a.b[0]": None}) == {"a": {"b": [2]}, "c": 3}
+    assert body == {"a": {"b": [1, 2]}, "c": 3}
+    for wrong in ("c.d", "a.b.c", "a[0]", "a.b[5]"):
+        with pytest.raises(ValueError, match="leads through"):
+            changed(body, {wrong: 1})
+
+
+def test_a_merge_patch_takes_away_what_is_null() -> None:
+    assert merged({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": None}, "d": [2]}) == {"a": {"c": 2}, "d": [2]}
+
+
+def test_a_request_in_another_version_than_the_rule_is_an_error_and_no_verdict() -> None:
+    found = next(case for cases in _READ.files.values() for case in cases if case.name == "the operation matches")
+    policy = next(each.manifest for each in _world("").policies if each.name == "vap-created")
+    rule = {"apiGroups": ["autoscaling"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]}
+    body = {**policy.body, "spec": {**policy.body["spec"], "matchConstraints": {"resourceRules": [rule]}}}
+    scaler = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "x"}}
+    case = Case("", "", 0, "CREATE", scaler, None, found.person, found.expected, namespace="vap-matching")
+    world = World([*_READ.manifests, Manifest(body, "")], Catalog.bundled())
+    assert "not converted" in run(case, world).complaint
+
+
+def test_a_kind_that_nobody_knows_is_an_error_and_no_verdict() -> None:
+    found = next(iter(_READ.files.values()))[0]
+    strange = {"apiVersion": "example.com/v1", "kind": "Strange", "metadata": {"name": "x"}}
+    case = Case("", "", 0, "CREATE", strange, None, found.person, found.expected)
+    assert "nobody knows the kind Strange" in run(case, _world("")).complaint
+
+
+def test_problems_are_bad_input_of_the_user() -> None:
+    assert issubclass(NotModelledError, MpigenError)
