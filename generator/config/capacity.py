@@ -39,7 +39,11 @@ def overcommitted(draft: Draft, tenants: list[Tenant], cohorts: list[Cohort]) ->
     """What teams and groups always have must exist: Kueue would admit what then waits for nodes for ever."""
     quotas = [quota for tenant in tenants for quota in tenant.quotas] + [cohort.quota for cohort in cohorts]
     promised = _promised(draft, quotas)
-    for index, pool in draft.pools.items():
+    for index, pool in draft.supplies.items():
+        if not pool.offered:
+            what = f"Kueue is told to count nothing of pool `{pool.name}`, so that nothing limits its jobs"
+            yield Contradiction(("pools", index), what, "leave cpu, memory or devices of it to be counted")
+            continue
         each = {resource: quantities.parse(amount) for resource, amount in pool.offered.items()}
         needs = {
             resource: promised.get(pool.name, {}).get(resource, NOTHING).value / each[resource].value
@@ -60,19 +64,20 @@ def overcommitted(draft: Draft, tenants: list[Tenant], cohorts: list[Cohort]) ->
 
 def _promised(draft: Draft, quotas: Sequence[Mapping[str, Share]]) -> Amounts:
     """Pool → resource → the sum of all quotas whose every share has a known pool."""
-    pools = list(draft.pool_named.values())
+    named = draft.supply_named
+    pools = list(named.values())
     return total(
         *(
             amounts(quota, pools)
             for quota in quotas
-            if all(key in draft.pool_named or (draft.has_all_pools and len(offering(key, pools)) == 1) for key in quota)
+            if all(key in named or (draft.has_all_pools and len(offering(key, pools)) == 1) for key in quota)
         )
     )
 
 
 def limits_less(path: tuple[str | int, ...], tenant: Tenant, draft: Draft) -> Iterator[Contradiction]:
     """A ResourceQuota below what Kueue admits refuses pods of jobs that then hold their quota and never start."""
-    pools = list(draft.pools.values())
+    pools = list(draft.supplies.values())
     admitted = total(*(amounts(shares, pools) for shares in (*tenant.quotas, tenant.borrow)))
     for resource, amount in tenant.limits.resources.items():
         most = sum((each.get(resource, NOTHING).value for each in admitted.values()), Fraction(0))

@@ -6,12 +6,15 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from generator.config.cohorts import Cohort
+from generator.config.counting import Supply, supply
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
+from generator.simulate.counting import AS_ASKED, Counting
 
 if TYPE_CHECKING:
     from generator.config.platform import Platform
@@ -29,7 +32,7 @@ class Contradiction:
     is_of_key: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Draft:
     """The entries of a platform file that are sound by themselves, by their place in their list.
 
@@ -37,6 +40,7 @@ class Draft:
         has_slack: whether what no quota owns has a queue.
         has_workers: whether there are other clusters that jobs may be sent to.
         is_fair: whether weights count.
+        counting: what Kueue counts; None where that is not sound.
         declared: every name that the file declares in a section, sound or not; an empty one where it cannot be known.
         unsure: the pools whose labels or taints are wrong or misspelt, so that nobody knows which pods they take.
     """
@@ -50,6 +54,7 @@ class Draft:
     has_slack: bool = True
     has_workers: bool = False
     is_fair: bool = False
+    counting: Counting | None = AS_ASKED
     unsure: Collection[int] = ()
 
     @classmethod
@@ -70,6 +75,7 @@ class Draft:
             platform.queues.slack,
             platform.queues.multi_kueue is not None,
             platform.queues.fair_sharing,
+            platform.queues.counting,
         )
 
     @property
@@ -77,6 +83,17 @@ class Draft:
         """The sound pools by name, but for a name that is there twice: it could mean either."""
         times = Counter(self.declared["pools"])
         return {pool.name: pool for pool in self.pools.values() if times[pool.name] <= 1}
+
+    @cached_property
+    def supplies(self) -> dict[int, Supply]:
+        """The pools as quotas know them."""
+        return {index: supply(pool, self.counting or AS_ASKED) for index, pool in self.pools.items()}
+
+    @property
+    def supply_named(self) -> dict[str, Supply]:
+        """Those whose pools have a name of their own."""
+        named = self.pool_named
+        return {each.name: each for each in self.supplies.values() if each.name in named}
 
     @property
     def has_all_names(self) -> bool:
@@ -86,7 +103,8 @@ class Draft:
     @property
     def has_all_pools(self) -> bool:
         """Whether every pool is sound and has a name of its own, so that what none of them offers does not exist."""
-        return self.has_all_names and len(self.pool_named) == len(self.declared["pools"])
+        is_known = self.counting is not None and self.has_all_names
+        return is_known and len(self.pool_named) == len(self.declared["pools"])
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

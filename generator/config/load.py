@@ -13,6 +13,7 @@ from generator.config.complaints import Complaint, complaints
 from generator.config.draft import Draft
 from generator.config.platform import Platform
 from generator.config.pools import Pool
+from generator.config.queues import Queues
 from generator.config.references import contradictions
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
@@ -20,11 +21,13 @@ from generator.documents.load import Document, load
 from generator.documents.locate import format_path, locate_all
 from generator.documents.syntax import shown
 from generator.errors import ConfigError, DocumentError, Problem
+from generator.simulate.counting import Counting
 
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _SECTIONS: dict[str, type[BaseModel]] = {"pools": Pool, "runtimes": Runtime, "tenants": Tenant, "cohorts": Cohort}
 _OPTIONAL = {"cohorts"}  # of the others, an absent one may be a misspelt one
 
+_COUNTING = ("excludeResourcePrefixes", "transformations")
 _STAND_INS = {"name": "unnamed", "image": "unknown", "nodes": 10**6}  # where absence would be a complaint of its own
 _LONGEST_NAME = 63  # letters
 _ATTEMPTS = 4  # to make an entry sound: what is wrong may hide something else that is wrong
@@ -115,6 +118,7 @@ def _draft(data: dict[str, Any]) -> Draft:
         has_slack=_has_slack(data.get("queues")),
         has_workers=_has_workers(data.get("queues")),
         is_fair=_is_fair(data.get("queues")),
+        counting=_counting(data.get("queues")),
         unsure={index for index, fields in wrong["pools"].items() if fields - {"name", "nodes", "allocatable"}},
     )
 
@@ -130,6 +134,14 @@ def _has_workers(queues: object) -> bool:
 def _is_fair(queues: object) -> bool:
     """Whatever is not `false` may be meant as `true`, and is told for itself."""
     return isinstance(queues, dict) and queues.get("fairSharing", False) is not False
+
+
+def _counting(queues: object) -> Counting | None:
+    said = queues if isinstance(queues, dict) else {}
+    try:
+        return Queues.model_validate({key: said[key] for key in _COUNTING if key in said}).counting
+    except ValidationError:
+        return None
 
 
 def _sound(model: type[BaseModel], raw: object) -> tuple[BaseModel | None, set[str]]:

@@ -23,6 +23,7 @@ from pydantic_core import InitErrorDetails
 from generator.config.access import SUPERUSERS, Callers, PlatformAccess, callers, in_reach
 from generator.config.cluster import Cluster
 from generator.config.cohorts import Cohort
+from generator.config.counting import Supply, supply
 from generator.config.draft import Draft, suggestion
 from generator.config.elsewhere import cohorts_elsewhere, root_of_workers
 from generator.config.fields import Name, Section, refusal
@@ -196,6 +197,11 @@ class Platform(Section):
         if tenant.cohort:
             return tenant.cohort
         return root_of_workers(self.platform) if tenant.multi_kueue else self.platform
+
+    @cached_property
+    def supplies(self) -> tuple[Supply, ...]:
+        """The pools as quotas know them."""
+        return tuple(supply(pool, self.queues.counting) for pool in self.pools)
 
     @cached_property
     def cohorts_elsewhere(self) -> AbstractSet[str]:

@@ -7,16 +7,19 @@ pkg/config/validation.go). So what a platform says is possible on both.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated
 
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from generator.config.cluster import Cluster
+from generator.config.counting import Transformation, counting_of
 from generator.config.durations import Duration, between
-from generator.config.fields import Section, each_once, refusal
+from generator.config.fields import Section, Text, each_once, refusal
 from generator.config.multi_kueue import MultiKueue
 from generator.config.priorities import PRIORITIES, Priority
+from generator.simulate.counting import Counting
 
 CONFIGURATION = "kueue/configuration.yaml"
 """The file of a release that holds Kueue's own configuration: for people to apply, since it is the whole cluster's."""
@@ -50,6 +53,11 @@ class Queues(Section):
     """All pods of a job or none: what becomes of a job whose pods do not all get ready."""
     manage_jobs_without_queue_name: Annotated[bool, Field(strict=True)] = False
     """Whether what tenants start outside every queue is held. What names no queue is in `default`, if there is one."""
+    exclude_resource_prefixes: tuple[Text, ...] = ()
+    """Beginnings of the names of resources that no quota limits, such as `ephemeral-storage` or `rdma/`. Default:
+    every resource that a pod asks for needs quota."""
+    transformations: tuple[Transformation, ...] = ()
+    """What resources count as, such as MIG slices as memory of a GPU. Default: as what they are."""
     retain_finished: Duration | None = None
     """How long Kueue keeps the Workload of a job that has finished, such as `24h`. Default: as long as the job itself.
     The operator of OpenShift has no such setting."""
@@ -60,16 +68,39 @@ class Queues(Section):
         each_once((priority.name for priority in value), "give each priority its own name")
         return tuple(sorted(value, key=lambda priority: (-priority.value, priority.name)))
 
+    @field_validator("exclude_resource_prefixes")
+    @classmethod
+    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted(set(value)))
+
+    @field_validator("transformations")
+    @classmethod
+    def _each_input_once(cls, value: tuple[Transformation, ...]) -> tuple[Transformation, ...]:
+        each_once((each.input for each in value), "write all that it counts as in one `outputs`")
+        return tuple(sorted(value, key=lambda each: each.input))
+
+    @cached_property
+    def counting(self) -> Counting:
+        """What Kueue counts of what pods ask for."""
+        return counting_of(self.exclude_resource_prefixes, self.transformations)
+
 
 def inexpressible(queues: Queues, cluster: Cluster) -> dict[str, PydanticCustomError]:
     """Field → why the cluster's Kueue cannot be told: OpenShift's operator has no word for all that Kueue takes.
 
     For Kueue 0.18 (release-1.4, a82b72a1a973, pkg/configmap/configmap.go `buildWaitForPodsReady`) it waits for five
-    minutes or not at all; for no version does it know how long to keep what has finished.
+    minutes or not at all; for no version does it know how long to keep what has finished, or of `resources` anything
+    but `deviceClassMappings`.
     """
-    refused = {}
-    if cluster.is_openshift and queues.retain_finished is not None:
-        refused["retainFinished"] = refusal("the Kueue operator of OpenShift has no such setting", "remove it")
+    wordless = {
+        "retainFinished": queues.retain_finished is not None,
+        "excludeResourcePrefixes": bool(queues.exclude_resource_prefixes),
+        "transformations": bool(queues.transformations),
+    }
+    what = "the Kueue operator of OpenShift has no such setting"
+    refused = {
+        field: refusal(what, "remove it") for field, is_said in wordless.items() if cluster.is_openshift and is_said
+    }
     if cluster.is_openshift and cluster.versions.kueue == "0.18" and queues.wait_for_pods_ready != WaitForPodsReady():
         why = "OpenShift's operator of Kueue 0.18 does not wait for as long as one would like"
         refused["waitForPodsReady"] = refusal(why, "remove it, or go on to Kueue 0.19")

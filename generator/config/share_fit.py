@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from generator import quantities
+from generator.config.counting import Supply
 from generator.config.draft import Contradiction, Draft, suggestion
-from generator.config.pools import Pool
 from generator.config.shares import NOTHING, Share, amounts, offering
 from generator.documents.syntax import shown
 
@@ -30,7 +30,7 @@ def lends_more(
     path: _Path, lend: Mapping[str, Share] | None, quota: Mapping[str, Share], draft: Draft
 ) -> Iterator[Contradiction]:
     """Kueue refuses a lendingLimit above the nominalQuota: v0.19.2 pkg/webhooks/clusterqueue_webhook.go."""
-    pools = list(draft.pools.values())
+    pools = list(draft.supplies.values())
     owned = amounts(quota, pools)
     for pool, resources in amounts(lend or {}, pools).items():
         for resource, amount in resources.items():
@@ -48,7 +48,7 @@ def _share(path: _Path, key: str, shares: Mapping[str, Any], draft: Draft, *, is
         return
     if not draft.has_all_names:
         return  # it may be the pool whose name is missing
-    offers = offering(key, list(draft.pools.values()))
+    offers = offering(key, list(draft.supplies.values()))
     if isinstance(share, dict):
         fix = suggestion(key, draft.declared["pools"])
         yield Contradiction(path, f"there is no pool {shown(key)}", fix, is_of_key=True)
@@ -58,8 +58,10 @@ def _share(path: _Path, key: str, shares: Mapping[str, Any], draft: Draft, *, is
         yield Contradiction(path, f"several pools have {key}: {names}", fix, is_of_key=True)
     elif not draft.has_all_pools:
         return  # it may be a resource of the pool that is not sound
+    elif hidden := next((each for each in draft.supplies.values() if key in each.uncounted), None):
+        yield _uncounted(path, key, hidden)
     elif not offers:
-        known = {*draft.declared["pools"], *(name for pool in draft.pools.values() for name in pool.offered)}
+        known = {*draft.declared["pools"], *(name for pool in draft.supplies.values() for name in pool.offered)}
         what = f"there is no pool and no resource {shown(key)}"
         yield Contradiction(path, what, suggestion(key, known), is_of_key=True)
     elif offers[0].name in shares:
@@ -71,7 +73,7 @@ def _share(path: _Path, key: str, shares: Mapping[str, Any], draft: Draft, *, is
 
 
 def _share_of_pool(path: _Path, name: str, share: Any, draft: Draft, *, is_here: bool) -> Iterator[Contradiction]:
-    pool = draft.pool_named.get(name)
+    pool = draft.supply_named.get(name)
     if isinstance(share, str):
         fix = "write a whole number without quotes, or resources of the pool"
         yield Contradiction(path, f"`{share}` is not a number of nodes", fix)
@@ -81,6 +83,8 @@ def _share_of_pool(path: _Path, name: str, share: Any, draft: Draft, *, is_here:
         for resource, amount in share.items():
             if resource in pool.offered:
                 yield from _within((*path, resource), resource, amount, pool) if is_here else ()
+            elif resource in pool.uncounted:
+                yield _uncounted((*path, resource), resource, pool)
             else:
                 fix = suggestion(resource, pool.offered)
                 what = f"nodes of pool `{name}` have no {resource}"
@@ -90,7 +94,15 @@ def _share_of_pool(path: _Path, name: str, share: Any, draft: Draft, *, is_here:
         yield Contradiction(path, what, "write at most what the pool has")
 
 
-def _within(path: _Path, resource: str, amount: str, pool: Pool) -> Iterator[Contradiction]:
+def _uncounted(path: _Path, resource: str, pool: Supply) -> Contradiction:
+    instead = " and ".join(pool.uncounted[resource])
+    if not instead:
+        return Contradiction(path, f"Kueue is told not to count {resource}", "remove it", is_of_key=True)
+    what = f"Kueue is told to count {resource} only as {instead}"
+    return Contradiction(path, what, f"write an amount of {instead}", is_of_key=True)
+
+
+def _within(path: _Path, resource: str, amount: str, pool: Supply) -> Iterator[Contradiction]:
     there = quantities.parse(pool.offered[resource]) * pool.nodes
     if quantities.parse(amount).value > there.value:
         what = f"`{amount}` is more than the {there} {resource} of pool `{pool.name}`"

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
 from generator import quantities
+from generator.config.counting import Supply
 from generator.config.fields import Resources, canonical_quantity, whole_devices
-from generator.config.pools import Pool
 from generator.quantities import Quantity
 
 NOTHING = Quantity(Fraction(0))
@@ -54,12 +54,12 @@ Shares = Annotated[dict[str, Share], AfterValidator(_whole)]
 """Pool → nodes or resources of it, or resource → amount."""
 
 
-def offering(resource: str, pools: Iterable[Pool]) -> list[Pool]:
-    """The pools whose nodes have the resource."""
+def offering(resource: str, pools: Iterable[Supply]) -> list[Supply]:
+    """The pools whose nodes have the resource, as Kueue counts it."""
     return [pool for pool in pools if resource in pool.offered]
 
 
-def amounts(shares: Mapping[str, Share], pools: Sequence[Pool]) -> Amounts:
+def amounts(shares: Mapping[str, Share], pools: Sequence[Supply]) -> Amounts:
     """The amounts of a quota or a borrowing limit, for each pool that it names.
 
     Raises:
@@ -91,18 +91,18 @@ def total(*parts: Amounts) -> Amounts:
     return result
 
 
-def of_nodes(pool: Pool, nodes: int | Fraction) -> dict[str, Quantity]:
+def of_nodes(pool: Supply, nodes: int | Fraction) -> dict[str, Quantity]:
     """All that so many nodes of a pool offer."""
     return {resource: quantities.parse(amount) * nodes for resource, amount in pool.offered.items()}
 
 
-def _of_resources(pool: Pool, resources: Mapping[str, str]) -> dict[str, Quantity]:
+def _of_resources(pool: Supply, resources: Mapping[str, str]) -> dict[str, Quantity]:
     """The named resources as they are, the others in the proportion of the one that takes most of a node."""
     nodes = max(nodes_worth(pool, resource, amount) for resource, amount in resources.items())
     whole = {resource: amount.floor() for resource, amount in of_nodes(pool, nodes).items()}
     return {**whole, **{resource: quantities.parse(amount) for resource, amount in resources.items()}}
 
 
-def nodes_worth(pool: Pool, resource: str, amount: str) -> Fraction:
+def nodes_worth(pool: Supply, resource: str, amount: str) -> Fraction:
     """How many nodes of the pool hold that much of the resource."""
     return quantities.parse(amount).value / quantities.parse(pool.offered[resource]).value

@@ -151,7 +151,7 @@ def _tenant(platform: Platform, runtime: Runtime, name: str) -> Tenant:
 
 def _has_some(platform: Platform, tenant: Tenant, pool: str) -> bool:
     """Whether a tenant owns or borrows anything of a pool."""
-    return any(pool in amounts(shares, platform.pools) for shares in (*tenant.quotas, tenant.borrow))
+    return any(pool in amounts(shares, platform.supplies) for shares in (*tenant.quotas, tenant.borrow))
 
 
 def _is_for(runtime: Runtime, tenant: str) -> bool:

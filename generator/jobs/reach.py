@@ -10,6 +10,7 @@ from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
 from generator.kueue.admission_checks import admission_checks
 from generator.kueue.cohorts import cohorts, slack_queue
+from generator.kueue.configuration import kueue_object
 from generator.kueue.flavors import resource_flavor, topology
 from generator.kueue.queues import cluster_queue, local_queues
 from generator.manifests import Body, Manifest
@@ -61,13 +62,14 @@ def _reach(largest: Largest, nodes: int) -> Reach:
 
 
 def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
-    """All queues, since others lend; the doors and limits of those tenants that ask."""
+    """All queues, since others lend, and how Kueue counts; the doors and limits of those tenants that ask."""
+    yield kueue_object(platform.queues, platform.cluster)
     yield from map(resource_flavor, platform.pools)
     yield from (topology(pool) for pool in platform.pools if pool.topology)
     yield from admission_checks(platform.pools, platform.queues.multi_kueue)
     yield from cohorts(platform)
     for each in platform.tenants:
-        yield cluster_queue(each, platform.pools, platform.cohort_of(each))
+        yield cluster_queue(each, platform)
     if slack := slack_queue(platform):
         yield slack
     for tenant in tenants:

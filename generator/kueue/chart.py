@@ -51,5 +51,5 @@ class TenantQueue(Component):
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform, tenant: Tenant) -> None:  # noqa: A002
         file = f"tenants/{tenant.name}/queue.yaml"
-        queue = cluster_queue(tenant, platform.pools, platform.cohort_of(tenant))
+        queue = cluster_queue(tenant, platform)
         super().__init__(scope, id, [Manifest(body, file) for body in (queue, *local_queues(tenant))])

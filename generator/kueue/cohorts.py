@@ -33,11 +33,13 @@ def cohorts(platform: Platform) -> Iterator[Body]:
     for name in sorted(named | declared.keys()):
         cohort = declared.get(name, Cohort(name=name))
         holding = Holding(
-            quota=amounts(cohort.quota, platform.pools),
-            borrow=None if cohort.borrow is None else _of_every_pool(amounts(cohort.borrow, platform.pools), platform),
-            lend=None if cohort.lend is None else _of_every_pool(amounts(cohort.lend, platform.pools), platform),
+            quota=amounts(cohort.quota, platform.supplies),
+            borrow=None
+            if cohort.borrow is None
+            else _of_every_pool(amounts(cohort.borrow, platform.supplies), platform),
+            lend=None if cohort.lend is None else _of_every_pool(amounts(cohort.lend, platform.supplies), platform),
         )
-        groups = resource_groups(holding, platform.pools)
+        groups = resource_groups(holding, platform.supplies)
         root = root_of_workers(platform.platform) if name in elsewhere else platform.platform
         weight = {"fairSharing": {"weight": str(cohort.weight)}} if cohort.weight != 1 else {}
         yield _cohort(
@@ -75,7 +77,7 @@ def slack_queue(platform: Platform) -> Body | None:
             "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
             "preemption": NEVER,
             "fairSharing": {"weight": "1"},
-            "resourceGroups": resource_groups(Holding(quota=left, borrow={}), platform.pools),
+            "resourceGroups": resource_groups(Holding(quota=left, borrow={}), platform.supplies),
         },
     }
 
@@ -86,9 +88,9 @@ def slack(platform: Platform) -> Amounts:
         return {}
     quotas = [quota for tenant in platform.tenants for quota in tenant.quotas if not tenant.multi_kueue]
     quotas += [cohort.quota for cohort in platform.cohorts if cohort.name not in platform.cohorts_elsewhere]
-    given = total(*(amounts(quota, platform.pools) for quota in quotas))
+    given = total(*(amounts(quota, platform.supplies) for quota in quotas))
     left: Amounts = {}
-    for pool in platform.pools:
+    for pool in platform.supplies:
         taken = given.get(pool.name, {})
         rest = {
             resource: Quantity(there.value - taken.get(resource, NOTHING).value, there.is_binary)

@@ -39,6 +39,8 @@ _TENANTS = {"matchExpressions": [{"key": "mpigen.dev/tenant", "operator": "Exist
 """Where jobs that nobody queued are held: elsewhere they run the cluster. Kueue takes no notice of any job there then,
 queued or not (ManagedJobsNamespaceSelectorAlwaysRespected: on in 0.18, for good in 0.19)."""
 
+_STRATEGIES = {"retain": "Retain", "replace": "Replace"}
+
 _PAUSES = {"backoffBaseSeconds": 60, "backoffMaxSeconds": 3600}
 """What the operator does by default. Without them the API server refuses a `requeuingStrategy`: the rule that compares
 the two fails where one is absent (openshift/kueue-operator at dc3b65774c45 types.go `RequeuingStrategy`)."""
@@ -78,8 +80,22 @@ def configuration(queues: Queues, version: str) -> Body:
     if queues.fair_sharing:
         strategies = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
         body["fairSharing"] = {"preemptionStrategies": strategies}
+    if resources := _resources(queues):
+        body["resources"] = resources
     if queues.retain_finished is not None:
         body["objectRetentionPolicies"] = {"workloads": {"afterFinished": queues.retain_finished}}
+    return body
+
+
+def _resources(queues: Queues) -> Body:
+    body: Body = {}
+    if queues.exclude_resource_prefixes:
+        body["excludeResourcePrefixes"] = list(queues.exclude_resource_prefixes)
+    if queues.transformations:
+        body["transformations"] = [
+            {"input": each.input, "strategy": _STRATEGIES[each.strategy], "outputs": dict(each.outputs)}
+            for each in queues.transformations
+        ]
     return body
 
 
@@ -99,7 +115,7 @@ def operator_resource(queues: Queues, version: str) -> Body:
     openshift/kueue-operator, for Kueue 0.19 at dc3b65774c45 (main, 1.5.0), for 0.18 at a82b72a1a973 (release-1.4):
     pkg/apis/kueueoperator/v1/types.go, and pkg/configmap/configmap.go for what becomes of it. The operator decides by
     itself which namespaces are managed (`kueue.openshift.io/managed`), how many objects are worked on at once, and
-    where certificates come from; it has no word for the retention of what has finished.
+    where certificates come from; it has no word for the retention of what has finished, nor for what is counted.
     """
     policy = "None" if queues.manage_jobs_without_queue_name else "QueueName"
     frameworks = [_OPERATOR_NAMES[name] for name in INSTALLED[version].frameworks if name in _OPERATOR_NAMES]

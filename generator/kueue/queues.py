@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from generator.config.pools import Pool
+from generator.config.counting import Supply
+from generator.config.platform import Platform
 from generator.config.shares import amounts, total
 from generator.config.tenants import Tenant
 from generator.kueue.admission_checks import checks_of_queue
@@ -37,25 +38,25 @@ _PREEMPTION = {
 _STOP = {"none": "None", "hold": "Hold", "drain": "HoldAndDrain"}
 
 
-def cluster_queue(tenant: Tenant, pools: Sequence[Pool], cohort_name: str) -> Body:
+def cluster_queue(tenant: Tenant, platform: Platform) -> Body:
     """The queue that holds a tenant's quota and admits its jobs."""
     until = {reservation.name: reservation.until for reservation in tenant.reservations}
     annotations = {"annotations": {RESERVATIONS: json.dumps(until)}} if until else {}
-    groups = resource_groups(holding(tenant, pools), pools)
+    groups = resource_groups(holding(tenant, platform.supplies), platform.supplies)
     flavors = {flavor["name"] for group in groups for flavor in group["flavors"]}
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "ClusterQueue",
         "metadata": {"name": tenant.name, **annotations},
         "spec": {
-            "cohortName": cohort_name,
+            "cohortName": platform.cohort_of(tenant),
             "namespaceSelector": _of_its_own(tenant),
             "queueingStrategy": "BestEffortFIFO",
             "stopPolicy": _STOP[tenant.stop],
             "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
             "preemption": _PREEMPTION[tenant.preemption],
             "fairSharing": {"weight": str(tenant.weight)},
-            **checks_of_queue(tenant, pools, flavors),
+            **checks_of_queue(tenant, platform.pools, flavors),
             "resourceGroups": groups,
         },
     }
@@ -69,7 +70,7 @@ def _of_its_own(tenant: Tenant) -> Body:
     return {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": names}]}
 
 
-def holding(tenant: Tenant, pools: Sequence[Pool]) -> Holding:
+def holding(tenant: Tenant, pools: Sequence[Supply]) -> Holding:
     """All that a tenant has: its quota with what is reserved for it, and its limits."""
     return Holding(
         quota=total(*(amounts(quota, pools) for quota in tenant.quotas)),

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from generator.config.pools import Pool
+from generator.config.counting import Supply
 from generator.config.shares import NOTHING, Amounts
 from generator.manifests import Body
+
+_ALWAYS = ("cpu", "memory")  # in every node; but Kueue may be told not to count them
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Holding:
     lend: Amounts | None = None
 
 
-def resource_groups(holding: Holding, pools: Sequence[Pool]) -> list[Body]:
+def resource_groups(holding: Holding, pools: Sequence[Supply]) -> list[Body]:
     """One group, since every pool has cpu and memory, and a resource is in one group only; none where there is nothing.
 
     Of a pool that only one of the limits names, there is no quota.
@@ -42,8 +44,8 @@ def resource_groups(holding: Holding, pools: Sequence[Pool]) -> list[Body]:
     )
     if not used:
         return []
-    extended = {resource for pool in used for resource in pool.offered} - {"cpu", "memory"}
-    covered = ["cpu", "memory", *sorted(extended)]
+    counted = {resource for pool in used for resource in pool.offered}
+    covered = [each for each in _ALWAYS if each in counted] + sorted(counted.difference(_ALWAYS))
     flavors = [
         {"name": pool.name, "resources": [_quota(holding, pool.name, resource) for resource in covered]}
         for pool in used

@@ -21,9 +21,8 @@ nodes, as the annotations of mpigen's ResourceFlavors tell them.
 Not simulated: admission checks and slices of a topology (both raise `NotModelledError`), balanced placement, the
 replacement of nodes that fail, pods that Kueue did not place, such as those of DaemonSets, flavors whose nodes overlap
 within one cycle, partial admission, elastic jobs, several flavors at once (ConcurrentAdmission), fair sharing by what
-was used before (`admissionScope`), `waitForPodsReady` with its timeouts, MultiKueue, resources that Kueue's
-configuration excludes or transforms, and limits of the namespace that a job breaks (LimitRange `max`, `min`,
-ResourceQuota).
+was used before (`admissionScope`), `waitForPodsReady` with its timeouts, MultiKueue, and limits of the namespace that a
+job breaks (LimitRange `max`, `min`: see `podsets.refusals`; ResourceQuota).
 """
 
 from __future__ import annotations

@@ -63,6 +63,10 @@ class Counting:
         is_kept = self.transformations.get(resource, _ITSELF).keeps_input and not resource.startswith(self.excluded)
         return is_made or is_kept
 
+    def instead(self, resource: str) -> tuple[str, ...]:
+        """What counts in the place of a resource; nothing if it is excluded, or replaced by nothing."""
+        return () if resource.startswith(self.excluded) else tuple(self.transformations.get(resource, _ITSELF).outputs)
+
 
 _ITSELF = Transformation({})
 AS_ASKED = Counting()

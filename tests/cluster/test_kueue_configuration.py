@@ -34,6 +34,12 @@ WISHES: dict[str, dict[str, Any]] = {
         "waitForPodsReady": {"timeout": "90m", "recoveryTimeout": "0s", "backoffLimit": 200},
         "manageJobsWithoutQueueName": True,
         "retainFinished": "36h",
+        "excludeResourcePrefixes": ["rdma/", "ephemeral-storage"],
+        "transformations": [
+            {"input": "nvidia.com/mig-1g.10gb", "strategy": "replace", "outputs": {"example.com/gpu-memory": 10}},
+            {"input": "cpu", "outputs": {"example.com/credits": 0.5}},
+            {"input": "memory", "strategy": "replace"},
+        ],
     },
 }
 _KUEUE = "kueue.x-k8s.io/v1beta2"

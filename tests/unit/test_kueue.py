@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def quotas(body: dict[str, Any]) -> dict[str, dict[str, tuple[str, str]]]:
 
 def queue(platform: Platform, name: str) -> dict[str, Any]:
     (tenant,) = [tenant for tenant in platform.tenants if tenant.name == name]
-    return cluster_queue(tenant, platform.pools, tenant.cohort or platform.platform)
+    return cluster_queue(tenant, platform)
 
 
 def with_quota(**quota: Any) -> Platform:
@@ -47,6 +48,26 @@ def test_a_resource_brings_the_others_along_in_proportion(platform: Platform) ->
     assert quotas(queue(platform, "team-b")) == {
         "gpu": {"cpu": ("48", "0"), "memory": ("512Gi", "0"), "nvidia.com/gpu": ("4", "0")}
     }
+
+
+def test_quotas_are_of_what_kueue_counts() -> None:
+    data = small_platform()
+    data["queues"] = {
+        "excludeResourcePrefixes": ["mem"],
+        "transformations": [{"input": "nvidia.com/gpu", "strategy": "replace", "outputs": {"example.com/memory": 80}}],
+    }
+    data["tenants"] = [
+        {"name": "nodes", "quota": {"gpu": 1}},
+        {"name": "part", "quota": {"example.com/memory": 160}},
+    ]
+    platform = Platform.model_validate(data)
+    assert quotas(queue(platform, "nodes")) == {"gpu": {"cpu": ("96", "0"), "example.com/memory": ("640", "0")}}
+    assert quotas(queue(platform, "part")) == {"gpu": {"cpu": ("24", "0"), "example.com/memory": ("160", "0")}}
+    (slack,) = [each.body for each in collect(App(platform)) if each.name == "slack"]
+    first, second = slack["spec"]["resourceGroups"][0]["flavors"]
+    assert [first["name"], second["name"]] == ["cpu", "gpu"]  # jobs without a device come to those with devices last
+    (flavor,) = [each.body for each in collect(App(platform)) if (each.kind, each.name) == ("ResourceFlavor", "gpu")]
+    assert json.loads(flavor["metadata"]["annotations"]["mpigen.dev/allocatable"])["nvidia.com/gpu"] == "8"
 
 
 def test_resources_of_a_pool_are_taken_as_written_and_the_rest_in_proportion() -> None:
@@ -232,7 +253,7 @@ def test_a_queue_can_be_closed(stop: str, policy: str) -> None:
 def test_a_reservation_is_quota_with_its_last_day_written_on_the_queue() -> None:
     until = {"name": "neurips", "quota": {"gpu": 1}, "until": "2027-05-01", "reason": "the deadline"}
     platform = campus(reservations=[until])
-    body = cluster_queue(next(each for each in platform.tenants if each.name == "team"), platform.pools, "department")
+    body = cluster_queue(next(each for each in platform.tenants if each.name == "team"), platform)
     assert limits(body["spec"], "nominalQuota") == {"gpu": "24"}
     assert body["metadata"]["annotations"] == {"mpigen.dev/reservations": '{"neurips": "2027-05-01"}'}
     assert limits(spec(platform, "ClusterQueue", "slack"), "nominalQuota") == {"gpu": "32"}

@@ -58,6 +58,24 @@ def test_each_wish_of_a_platform_is_in_the_configuration() -> None:
     assert body["objectRetentionPolicies"] == {"workloads": {"afterFinished": "24h"}}
 
 
+def test_what_counts_as_something_else_is_in_the_configuration() -> None:
+    wishes = {
+        "excludeResourcePrefixes": ["rdma/", "ephemeral-storage", "rdma/"],
+        "transformations": [
+            {"input": "nvidia.com/mig-1g.10gb", "strategy": "replace", "outputs": {"example.com/gpu-memory": 10}},
+            {"input": "cpu", "outputs": {"example.com/credits": 0.5}},
+        ],
+    }
+    assert configuration(Queues.model_validate(wishes), VERSIONS[0])["resources"] == {
+        "excludeResourcePrefixes": ["ephemeral-storage", "rdma/"],
+        "transformations": [
+            {"input": "cpu", "strategy": "Retain", "outputs": {"example.com/credits": "500m"}},
+            {"input": "nvidia.com/mig-1g.10gb", "strategy": "Replace", "outputs": {"example.com/gpu-memory": "10"}},
+        ],
+    }
+    assert "resources" not in configuration(Queues(), VERSIONS[0])
+
+
 def test_only_what_tenants_start_is_held_when_it_is_in_no_queue() -> None:
     held = configuration(Queues(manage_jobs_without_queue_name=True), VERSIONS[0])["managedJobsNamespaceSelector"]
     assert held == {"matchExpressions": [{"key": "mpigen.dev/tenant", "operator": "Exists"}]}

@@ -1,0 +1,131 @@
+"""Kueue counts what a platform has it count, and in mpigen's arithmetic it comes to the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+import pytest
+
+from generator import Platform
+from generator.app import App
+from generator.manifests import Manifest
+from generator.pipeline import render
+from generator.simulate.amounts import counted, requested
+from generator.simulate.largest import largest_jobs
+from generator.simulate.pods import surroundings
+from generator.simulate.podsets import podsets
+from generator.simulate.read import queue_tree
+from tests.cluster import trees
+from tests.cluster.client import Body, Client, wait_for, wait_until
+from tests.cluster.control_plane import Cluster
+from tests.cluster.nodes import add_nodes
+from tests.cluster.training import Training, conditions
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+SLICE, MEMORY, CREDITS = "nvidia.com/mig-1g.10gb", "example.com/gpu-memory", "example.com/credits"
+PLATFORM = Platform.model_validate(
+    {
+        "platform": "counting-platform",
+        "release": "1.0.0",
+        "pools": [
+            {
+                "name": "counting",
+                "nodes": 3,
+                "allocatable": {"cpu": 16, "memory": "64Gi", SLICE: 7, "rdma/hca": 2},
+                "labels": {"example.com/pool": "counting"},
+            }
+        ],
+        "queues": {
+            "slack": False,
+            "excludeResourcePrefixes": ["rdma/"],
+            "transformations": [
+                {"input": SLICE, "strategy": "replace", "outputs": {MEMORY: 10}},
+                {"input": "cpu", "outputs": {CREDITS: "300m"}},
+            ],
+        },
+        "runtimes": [
+            {
+                "name": "counting",
+                "pool": "counting",
+                "image": "registry.example.com/mpi:1",
+                "launcher": "separate",
+                "resources": {"cpu": 5, "memory": "16Gi", SLICE: 1, "rdma/hca": 1},
+            }
+        ],
+        "tenants": [
+            {
+                "name": "counting-team",
+                "quota": {"counting": {MEMORY: 40, CREDITS: 12, "cpu": 30}},
+                "access": {"edit": ["group:counting"]},
+            }
+        ],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def tree(cluster: Cluster) -> Iterator[list[Manifest]]:
+    """The platform on the cluster, with a Kueue that is told what it says."""
+    found = render(PLATFORM, App(PLATFORM))[0]
+    with cluster.told(PLATFORM.queues):
+        nodes = add_nodes(cluster.admin, PLATFORM)
+        for each in found:
+            cluster.admin.apply(each.body, "tests")
+        yield found
+        for body in [*(each.body for each in reversed(found)), *nodes]:
+            cluster.admin.delete(body)
+
+
+def submitted(admin: Client, nodes: int) -> Training:
+    """A job of the team, with so many hosts."""
+    training = Training(PLATFORM.tenants[0], PLATFORM.runtimes[0], PLATFORM.pools[0], nodes)
+    training.submit(admin)
+    return training
+
+
+def used(workload: Body) -> dict[str, Mapping[str, int]]:
+    """Kind of pods → what Kueue charges for all of them."""
+    assignments = workload["status"]["admission"]["podSetAssignments"]
+    return {each["name"]: requested(each["resourceUsage"], "") for each in assignments}
+
+
+def test_the_largest_job_is_charged_what_mpigen_computes_and_one_more_host_is_too_many(
+    tree: list[Manifest], cluster: Cluster
+) -> None:
+    (found,) = largest_jobs(queue_tree(tree), tree)
+    assert (found.most, found.reason) == (
+        4,
+        f"5 nodes take 50 {MEMORY} of flavor `counting`, and `counting-team` never gets more than 40",
+    )
+    most = found.most or 0
+    too_many = submitted(cluster.admin, most + 1)
+    refused = wait_for("Kueue says why not", lambda: too_many.obstacle(cluster.admin) or None)
+    assert MEMORY in refused
+    cluster.admin.delete(too_many.body)
+    wait_until("it is gone", partial(trees.is_gone, cluster.admin, too_many.body))
+    fits = submitted(cluster.admin, most)
+    workload = wait_for("Kueue admits it", lambda: _admitted(fits, cluster.admin))
+    around = surroundings(tree, "counting-team", queue_tree(tree).settings.counting)
+    (runtime,) = [each.body for each in tree if each.kind == "ClusterTrainingRuntime"]
+    expected = {
+        pods.name: {name: amount * pods.count for name, amount in pods.counted.items()}
+        for pods in podsets(runtime, most, around)
+    }
+    assert used(workload) == expected
+    assert {name: set(amounts) for name, amounts in expected.items()} == {
+        "launcher": {"cpu", "memory", CREDITS},
+        "node": {"cpu", "memory", CREDITS, MEMORY},
+    }
+    assert expected["node"][CREDITS] == 4 * counted(CREDITS, 2, "")  # 1.5 of each host, rounded up
+    wait_until("all of its pods run", lambda: len(_running(fits, cluster.admin)) == fits.pod_count)
+
+
+def _admitted(training: Training, admin: Client) -> Body | None:
+    workload = training.workload(admin)
+    is_admitted = any(each["type"] == "Admitted" and each["status"] == "True" for each in conditions(workload or {}))
+    return workload if is_admitted else None
+
+
+def _running(training: Training, admin: Client) -> list[Body]:
+    return [pod for pod in training.pods(admin) if pod["status"]["phase"] == "Running"]
