@@ -93,7 +93,11 @@ def _resources(queues: Queues) -> Body:
         body["excludeResourcePrefixes"] = list(queues.exclude_resource_prefixes)
     if queues.transformations:
         body["transformations"] = [
-            {"input": each.input, "strategy": _STRATEGIES[each.strategy], "outputs": dict(each.outputs)}
+            {
+                "input": each.input,
+                "strategy": _STRATEGIES[each.strategy],
+                **({"outputs": dict(each.outputs)} if each.outputs else {}),
+            }
             for each in queues.transformations
         ]
     return body
