@@ -16,6 +16,7 @@ from generator.simulate.largest import largest_jobs
 from generator.simulate.pods import surroundings
 from generator.simulate.podsets import podsets
 from generator.simulate.read import queue_tree
+from generator.simulate.search import Limit
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.control_plane import Cluster
@@ -119,6 +120,20 @@ def test_the_largest_job_is_charged_what_mpigen_computes_and_one_more_host_is_to
     }
     assert expected["node"][CREDITS] == 4 * counted(CREDITS, 2, "")  # 1.5 of each host, rounded up
     wait_until("all of its pods run", lambda: len(_running(fits, cluster.admin)) == fits.pod_count)
+
+
+def test_a_limit_range_keeps_out_what_there_is_quota_for(tree: list[Manifest], cluster: Cluster) -> None:
+    metadata = {"name": "narrow", "namespace": "counting-team"}
+    limits = {"limits": [{"type": "Pod", "max": {"cpu": "4"}}]}
+    narrow: Body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": limits}
+    cluster.admin.create(narrow)
+    (found,) = largest_jobs(queue_tree(tree), [*tree, Manifest(narrow, "narrow.yaml")])
+    assert (found.most, found.limit) == (0, Limit.LIMIT_RANGE)
+    assert "`narrow` lets a pod ask for no more than 4 cpu, and `node` asks for 5" in found.reason
+    training = submitted(cluster.admin, 1)
+    assert "LimitRange" in wait_for("Kueue says why not", lambda: training.obstacle(cluster.admin) or None)
+    cluster.admin.delete(training.body)
+    cluster.admin.delete(narrow)
 
 
 def _admitted(training: Training, admin: Client) -> Body | None:
