@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from generator.checks import change_immutable, change_queues, change_quota, change_removed, change_runtime
+from generator.checks import (
+    change_flavors,
+    change_immutable,
+    change_queues,
+    change_quota,
+    change_removed,
+    change_runtime,
+)
 from generator.checks.finding import Breach
 from generator.manifests import Manifest
 
@@ -23,14 +30,18 @@ OF_OBJECTS: Mapping[str, OfObjects] = {
     "change/immutable": change_immutable.immutable,
     "change/runtime-in-use": change_runtime.in_use,
     "change/queue-stopped": change_queues.stopped,
+    "change/flavor-nodes": change_flavors.nodes,
 }
 OF_TREES: Mapping[str, OfTrees] = {
     "change/runtime-removed": change_removed.runtimes,
     "change/tenant-removed": change_removed.namespaces,
+    "change/priority-removed": change_removed.priorities,
     "change/queue-removed": change_queues.removed,
     "change/cohort-removed": change_queues.cohort_removed,
     "change/less-quota": change_quota.less_quota,
     "change/less-to-borrow": change_quota.less_to_borrow,
+    "change/less-to-reclaim": change_quota.less_to_reclaim,
+    "change/flavor-topology": change_flavors.topology,
 }
 CHECKS = (*OF_OBJECTS, *OF_TREES)
 """The ids of this family."""

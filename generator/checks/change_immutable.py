@@ -177,7 +177,7 @@ def _breach(name: str, fix: str, path: Path, what: str, was: object, now: object
     return Breach(
         path,
         "change/immutable",
-        f"`{what}` was {_shown(was)}, and becomes {_shown(now)}",
+        f"`{what}` was {written(was)}, and becomes {written(now)}",
         "the API server refuses the update, so the sync fails, and what comes after it is not applied",
         fix.format(name=name, new=next_name(name)),
         value=now,
@@ -223,7 +223,8 @@ def _step(was: Any, now: Any) -> str | int | None:
     return differ[0] if len(differ) == 1 else None
 
 
-def _shown(value: object) -> str:
+def written(value: object) -> str:
+    """A value as JSON on one line, for a message."""
     if value is None:
         return "nothing"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""change/less-quota, change/less-to-borrow: which queues have less in the next tree, and what becomes of their jobs.
+"""change/less-quota, change/less-to-borrow, change/less-to-reclaim: which queues have less in the next tree.
 
 Kueue stops no job because a quota is smaller: none of the calls of `workloadevict.Evict` in kueue v0.19.2 asks for it.
 What is in use beyond the quota counts as borrowed (pkg/cache/scheduler/resource_node.go).
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.queued import KUEUE, Queued, by_flavor, place, queued, rows
+from generator.checks.queued import KUEUE, Queued, by_flavor, place, queued, rows, told
 from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.simulate.amounts import FlavorResource, shown
@@ -18,17 +18,18 @@ _Found = Iterator[tuple[Manifest, Breach]]
 _Less = Mapping[FlavorResource, tuple[int, int]]
 """What there is less of: how much there was, and how much there is to be."""
 _NAMED = 3  # queues in a message
+_RECLAIMS = ("Never", "LowerPriority", "Any")
 
 
 def less_quota(old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]) -> _Found:
     """A smaller nominalQuota of a queue that people come to, or none where there was one."""
-    trees = _trees(old, new)
-    if trees is None:
+    both = trees(old, new)
+    if both is None:
         return
-    before, after = trees
+    before, after = both
     for name, queue in sorted(after.tree.queues.items()):
         was = before.tree.queues.get(name)
-        if was is None or not _has_people(before, name):
+        if was is None or not has_people(before, name):
             continue
         less = {
             key: (quota.nominal, queue.quota(key).nominal)
@@ -39,17 +40,18 @@ def less_quota(old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mappi
             yield after.of("ClusterQueue")[name], _less_quota(after, name, flavor, amounts)
 
 
-def _trees(old: Sequence[Manifest], new: Sequence[Manifest]) -> tuple[Queued, Queued] | None:
-    """The queues of both; None where no queue and no cohort differs, or where they cannot be computed."""
+def trees(
+    old: Sequence[Manifest], new: Sequence[Manifest], kinds: Sequence[str] = ("ClusterQueue", "Cohort")
+) -> tuple[Queued, Queued] | None:
+    """The queues of both; None where nothing of these kinds differs, or where they cannot be computed."""
     was, now = (
-        {each.identity: each.body for each in tree if each.group == KUEUE and each.kind in ("ClusterQueue", "Cohort")}
-        for tree in (old, new)
+        {each.identity: each.body for each in tree if each.group == KUEUE and each.kind in kinds} for tree in (old, new)
     )
     before, after = (queued(old), queued(new)) if was != now else (None, None)
     return (before, after) if before and after else None
 
 
-def _has_people(known: Queued, queue: str) -> bool:
+def has_people(known: Queued, queue: str) -> bool:
     """Whether a LocalQueue leads to it, or nobody knows: what only lends is told of those who borrow."""
     return queue in known.doors or not known.tree.local_queues
 
@@ -80,13 +82,13 @@ def less_to_borrow(old: Sequence[Manifest], new: Sequence[Manifest], _targets: M
 
     Of what others lend no more, all that can have less for it are told together.
     """
-    trees = _trees(old, new)
-    if trees is None:
+    both = trees(old, new)
+    if both is None:
         return
-    before, after = trees
+    before, after = both
     others: dict[tuple[str, str], dict[str, _Less]] = {}
     for name in sorted(before.most.keys() & after.most.keys()):
-        less = _less_at_most(before, after, name) if _has_people(before, name) else {}
+        less = _less_at_most(before, after, name) if has_people(before, name) else {}
         for flavor, amounts in by_flavor(less):
             if _is_own_limit(before, after, name, flavor):
                 path = place(after.of("ClusterQueue")[name], amounts, "borrowingLimit")
@@ -96,7 +98,7 @@ def less_to_borrow(old: Sequence[Manifest], new: Sequence[Manifest], _targets: M
     for (_, flavor), queues in others.items():
         first, less = next(iter(queues.items()))
         manifest, path = _lender(before, after, next(iter(less))) or (after.of("ClusterQueue")[first], ("spec",))
-        yield manifest, _less_to_borrow(path, _listed(list(queues)), flavor, less)
+        yield manifest, _less_to_borrow(path, listed(list(queues)), flavor, less)
 
 
 def _less_at_most(before: Queued, after: Queued, queue: str) -> _Less:
@@ -155,7 +157,53 @@ def _less_to_borrow(path: Path, who: str, flavor: str, less: _Less) -> Breach:
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def less_to_reclaim(old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]) -> _Found:
+    """A queue that lends gets back less of it before others have ended.
+
+    kueue v0.19.2 pkg/scheduler/preemption/policy.go, classical/hierarchical_preemption.go, with fair sharing too.
+    """
+    both = trees(old, new)
+    if both is None:
+        return
+    before, after = both
+    for name, queue in sorted(after.tree.queues.items()):
+        was, now = before.tree.queues.get(name), queue.preemption.reclaim_within_cohort
+        if was is None or not has_people(before, name) or not _is_less(was.preemption.reclaim_within_cohort, now):
+            continue
+        lent = [f"{told(amounts)} of `{flavor}`" for flavor, amounts in by_flavor(_lends(after, name))]
+        if lent:
+            breach = _less_to_reclaim(was.preemption.reclaim_within_cohort, now, ", ".join(lent[:_NAMED]))
+            yield after.of("ClusterQueue")[name], breach
+
+
+def _is_less(was: str, now: str) -> bool:
+    return was in _RECLAIMS and now in _RECLAIMS and _RECLAIMS.index(now) < _RECLAIMS.index(was)
+
+
+def _lends(after: Queued, queue: str) -> Mapping[FlavorResource, int]:
+    """What others may have of its own; nothing where there is nobody else."""
+    node = after.nodes.get(queue)
+    if node is None or node.parent is None:
+        return {}
+    is_alone = after.is_told(node.root()) and all(each is node for each in node.root().below())
+    lent = {} if is_alone else {key: node.has(key) - node.kept(key) for key in node.quotas}
+    return {key: amount for key, amount in lent.items() if amount > 0}
+
+
+def _less_to_reclaim(was: str, now: str, lent: str) -> Breach:
+    whom = "no running job" if now == "Never" else "only running jobs of lower priority"
+    return Breach(
+        ("spec", "preemption", "reclaimWithinCohort"),
+        "change/less-to-reclaim",
+        f"`reclaimWithinCohort` was `{was}`, and becomes `{now}`",
+        f"for what others borrow of it, up to {lent}, Kueue then stops {whom}, and its own jobs wait until others end",
+        f"keep `{was}` (in a platform file: `preemption`), or lend less, with a `lendingLimit`",
+        Severity.WARNING,
+        value=now,
+    )
+
+
+def listed(names: Sequence[str]) -> str:
     """The first of them, and how many there are beside."""
     told = ", ".join(f"`{name}`" for name in names[:_NAMED])
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

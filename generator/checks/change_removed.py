@@ -1,4 +1,4 @@
-"""change/runtime-removed, change/tenant-removed: what goes with an object that is in the next tree no more.
+"""change/runtime-removed, change/tenant-removed, change/priority-removed: what goes with an object that goes.
 
 mpigen's Application prunes: argo-cd deletes what a release no longer has, as `kubectl delete` would.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.mpi_runtime import mapping
+from generator.checks.queued import KUEUE
 from generator.manifests import Manifest
 
 _GROUP = "trainer.kubeflow.org"
@@ -71,6 +72,31 @@ def namespaces(
                 value=manifest.name,
             ),
         )
+
+
+def priorities(
+    old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]
+) -> Iterator[tuple[Manifest, Breach]]:
+    """A priority goes that jobs may name. What is queued has its value already.
+
+    kueue v0.19.2 pkg/controller/jobframework/reconciler.go prepareWorkload: without it there is no Workload, and no
+    event says so; tests/cluster/test_changed_flavors.py.
+    """
+    for manifest in _gone(old, new):
+        if (manifest.group, manifest.kind) == (KUEUE, "WorkloadPriorityClass"):
+            yield (
+                manifest,
+                Breach(
+                    ("metadata", "name"),
+                    "change/priority-removed",
+                    f"`{manifest.name}` is in the next release no more",
+                    "a job that names it from now on is never queued, and only Kueue's log says why; jobs that wait"
+                    " or run keep its value",
+                    f"first let nobody name it in the label `{KUEUE}/priority-class`",
+                    Severity.WARNING,
+                    value=manifest.name,
+                ),
+            )
 
 
 def _gone_namespaces(old: Sequence[Manifest], new: Sequence[Manifest]) -> list[Manifest]:

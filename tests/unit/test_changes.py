@@ -59,6 +59,10 @@ def test_what_the_api_server_refuses_is_an_error_and_the_rest_a_warning() -> Non
         ("change/cohort-removed", Severity.WARNING),
         ("change/less-quota", Severity.WARNING),
         ("change/less-to-borrow", Severity.WARNING),
+        ("change/less-to-reclaim", Severity.WARNING),
+        ("change/flavor-nodes", Severity.WARNING),
+        ("change/flavor-topology", Severity.WARNING),
+        ("change/priority-removed", Severity.WARNING),
     }
 
 
