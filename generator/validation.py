@@ -42,7 +42,7 @@ class Subject:
         stdin: what standard input gave; None if it was not asked for.
         ignore_missing: whether a kind without a schema passes.
         targets: component → minor version to check for; else what each file's release was made for, or the newest.
-        since: the folder of the tree over which this one is to be applied; None if nobody asks what that breaks.
+        since: the folder of the trees over which these are to be applied; None if nobody asks what that breaks.
         today: the day on which is judged what ends on a day; None if nobody asks.
     """
 
@@ -58,7 +58,8 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     """Check with `embedded`, `kubeconform` or `both`; what the second one is built into lies in `cache`.
 
     Raises:
-        OutputError: a path does not exist, or there are no manifests below any, or below the tree before.
+        OutputError: a path does not exist, or there are no manifests below any, or no objects below the tree before, or
+            nobody can tell which releases take the place of which.
         EngineError: kubeconform cannot be built or run.
     """
     search = manifest_files(subject.paths)
@@ -79,7 +80,7 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
         findings = list(dict.fromkeys((*done.checked.findings, *new)))
         done.checked = Checked(counts.files, counts.kinds, findings)
     if subject.since is not None:
-        changes = _since(subject.since, search, subject, parts)
+        changes = _since(subject.since, search, subject)
         done.since = len(changes)
         done.checked.findings += changes
     if subject.ignore_missing:
@@ -150,14 +151,16 @@ def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> I
             yield from unreadable(cannot_read(Path(error.filename), error)).findings
 
 
-def _since(old: Path, search: Search, subject: Subject, parts: list[_Part]) -> list[Finding]:
-    """What the change breaks, for the versions that most of the files were made for."""
+def _since(old: Path, search: Search, subject: Subject) -> list[Finding]:
+    """What the change breaks, of each platform for the versions that its new release was made for."""
     from generator.checks import since  # importing its rules takes as long as checking a file
 
-    targets = max(parts, key=lambda part: len(part.files)).catalog.targets
+    def judged_for(targets: Targets) -> Mapping[str, str]:
+        return Catalog.bundled(subject.targets or dict(targets)).targets
+
     stdin = {} if subject.stdin is None else {_STDIN: subject.stdin}
     try:
-        return since.on_disk(old, search.files, stdin, targets)
+        return since.on_disk(old, search.files, stdin, judged_for)
     except OSError as error:
         return unreadable(cannot_read(Path(error.filename), error)).findings
 

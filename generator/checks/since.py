@@ -8,7 +8,9 @@ from pathlib import Path
 from generator.checks import change
 from generator.checks.files import cannot_read, manifest_files
 from generator.checks.finding import Breach, Finding
+from generator.checks.platforms import by_platform, pairs, with_more
 from generator.checks.run import in_documents, placed, unreadable
+from generator.checks.targets import Targets
 from generator.errors import DocumentError, OutputError, Problem
 from generator.manifests import Manifest, read
 
@@ -44,33 +46,46 @@ def rendered(
     return compare(old, numbered, targets, lambda file: texts[file] if file in texts else Path(file).read_bytes())
 
 
-def on_disk(old: Path, new: Sequence[Path], stdin: Mapping[str, bytes], targets: Mapping[str, str]) -> list[Finding]:
+def on_disk(
+    old: Path, new: Sequence[Path], stdin: Mapping[str, bytes], targets: Callable[[Targets], Mapping[str, str]]
+) -> list[Finding]:
     """The same, of a folder and of files; of those, what cannot be read is passed over, as others tell it.
 
     Args:
-        old: the folder of the tree that is there.
-        new: the files of the one that replaces it.
+        old: the folder of the trees that are there.
+        new: the files of those that replace them.
         stdin: more of them, name → text.
-        targets: component → the minor version that is judged for.
+        targets: what a release was made for, or nothing → component → the minor version that is judged for.
 
     Raises:
-        OutputError: `old` is not there, or there are no manifests below it.
+        OutputError: `old` is not there, or there are no objects below it; or it cannot be told what takes the place of
+            what, as `platforms` says.
         OSError: a file went while it was read.
     """
     search = manifest_files([old])
     if not (search.files or search.refused):
         raise OutputError((Problem(f"no manifests below {old}", "name a folder of YAML or JSON files"),))
-    before, problems = _read(search.files, {})
-    after, _ = _read(new, stdin)
-    told = unreadable(*search.refused, *problems).findings
-    return told + compare(before, after, targets, lambda file: stdin.get(file) or Path(file).read_bytes())
+    known = [*unreadable(*search.refused).findings] if search.refused else []
+    after = with_more(by_platform(new), [*stdin])
+    read_before = 0
+    for was, now in pairs(by_platform(search.files), after):
+        before, problems = _read(was.files, {})
+        read_before += len(before)
+        known += unreadable(*problems).findings
+        replacing, _ = _read(now.files, stdin)
+        known += compare(
+            before, replacing, targets(now.targets), lambda file: stdin.get(file) or Path(file).read_bytes()
+        )
+    if not (read_before or known):
+        raise OutputError((Problem(f"no objects below {old}", "name a folder of manifests"),))
+    return known
 
 
-def _read(files: Sequence[Path], texts: Mapping[str, bytes]) -> tuple[list[Manifest], list[Problem]]:
+def _read(files: Sequence[str], texts: Mapping[str, bytes]) -> tuple[list[Manifest], list[Problem]]:
     """All objects, and what cannot be read."""
     found: list[Manifest] = []
     problems: list[Problem] = []
-    for name in (*map(str, files), *texts):
+    for name in files:
         try:
             found += read(texts[name] if name in texts else Path(name).read_bytes(), name)
         except OSError as error:

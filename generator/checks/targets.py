@@ -20,10 +20,12 @@ class Origin:
     Attributes:
         folder: where its lock is; None if the file belongs to no release.
         targets: what it was made for.
+        platform: the name of the platform that it is a release of.
     """
 
     folder: Path | None = None
     targets: Targets = ()
+    platform: str = ""
 
 
 def by_release(files: Iterable[Path]) -> Mapping[Origin, list[Path]]:
@@ -39,15 +41,20 @@ def _of_folder(folder: Path, known: dict[Path, Origin]) -> Origin:
     """That of the nearest lock, in the folder or above it."""
     if folder not in known:
         above = folder.parent
-        if targets := _targets(folder / LOCK):
-            known[folder] = Origin(folder, targets)
+        if found := _said(folder):
+            known[folder] = found
         else:
             known[folder] = Origin() if above == folder else _of_folder(above, known)
     return known[folder]
 
 
-def _targets(lock: Path) -> Targets:
+def _said(folder: Path) -> Origin | None:
+    """What the lock of a folder says; None where there is none."""
     with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        targets = json.loads(lock.read_bytes())["spec"]["targets"]
-        return tuple(sorted((str(name), str(minor)) for name, minor in targets.items()))
-    return ()
+        lock = json.loads((folder / LOCK).read_bytes())
+        targets = tuple(sorted((str(name), str(minor)) for name, minor in lock["spec"]["targets"].items()))
+        name = lock.get("metadata", {}).get("name")
+        if not targets:
+            return None
+        return Origin(folder, targets, name if isinstance(name, str) and name else folder.parent.name)
+    return None

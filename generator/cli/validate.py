@@ -38,7 +38,8 @@ Examples:
     "--since",
     type=click.Path(exists=True, path_type=Path),
     metavar="OLD",
-    help="Tell also what breaks when PATHS are applied over the manifests in OLD, such as the release before.",
+    help="Tell also what breaks when PATHS are applied over the manifests in OLD, such as the release before, or the "
+    "output folder before: then platform by platform.",
 )
 @format_option
 def validate(

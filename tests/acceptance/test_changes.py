@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,37 @@ def test_an_old_tree_without_manifests_is_bad_input(file: Path, tmp_path: Path, 
     ran = mpigen("validate", file.parent / "output", "--since", "empty")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == "error: no manifests below empty; name a folder of YAML or JSON files\n"
+
+
+def test_an_old_tree_without_objects_is_bad_input(file: Path, tmp_path: Path, mpigen: Run) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty/nothing.yaml").write_text("# nothing\n")
+    ran = mpigen("validate", file.parent / "output", "--since", "empty")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == "error: no objects below empty; name a folder of manifests\n"
+
+
+def test_folders_of_many_platforms_are_compared_platform_by_platform(file: Path, tmp_path: Path, mpigen: Run) -> None:
+    """Both have the same teams, and each release of a platform lies beside the one before."""
+    other = tmp_path / "other.yaml"
+    other.write_text(
+        PLATFORM.replace("platform: demo", "platform: other").replace(
+            "team-a, quota: {cpu: 1}", "team-a, quota: {cpu: 2}"
+        )
+    )
+    assert mpigen("synth", other).returncode == 0
+    shutil.copytree(tmp_path / "output", tmp_path / "before")
+    assert mpigen("validate", "output", "--since", "before").stdout.endswith(", the change: 0 findings\n")
+    change(file, {**RAISED, **REDUCED})
+    assert mpigen("synth", file).returncode == 0
+    ran = mpigen("validate", "output", "--since", "before", "--format", "json")
+    assert sorted(changes(ran.stdout)) == ["change/runtime-removed", "change/tenant-removed"]
+    told = [each for each in json.loads(ran.stdout)["findings"] if each["check"].startswith("change/")]
+    assert {each["file"].split("/")[1] for each in told} == {"demo"}
+    shutil.rmtree(tmp_path / "output/demo/argocd")
+    ran = mpigen("validate", "output", "--since", "before")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("error: several releases of `demo`, and no Application beside them")
 
 
 def test_what_cannot_be_read_of_the_old_tree_is_a_finding(file: Path, tmp_path: Path, mpigen: Run) -> None:

@@ -42,8 +42,8 @@ def test_the_nearest_release_decides(tmp_path: Path) -> None:
     old, new = made_for(tmp_path / "old", trainer="2.2"), made_for(tmp_path / "new", trainer="2.3")
     stray = tmp_path / "stray.yaml"
     assert by_release([old, new, stray]) == {
-        Origin(tmp_path / "old", (("trainer", "2.2"),)): [old],
-        Origin(tmp_path / "new", (("trainer", "2.3"),)): [new],
+        Origin(tmp_path / "old", (("trainer", "2.2"),), "p"): [old],
+        Origin(tmp_path / "new", (("trainer", "2.3"),), "p"): [new],
         Origin(): [stray],
     }
 

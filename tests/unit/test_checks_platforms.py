@@ -1,0 +1,114 @@
+"""Of two folders each platform is compared with itself: as the release that is applied, and with no other's objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from generator import release
+from generator.checks.platforms import Applied, by_platform, pairs, with_more
+from generator.errors import OutputError
+from generator.release import Lock
+
+TARGETS = (("trainer", "2.3"),)
+
+
+def released(root: Path, platform: str, version: str) -> str:
+    """A release folder with one manifest."""
+    folder = root / platform / version
+    folder.mkdir(parents=True)
+    lock = Lock(platform, version, {}, inputs="sha256:0", targets=dict(TARGETS))
+    (folder / release.LOCK).write_bytes(lock.encode())
+    file = folder / "a.yaml"
+    file.write_text("a: b\n")
+    return str(file)
+
+
+def pointed(root: Path, platform: str, version: str) -> str:
+    """The Application of a platform."""
+    file = root / platform / "argocd" / "application.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    said = (
+        f"apiVersion: argoproj.io/v1alpha1\nkind: Application\nspec: {{source: {{path: any/{platform}/{version}}}}}\n"
+    )
+    file.write_text(said)
+    return str(file)
+
+
+def found(*files: str) -> dict[str, tuple[str, ...]]:
+    return {platform: applied.files for platform, applied in by_platform([Path(file) for file in files]).items()}
+
+
+def test_files_belong_to_the_platform_of_their_release(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text("a: b\n")
+    one, two, stray = released(tmp_path, "one", "1.0.0"), released(tmp_path, "two", "7"), str(tmp_path / "b.yaml")
+    assert found(one, two, stray) == {"one": (one,), "two": (two,), "": (stray,)}
+    assert by_platform([Path(one)])["one"].targets == TARGETS
+
+
+def test_of_several_releases_that_counts_which_the_application_names(tmp_path: Path) -> None:
+    old, new = released(tmp_path, "one", "1.0.0"), released(tmp_path, "one", "1.1.0")
+    for version, file in {"1.0.0": old, "1.1.0": new}.items():
+        application = pointed(tmp_path, "one", version)
+        assert found(old, new, application) == {"one": (file,), "": (application,)}
+
+
+@pytest.mark.parametrize("version", ["", "2.0.0"], ids=["no application", "another release"])
+def test_where_nothing_says_which_release_is_applied_nobody_guesses(version: str, tmp_path: Path) -> None:
+    files = [released(tmp_path, "one", "1.0.0"), released(tmp_path, "one", "1.1.0")]
+    files += [pointed(tmp_path, "one", version)] if version else []
+    with pytest.raises(OutputError) as refused:
+        found(*files)
+    assert "several releases of `one`" in str(refused.value)
+    assert str(tmp_path / "one/1.0.0") in str(refused.value)
+
+
+def test_an_application_of_another_platform_says_nothing(tmp_path: Path) -> None:
+    files = [released(tmp_path, "one", "1.0.0"), released(tmp_path, "one", "1.1.0"), pointed(tmp_path, "two", "1.1.0")]
+    with pytest.raises(OutputError):
+        found(*files)
+
+
+def test_a_damaged_application_says_nothing(tmp_path: Path) -> None:
+    one, application = released(tmp_path, "one", "1.0.0"), pointed(tmp_path, "one", "1.0.0")
+    Path(application).write_text("a: [")
+    assert found(one, application) == {"one": (one,), "": (application,)}
+
+
+A, B, STRAY = Applied(("a.yaml",), TARGETS), Applied(("b.yaml",), TARGETS), Applied(("stray.yaml",))
+
+
+def test_each_platform_is_compared_with_itself() -> None:
+    old, new = {"one": A, "two": B, "": STRAY}, {"two": A, "": Applied(), "three": A}
+    assert list(pairs(old, new)) == [(A, Applied()), (B, A), (STRAY, Applied())]
+
+
+def test_where_one_side_knows_no_release_all_of_it_is_compared() -> None:
+    everything = Applied(("a.yaml", "stray.yaml"), TARGETS)
+    assert list(pairs({"one": A, "": STRAY}, {"": B})) == [(everything, B)]
+    assert list(pairs({"": B}, {"one": A, "": STRAY})) == [(B, everything)]
+    assert list(pairs({"": STRAY}, {"": B})) == [(STRAY, B)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ({"one": A}, {"two": A}, "the tree before is of `one`, and the one to check of `two`"),
+        ({"one": A, "two": B}, {"": STRAY}, "several platforms on one side"),
+        ({"": STRAY}, {"one": A, "two": B}, "several platforms on one side"),
+    ],
+    ids=["other", "before", "after"],
+)
+def test_what_cannot_take_the_place_of_the_other_is_refused(
+    old: dict[str, Applied], new: dict[str, Applied], said: str
+) -> None:
+    with pytest.raises(OutputError) as refused:
+        list(pairs(old, new))
+    assert said in str(refused.value)
+
+
+def test_standard_input_belongs_to_the_only_platform() -> None:
+    assert with_more({"one": A}, ["stdin"]) == {"one": Applied(("a.yaml", "stdin"), TARGETS)}
+    assert with_more({"one": A, "two": B}, ["stdin"])[""] == Applied(("stdin",))
+    assert with_more({}, ["stdin"]) == {"": Applied(("stdin",))}
