@@ -171,16 +171,13 @@ class Changing:
             raise
         return True
 
-    def failure(self) -> str:
-        """The first thing that Trainer warns of."""
-
-        def event() -> str | None:
-            for found in self.admin.items("v1", "Event", self.namespace):
-                if found["involvedObject"]["kind"] == "TrainJob" and found["type"] == "Warning":
-                    return str(found["message"])
-            return None
-
-        return wait_for("a warning", event)
+    def fails_over(self, words: str) -> bool:
+        """Whether Trainer warned of something; of a job that was just made it may say first that it is not there."""
+        events = self.admin.items("v1", "Event", self.namespace)
+        warnings = [
+            each for each in events if each["type"] == "Warning" and each["involvedObject"]["kind"] == "TrainJob"
+        ]
+        return any(words in each["message"] for each in warnings)
 
     def finish(self) -> None:
         """Let the launcher end well."""

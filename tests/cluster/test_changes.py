@@ -103,7 +103,7 @@ def test_a_job_that_runs_does_not_outlive_a_change_of_what_is_counted(
     place.change(before, after)
     place.touch()
     if not remembers:
-        assert "spec.replicatedJobs" in place.failure()
+        wait_until("JobSet refuses the new pods", lambda: place.fails_over("spec.replicatedJobs"))
         assert place.running() == pods
         return
     wait_until("other pods run", lambda: place.has_pods() and not place.running() & pods)
@@ -140,7 +140,7 @@ def test_a_job_that_waits_is_counted_anew_and_gets_the_pods_of_the_old_runtime(
     wait_until("Kueue counts it anew", lambda: place.counted("node")["resources"]["limits"]["cpu"] == "12")
     place.hold("None")
     if not remembers:
-        assert "spec.replicatedJobs" in place.failure()
+        wait_until("JobSet refuses the new pods", lambda: place.fails_over("spec.replicatedJobs"))
         assert not place.pods()
         return
     place.running()
