@@ -71,6 +71,10 @@ class Client:
         person = {"Impersonate-User": f"someone-in-{group}", "Impersonate-Group": group}
         return replace(self, headers={**self.headers, **person})
 
+    def as_user(self, user: str) -> Client:
+        """Impersonate somebody, who is in the groups that come with the name."""
+        return replace(self, headers={**self.headers, "Impersonate-User": user})
+
     def request(self, method: str, path: str, body: object = None, content: str = "application/json") -> Answer:
         """Send a request.
 

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from generator.errors import EngineError
-from tests.cluster import trees
+from tests.cluster import governance, trees
 from tests.cluster.build import build
 from tests.cluster.client import Client
 from tests.cluster.control_plane import Cluster, running
@@ -83,6 +83,16 @@ def deployed(request: pytest.FixtureRequest, admin: Client, on_the_cluster: list
     while on_the_cluster:
         trees.remove(admin, on_the_cluster.pop())
     on_the_cluster.append(trees.deploy(admin, *trees.example(request.param)))
+    return on_the_cluster[-1]
+
+
+@pytest.fixture(scope="module")
+def governed(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
+    """A platform with somebody for each persona, in the place of an example."""
+    if not any(each.platform.platform == governance.NAME for each in on_the_cluster):
+        while on_the_cluster:
+            trees.remove(admin, on_the_cluster.pop())
+        on_the_cluster.append(governance.deploy(admin))
     return on_the_cluster[-1]
 
 

@@ -64,8 +64,8 @@ def example(name: str) -> tuple[Platform, list[Manifest]]:
     return platform, [*pointer, *in_order(read_by(pointer, _read(release), f"{release.relative_to(ROOT)}/"))]
 
 
-def deploy(admin: Client, platform: Platform, tree: list[Manifest]) -> Deployed:
-    """Put a platform's nodes on the cluster, and apply a tree as an account that may do no more than that.
+def deploy(admin: Client, platform: Platform, tree: list[Manifest], account: Client | None = None) -> Deployed:
+    """Put a platform's nodes on the cluster, and apply a tree, by default as an account that may do no more than that.
 
     Raises:
         TimeoutError: a namespace of the tree is there already, and does not end.
@@ -76,7 +76,7 @@ def deploy(admin: Client, platform: Platform, tree: list[Manifest]) -> Deployed:
     nodes = add_nodes(admin, platform)
     for body in _prerequisites(platform):
         admin.apply(body, "tests")
-    account = gitops_account(admin, f"gitops-{platform.platform}", tree)
+    account = account or gitops_account(admin, f"gitops-{platform.platform}", tree)
     return Deployed(platform, account, tuple(nodes), tuple(_apply(account, manifest) for manifest in tree))
 
 

@@ -1,0 +1,69 @@
+"""Attempts to do more than one may, as requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_ATTEMPTS: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("escalations.yaml").read_text())
+JOBS = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainjobs"
+OWNER = "mpigen.dev/owner"
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A request that must be refused.
+
+    Attributes:
+        by: the persona who makes it.
+        name: what they want.
+        method: of HTTP.
+        path: with `{pod}` for a pod of somebody else's job.
+        body: what is sent, if anything.
+        closed_by: `rbac`, `pod-security`, or the rule of an admission policy.
+    """
+
+    by: str
+    name: str
+    method: str
+    path: str
+    body: Body | None
+    closed_by: str
+
+    def __str__(self) -> str:
+        return f"{self.by}: {self.name}"
+
+
+def attempts() -> list[Attempt]:
+    """All of the table."""
+    return [_attempt(by, each) for by, found in _ATTEMPTS.items() for each in found]
+
+
+def _attempt(by: str, said: Body) -> Attempt:
+    if "patch" not in said:
+        return Attempt(by, said["attempt"], said["method"], said["path"], said.get("body"), said["closedBy"])
+    owner = {OWNER: by} | said.get("annotations", {})
+    body = train_job("attempt", owner, said["patch"])
+    path = JOBS.format(namespace=said.get("namespace", "access-a"))
+    return Attempt(by, said["attempt"], "POST", path, body, said["closedBy"])
+
+
+def train_job(name: str, annotations: Body, patch: Body | None = None) -> Body:
+    """A TrainJob of two hosts, with a patch of their pods."""
+    node = {"name": "node", "template": {"spec": {"template": {"spec": patch}}}}
+    inside = {"template": {"spec": {"replicatedJobs": [node]}}}
+    patches = {"runtimePatches": [{"manager": "example.com/me", "trainingRuntimeSpec": inside}]} if patch else {}
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": name, "annotations": annotations, "labels": {"kueue.x-k8s.io/queue-name": "default"}},
+        "spec": {
+            "runtimeRef": {"name": "openmpi"},
+            "trainer": {"numNodes": 2, "command": ["mpirun", "hostname"]},
+            **patches,
+        },
+    }

@@ -1,0 +1,43 @@
+"""The platform with somebody for each persona, applied by the very account that it grants that to; and who may what."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from generator import pipeline
+from generator.simulate.access import Asked, Who
+from tests.access.rights import PERSONAS, PLATFORM
+from tests.cluster import trees
+from tests.cluster.argocd_order import in_order
+from tests.cluster.argocd_scope import read_by
+from tests.cluster.client import Client, wait_until
+from tests.cluster.trees import Deployed
+
+NAME = "access"
+_GRANT = "cluster/access/gitops.yaml"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+def deploy(admin: Client) -> Deployed:
+    """Let an admin apply the role of Argo CD's account, and Argo CD's account all of the release."""
+    platform, app = pipeline.load(PLATFORM)
+    tree, pointer = pipeline.render(platform, app)
+    for found in tree:
+        if found.file == _GRANT:
+            admin.apply(found.body)
+    argocd = PERSONAS["argocd"]
+    last = Asked("bind", "rbac.authorization.k8s.io", "clusterroles", name="mpigen-gitops")
+    wait_until("Argo CD's rights are known", partial(may, admin, argocd, last))
+    return trees.deploy(admin, platform, in_order(read_by(pointer, tree)), admin.as_user(argocd.user))
+
+
+def may(admin: Client, who: Who, asked: Asked) -> bool:
+    """What the API server's authorizers say."""
+    if asked.url:
+        attributes = {"nonResourceAttributes": {"path": asked.url, "verb": asked.verb}}
+    else:
+        named = ("verb", "group", "resource", "subresource", "name", "namespace")
+        attributes = {"resourceAttributes": {field: getattr(asked, field) for field in named}}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+    spec = {"user": who.user, "groups": sorted(who.groups), **attributes}
+    return bool(admin.request("POST", _REVIEWS, {**review, "spec": spec}).body["status"]["allowed"])

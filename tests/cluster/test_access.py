@@ -1,0 +1,115 @@
+"""Who may do what: the API server, mpigen and the reviewed table say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+import pytest
+
+from generator.manifests import Manifest
+from generator.simulate.access import Access, Asked, Grant, Subject, Who, somebody
+from generator.simulate.access_read import access
+from tests.access.rights import PERSONAS, Row, rows
+from tests.cluster import judges
+from tests.cluster.client import Client, RefusedError, wait_until
+from tests.cluster.governance import may
+from tests.cluster.trees import Deployed
+
+pytestmark = pytest.mark.cluster
+_KINDS = ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
+_RBAC = "rbac.authorization.k8s.io/v1"
+
+
+@pytest.fixture(scope="module")
+def files(governed: Deployed, admin: Client) -> Access:
+    """What mpigen reads from what was applied, once the API server has read it too."""
+    found = access([*governed.stored])
+    last = max(governed.stored, key=lambda each: each.kind == "RoleBinding")
+    assert last.kind == "RoleBinding"
+    wait_until("the rights are known", lambda: all(may(admin, who, asked) for who, asked in _each_grant(found)))
+    return found
+
+
+def _each_grant(found: Access) -> Iterable[tuple[Who, Asked]]:
+    """One request for each binding."""
+    for grant in found.grants:
+        rule = grant.rules[0]
+        name = rule.names[0] if rule.names else ""
+        asked = Asked(rule.verbs[0], rule.groups[0], rule.resources[0], name=name, namespace=grant.namespace)
+        yield from ((_who(subject), asked) for subject in grant.subjects if "/" not in asked.resource)
+
+
+def test_the_account_of_argocd_applies_all_of_it(governed: Deployed) -> None:
+    assert judges.refused(governed) == []
+
+
+def test_the_account_of_argocd_reads_all_of_it_and_removes_it(governed: Deployed) -> None:
+    for found in governed.stored:
+        path = governed.account.path_of(found.body)
+        governed.account.request("GET", path.rpartition("/")[0])
+        governed.account.request("DELETE", f"{path}?dryRun=All")
+
+
+def test_the_account_of_argocd_binds_no_more_than_the_release_does(governed: Deployed) -> None:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    takeover = {"apiVersion": _RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": "takeover"}, "roleRef": role}
+    with pytest.raises(RefusedError, match="attempting to grant RBAC permissions not currently held"):
+        governed.account.apply(takeover, dry_run=True)
+
+
+@pytest.mark.parametrize("row", rows(), ids=str)
+def test_the_api_server_says_what_the_table_says_and_mpigen_too(row: Row, files: Access, admin: Client) -> None:
+    assert {name for name, who in PERSONAS.items() if may(admin, who, row.asked)} == row.may
+    assert {name for name, who in PERSONAS.items() if files.allowed(who, row.asked)} == row.may
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mpigen_says_what_the_api_server_says_of_all_roles_of_a_cluster(
+    seed: int, files: Access, admin: Client
+) -> None:
+    """Kubernetes' own, and those of Trainer, JobSet and Kueue, of which some are aggregated."""
+    found = access(_stored(admin))
+    assert len(found.grants) > len(files.grants)
+    chance = Random(seed)
+    asked = [_request(chance, found) for _ in range(250)]
+    said = [(bool(found.allowed(who, request)), may(admin, who, request)) for who, request in asked]
+    assert [request for request, (ours, theirs) in zip(asked, said, strict=True) if ours != theirs] == []
+    assert 50 < sum(ours for ours, _ in said) < 200
+
+
+def _stored(admin: Client) -> Iterable[Manifest]:
+    """All roles and bindings, without what a controller wrote into aggregated roles."""
+    for kind in _KINDS:
+        for body in admin.items(_RBAC, kind):
+            kept = {key: value for key, value in body.items() if key != "rules" or "aggregationRule" not in body}
+            yield Manifest({"apiVersion": _RBAC, "kind": kind, **kept}, "cluster")
+
+
+def _request(chance: Random, found: Access) -> tuple[Who, Asked]:
+    """Somebody, and something that they or others are granted somewhere."""
+    mine, other = (chance.choice([each for each in found.grants if each.rules and each.subjects]) for _ in range(2))
+    who = _who(chance.choice(mine.subjects))
+    rule = chance.choice(chance.choice((mine, mine, other)).rules)
+    verb = chance.choice(chance.choice((rule, chance.choice(other.rules))).verbs)
+    if rule.urls:
+        return who, Asked(verb, url=chance.choice(rule.urls).replace("*", "x"))
+    resource, _, subresource = chance.choice(rule.resources).partition("/")
+    return who, Asked(
+        verb,
+        chance.choice(rule.groups),
+        resource,
+        subresource or chance.choice(("", "", "", "status")),
+        chance.choice((*rule.names, "")),
+        _place(chance, mine, other),
+    )
+
+
+def _place(chance: Random, mine: Grant, other: Grant) -> str:
+    return chance.choice((mine.namespace, mine.namespace, other.namespace, "kube-system", ""))
+
+
+def _who(subject: Subject) -> Who:
+    if subject.is_group:
+        return somebody(f"group:{subject.name}")
+    return somebody(f"user:{subject.name}")

@@ -1,0 +1,33 @@
+"""The reviewed table of who may do what holds for the files of a platform."""
+
+from __future__ import annotations
+
+import pytest
+
+from generator import pipeline
+from generator.simulate.access import Access
+from generator.simulate.access_read import access
+from tests.access.rights import PERSONAS, PLATFORM, Row, rows
+
+
+@pytest.fixture(scope="module")
+def granted() -> Access:
+    """What the rendered platform grants."""
+    platform, app = pipeline.load(PLATFORM)
+    return access(pipeline.render(platform, app)[0])
+
+
+def test_the_table_has_at_least_sixty_requests_each_once() -> None:
+    requests = [row.asked for row in rows()]
+    assert len(requests) >= 60
+    assert len(requests) == len(set(requests))
+
+
+@pytest.mark.parametrize("row", rows(), ids=str)
+def test_who_may_is_who_should(row: Row, granted: Access) -> None:
+    assert {name for name, who in PERSONAS.items() if granted.allowed(who, row.asked)} == row.may
+
+
+def test_every_persona_may_something_but_the_pod_and_the_stranger(granted: Access) -> None:
+    idle = {name for name, who in PERSONAS.items() if not any(granted.allowed(who, row.asked) for row in rows())}
+    assert idle == {"pod", "stranger"}
