@@ -51,7 +51,8 @@ def over_capacity(gathered: Gathered) -> _Found:
 def _holders(queued: Queued) -> Mapping[FlavorResource, _Holders]:
     """Who promises how much of what to jobs that run here."""
     found: dict[FlavorResource, dict[str, int]] = {}
-    tree, here = queued.tree, _shared_with(queued)
+    tree = queued.tree
+    here = _shared_with(queued) if any(queue.is_elsewhere for queue in tree.queues.values()) else frozenset()
     for name, queue in tree.queues.items():
         root = queued.nodes[name].root().name if queue.cohort and name in queued.nodes else ""
         for key, quota in queue.quotas.items():
