@@ -15,7 +15,7 @@ from generator.cli.output import format_option, progress, show
     Example:
       mpigen queues platform.yaml
       mpigen queues output/university/1.0.0
-      kubectl get clusterqueues,cohorts,resourceflavors,topologies,localqueues,admissionchecks -A -o yaml | mpigen queues -
+      kubectl get clusterqueues,cohorts,resourceflavors,topologies,localqueues -A -o yaml | mpigen queues -
     """
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
