@@ -17,7 +17,10 @@ from generator.checks import (
     change_runtime,
 )
 from generator.checks.finding import Breach
+from generator.checks.queued import KUEUE, Queued, queued
 from generator.manifests import Manifest
+
+_OF_QUEUES = ("ClusterQueue", "Cohort", "ResourceFlavor")
 
 Targets = Mapping[str, str]
 """Component → the minor version that is judged for."""
@@ -25,6 +28,8 @@ OfObjects = Callable[[Manifest, Manifest, Targets], Iterator[Breach]]
 """A rule over an object as it was and as it is to be; what it says is about the latter."""
 OfTrees = Callable[[Sequence[Manifest], Sequence[Manifest], Targets], Iterator[tuple[Manifest, Breach]]]
 """A rule over two whole trees, which says of which object it speaks."""
+OfQueues = Callable[[Queued, Queued], Iterator[tuple[Manifest, Breach]]]
+"""A rule over the queues of both, which are computed once for all of them."""
 
 OF_OBJECTS: Mapping[str, OfObjects] = {
     "change/immutable": change_immutable.immutable,
@@ -38,12 +43,14 @@ OF_TREES: Mapping[str, OfTrees] = {
     "change/priority-removed": change_removed.priorities,
     "change/queue-removed": change_queues.removed,
     "change/cohort-removed": change_queues.cohort_removed,
+}
+OF_QUEUES: Mapping[str, OfQueues] = {
     "change/less-quota": change_quota.less_quota,
     "change/less-to-borrow": change_quota.less_to_borrow,
     "change/less-to-reclaim": change_quota.less_to_reclaim,
     "change/flavor-topology": change_flavors.topology,
 }
-CHECKS = (*OF_OBJECTS, *OF_TREES)
+CHECKS = (*OF_OBJECTS, *OF_TREES, *OF_QUEUES)
 """The ids of this family."""
 
 
@@ -66,3 +73,16 @@ def breaches(old: Sequence[Manifest], new: Sequence[Manifest], targets: Targets)
                 yield from ((manifest, breach) for breach in rule(was, manifest, targets))
     for of_trees in OF_TREES.values():
         yield from of_trees(old, new, targets)
+    if both := _queues(old, new):
+        for of_queues in OF_QUEUES.values():
+            yield from of_queues(*both)
+
+
+def _queues(old: Sequence[Manifest], new: Sequence[Manifest]) -> tuple[Queued, Queued] | None:
+    """The queues of both; None where nothing of them differs, or where they cannot be computed."""
+    was, now = (
+        {each.identity: each.body for each in tree if each.group == KUEUE and each.kind in _OF_QUEUES}
+        for tree in (old, new)
+    )
+    before, after = (queued(old), queued(new)) if was != now else (None, None)
+    return (before, after) if before and after else None

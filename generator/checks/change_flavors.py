@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.change_immutable import next_name, written
-from generator.checks.change_quota import has_people, listed, trees
+from generator.checks.change_quota import has_people, listed
 from generator.checks.finding import Breach, Severity
 from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE, Queued
@@ -85,18 +85,12 @@ def _tolerations(was: Mapping[str, object], now: Mapping[str, object]) -> Iterat
         )
 
 
-def topology(
-    old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]
-) -> Iterator[tuple[Manifest, Breach]]:
+def topology(before: Queued, after: Queued) -> Iterator[tuple[Manifest, Breach]]:
     """A flavor that gave to all jobs of a queue gives only to those that ask for a topology.
 
     kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go checkPodSetAndFlavorMatchForTAS: all may have it
     where it has no topology, or where all flavors of the queue have one.
     """
-    both = trees(old, new, ("ClusterQueue", "ResourceFlavor"))
-    if both is None:
-        return
-    before, after = both
     closed: dict[str, list[str]] = {}
     for name, queue in sorted(after.tree.queues.items()):
         was = before.tree.queues.get(name)

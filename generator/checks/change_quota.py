@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.queued import KUEUE, Queued, by_flavor, place, queued, rows, told
+from generator.checks.queued import Queued, by_flavor, place, rows, told
 from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.simulate.amounts import FlavorResource, shown
@@ -21,12 +21,8 @@ _NAMED = 3  # queues in a message
 _RECLAIMS = ("Never", "LowerPriority", "Any")
 
 
-def less_quota(old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]) -> _Found:
+def less_quota(before: Queued, after: Queued) -> _Found:
     """A smaller nominalQuota of a queue that people come to, or none where there was one."""
-    both = trees(old, new)
-    if both is None:
-        return
-    before, after = both
     for name, queue in sorted(after.tree.queues.items()):
         was = before.tree.queues.get(name)
         if was is None or not has_people(before, name):
@@ -38,17 +34,6 @@ def less_quota(old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mappi
         }
         for flavor, amounts in by_flavor(less):
             yield after.of("ClusterQueue")[name], _less_quota(after, name, flavor, amounts)
-
-
-def trees(
-    old: Sequence[Manifest], new: Sequence[Manifest], kinds: Sequence[str] = ("ClusterQueue", "Cohort")
-) -> tuple[Queued, Queued] | None:
-    """The queues of both; None where nothing of these kinds differs, or where they cannot be computed."""
-    was, now = (
-        {each.identity: each.body for each in tree if each.group == KUEUE and each.kind in kinds} for tree in (old, new)
-    )
-    before, after = (queued(old), queued(new)) if was != now else (None, None)
-    return (before, after) if before and after else None
 
 
 def has_people(known: Queued, queue: str) -> bool:
@@ -77,15 +62,11 @@ def _told(less: _Less) -> str:
     return ", ".join(f"{name} {shown(name, was)} → {shown(name, now)}" for name, was, now in mine)
 
 
-def less_to_borrow(old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]) -> _Found:
+def less_to_borrow(before: Queued, after: Queued) -> _Found:
     """A queue keeps its quota, and can have less beyond it: for its own limit, or for want of others that lend.
 
     Of what others lend no more, all that can have less for it are told together.
     """
-    both = trees(old, new)
-    if both is None:
-        return
-    before, after = both
     others: dict[tuple[str, str], dict[str, _Less]] = {}
     for name in sorted(before.most.keys() & after.most.keys()):
         less = _less_at_most(before, after, name) if has_people(before, name) else {}
@@ -157,15 +138,11 @@ def _less_to_borrow(path: Path, who: str, flavor: str, less: _Less) -> Breach:
     )
 
 
-def less_to_reclaim(old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]) -> _Found:
+def less_to_reclaim(before: Queued, after: Queued) -> _Found:
     """A queue that lends gets back less of it before others have ended.
 
     kueue v0.19.2 pkg/scheduler/preemption/policy.go, classical/hierarchical_preemption.go, with fair sharing too.
     """
-    both = trees(old, new)
-    if both is None:
-        return
-    before, after = both
     for name, queue in sorted(after.tree.queues.items()):
         was, now = before.tree.queues.get(name), queue.preemption.reclaim_within_cohort
         if was is None or not has_people(before, name) or not _is_less(was.preemption.reclaim_within_cohort, now):
