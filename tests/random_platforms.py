@@ -15,8 +15,11 @@ _FAMILIES = {
 }
 
 
-def random_platform(number: int, *, slack: bool | None = None) -> Platform:
-    """A platform whose every name begins with `r<number>`, so that many fit on one cluster where none has slack."""
+def random_platform(number: int, *, slack: bool | None = None, counts_otherwise: bool = False) -> Platform:
+    """A platform whose every name begins with `r<number>`, so that many fit on one cluster where none has slack.
+
+    `counts_otherwise`: Kueue is told not to count some resources, and to count others as something else.
+    """
     chance, name = Random(number), f"r{number}"
     pools = [_pool(chance, f"{name}-p{index}") for index in range(chance.randint(1, 3))]
     cohorts = [
@@ -25,17 +28,34 @@ def random_platform(number: int, *, slack: bool | None = None) -> Platform:
     ]
     left = {pool["name"]: pool["nodes"] for pool in pools}
     tenants = [_tenant(chance, f"{name}-t{index}", pools, cohorts, left) for index in range(chance.randint(1, 3))]
+    has_slack = chance.random() < 0.5 if slack is None else slack
+    queues = {"slack": has_slack, "fairSharing": True, **(_counting(chance) if counts_otherwise else {})}
     return Platform.model_validate(
         {
             "platform": f"{name}-platform",
             "release": "1.0.0",
             "pools": pools,
             "cohorts": cohorts,
-            "queues": {"slack": chance.random() < 0.5 if slack is None else slack, "fairSharing": True},
+            "queues": queues,
             "runtimes": [_runtime(chance, f"{name}-{pool['name'][-2:]}", pool) for pool in pools],
             "tenants": tenants,
         }
     )
+
+
+def _counting(chance: Random) -> dict[str, Any]:
+    """Of every kind of device, and of cpu."""
+    transformations = [
+        {
+            "input": resource,
+            "strategy": chance.choice(("retain", "replace")),
+            "outputs": {
+                output: chance.choice((0.5, 1, 10)) for output in ("example.com/units", "cpu")[: chance.randint(0, 2)]
+            },
+        }
+        for resource in sorted({*filter(None, _DEVICES)})
+    ]
+    return {"excludeResourcePrefixes": chance.choice(([], ["mem"])), "transformations": transformations}
 
 
 def _pool(chance: Random, name: str) -> dict[str, Any]:

@@ -46,13 +46,15 @@ def two(name: str, text: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("counts_otherwise", [False, True], ids=["as asked", "otherwise"])
 @pytest.mark.parametrize("first", range(0, 100, 20))
-def test_a_runtime_is_too_large_where_the_largest_job_has_no_nodes(first: int) -> None:
+def test_a_runtime_is_too_large_where_the_largest_job_has_no_nodes(first: int, counts_otherwise: bool) -> None:
     """A queue that has nothing of what a runtime needs is not told of it."""
     told = fine = 0
     for number in range(first, first + 20):
-        platform = random_platform(number)
+        platform = random_platform(number, counts_otherwise=counts_otherwise)
         tree, _ = render(platform, App(platform))
+        assert [each.message for _, each in breaches(tree) if each.severity == "error"] == []
         found = {
             (each.name, breach.message.split("`")[1]) for each, breach in breaches(tree) if "large" in breach.check
         }
