@@ -19,6 +19,7 @@ from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.simulate.fields import whole
 from generator.simulate.job_size import FIELD, PARAMETERS, most_hosts
+from generator.simulate.podsets import usual_nodes
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _NODES: Path = ("spec", "trainer", "numNodes")
@@ -47,8 +48,8 @@ def _judged(job: Manifest, most: int, gathered: Gathered) -> Iterator[Breach]:
         why = "the API server refuses the TrainJob"
         yield Breach(_NODES, check, f"asks for {nodes} hosts, and {limit}", why, fix, value=nodes)
     runtime = None if "numNodes" in trainer else runtime_of(job, gathered)
-    if runtime and _usual(runtime) > most:
-        message = f"names no number of hosts, so that it has the {_usual(runtime)} of `{runtime.name}`, and {limit}"
+    if runtime and (usual := usual_nodes(runtime.body)) > most:
+        message = f"names no number of hosts, so that it has the {usual} of `{runtime.name}`, and {limit}"
         yield Breach(("spec", "runtimeRef"), check, message, _UNSEEN, fix, value=runtime.name)
 
 
@@ -56,10 +57,12 @@ def default_hosts(gathered: Gathered) -> _Found:
     """Of the runtimes that the queues of the namespace have quota for; of all where the files do not tell."""
     for parameters in gathered.of("", "ConfigMap"):
         most = allowed(parameters.namespace, gathered)
-        runtimes = [each for each in gathered.of(TRAINER, *RUNTIMES) if most is not None and _usual(each) > most]
-        there = [each for each in runtimes if _is_used(each, parameters.namespace, gathered.queued)]
-        if there:
-            usual = " and ".join(sorted({f"{_usual(each)} on `{each.name}`" for each in there}))
+        if most is None:
+            continue
+        large = [each for each in gathered.of(TRAINER, *RUNTIMES) if usual_nodes(each.body) > most]
+        used = [each for each in large if _is_used(each, parameters.namespace, gathered.queued)]
+        if used:
+            usual = " and ".join(sorted({f"{usual_nodes(each.body)} on `{each.name}`" for each in used}))
             breach = Breach(
                 ("data", FIELD),
                 "quota/default-hosts",
@@ -70,10 +73,6 @@ def default_hosts(gathered: Gathered) -> _Found:
                 value=most,
             )
             yield parameters, breach
-
-
-def _usual(runtime: Manifest) -> int:
-    return whole(mapping(runtime.body, "spec", "mlPolicy").get("numNodes"), 1)
 
 
 def _is_used(runtime: Manifest, namespace: str, queued: Queued | None) -> bool:

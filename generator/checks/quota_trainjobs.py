@@ -15,6 +15,7 @@ from generator.checks.trainjob_runtime import OnRuntime, queue_of, runtime_of
 from generator.documents.load import Path
 from generator.manifests import Body, Manifest
 from generator.simulate.fields import whole
+from generator.simulate.podsets import usual_nodes
 from generator.simulate.queues import ClusterQueue
 from generator.simulate.search import Limit
 
@@ -70,8 +71,7 @@ def _judged(
         yield Breach(("spec", "trainer"), "quota/never-admitted", message, why, fix)
         return
     trainer = mapping(manifest.body, *map(str, _NODES[:-1]))
-    default = whole(mapping(job.runtime.body, "spec", "mlPolicy").get("numNodes"), 1)
-    nodes = whole(trainer.get("numNodes"), default) if job.grows else 1
+    nodes = whole(trainer.get("numNodes"), usual_nodes(job.runtime.body)) if job.grows else 1
     largest = queued.largest(queue.name, job) if queued.knows_lenders(queue) else None
     if largest is None or largest.most is None or nodes <= largest.most:
         return

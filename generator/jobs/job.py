@@ -138,7 +138,7 @@ def _tenant(platform: Platform, runtime: Runtime, name: str) -> Tenant:
         return by_name[name]
     asking = [each for each in platform.tenants if _is_for(runtime, each.name)]
     far = reaches(platform, asking, runtime)
-    able = [each for each in asking if far[each.name].most]
+    able = [each for each in asking if far[each.name].most >= _fewest(runtime)]
     if not able:
         has_some = any(_has_some(platform, each, runtime.pool) for each in asking)
         fix = "pass --tenant to see why of each" if has_some else f"give one a quota of pool `{runtime.pool}`"
@@ -158,10 +158,14 @@ def _is_for(runtime: Runtime, tenant: str) -> bool:
     return not runtime.tenants or tenant in runtime.tenants
 
 
+def _fewest(runtime: Runtime) -> int:
+    """Hosts that a job has at least."""
+    return 1 if runtime.has_separate_launcher else 2
+
+
 def _others(platform: Platform, tenant: Tenant) -> str:
-    usable = [
-        each.name for each in platform.runtimes if _is_for(each, tenant.name) and reach(platform, tenant, each).most
-    ]
+    able = [each for each in platform.runtimes if _is_for(each, tenant.name)]
+    usable = [each.name for each in able if reach(platform, tenant, each).most >= _fewest(each)]
     return f"it can have: {', '.join(usable)}" if usable else "there is no other runtime that it can have"
 
 
@@ -175,14 +179,14 @@ def _of_name(name: str) -> Iterator[Problem]:
 
 
 def _of_nodes(nodes: int, platform: Platform, tenant: Tenant, runtime: Runtime, far: Reach) -> Iterator[Problem]:
-    fewest = 1 if runtime.has_separate_launcher else 2
-    if nodes < fewest:
+    fewest = _fewest(runtime)
+    if far.most < fewest:
+        what = f"`{tenant.name}` can have {far.most or 'no'} host of runtime `{runtime.name}`: {far.reason}"
+        yield Problem(what, _others(platform, tenant), path="--runtime")
+    elif nodes < fewest:
         # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: beside it max(numNodes - 1, 1) others
         what = f"`{nodes}`, and Trainer would start 2: the launcher is one of them, and never the only one"
         yield Problem(what, "pass 2 or more", path="--nodes")
-    elif far.most < fewest:
-        what = f"`{tenant.name}` can have {far.most or 'no'} host of runtime `{runtime.name}`: {far.reason}"
-        yield Problem(what, _others(platform, tenant), path="--runtime")
     elif tenant.limits.hosts_per_job and nodes > tenant.limits.hosts_per_job:
         what = f"`{nodes}` would be refused: a job of `{tenant.name}` has at most {tenant.limits.hosts_per_job} hosts"
         yield Problem(what, "pass so many or less", path="--nodes")

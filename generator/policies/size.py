@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from generator.config.tenants import Tenant
 from generator.manifests import Body
+from generator.policies.roles import PARAMETERS
 
 _NAME = "mpigen-job-size"
-_PARAMETERS = "mpigen-policy"
 _HOSTS = "?spec.?trainer.?numNodes.orValue(0)"
 _SAID = (
     "'a job of ' + request.namespace + ' has at most ' + string(variables.most)"
@@ -42,7 +42,7 @@ def parameters(tenant: Tenant) -> list[Body]:
     most = tenant.limits.hosts_per_job
     if most is None:
         return []
-    metadata = {"name": _PARAMETERS, "namespace": tenant.name}
+    metadata = {"name": PARAMETERS, "namespace": tenant.name}
     return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hostsPerJob": str(most)}}]
 
 
@@ -87,7 +87,7 @@ def _binding() -> Body:
         "spec": {
             "policyName": _NAME,
             "validationActions": ["Deny"],
-            "paramRef": {"name": _PARAMETERS, "parameterNotFoundAction": "Allow"},
+            "paramRef": {"name": PARAMETERS, "parameterNotFoundAction": "Allow"},
             "matchResources": {
                 "matchPolicy": "Equivalent",
                 "namespaceSelector": {"matchExpressions": [{"key": "mpigen.dev/tenant", "operator": "Exists"}]},

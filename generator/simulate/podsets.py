@@ -112,6 +112,19 @@ def with_nodes(runtime: Body, known: tuple[PodSet, ...], nodes: int | None) -> t
     return tuple(replace(pods, count=_count(job, policy, nodes)) for job, pods in pairs)
 
 
+def usual_nodes(runtime: Body) -> int:
+    """The `numNodes` that says the same as a TrainJob that says none; 1 where none changes anything.
+
+    With MPI it is up to the pods of `node`, whatever `mlPolicy.numNodes` says of the launcher.
+    """
+    policy = mapping(runtime, "spec", "mlPolicy")
+    for job in _jobs(runtime):
+        if _count(job, policy, 2) != _count(job, policy, 3):
+            hosts = _count(job, policy, None) // whole(job.get("replicas"), 1)
+            return hosts + (mapping(policy, "mpi").get("runLauncherAsNode") is True)
+    return 1
+
+
 def grouped(podsets: Sequence[PodSet]) -> list[tuple[int, Sequence[PodSet]]]:
     """Those that must get one flavor together, with the number of the first (`assignFlavors`); mostly each alone."""
     groups: dict[str | int, list[int]] = {}

@@ -12,10 +12,11 @@ import yaml
 from generator.config.limits import Limits
 from generator.config.tenants import Tenant
 from generator.policies.size import job_size, parameters
+from generator.simulate.podsets import usual_nodes
 from tests import check_cases
 from tests.cluster.client import Body, Client, RefusedError, wait_until
 from tests.cluster.control_plane import Cluster
-from tests.cluster.hand_written import Attempt, create
+from tests.cluster.hand_written import SOUND, Attempt, create
 from tests.cluster.queued import NAMESPACE, of_trainer, queue, train_job, workload
 from tests.cluster.training import conditions
 
@@ -32,13 +33,16 @@ template:
         metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
         spec: {template: {spec: {containers: [{name: node, image: a}]}}}
 """)
+_MPI = yaml.safe_load(SOUND.replace("parallelism: 1", "parallelism: 2"))["spec"]
+_RUNTIMES = {"three": _THREE, "mpi": _MPI}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def place(admin: Client) -> Iterator[None]:
-    """A queue, and a runtime with three hosts."""
+    """A queue, and runtimes with three hosts."""
     with queue(admin):
-        assert create(admin, of_trainer("TrainingRuntime", "three", _THREE)) == ""
+        for name, spec in _RUNTIMES.items():
+            assert create(admin, of_trainer("TrainingRuntime", name, spec)) == ""
         yield
 
 
@@ -90,10 +94,15 @@ def two_at_most(admin: Client) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("two_at_most")
-def test_a_job_that_names_no_hosts_has_more_than_are_allowed(admin: Client) -> None:
-    assert create(admin, train_job("unsaid", "three", {})) == ""
-    attempt = Attempt(admin, "unsaid", NAMESPACE)
-    wait_until("it has its pods", lambda: len(attempt.pods("node")) == 3)
+@pytest.mark.parametrize("name", _RUNTIMES)
+def test_a_job_that_names_no_hosts_has_those_of_its_runtime_and_more_than_are_allowed(admin: Client, name: str) -> None:
+    assert usual_nodes({"spec": _RUNTIMES[name]}) == 3
+    assert create(admin, train_job(f"on-{name}", name, {})) == ""
+    attempt = Attempt(admin, f"on-{name}", NAMESPACE)
+    wait_until("it may start", lambda: attempt.job_set["spec"].get("suspend") is False)
+    made = [each["template"]["spec"]["parallelism"] for each in attempt.job_set["spec"]["replicatedJobs"]]
+    assert sum(made) == 3
+    wait_until("it has its hosts", lambda: len(attempt.pods("node")) == made[0])
 
 
 def test_a_job_whose_job_set_is_refused_keeps_its_quota_and_never_runs(admin: Client) -> None:

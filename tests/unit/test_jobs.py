@@ -235,3 +235,16 @@ def test_a_job_on_a_pool_with_a_topology_is_as_large_as_on_any_other(
     (problem,) = map(str, refused.value.problems)
     assert "never gets more than" in problem
     assert ("all must be in one example.com/rack" in problem) is bool(placement)
+
+
+def test_where_a_single_host_is_allowed_the_launcher_needs_a_place_of_its_own() -> None:
+    data = small_platform()
+    data["tenants"][0]["limits"] = {"hostsPerJob": 1}
+    with pytest.raises(
+        JobError, match=r"can have 1 host of .*: the API server takes at most 1 in one job; there is no other"
+    ):
+        new_job(Platform.model_validate(data), Wanted("openmpi-cpu", "team-a"))
+    for each in data["runtimes"]:
+        each["launcher"] = "separate"
+    body = new_job(Platform.model_validate(data), Wanted("openmpi-cpu", "team-a")).body
+    assert body["spec"]["trainer"]["numNodes"] == 1

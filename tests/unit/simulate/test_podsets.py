@@ -12,7 +12,7 @@ from generator.runtimes.training_runtime import training_runtimes
 from generator.simulate.amounts import NotModelledError, SimulationError
 from generator.simulate.matching import mismatch
 from generator.simulate.pods import Surroundings, requests, surroundings
-from generator.simulate.podsets import PodSet, podsets
+from generator.simulate.podsets import PodSet, podsets, usual_nodes
 from generator.simulate.queues import Flavor
 from tests.unit.simulate.runtimes import job, mpi, runtime
 
@@ -174,3 +174,27 @@ def test_of_a_toleration_that_compares_numbers_nothing_is_said() -> None:
     pods = PodSet("node", 1, {}, tolerations=({"key": "a", "operator": "Gt", "value": "1"},))
     with pytest.raises(NotModelledError):
         mismatch(pods, Flavor("f"))
+
+
+@pytest.mark.parametrize(
+    ("body", "nodes"),
+    [
+        (runtime(job("node", step="trainer"), numNodes=3, torch={}), 3),
+        (runtime(job("node", step="trainer", parallelism=5), numNodes=3), 3),
+        (runtime(job("node", step="", parallelism=5), numNodes=3), 1),
+        (mpi(cpu="1"), 2),
+        (mpi(as_node=False, cpu="1"), 1),
+        (
+            runtime(
+                job("node", step="", parallelism=4),
+                job("launcher", step="trainer"),
+                numNodes=1,
+                mpi={"runLauncherAsNode": True},
+            ),
+            5,
+        ),
+    ],
+)
+def test_a_job_that_names_no_nodes_has_as_many_pods_as_one_that_names_the_usual(body: Manifest, nodes: int) -> None:
+    assert usual_nodes(body.body) == nodes
+    assert podsets(body.body) == podsets(body.body, nodes)
