@@ -137,5 +137,5 @@ def test_a_job_beside_no_release_or_several_is_judged_by_itself(tmp_path: Path, 
 )
 def test_what_a_job_beside_a_release_names_is_looked_up(said: str, instead: str, told: str, mpigen: Run) -> None:
     release = ROOT / "output/university/1.0.0"
-    assert mpigen("validate", release, "-", stdin=NAMING).stdout.startswith("18")
+    assert "embedded: 0 findings" in mpigen("validate", release, "-", stdin=NAMING).stdout
     assert told in mpigen("validate", release, "-", stdin=NAMING.replace(said, instead)).stdout
