@@ -48,6 +48,7 @@ def _attempt(by: str, said: Body) -> Attempt:
         return Attempt(by, said["attempt"], said["method"], said["path"], said.get("body"), said["closedBy"])
     owner = {OWNER: by} | said.get("annotations", {})
     body = train_job("attempt", owner, said["patch"])
+    body["spec"]["trainer"] |= {"env": said["env"]} if "env" in said else {}
     path = JOBS.format(namespace=said.get("namespace", "access-a"))
     return Attempt(by, said["attempt"], "POST", path, body, said["closedBy"])
 

@@ -26,6 +26,8 @@ from tests.cluster.versions import Versions
 
 FINISH = "tests.mpigen.dev/finish"
 """The annotation that makes a pod end well."""
+_OF_KUBERNETES = ("kube-controller-manager", "kube-scheduler")
+"""Who they are decides what admission policies let them do, so they are who they are in every cluster."""
 _ISSUER = "https://kubernetes.default.svc"
 
 
@@ -99,8 +101,13 @@ def _start_api_server(versions: Versions, processes: Processes, certificates: Ce
     program, folder = build(versions["kubernetes"]), processes.folder
     etcd, peer, secure = free_ports(3)
     bearer = secrets.token_hex()
-    (folder / "tokens.csv").write_text(f'{bearer},admin,admin,"system:masters"\n')
+    known = [f'{bearer},admin,admin,"system:masters"']
     (folder / "admin.kubeconfig").write_text(kubeconfig(secure, certificates, bearer))
+    for name in _OF_KUBERNETES:
+        own = secrets.token_hex()
+        known.append(f"{own},system:{name},{name}")
+        (folder / f"{name}.kubeconfig").write_text(kubeconfig(secure, certificates, own))
+    (folder / "tokens.csv").write_text("\n".join(known))
     processes.start("etcd", [program, "etcd", *_etcd(etcd, peer, folder)])
     processes.wait("etcd", lambda: listens(etcd))
     processes.start("kube-apiserver", [program, "kube-apiserver", *_apiserver(etcd, secure, folder, certificates)])
@@ -111,13 +118,16 @@ def _start_api_server(versions: Versions, processes: Processes, certificates: Ce
 
 def _start_kubernetes_controllers(versions: Versions, processes: Processes, certificates: Certificates) -> None:
     """Once all kinds are served: quotas and garbage collection look for new ones only every half minute."""
-    program, admin = build(versions["kubernetes"]), processes.folder / "admin.kubeconfig"
+    program = build(versions["kubernetes"])
     managing, scheduling = free_ports(2)
-    common = [f"--kubeconfig={admin}", "--leader-elect=false", "--bind-address=127.0.0.1"]
-    manager = [*common, *_controller_manager(managing, certificates)]
-    processes.start("kube-controller-manager", [program, "kube-controller-manager", *manager])
-    processes.start("kube-scheduler", [program, "kube-scheduler", *common, f"--secure-port={scheduling}"])
-    _start_kubelet(versions, processes, admin)
+    options = {
+        "kube-controller-manager": _controller_manager(managing, certificates),
+        "kube-scheduler": [f"--secure-port={scheduling}"],
+    }
+    for name in _OF_KUBERNETES:
+        common = [f"--kubeconfig={processes.folder / f'{name}.kubeconfig'}", "--leader-elect=false"]
+        processes.start(name, [program, name, *common, "--bind-address=127.0.0.1", *options[name]])
+    _start_kubelet(versions, processes, processes.folder / "admin.kubeconfig")
 
 
 def _etcd(port: int, peer: int, folder: Path) -> list[str]:
@@ -155,6 +165,7 @@ def _apiserver(etcd: int, port: int, folder: Path, certificates: Certificates) -
 def _controller_manager(port: int, certificates: Certificates) -> list[str]:
     return [
         "--controllers=*",
+        "--use-service-account-credentials",
         f"--secure-port={port}",
         f"--root-ca-file={certificates.authority}",
         f"--service-account-private-key-file={certificates.service_accounts}",

@@ -117,6 +117,7 @@ def _whole(attempt: Attempt) -> Body | None:
     kinds = {
         "pods": ("v1", "Pod"),
         "token": ("authentication.k8s.io/v1", "TokenRequest"),
+        "secrets": ("v1", "Secret"),
         "jobsets": ("jobset.x-k8s.io/v1alpha2", "JobSet"),
         "trainingruntimes": ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"),
         "rolebindings": ("rbac.authorization.k8s.io/v1", "RoleBinding"),

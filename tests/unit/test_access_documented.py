@@ -10,7 +10,7 @@ from tests.access.rights import PLATFORM
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs/access.md").read_text("utf-8")
-WHO = {"submitter": "a submitter", "other-admin": "an admin of another team"}
+WHO = {"submitter": "a submitter", "editor": "an editor", "other-admin": "an admin of another team"}
 CLOSED_BY = {"rbac": "the role", "pod-security": "the Pod Security Standard"}
 
 
