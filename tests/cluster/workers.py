@@ -10,11 +10,13 @@ _OF_EXAMPLES = ("test_acceptance", "test_jobs", "test_reconciliation", "test_sdk
 class Together(LoadScopeScheduling):  # type: ignore[misc]
     """What asks about the examples stays together, since deploying them takes longest; and so does each module.
 
-    So does real MPI: its jobs stay from module to module, and would not outlive tests that tell Kueue something else.
+    So does real MPI, and what asks about networks: their jobs stay from module to module, and would not outlive tests
+    that tell Kueue something else.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        if file.startswith("tests/cluster/mpi/"):
-            return "mpi"
+        for folder in ("mpi", "network"):
+            if file.startswith(f"tests/cluster/{folder}/"):
+                return folder
         return "examples" if file.endswith(tuple(f"tests/cluster/{name}.py" for name in _OF_EXAMPLES)) else file

@@ -16,7 +16,7 @@ import pytest
 from tests.cluster import trees
 from tests.cluster.client import Body, Client
 from tests.cluster.mpi import openshift
-from tests.cluster.mpi.gangs import Gang, deploy
+from tests.cluster.mpi.gangs import Gang, deploy, lookup
 from tests.cluster.mpi.images import Image, image, make_all
 from tests.cluster.mpi.layers import LayerError
 from tests.cluster.mpi.namespaces import lacking
@@ -111,7 +111,7 @@ def play(images: Callable[[str], Image], admin: Client, tmp_path_factory: pytest
             made[gang.name] = gang.waves(admin)
         admitted = openshift.admitted if on_openshift else deepcopy
         waves = [[change(admitted(pod)) for pod in wave] for wave in made[gang.name]]
-        runner = Runner(partial(gang.lookup, admin), images, names_users=on_openshift)
+        runner = Runner(partial(lookup, admin), images, names_users=on_openshift)
         return World(gang, waves[-1][0], runner.run(waves, tmp_path_factory.mktemp(gang.name)))
 
     return run

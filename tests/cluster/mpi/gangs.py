@@ -9,6 +9,7 @@ from pathlib import Path
 
 from generator import Platform, pipeline
 from generator.config.runtimes import Runtime
+from generator.config.tenants import Tenant
 from generator.gitops.argocd import NOT_APPLIED
 from tests.cluster import trees
 from tests.cluster.argocd_order import in_order
@@ -26,12 +27,13 @@ class Gang:
     """A TrainJob, and the pods that Trainer, JobSet and Kueue make of it.
 
     Attributes:
-        platform: whose first tenant submits it.
+        platform: whose tenant submits it.
         runtime: the name of what it runs on.
         command: what it runs.
         name: of the TrainJob.
         hosts: how many run ranks.
         variables: its own, beside the runtime's.
+        home: the namespace, one of a tenant's. Default: that of the first.
     """
 
     platform: Platform
@@ -40,11 +42,18 @@ class Gang:
     name: str
     hosts: int = 3
     variables: Mapping[str, str] = field(default_factory=dict)
+    home: str = ""
 
     @property
     def namespace(self) -> str:
-        """The tenant's."""
-        return self.platform.tenants[0].name
+        """Where it runs."""
+        return self.home or self.platform.tenants[0].name
+
+    @property
+    def tenant(self) -> Tenant:
+        """Whose it is."""
+        tenants = self.platform.tenants
+        return next(tenant for tenant in tenants if self.namespace in (tenant.name, *tenant.namespaces))
 
     @property
     def declared(self) -> Runtime:
@@ -71,7 +80,7 @@ class Gang:
 
     def submit(self, admin: Client) -> None:
         """Create it as a member of the team, with the team's rights only."""
-        group = self.platform.tenants[0].access.edit[0].removeprefix("group:")
+        group = self.tenant.access.edit[0].removeprefix("group:")
         admin.as_group(group).create(self.body)
 
     def waves(self, admin: Client) -> list[list[Body]]:
@@ -83,11 +92,6 @@ class Gang:
         pods = wait_for(f"{self.name} has {self.size} pods that run", partial(self._running, admin))
         launchers = [pod for pod in pods if pod["metadata"]["labels"][ROLE] == "launcher"]
         return [sorted((pod for pod in pods if pod not in launchers), key=_hostname), launchers]
-
-    def lookup(self, admin: Client, kind: str, name: str) -> Body:
-        """A ConfigMap or Secret beside it."""
-        metadata = {"name": name, "namespace": self.namespace}
-        return {**admin.read({"apiVersion": "v1", "kind": kind, "metadata": metadata}), "kind": kind}
 
     def end(self, admin: Client, code: int | None) -> str:
         """Tell the cluster how `mpirun` ended, and return what the TrainJob became: Complete or Failed.
@@ -116,6 +120,12 @@ class Gang:
         conditions = admin.read(self.body).get("status", {}).get("conditions") or []
         true = {found["type"] for found in conditions if found["status"] == "True"}
         return next(iter(true & {"Complete", "Failed"}), None)
+
+
+def lookup(admin: Client, namespace: str, kind: str, name: str) -> Body:
+    """A ConfigMap or Secret that a pod refers to."""
+    metadata = {"name": name, "namespace": namespace}
+    return {**admin.read({"apiVersion": "v1", "kind": kind, "metadata": metadata}), "kind": kind}
 
 
 _STATUS = {"image": "", "imageID": "", "ready": False, "restartCount": 0}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.cluster.mpi import network
 from tests.cluster.mpi.container import Entry
-from tests.cluster.mpi.plans import Container, Ended, Pod
+from tests.cluster.mpi.plans import Container, Ended, Pod, Target
 
 _SANDBOX = ["--net", "--uts", "--ipc"]
 _HOLD = 'hostname "$0" && echo && exec sleep infinity'
@@ -28,11 +29,13 @@ class Host:
         plan: what was asked for.
         folder: what `furnish` made for it.
         logs: where its containers' output goes.
+        outside: the addresses that it reaches beside those of other hosts.
     """
 
     plan: Pod
     folder: Path
     logs: Path
+    outside: Iterable[str] = ()
     _sandbox: int = 0
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _ready: set[int] = field(default_factory=set)
@@ -49,7 +52,9 @@ class Host:
         assert holder.stdout
         holder.stdout.readline()
         self._sandbox = holder.pid
-        network.connect(self._sandbox, self.plan["address"])
+        network.connect(self._sandbox, self.plan["address"], self.outside)
+        if self.plan["firewall"]:
+            network.guard(self._sandbox, self.plan["firewall"])
         for container in self.plan["init"]:
             self._start(container).wait()
             if code := self._code(container):
@@ -69,6 +74,12 @@ class Host:
         wanted = {container["port"] for container in self.plan["containers"]} - {0, *self._ready}
         self._ready |= {port for port in wanted if network.accepts(self.plan["address"], port)}
         return wanted <= self._ready
+
+    def attempt(self, targets: list[Target]) -> subprocess.Popen[str]:
+        """Ask targets from its network; see attempts.py for what is printed."""
+        inside = ["nsenter", f"--target={self._sandbox}", "--net"]
+        command = [sys.executable, "-m", "tests.cluster.mpi.attempts", json.dumps(targets)]
+        return subprocess.Popen([*inside, *command], stdout=subprocess.PIPE, text=True)
 
     def has_ended(self) -> bool:
         """Whether no container runs any more."""

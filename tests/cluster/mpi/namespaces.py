@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 _GUARD = Path(__file__).parent.parent / "guard.py"
-_TOOLS = ("ip", "mmdebstrap", "mount", "nsenter", "unshare")
+_TOOLS = ("ip", "mmdebstrap", "mount", "nft", "nsenter", "unshare")
 _SETUP = "tests/cluster/mpi/setup.sh installs it"
 
 

@@ -65,7 +65,10 @@ class Volume(TypedDict):
 
 
 class Pod(TypedDict):
-    """A host: its own network and name. `names` are those that the DNS of the cluster has for it."""
+    """A host: its own network and name. `names` are those that the DNS of the cluster has for it.
+
+    `firewall` is for nftables, in the host's network; empty where everything passes.
+    """
 
     name: str
     hostname: str
@@ -74,15 +77,33 @@ class Pod(TypedDict):
     volumes: dict[str, Volume]
     init: list[Container]
     containers: list[Container]
+    firewall: str
+
+
+class Target(TypedDict):
+    """A port that may be listened to, or asked."""
+
+    address: str
+    protocol: str
+    port: int
+
+
+class Attempt(TypedDict):
+    """What a pod tries while the last wave runs."""
+
+    pod: str
+    target: Target
 
 
 class Room(TypedDict):
     """All hosts. Each wave starts when the one before is ready; the pods of the last one are waited for.
 
-    `seconds` is how long all of it may take.
+    `outside` answers from beyond the hosts. `seconds` is how long all of it may take.
     """
 
     waves: list[list[Pod]]
+    outside: list[Target]
+    attempts: list[Attempt]
     seconds: float
 
 
@@ -95,7 +116,11 @@ class Ended(TypedDict):
 
 
 class Result(TypedDict):
-    """What became of a room; `problem` is why it was closed early, else empty."""
+    """What became of a room; `problem` is why it was closed early, else empty.
+
+    `attempts` has for each of them what came of it: see attempts.py.
+    """
 
     containers: list[Ended]
+    attempts: list[str]
     problem: str

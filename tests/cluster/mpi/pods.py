@@ -49,12 +49,14 @@ class Place:
         image: what its images are.
         lookup: the objects that it refers to.
         names_users: give the user an entry in /etc/passwd if the image has none, as CRI-O does and containerd does not.
+        firewall: what keeps packets from it and in it.
     """
 
     address: str
     image: Callable[[str], Image]
     lookup: Lookup
     names_users: bool = False
+    firewall: str = ""
 
 
 def planned(pod: Body, place: Place) -> Pod:
@@ -75,6 +77,7 @@ def planned(pod: Body, place: Place) -> Pod:
         "volumes": {one["name"]: volume(one, group, place.lookup) for one in spec.get("volumes", [])},
         "init": [_container(pod, one, place) for one in spec.get("initContainers", [])],
         "containers": [_container(pod, one, place) for one in spec["containers"]],
+        "firewall": place.firewall,
     }
 
 

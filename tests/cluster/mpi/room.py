@@ -15,7 +15,8 @@ from pathlib import Path
 
 from tests.cluster.mpi import network
 from tests.cluster.mpi.host import ClosedError, Host
-from tests.cluster.mpi.plans import Result, Room
+from tests.cluster.mpi.outside import serve
+from tests.cluster.mpi.plans import Attempt, Result, Room
 from tests.cluster.mpi.storage import furnish
 
 
@@ -27,19 +28,21 @@ def main() -> None:
     scratch = folder / "scratch"
     scratch.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", scratch], check=True)
-    network.open_bridge()
-    waves = [[Host(pod, scratch / pod["name"], folder) for pod in wave] for wave in room["waves"]]
-    problem = ""
+    outside = sorted({target["address"] for target in room["outside"]})
+    network.open_bridge(outside)
+    serve(room["outside"])
+    waves = [[Host(pod, scratch / pod["name"], folder, outside) for pod in wave] for wave in room["waves"]]
+    problem, answers = "", list[str]()
     try:
-        _run(waves, time.monotonic() + room["seconds"])
+        _run(waves, time.monotonic() + room["seconds"], lambda: answers.extend(_attempt(waves, room["attempts"])))
     except ClosedError as error:
         problem = str(error)
     ended = [each for wave in waves for host in wave for each in host.ended()]
-    result: Result = {"containers": ended, "problem": problem}
+    result: Result = {"containers": ended, "attempts": answers, "problem": problem}
     (folder / "result.json").write_text(json.dumps(result))
 
 
-def _run(waves: list[list[Host]], deadline: float) -> None:
+def _run(waves: list[list[Host]], deadline: float, meanwhile: Callable[[], None]) -> None:
     pods = [host.plan for wave in waves for host in wave]
     for wave in waves:
         for host in wave:
@@ -47,7 +50,17 @@ def _run(waves: list[list[Host]], deadline: float) -> None:
             host.start()
         if wave is not waves[-1]:
             _wait(wave, Host.is_ready, deadline, "ready")
+    meanwhile()
     _wait(waves[-1], Host.has_ended, deadline, "done")
+
+
+def _attempt(waves: list[list[Host]], attempts: list[Attempt]) -> list[str]:
+    """What comes of each attempt; all pods try at once."""
+    hosts = {host.plan["name"]: host for wave in waves for host in wave}
+    theirs = {name: [one["target"] for one in attempts if one["pod"] == name] for name in hosts}
+    asking = {name: hosts[name].attempt(targets) for name, targets in theirs.items() if targets}
+    answers = {name: iter(json.loads(process.communicate()[0])) for name, process in asking.items()}
+    return [next(answers[one["pod"]]) for one in attempts]
 
 
 def _wait(hosts: list[Host], holds: Callable[[Host], bool], deadline: float, what: str) -> None:

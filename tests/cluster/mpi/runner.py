@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from tests.cluster.client import Body
 from tests.cluster.mpi import network
-from tests.cluster.mpi.environment import Lookup
 from tests.cluster.mpi.images import Image
 from tests.cluster.mpi.namespaces import guarded
-from tests.cluster.mpi.plans import Pod, Result, Room
+from tests.cluster.mpi.plans import Attempt, Pod, Result, Room, Target
 from tests.cluster.mpi.pods import Place, planned
 from tests.conftest import ROOT
 
@@ -30,11 +29,13 @@ class Outcome:
         folder: where the logs are.
         codes: pod and container → its exit code; None if it ran until the end.
         problem: why the pods were not run to their end; else empty.
+        attempts: what came of each of the surroundings', as attempts.py says.
     """
 
     folder: Path
     codes: dict[tuple[str, str], int | None]
     problem: str
+    attempts: list[str]
 
     def log(self, pod: Body, container: str) -> str:
         """What a container printed."""
@@ -48,38 +49,65 @@ class Outcome:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is around the pods.
+
+    Attributes:
+        firewalls: name of a pod → its rules, for nftables.
+        outside: what answers beyond the pods.
+        attempts: what pods try while the last wave runs.
+    """
+
+    firewalls: Mapping[str, str] = field(default_factory=dict)
+    outside: Sequence[Target] = ()
+    attempts: Sequence[Attempt] = ()
+
+
 class RoomError(RuntimeError):
     """The pods were not run: something is wrong with this machine or with the tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs pods of one namespace.
+    """Runs pods.
 
     Attributes:
-        lookup: the objects of the namespace.
+        lookup: namespace, kind and name → the object that pods refer to.
         image: what the images of the pods are.
         names_users: see `Place`.
     """
 
-    lookup: Lookup
+    lookup: Callable[[str, str, str], Body]
     image: Callable[[str], Image]
     names_users: bool = False
 
-    def run(self, waves: Sequence[Sequence[Body]], folder: Path, seconds: float = 60) -> Outcome:
+    def run(
+        self,
+        waves: Sequence[Sequence[Body]],
+        folder: Path,
+        seconds: float = 60,
+        around: Surroundings = Surroundings(),
+    ) -> Outcome:
         """Run pods, each wave when the one before is ready, until those of the last one end; then end all others.
 
         Args:
             waves: the pods.
             folder: an empty one, for the logs.
             seconds: how long that may take.
+            around: what is around them.
 
         Raises:
             UnsupportedError: a pod asks for what is not imitated.
             RoomError: they could not be run.
         """
-        numbers = count(1)
-        room: Room = {"waves": [[self._plan(pod, next(numbers)) for pod in wave] for wave in waves], "seconds": seconds}
+        placed = addresses(waves)
+        room: Room = {
+            "waves": [[self._plan(pod, placed[pod["metadata"]["name"]], around) for pod in wave] for wave in waves],
+            "outside": [*around.outside],
+            "attempts": [*around.attempts],
+            "seconds": seconds,
+        }
         (folder / "room.json").write_text(json.dumps(room))
         command: list[str | Path] = [sys.executable, "-m", "tests.cluster.mpi.room", folder]
         done = subprocess.run(
@@ -96,7 +124,17 @@ class Runner:
             raise RoomError(done.stdout)
         result: Result = json.loads((folder / "result.json").read_text())
         codes = {(ended["pod"], ended["container"]): ended["code"] for ended in result["containers"]}
-        return Outcome(folder, codes, result["problem"])
+        return Outcome(folder, codes, result["problem"], result["attempts"])
 
-    def _plan(self, pod: Body, number: int) -> Pod:
-        return planned(pod, Place(network.address(number), self.image, self.lookup, self.names_users))
+    def _plan(self, pod: Body, address: str, around: Surroundings) -> Pod:
+        def lookup(kind: str, name: str) -> Body:
+            return self.lookup(pod["metadata"]["namespace"], kind, name)
+
+        firewall = around.firewalls.get(pod["metadata"]["name"], "")
+        return planned(pod, Place(address, self.image, lookup, self.names_users, firewall))
+
+
+def addresses(waves: Sequence[Sequence[Body]]) -> dict[str, str]:
+    """Name of a pod → the address that it has when these are run."""
+    names = [pod["metadata"]["name"] for pod in chain.from_iterable(waves)]
+    return {name: network.address(number) for number, name in enumerate(names, start=1)}

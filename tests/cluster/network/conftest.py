@@ -1,0 +1,63 @@
+"""Two platforms on the control plane, everybody's pods, and the engine that decides by their policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from generator import Platform
+from tests.cluster import trees
+from tests.cluster.build import build
+from tests.cluster.client import Client, wait_until
+from tests.cluster.mpi.conftest import images  # noqa: F401 - a fixture
+from tests.cluster.mpi.gangs import deploy
+from tests.cluster.network.cast import Cast, assemble, bystanders
+from tests.cluster.network.engine import Engine
+from tests.cluster.trees import Deployed
+from tests.cluster.versions import Versions
+
+HERE = Path(__file__).parent
+PLATFORMS = ("kubernetes", "openshift")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A platform with people at work.
+
+    Attributes:
+        name: of its file.
+        platform: what that says.
+        cast: everybody.
+        engine: with all that is on the cluster.
+    """
+
+    name: str
+    platform: Platform
+    cast: Cast
+    engine: Engine
+
+
+@pytest.fixture(scope="package", params=PLATFORMS)
+def scene(
+    request: pytest.FixtureRequest,
+    admin: Client,
+    on_the_cluster: list[Deployed],
+    control_plane_versions: Versions,
+) -> Iterator[Scene]:
+    """Each platform in turn, alone on the cluster, as a cluster has one resolver; its jobs end with the last test."""
+    while on_the_cluster:
+        trees.remove(admin, on_the_cluster.pop())
+    deployed = deploy(admin, HERE / "platforms" / f"{request.param}.yaml")
+    on_the_cluster.append(deployed)
+    cast = assemble(admin, deployed.platform)
+    program = build(control_plane_versions["verdicts"])
+    yield Scene(request.param, deployed.platform, cast, Engine.read(program, admin))
+    gone = [*(gang.body for gang in cast.gangs.values()), *bystanders(deployed.platform).values()]
+    for body in gone:
+        admin.delete(body)
+    for body in gone:
+        wait_until(f"{body['metadata']['name']} is gone", partial(trees.is_gone, admin, body))
