@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
     from generator.app import App
     from generator.config.access import Access, PlatformAccess
+    from generator.config.admission import Admission
     from generator.config.cluster import Cluster, Versions
     from generator.config.cohorts import Cohort
     from generator.config.egress import Egress
     from generator.config.gitops import GitOps
+    from generator.config.images import Images
     from generator.config.isolation import ApiServer, Guard, Isolation, Metrics
     from generator.config.limits import Limits
     from generator.config.multi_kueue import MultiKueue, WorkerCluster
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Access",
+    "Admission",
     "ApiServer",
     "App",
     "Cluster",
@@ -45,6 +48,7 @@ __all__ = [
     "Egress",
     "GitOps",
     "Guard",
+    "Images",
     "Isolation",
     "Limits",
     "Manifest",
@@ -86,6 +90,8 @@ _HOMES = {
     "Versions": "generator.config.cluster",
     "GitOps": "generator.config.gitops",
     "Platform": "generator.config.platform",
+    "Admission": "generator.config.admission",
+    "Images": "generator.config.images",
     "Policies": "generator.config.policies",
     "Pool": "generator.config.pools",
     "Taint": "generator.config.pools",

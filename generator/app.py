@@ -5,7 +5,7 @@ from __future__ import annotations
 from generator.config.platform import Platform
 from generator.constructs import ManifestApp
 from generator.kueue.chart import KueueItself, QueueTree, TenantQueue
-from generator.policies.chart import Baseline, JobSize, PlatformRoles, Tenancy, TenantRoles
+from generator.policies.chart import AdmissionPack, Baseline, PlatformRoles, Tenancy, TenantRoles
 from generator.runtimes.chart import MpiRuntime
 
 
@@ -25,8 +25,7 @@ class App(ManifestApp):
         PlatformRoles(self, "platform-roles", platform=platform)
         if platform.tenants:
             TenantRoles(self, "roles")
-        if any(tenant.limits.hosts_per_job for tenant in platform.tenants):
-            JobSize(self, "job-size")
+            AdmissionPack(self, "admission", platform=platform)
         if platform.isolation.guard.baseline:
             Baseline(self, "baseline")
         for tenant in platform.tenants:

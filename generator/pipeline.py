@@ -110,13 +110,15 @@ def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest]
     """The manifests of the release, each file's in the order in which they stand there, and those of its pointer."""
     from generator.constructs import collect
     from generator.gitops.account import account
+    from generator.gitops.ownership import owned
     from generator.gitops.pointer import pointer
     from generator.gitops.waves import in_waves
+    from generator.policies.admission.parameters import with_runtimes
 
-    tree = collect(app)
+    tree = owned(with_runtimes(collect(app)), platform.platform)
     if platform.gitops is None:
         return tree, []
-    tree += account(platform, tree)
+    tree += owned(account(platform, tree), platform.platform)
     return in_waves(tree), pointer(platform, tree, platform.release)
 
 

@@ -18,7 +18,7 @@ from generator.checks.trainjob_runtime import runtime_of
 from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.simulate.fields import whole
-from generator.simulate.job_size import FIELD, PARAMETERS, most_hosts
+from generator.simulate.job_size import ANNOTATION, most_hosts
 from generator.simulate.podsets import usual_nodes
 
 _Found = Iterator[tuple[Manifest, Breach]]
@@ -28,12 +28,12 @@ _UNSEEN = "no policy sees the hosts of a runtime: such a job is taken, and is la
 
 def allowed(namespace: str, gathered: Gathered) -> int | None:
     """The largest `numNodes` that the API server takes in a namespace; None where no limit is known."""
-    parameters = gathered.one("", "ConfigMap", PARAMETERS, namespace)
-    return most_hosts(parameters) if parameters else None
+    home = gathered.one("", "Namespace", namespace)
+    return most_hosts(home) if home else None
 
 
 def too_many_hosts(gathered: Gathered) -> _Found:
-    """Judged where the files hold the ConfigMap, and the runtime if the TrainJob leaves the number to it."""
+    """Judged where the files hold the Namespace, and the runtime if the TrainJob leaves the number to it."""
     for job in gathered.of(TRAINER, "TrainJob"):
         most = allowed(job.namespace, gathered)
         if most is not None:
@@ -55,24 +55,24 @@ def _judged(job: Manifest, most: int, gathered: Gathered) -> Iterator[Breach]:
 
 def default_hosts(gathered: Gathered) -> _Found:
     """Of the runtimes that the queues of the namespace have quota for; of all where the files do not tell."""
-    for parameters in gathered.of("", "ConfigMap"):
-        most = allowed(parameters.namespace, gathered)
+    for home in gathered.of("", "Namespace"):
+        most = allowed(home.name, gathered)
         if most is None:
             continue
         large = [each for each in gathered.of(TRAINER, *RUNTIMES) if usual_nodes(each.body) > most]
-        used = [each for each in large if _is_used(each, parameters.namespace, gathered.queued)]
+        used = [each for each in large if _is_used(each, home.name, gathered.queued)]
         if used:
             usual = " and ".join(sorted({f"{usual_nodes(each.body)} on `{each.name}`" for each in used}))
             breach = Breach(
-                ("data", FIELD),
+                ("metadata", "annotations", ANNOTATION),
                 "quota/default-hosts",
-                f"a job of `{parameters.namespace}` has at most {most} hosts, and one that names none has {usual}",
+                f"a job of `{home.name}` has at most {most} hosts, and one that names none has {usual}",
                 _UNSEEN,
                 f"give the runtimes {most} nodes or less, or raise the limit; or see that jobs name their hosts",
                 Severity.WARNING,
                 value=most,
             )
-            yield parameters, breach
+            yield home, breach
 
 
 def _is_used(runtime: Manifest, namespace: str, queued: Queued | None) -> bool:

@@ -13,7 +13,7 @@ from generator.checks import quota, trainjob_references, trainjob_resources
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.manifests import Manifest
-from generator.simulate.job_size import is_parameters
+from generator.simulate.job_size import is_namespace
 from generator.simulate.settings import is_configuration
 
 Rule = Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]
@@ -34,7 +34,7 @@ CHECKS = tuple(RULES)
 
 def is_kept(manifest: Manifest) -> bool:
     """Whether a rule reads the object; of all others nothing is kept while files are read."""
-    return manifest.kind in _KINDS or is_configuration(manifest) or is_parameters(manifest)
+    return manifest.kind in _KINDS or is_configuration(manifest) or is_namespace(manifest)
 
 
 def breaches(

@@ -82,6 +82,14 @@ def _is_label_value(value: str) -> str:
     return value
 
 
+def free_labels(labels: dict[str, str]) -> dict[str, str]:
+    """Refuse labels that mpigen or Kubernetes gives a meaning to."""
+    for key in labels:
+        if re.search(r"(^|\.)(mpigen\.dev|kubernetes\.io|k8s\.io|kueue\.x-k8s\.io|kubeflow\.org)/", key):
+            raise refusal(f"{shown(key)} belongs to mpigen or Kubernetes", "use a prefix of your own")
+    return labels
+
+
 def canonical_quantity(value: Any) -> str:
     """A quantity as the API server writes it; numbers are taken too, since nobody quotes `cpu: 64`."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):

@@ -23,7 +23,6 @@ class EmittedKind:
 
 
 KINDS = (
-    EmittedKind("", "ConfigMap", "configmaps", is_namespaced=True),
     EmittedKind("", "LimitRange", "limitranges", is_namespaced=True),
     EmittedKind("", "Namespace", "namespaces"),
     EmittedKind("", "ResourceQuota", "resourcequotas", is_namespaced=True),

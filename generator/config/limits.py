@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from generator.config.durations import Duration
 from generator.config.fields import Count, Quantity, Resources, Section
 
 
@@ -15,6 +16,12 @@ class Limits(Section):
     hosts_per_job: Count | None = None
     """Hosts of one TrainJob: the API server refuses a larger `numNodes`, whoever submits it. A job that says none has
     those of its runtime, which should not be more. Default: no limit but the queue's."""
+    devices_per_host: Resources = Field(default={})
+    """Devices that one host of a TrainJob may ask for in `resourcesPerNode`, such as `nvidia.com/gpu: 4`. Default: as
+    many as a node has."""
+    time_per_job: Duration | None = None
+    """The longest `activeDeadlineSeconds` of a TrainJob, such as `72h`; a job that says none is refused then. Default:
+    a job may run for ever."""
     volumes: Count | None = None
     """PersistentVolumeClaims. Default: no limit."""
     storage: Quantity | None = None

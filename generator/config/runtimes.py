@@ -18,6 +18,7 @@ from generator.config.fields import (
     Section,
     Text,
     each_once,
+    free_labels,
     refusal,
 )
 from generator.config.placement import Placement
@@ -136,10 +137,7 @@ class Runtime(Section):
     @field_validator("labels")
     @classmethod
     def _are_free(cls, value: dict[str, str]) -> dict[str, str]:
-        for key in value:
-            if re.search(r"(^|\.)(mpigen\.dev|kubernetes\.io|k8s\.io|kueue\.x-k8s\.io|kubeflow\.org)/", key):
-                raise refusal(f"{shown(key)} belongs to mpigen or Kubernetes", "use a prefix of your own")
-        return value
+        return free_labels(value)
 
     @field_validator("tenants")
     @classmethod

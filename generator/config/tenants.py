@@ -9,7 +9,8 @@ from pydantic import AfterValidator, Field, field_validator
 
 from generator.config.access import Access
 from generator.config.egress import Egress
-from generator.config.fields import Count, Name, Section, each_once, refusal
+from generator.config.fields import Count, LabelKey, LabelValue, Name, Section, each_once, free_labels, refusal
+from generator.config.images import Registry
 from generator.config.limits import Limits
 from generator.config.reservations import Reservation
 from generator.config.shares import Shares
@@ -53,6 +54,13 @@ class Tenant(Section):
     over there, and it shares with others of its kind alone."""
     reservations: tuple[Reservation, ...] = ()
     """Quota beyond its own until a day, such as before a deadline."""
+    priorities: tuple[Name, ...] | None = None
+    """Which of `queues.priorities` its jobs may name. Default: all."""
+    registries: tuple[Registry, ...] = ()
+    """Where its images may come from beside `policies.images.registries`."""
+    labels: dict[LabelKey, LabelValue] = Field(default={})
+    """Labels of its namespaces, such as a cost centre; where `policies.labels` names one, its TrainJobs must have the
+    same."""
     limits: Limits = Limits()
     """How many objects its namespace holds at most."""
     access: Access = Access()
@@ -72,10 +80,16 @@ class Tenant(Section):
         each_once((egress.name for egress in value), "give each its own name")
         return tuple(sorted(value, key=lambda egress: egress.name))
 
-    @field_validator("namespaces")
+    @field_validator("labels")
     @classmethod
-    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted(set(value)))
+    def _are_free(cls, value: dict[str, str]) -> dict[str, str]:
+        free_labels(value)
+        return dict(sorted(value.items()))
+
+    @field_validator("namespaces", "priorities", "registries")
+    @classmethod
+    def _each_once(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if value is None else tuple(sorted(set(value)))
 
     @property
     def homes(self) -> tuple[Self, ...]:

@@ -1,4 +1,4 @@
-"""Names that runtimes put on pods and tenancy selects or grants by: the two must agree."""
+"""Names that several parts of a release must agree on: what one writes, another selects or grants by."""
 
 from __future__ import annotations
 
@@ -13,3 +13,19 @@ TENANT_LABEL = "mpigen.dev/tenant"
 
 SERVICE_ACCOUNT = "mpi"
 """The ServiceAccount of all MPI pods, one in each tenant's namespace. It has no permissions and no token."""
+
+TENANT_LABEL = "mpigen.dev/tenant"
+"""Label of a namespace: whose it is."""
+
+MANAGED_BY = {"app.kubernetes.io/managed-by": "mpigen"}
+"""Label of all that is generated."""
+
+PART_OF = "app.kubernetes.io/part-of"
+"""Label of all that is generated: the platform."""
+
+LOCAL_QUEUE = "default"
+"""The LocalQueue in each tenant's namespace. With this name Kueue queues TrainJobs there that carry no queue label
+(LocalQueueDefaulting, GA)."""
+
+PARAMETER = "mpigen.dev/"
+"""Begin of the annotations of a tenant's namespace that say what admission policies allow there."""

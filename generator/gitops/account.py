@@ -5,8 +5,6 @@
 - Nobody may grant rights that they do not have. The release's roles hold rights that this account has not (pods,
   TrainJobs, …), so it gets `escalate` on those roles and `bind` on those that the release binds, each by name.
   Server-side apply is a PATCH, so the name is known even when the role is new; with `kubectl create` it is not.
-- A ValidatingAdmissionPolicy may be written by those who may read all objects of the kind of its parameters, ConfigMaps
-  (kubernetes v1.34.2 pkg/registry/admissionregistration/validatingadmissionpolicy/authz.go).
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from collections.abc import Iterable
 
 from generator.config.kinds import KINDS
 from generator.config.platform import Platform
+from generator.gitops.argocd import NOT_APPLIED
 from generator.manifests import Body, Manifest
 from generator.policies.access import cluster_role_binding
 from generator.policies.roles import RBAC, READ, WRITE, about_kinds, cluster_role, rule
@@ -37,7 +36,8 @@ def account(platform: Platform, manifests: Iterable[Manifest]) -> list[Manifest]
     who = [platform.gitops.account_on(platform.cluster)]
     binding = Manifest(cluster_role_binding(NAME, NAME, who), _FILE)
     unwritten = Manifest(cluster_role(NAME, []), _FILE)
-    role = cluster_role(NAME, rules([*manifests, unwritten, binding], catalog))
+    applied = [manifest for manifest in manifests if manifest.file not in NOT_APPLIED]
+    role = cluster_role(NAME, rules([*applied, unwritten, binding], catalog))
     return [Manifest(role, _FILE), binding]
 
 

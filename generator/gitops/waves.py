@@ -26,7 +26,6 @@ WAVES = {
     "BaselineAdminNetworkPolicy": -3,
     "ResourceQuota": -3,
     "LimitRange": -3,
-    "ConfigMap": -3,
     "ValidatingAdmissionPolicy": -3,
     "ValidatingAdmissionPolicyBinding": -3,
     "Topology": -3,

@@ -14,7 +14,7 @@ from generator.kueue.configuration import kueue_object
 from generator.kueue.flavors import resource_flavor, topology
 from generator.kueue.queues import cluster_queue, local_queues
 from generator.manifests import Body, Manifest
-from generator.policies.size import parameters
+from generator.policies.namespace import namespace
 from generator.runtimes.training_runtime import training_runtimes
 from generator.simulate.largest import Largest, largest_jobs
 from generator.simulate.read import queue_tree
@@ -74,4 +74,4 @@ def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
         yield slack
     for tenant in tenants:
         yield from local_queues(tenant)
-        yield from parameters(tenant)
+        yield namespace(tenant, tenant.name, platform)

@@ -13,12 +13,10 @@ from generator.config.counting import Supply
 from generator.config.platform import Platform
 from generator.config.shares import amounts, total
 from generator.config.tenants import Tenant
+from generator.config.workload import LOCAL_QUEUE
 from generator.kueue.admission_checks import checks_of_queue
 from generator.kueue.resources import Holding, resource_groups
 from generator.manifests import Body
-
-LOCAL_QUEUE = "default"
-"""With this name Kueue queues TrainJobs of the namespace that carry no queue label (LocalQueueDefaulting, GA)."""
 
 RESERVATIONS = "mpigen.dev/reservations"
 """Annotation of a ClusterQueue: name → last day of each reservation in its quota, as JSON."""

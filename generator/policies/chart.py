@@ -10,7 +10,8 @@ from generator.config.platform import Platform
 from generator.config.tenants import Tenant
 from generator.constructs import Component
 from generator.manifests import Body, Manifest
-from generator.policies import access, namespace, quota, roles, size
+from generator.policies import access, namespace, quota, roles
+from generator.policies.admission.pack import admission_pack
 from generator.policies.isolation import admin
 from generator.policies.isolation.tenant import network_policies
 
@@ -30,11 +31,11 @@ class PlatformRoles(Component):
         super().__init__(scope, id, [Manifest(body, "cluster/access/platform.yaml") for body in bodies])
 
 
-class JobSize(Component):
-    """The policy that keeps the limit of each namespace that has one."""
+class AdmissionPack(Component):
+    """What the API server refuses in the namespaces of all tenants."""
 
-    def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
-        super().__init__(scope, id, [Manifest(body, "cluster/admission/job-size.yaml") for body in size.job_size()])
+    def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
+        super().__init__(scope, id, admission_pack(platform))
 
 
 class Baseline(Component):
@@ -61,7 +62,7 @@ class Tenancy(Component):
         for home in tenant.homes:
             yield (
                 "namespace",
-                [namespace.namespace(home, tenant.name, platform.policies, cluster), namespace.service_account(home)],
+                [namespace.namespace(home, tenant.name, platform), namespace.service_account(home)],
             )
         reader = access.runtime_reader_binding(tenant)
         yield (
@@ -73,6 +74,6 @@ class Tenancy(Component):
         )
         for home in tenant.homes:
             yield "isolation", [*network_policies(home, platform.isolation, cluster)]
-            yield "quota", [quota.resource_quota(home), quota.limit_range(home), *size.parameters(home)]
+            yield "quota", [quota.resource_quota(home), quota.limit_range(home)]
         if cluster.network == "openshift-ovn":
             yield "isolation", [admin.team(tenant.name, platform.isolation.guard)]

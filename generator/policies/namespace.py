@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from generator.config.cluster import Cluster
-from generator.config.policies import Policies
+from generator.config.platform import Platform
 from generator.config.tenants import Tenant
 from generator.config.workload import SERVICE_ACCOUNT, TENANT_LABEL
 from generator.manifests import Body
+from generator.policies.admission.parameters import parameters
 
 
-def namespace(tenant: Tenant, team: str, policies: Policies, cluster: Cluster) -> Body:
-    """A namespace of a team with its Pod Security Standard; Argo CD deletes it only when a person confirms.
+def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
+    """A namespace of a team: its Pod Security Standard, and what admission policies allow there.
 
-    The enforced version is pinned to the cluster's, so that an upgrade does not evict; warnings follow the newest.
+    Argo CD deletes it only when a person confirms. The enforced version is pinned to the cluster's, so that an upgrade
+    does not evict; warnings follow the newest.
     """
-    standard = policies.pod_security
+    cluster, standard = platform.cluster, platform.policies.pod_security
     labels = {
         TENANT_LABEL: team,
+        **tenant.labels,
         "pod-security.kubernetes.io/enforce": standard,
         "pod-security.kubernetes.io/enforce-version": f"v{cluster.versions.kubernetes}",
         "pod-security.kubernetes.io/audit": "restricted",
@@ -34,7 +36,10 @@ def namespace(tenant: Tenant, team: str, policies: Policies, cluster: Cluster) -
         "metadata": {
             "name": tenant.name,
             "labels": labels,
-            "annotations": {"argocd.argoproj.io/sync-options": "Prune=confirm,Delete=confirm"},
+            "annotations": {
+                "argocd.argoproj.io/sync-options": "Prune=confirm,Delete=confirm",
+                **parameters(tenant, team, platform),
+            },
         },
     }
 

@@ -18,8 +18,6 @@ ROLES = {"view": "mpigen-view", "submit": "mpigen-submit", "edit": "mpigen-edit"
 PLATFORM_ROLES = {"admin": "mpigen-platform-admin", "ci": "mpigen-platform-ci"}
 """The role of each kind of access in `access`."""
 RUNTIME_READER = "mpigen-runtime-reader"
-PARAMETERS = "mpigen-policy"
-"""The ConfigMap of each tenant namespace that says what its admission policies allow."""
 _TRAINER, _KUEUE = "trainer.kubeflow.org", "kueue.x-k8s.io"
 
 
@@ -34,12 +32,11 @@ def cluster_role(name: str, rules: list[Body]) -> Body:
     return {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
 
 
-def about_kinds(verbs: list[str], *, without: tuple[str, ...] = ()) -> list[Body]:
+def about_kinds(verbs: list[str]) -> list[Body]:
     """These verbs on every kind that a platform can consist of, one rule for each group."""
     by_group: dict[str, list[str]] = {}
     for each in KINDS:
-        if each.resource not in without:
-            by_group.setdefault(each.group, []).append(each.resource)
+        by_group.setdefault(each.group, []).append(each.resource)
     return [rule(group, resources, verbs) for group, resources in by_group.items()]
 
 
@@ -49,7 +46,6 @@ _VIEW = [
     rule("batch", ["jobs", "jobs/status"], READ),
     rule("", ["pods", "pods/log", "pods/status", "events", "persistentvolumeclaims"], READ),
     rule("", ["resourcequotas", "limitranges"], READ),
-    rule("", ["configmaps"], ["get"], [PARAMETERS]),
     rule("events.k8s.io", ["events"], READ),
     rule(_KUEUE, ["localqueues", "localqueues/status", "workloads", "workloads/status"], READ),
     rule("visibility.kueue.x-k8s.io", ["localqueues/pendingworkloads"], READ),
@@ -82,16 +78,13 @@ _PLATFORM_ADMIN = [
     rule(_KUEUE, ["clusterqueues/status", "cohorts/status", "admissionchecks/status"], READ),
     rule("visibility.kueue.x-k8s.io", ["clusterqueues/pendingworkloads"], READ),
     rule("", ["pods"], ["delete"]),
-    rule("", ["configmaps"], ["get"]),  # without it the API server takes no policy that has parameters from them
-    rule("", ["configmaps"], WRITE, [PARAMETERS]),
-    *about_kinds([*READ, *WRITE], without=("configmaps",)),
+    *about_kinds([*READ, *WRITE]),
     rule(RBAC, ["clusterroles"], ["bind"], sorted([*ROLES.values(), *PLATFORM_ROLES.values(), RUNTIME_READER])),
 ]
 _PLATFORM_CI = [
     _NODES,
     rule("apiextensions.k8s.io", ["customresourcedefinitions"], READ),
-    rule("", ["configmaps"], ["get"], [PARAMETERS]),
-    *about_kinds(READ, without=("configmaps",)),
+    *about_kinds(READ),
 ]
 
 

@@ -1,6 +1,6 @@
 """How many hosts the API server takes in one TrainJob of a namespace, where a policy of the platform limits them.
 
-The policy reads the number from a ConfigMap of the namespace with CEL's `int()`, which takes what Go's ParseInt takes
+The policy reads the number from an annotation of the Namespace with CEL's `int()`, which takes what Go's ParseInt takes
 (cel-go v0.26 common/types/string.go `ConvertToType`).
 """
 
@@ -14,20 +14,19 @@ from generator.manifests import Manifest
 from generator.simulate.amounts import SimulationError
 from generator.simulate.fields import mapping
 
-PARAMETERS = "mpigen-policy"
-"""The ConfigMap that the policies of the platform read, in each namespace."""
-FIELD = "hostsPerJob"
+ANNOTATION = "mpigen.dev/hosts-per-job"
+"""What the policy of the platform reads, in each Namespace."""
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
-def is_parameters(manifest: Manifest) -> bool:
-    """Whether an object says what the policies of the platform read."""
-    return (manifest.group, manifest.kind, manifest.name) == ("", "ConfigMap", PARAMETERS)
+def is_namespace(manifest: Manifest) -> bool:
+    """Whether an object can say what the policies of the platform read."""
+    return (manifest.group, manifest.kind) == ("", "Namespace")
 
 
 def most_hosts(manifest: Manifest) -> int | None:
-    """The limit that such a ConfigMap says; None where it says none, or no number."""
-    said = mapping(manifest.body, "data").get(FIELD)
+    """The limit that a Namespace says; None where it says none, or no number."""
+    said = mapping(manifest.body, "metadata", "annotations").get(ANNOTATION)
     return int(said) if isinstance(said, str) and _NUMBER.fullmatch(said) else None
 
 
@@ -38,8 +37,8 @@ def hosts_per_job(manifests: Iterable[Manifest]) -> Mapping[str, int]:
         SimulationError: two objects of one namespace say different things.
     """
     found: dict[str, Manifest] = {}
-    for manifest in filter(is_parameters, manifests):
-        known = found.setdefault(manifest.namespace, manifest)
+    for manifest in filter(is_namespace, manifests):
+        known = found.setdefault(manifest.name, manifest)
         if most_hosts(known) != most_hosts(manifest):
             message = f"{manifest.resource} is another one than in {known.file}"
             raise SimulationError((Problem(message, "name the files of one cluster", manifest.file),))

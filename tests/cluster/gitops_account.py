@@ -5,27 +5,30 @@ from __future__ import annotations
 import http.client
 from functools import partial
 
+from generator import Platform
 from generator.gitops.account import rules
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from tests.cluster.client import Body, Client, RefusedError, wait_until
 
 _RBAC = "rbac.authorization.k8s.io"
-NAMESPACE = "gitops-account"
 
 
-def gitops_account(admin: Client, name: str, manifests: list[Manifest]) -> Client:
-    """Create the account for these manifests, and log in with it."""
-    account = {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
+def gitops_account(admin: Client, platform: Platform, manifests: list[Manifest]) -> Client:
+    """Create the account that the platform says applies it, and log in with it."""
+    assert platform.gitops
+    name = f"gitops-{platform.platform}"
+    namespace, _, account_name = platform.gitops.account_on(platform.cluster).partition(":")[2].partition("/")
+    account = {"kind": "ServiceAccount", "name": account_name, "namespace": namespace}
     role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
     for body in (
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NAMESPACE}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account_name, "namespace": namespace}},
         _object("ClusterRole", name) | {"rules": rules(manifests, Catalog.bundled())},
         _object("ClusterRoleBinding", name) | {"subjects": [account], "roleRef": role},
     ):
         admin.apply(body, "tests")
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}/token"
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account_name}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     client = admin.with_token(admin.request("POST", path, request).body["status"]["token"])
     wait_until(f"the rights of {name} are known", partial(_may_read_namespaces, client))

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from generator import Platform
+from generator.config.workload import PARAMETER, PART_OF, TENANT_LABEL
 from generator.documents.brief import BriefEmitter
 from generator.jobs.job import LONGEST_NAME, JobError, Wanted, new_job
 from generator.jobs.reach import reach
@@ -105,30 +106,29 @@ def test_the_api_server_refuses_more_hosts_in_a_job_than_the_team_may_have(deplo
 def test_the_limit_of_hosts_is_what_stands_in_the_namespace_now(
     deployed: Deployed, admin: Client, namespace: str
 ) -> None:
-    if not any(each.kind == "ValidatingAdmissionPolicy" for each in deployed.stored):
+    if not any(each.tenant.limits.hosts_per_job for each in trainings(deployed.platform)):
         pytest.skip("no tenant of this example has a limit")
-    labels = {"mpigen.dev/tenant": namespace}
-    admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}, "tests")
-    job = replace(next(trainings(deployed.platform)), nodes=5).body
-    job["metadata"]["namespace"] = namespace
-    wanted: dict[str, tuple[dict[str, str], str]] = {
-        "no more": ({"hostsPerJob": "4"}, f"a job of {namespace} has at most 4 hosts, and this one asks for 5"),
-        "enough": ({"hostsPerJob": "5"}, ""),
-        "no number": ({"hostsPerJob": "few"}, "type conversion error"),
-        "nothing": ({}, ""),
-    }
-    assert _refusal(job, admin) == ""
-    for what, (data, said) in wanted.items():
-        admin.apply({**_parameters(namespace), "data": data}, "tests")
+    training = next(trainings(deployed.platform))
+    job = replace(training, nodes=5).body
+    job["metadata"] |= {"namespace": namespace, "labels": {"kueue.x-k8s.io/queue-name": "default"}}
+    home = admin.read(_namespace(training.tenant.name))["metadata"]
+    labels = {key: home["labels"][key] for key in (TENANT_LABEL, PART_OF)}
+    allowed = {key: text for key, text in home["annotations"].items() if key.startswith(PARAMETER)}
+    for what, limit, said in (
+        ("no more", "4", f"a job of {namespace} has at most 4 hosts, and this one asks for 5"),
+        ("enough", "5", ""),
+        ("no number", "few", "type conversion error"),
+        ("nothing", "", ""),
+    ):
+        annotations = {**allowed, f"{PARAMETER}hosts-per-job": limit}
+        admin.apply(_namespace(namespace, labels=labels, annotations=annotations), "tests")
         wait_until(f"the limit is {what}", partial(_is_refused_with, said, job, admin))
-    admin.apply({**_parameters(namespace), "data": {"hostsPerJob": "4"}}, "tests")
-    wait_until("there is a limit again", partial(_is_refused_with, "at most 4", job, admin))
-    admin.delete(_parameters(namespace))
-    wait_until("there is none", partial(_is_refused_with, "", job, admin))
+    admin.apply(_namespace(namespace, labels=labels, annotations={}), "tests")
+    wait_until("nothing is let in", partial(_is_refused_with, "denied request", job, admin))
 
 
-def _parameters(namespace: str) -> Body:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mpigen-policy", "namespace": namespace}}
+def _namespace(name: str, **metadata: dict[str, str]) -> Body:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **metadata}}
 
 
 def _most_said(training: Training) -> str:

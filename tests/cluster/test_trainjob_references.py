@@ -9,9 +9,10 @@ from functools import partial
 import pytest
 import yaml
 
-from generator.config.limits import Limits
-from generator.config.tenants import Tenant
-from generator.policies.size import job_size, parameters
+from generator.config.workload import PART_OF, TENANT_LABEL
+from generator.policies.admission.policy import binding, policy
+from generator.policies.admission.size import size
+from generator.simulate.job_size import ANNOTATION
 from generator.simulate.podsets import usual_nodes
 from tests import check_cases
 from tests.cluster.client import Body, Client, RefusedError, wait_until
@@ -22,6 +23,7 @@ from tests.cluster.training import conditions
 
 pytestmark = pytest.mark.cluster
 _PRIORITY = "kueue.x-k8s.io/priority-class"
+_PLATFORM = "references"
 _KUEUE = "kueue.x-k8s.io/v1beta2"
 _THREE = yaml.safe_load("""\
 mlPolicy: {numNodes: 3, torch: {}}
@@ -81,10 +83,10 @@ def test_a_job_of_an_unknown_priority_waits_for_it_and_only_kueues_log_tells(clu
 @pytest.fixture
 def two_at_most(admin: Client) -> Iterator[None]:
     """At most two hosts for a job, once the API server knows."""
-    metadata = {"name": NAMESPACE, "labels": {"mpigen.dev/tenant": NAMESPACE}}
-    admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, "tests")
-    bodies = [*job_size(), *parameters(Tenant(name=NAMESPACE, quota={"cpu": 1}, limits=Limits(hosts_per_job=2)))]
-    for body in bodies:
+    labels = {TENANT_LABEL: NAMESPACE, PART_OF: _PLATFORM}
+    metadata = {"name": NAMESPACE, "labels": labels, "annotations": {ANNOTATION: "2"}}
+    bodies = [policy(_PLATFORM, size({})), binding(_PLATFORM, size({}), "deny")]
+    for body in ({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, *bodies):
         admin.apply(body, "tests")
     job = train_job("said", "three", {"trainer": {"numNodes": 3}})
     wait_until("there is a limit", partial(_is_refused, admin, job))

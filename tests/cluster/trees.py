@@ -76,7 +76,7 @@ def deploy(admin: Client, platform: Platform, tree: list[Manifest], account: Cli
     nodes = add_nodes(admin, platform)
     for body in _prerequisites(platform):
         admin.apply(body, "tests")
-    account = account or gitops_account(admin, f"gitops-{platform.platform}", tree)
+    account = account or gitops_account(admin, platform, tree)
     return Deployed(platform, account, tuple(nodes), tuple(_apply(account, manifest) for manifest in tree))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from generator import Cluster, Platform, Policies
-from generator.policies import access, namespace, quota, roles, size
+from generator import Cluster, Platform
+from generator.policies import access, namespace, quota, roles
+from generator.policies.admission.parameters import parameters
 from tests.conftest import small_platform
 
 OPENSHIFT = Cluster(distribution="openshift")
@@ -24,21 +25,23 @@ def granted(role: str) -> set[tuple[str, str, str]]:
 
 
 def test_the_enforced_standard_is_pinned_to_the_clusters_version(platform: Platform) -> None:
-    labels = namespace.namespace(platform.tenants[0], "team-a", Policies(), Cluster())["metadata"]["labels"]
+    labels = namespace.namespace(platform.tenants[0], "team-a", platform)["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
     assert labels["pod-security.kubernetes.io/enforce-version"] == "v1.34"
 
 
 def test_openshift_namespaces_are_known_to_kueue_and_left_alone_by_the_label_syncer(platform: Platform) -> None:
-    labels = namespace.namespace(platform.tenants[0], "team-a", Policies(), OPENSHIFT)["metadata"]["labels"]
+    labels = namespace.namespace(platform.tenants[0], "team-a", platform.model_copy(update={"cluster": OPENSHIFT}))[
+        "metadata"
+    ]["labels"]
     assert labels["kueue.openshift.io/managed"] == "true"
     assert labels["security.openshift.io/scc.podSecurityLabelSync"] == "false"
-    plain = namespace.namespace(platform.tenants[0], "team-a", Policies(), Cluster())["metadata"]["labels"]
+    plain = namespace.namespace(platform.tenants[0], "team-a", platform)["metadata"]["labels"]
     assert not [label for label in plain if "openshift" in label]
 
 
 def test_a_namespace_is_deleted_only_when_a_person_confirms(platform: Platform) -> None:
-    body = namespace.namespace(platform.tenants[0], "team-a", Policies(), Cluster())
+    body = namespace.namespace(platform.tenants[0], "team-a", platform)
     options = body["metadata"]["annotations"]["argocd.argoproj.io/sync-options"]
     assert options == "Prune=confirm,Delete=confirm"
 
@@ -135,22 +138,19 @@ def test_objects_storage_and_what_is_asked_for_are_limited() -> None:
     }
 
 
-def test_the_size_of_a_job_is_limited_where_the_platform_says_so(platform: Platform) -> None:
-    assert size.parameters(platform.tenants[0]) == []
+def test_the_limits_of_a_tenant_stand_beside_its_jobs_and_its_people_cannot_change_them() -> None:
     data = small_platform()
-    data["tenants"][0]["limits"] = {"hostsPerJob": 4}
-    (parameters,) = size.parameters(Platform.model_validate(data).tenants[0])
-    assert parameters["metadata"] == {"name": "mpigen-policy", "namespace": "team-a"}
-    assert parameters["data"] == {"hostsPerJob": "4"}
-
-
-def test_the_policy_of_sizes_reads_what_stands_in_the_namespace_and_tenants_cannot_write_it() -> None:
-    policy, binding = size.job_size()
-    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
-    assert policy["spec"]["paramKind"] == {"apiVersion": "v1", "kind": "ConfigMap"}
-    assert binding["spec"]["paramRef"] == {"name": "mpigen-policy", "parameterNotFoundAction": "Allow"}
-    of_admins = granted("mpigen-admin")
-    assert {verb for _, resource, verb in of_admins if resource == "configmaps"} == {"get"}
+    data["tenants"][0]["limits"] = {"hostsPerJob": 4, "timePerJob": "2h", "devicesPerHost": {"nvidia.com/gpu": 2}}
+    platform = Platform.model_validate(data)
+    assert (
+        parameters(platform.tenants[0], "team-a", platform).items()
+        >= {
+            "mpigen.dev/hosts-per-job": "4",
+            "mpigen.dev/seconds-per-job": "7200",
+            "mpigen.dev/devices-per-host": "nvidia.com/gpu=2",
+        }.items()
+    )
+    assert not [verb for _, resource, verb in granted("mpigen-admin") if resource == "namespaces"]
 
 
 def test_containers_that_ask_for_nothing_get_little_and_no_limit(platform: Platform) -> None:
@@ -161,7 +161,7 @@ def test_containers_that_ask_for_nothing_get_little_and_no_limit(platform: Platf
 def test_a_weaker_standard_is_a_choice(platform: Platform) -> None:
     data = small_platform() | {"policies": {"podSecurity": "baseline"}}
     chosen = Platform.model_validate(data)
-    body = namespace.namespace(platform.tenants[0], "team-a", chosen.policies, Cluster())
+    body = namespace.namespace(platform.tenants[0], "team-a", chosen)
     labels: dict[str, Any] = body["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
     assert labels["pod-security.kubernetes.io/warn"] == "restricted"

@@ -252,10 +252,10 @@ def test_all_hosts_on_one_node_have_its_room_and_no_more() -> None:
         assert sizes(*pools, wanted) == (most, most)
 
 
-def limit(said: str, namespace: str = "team", name: str = "mpigen-policy") -> Manifest:
+def limit(said: str, namespace: str = "team", kind: str = "Namespace") -> Manifest:
     """What a policy of the platform reads."""
-    metadata = {"name": name, "namespace": namespace}
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hostsPerJob": said}}
+    metadata = {"name": namespace, "annotations": {"mpigen.dev/hosts-per-job": said}}
+    body = {"apiVersion": "v1", "kind": kind, "metadata": metadata}
     return Manifest(body, f"{said}.yaml")
 
 
@@ -271,7 +271,9 @@ def test_a_job_is_no_larger_than_the_api_server_takes() -> None:
     assert found.reason == "8 nodes take 16 cpu of flavor `f`, and `q` never gets more than 14"
 
 
-@pytest.mark.parametrize("other", [limit("3", "elsewhere"), limit("3", name="others"), limit("few"), limit("\u0663")])
+@pytest.mark.parametrize(
+    "other", [limit("3", "elsewhere"), limit("3", kind="ConfigMap"), limit("few"), limit("\u0663")]
+)
 def test_what_is_no_limit_of_the_namespace_limits_nothing(other: Manifest) -> None:
     assert sizes(queue("q", {"f/cpu": "9"}), mpi(cpu="2"), other) == (4, 4)
 
@@ -284,5 +286,5 @@ def test_a_job_of_one_size_is_what_it_is_whatever_it_names() -> None:
 def test_limits_of_several_clusters_are_refused() -> None:
     manifests = [queue("q", {"f/cpu": "9"}), door("team", "q"), limit("3"), limit("3")]
     assert largest(*manifests) == []
-    with pytest.raises(SimulationError, match=r"team/mpigen-policy is another one than in 3\.yaml"):
+    with pytest.raises(SimulationError, match=r"Namespace team is another one than in 3\.yaml"):
         largest(*manifests, limit("4"))

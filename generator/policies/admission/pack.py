@@ -1,0 +1,66 @@
+"""The pack: the rules that a platform has, each with its binding, in a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator.config.platform import Platform
+from generator.config.workload import MANAGED_BY, PART_OF
+from generator.manifests import Manifest
+from generator.policies.admission import images, ownership, patches, size, trainjobs
+from generator.policies.admission.policy import Rule, binding, policy
+
+# Where they install themselves: kueue v0.19.2, jobset v0.12.0 and trainer v2.3.0 config/default; Red Hat's operators.
+_CONTROLLERS = ("jobset-system", "kube-system", "kubeflow-system", "kueue-system")
+_ON_OPENSHIFT = ("redhat-ods-applications",)
+_OF_KUBERNETES = ("system:apiserver", "system:kube-controller-manager", "system:kube-scheduler")
+
+
+def admission_pack(platform: Platform) -> Iterator[Manifest]:
+    """Every rule that is on, for a platform with tenants."""
+    for rule in _rules(platform):
+        action = platform.policies.admission.action(rule.name)
+        if action != "off":
+            for body in (policy(platform.platform, rule), binding(platform.platform, rule, action)):
+                yield Manifest(body, f"cluster/admission/{rule.name}.yaml")
+
+
+def _rules(platform: Platform) -> Iterator[Rule]:
+    people = _not_a_controller(platform)
+    policies, limits = platform.policies, [tenant.limits for tenant in platform.tenants]
+    yield trainjobs.queue(people)
+    yield trainjobs.runtime(people)
+    yield trainjobs.priority(people)
+    yield patches.patches(people)
+    yield ownership.keys(people)
+    yield ownership.local_queues(people)
+    if policies.images.registries or policies.images.digests or any(each.registries for each in platform.tenants):
+        yield images.images(people)
+    if policies.images.registries or policies.images.digests:
+        yield images.runtime_images(
+            policies.images.registries, _ours(platform), people, by_digest=policies.images.digests
+        )
+    if any(each.hosts_per_job or each.devices_per_host or each.time_per_job for each in limits):
+        yield size.size(people)
+    if policies.labels:
+        yield trainjobs.labels(people)
+    if platform.gitops or platform.access.admin:
+        who = platform.operators
+        yield ownership.generated(who.users, who.groups, _ours(platform), people)
+
+
+def _ours(platform: Platform) -> dict[str, str]:
+    return {**MANAGED_BY, PART_OF: platform.platform}
+
+
+def _not_a_controller(platform: Platform) -> dict[str, str]:
+    """By who asks, and not by owner references, which anybody may write."""
+    more = _ON_OPENSHIFT if platform.cluster.is_openshift else ()
+    namespaces = sorted({*_CONTROLLERS, *more, *platform.policies.admission.controllers})
+    groups = ", ".join(f"'system:serviceaccounts:{namespace}'" for namespace in namespaces)
+    users = ", ".join(f"'{user}'" for user in _OF_KUBERNETES)
+    openshift = " || group.startsWith('system:serviceaccounts:openshift-')" if platform.cluster.is_openshift else ""
+    return {
+        "not-a-controller": f"!(request.userInfo.username in [{users}])"
+        f" && !request.userInfo.groups.exists(group, group in [{groups}]{openshift})"
+    }

@@ -1,0 +1,67 @@
+"""What the rules allow in a namespace: annotations of the Namespace, texts, and lists with commas.
+
+A tenant's people cannot write them: no role of theirs has namespaces, and they are generated objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from generator.config.durations import seconds
+from generator.config.platform import Platform
+from generator.config.tenants import Tenant
+from generator.config.workload import LOCAL_QUEUE, PARAMETER, TENANT_LABEL
+from generator.manifests import Manifest
+
+_RUNTIMES = f"{PARAMETER}runtimes"
+
+
+def parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
+    """What is allowed in one namespace of a team, as annotations; `with_runtimes` adds the runtimes."""
+    policies, limits = platform.policies, home.limits
+    devices = (f"{device}={count}" for device, count in limits.devices_per_host.items())
+    allowed = {
+        "cluster-queue": team,
+        "queues": LOCAL_QUEUE,
+        "priorities": _listed(_priorities(home, platform)),
+        "registries": _listed(sorted({*policies.images.registries, *home.registries})),
+        "image-digests": "true" if policies.images.digests else "",
+        "labels": _listed(f"{key}={home.labels[key]}" if key in home.labels else key for key in policies.labels),
+        "hosts-per-job": str(limits.hosts_per_job or ""),
+        "devices-per-host": _listed(devices),
+        "seconds-per-job": str(seconds(limits.time_per_job)) if limits.time_per_job else "",
+    }
+    return {f"{PARAMETER}{name}": value for name, value in allowed.items() if value}
+
+
+def _listed(values: Iterable[str]) -> str:
+    return ",".join(values)
+
+
+def _priorities(home: Tenant, platform: Platform) -> list[str]:
+    declared = [priority.name for priority in platform.queues.priorities]
+    return declared if home.priorities is None else [name for name in declared if name in home.priorities]
+
+
+def with_runtimes(tree: list[Manifest]) -> list[Manifest]:
+    """Name the runtimes of the tree, those that admins add included, in the tenants' namespaces that they serve."""
+    everywhere = {f"{found.kind}/{found.name}" for found in tree if found.kind == "ClusterTrainingRuntime"}
+    own: dict[str, set[str]] = {}
+    for found in tree:
+        if found.kind == "TrainingRuntime":
+            own.setdefault(found.namespace, set()).add(f"{found.kind}/{found.name}")
+    return [
+        _annotated(found, _listed(sorted(everywhere | own.get(found.name, set())))) if _is_a_tenants(found) else found
+        for found in tree
+    ]
+
+
+def _is_a_tenants(manifest: Manifest) -> bool:
+    return manifest.kind == "Namespace" and TENANT_LABEL in manifest.body["metadata"].get("labels", {})
+
+
+def _annotated(namespace: Manifest, runtimes: str) -> Manifest:
+    metadata = namespace.body["metadata"]
+    annotations = {**metadata.get("annotations", {}), **({_RUNTIMES: runtimes} if runtimes else {})}
+    return replace(namespace, body={**namespace.body, "metadata": {**metadata, "annotations": annotations}})
