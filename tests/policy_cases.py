@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from generator import pipeline
 from generator.config.case_files import is_case_file, load_cases
+from generator.gitops.argocd import NOT_APPLIED
 from generator.manifests import Manifest, read
 from generator.simulate.policies.trial import Case
 from tests.conftest import ROOT
 
+PLATFORM = "platform.yaml"
+"""What stands for the manifests that it is rendered to."""
 FOLDERS = sorted(path for path in (ROOT / "tests/fixtures/policy-cases").iterdir() if path.is_dir())
 
 
@@ -36,5 +40,8 @@ class CaseFolder:
 
 def _manifests(texts: dict[Path, bytes]) -> Iterator[Manifest]:
     for path, text in texts.items():
-        if not is_case_file(text):
+        if path.name == PLATFORM:
+            tree, _ = pipeline.render(*pipeline.load(path))
+            yield from (found for found in tree if found.file not in NOT_APPLIED)
+        elif not is_case_file(text):
             yield from read(text, str(path))

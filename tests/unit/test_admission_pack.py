@@ -1,0 +1,82 @@
+"""The pack of admission policies: what it refuses and lets pass, which tests/cluster holds to the API server."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from generator import Platform, pipeline
+from generator.app import App
+from generator.manifests import Body, Manifest
+from generator.schemas.catalog import Catalog
+from generator.simulate.policies.trial import Case, coverage, run
+from generator.simulate.policies.world import World
+from tests.conftest import small_platform
+from tests.policy_cases import FOLDERS, CaseFolder
+
+_PACK = CaseFolder.of(next(folder for folder in FOLDERS if folder.name == "pack"))
+_CASES = [case for cases in _PACK.files.values() for case in cases]
+
+
+@cache
+def _world() -> World:
+    return World(_PACK.manifests, Catalog.bundled())
+
+
+@pytest.mark.parametrize("case", _CASES, ids=lambda case: case.name)
+def test_each_case_comes_out_as_written(case: Case) -> None:
+    assert run(case, _world()).complaint == ""
+
+
+def test_every_demand_of_every_rule_refuses_something() -> None:
+    rules = coverage(_world(), [run(case, _world()) for case in _CASES])
+    assert len(rules) > 25
+    assert [rule.policy.name for rule in rules if not rule.rejecting] == []
+
+
+def test_every_rule_is_for_the_namespaces_of_its_platform_only() -> None:
+    for body in _of("ValidatingAdmissionPolicyBinding", _PACK.manifests).values():
+        selected = body["spec"].get("matchResources", {}).get("namespaceSelector", {}).get("matchLabels", {})
+        assert selected == {"app.kubernetes.io/part-of": "pack"} or body["metadata"]["name"] in {
+            "pack-generated",
+            "pack-runtime-images",
+        }
+
+
+def test_a_rule_can_be_tried_before_it_refuses() -> None:
+    bindings = _of("ValidatingAdmissionPolicyBinding", _rendered({"default": "warn", "rules": {"queue": "audit"}}))
+    actions = {name: body["spec"]["validationActions"] for name, body in bindings.items()}
+    assert actions.pop("small-queue") == ["Audit"]
+    assert set(map(tuple, actions.values())) == {("Warn", "Audit")}
+
+
+def test_a_rule_that_is_off_is_not_there() -> None:
+    assert _of("ValidatingAdmissionPolicy", _rendered("off")) == {}
+    found = _of("ValidatingAdmissionPolicy", _rendered({"rules": {"priority": "off"}}))
+    assert "small-queue" in found
+    assert "small-priority" not in found
+
+
+def test_rules_without_anything_to_say_are_not_there() -> None:
+    found = _of("ValidatingAdmissionPolicy", _rendered({}))
+    assert not {"small-images", "small-runtime-images", "small-labels", "small-size"} & found.keys()
+
+
+def test_runtimes_that_admins_add_are_open_to_the_tenants() -> None:
+    named = {
+        found.name: found.body["metadata"]["annotations"]["mpigen.dev/runtimes"]
+        for found in _PACK.manifests
+        if found.kind == "Namespace"
+    }
+    assert named["pack-a"] == named["pack-a-dev"] == "ClusterTrainingRuntime/pack"
+    assert named["pack-b"] == "ClusterTrainingRuntime/pack,TrainingRuntime/pack-b"
+
+
+def _rendered(admission: object) -> list[Manifest]:
+    platform = Platform.model_validate(small_platform() | {"policies": {"admission": admission}, "platform": "small"})
+    return pipeline.render(platform, App(platform))[0]
+
+
+def _of(kind: str, manifests: list[Manifest] | tuple[Manifest, ...]) -> dict[str, Body]:
+    return {found.name: found.body for found in manifests if found.kind == kind}
