@@ -17,7 +17,6 @@ from generator.documents.locate import format_path, locate_all
 from generator.documents.syntax import shown
 from generator.errors import ConfigError, DocumentError, Problem
 from generator.manifests import Body, Manifest, read
-from generator.simulate.fields import mapping, text
 from generator.simulate.policies.request import Person
 from generator.simulate.policies.trial import ACTIONS, Case, Expected
 from generator.simulate.policies.variants import changed, merged
@@ -116,10 +115,9 @@ class _Reader:
 
     def _case(self, written: PolicyCase, path: _Place) -> Case:
         sent = self._sent(written, path)
-        of = self._object(written.of, (*path, "of")) if written.of else {}
+        of = self._object(written.of, (*path, "of")) if written.of else None
         if written.connect:
             of = self._object(written.connect.to, (*path, "connect", "to"))
-        metadata = mapping(of, "metadata")
         return Case(
             name=written.name,
             file=str(self.file),
@@ -129,10 +127,9 @@ class _Reader:
             old=sent.old,
             person=_person(written.who or self.found.who or _NOBODY),
             expected=_expected(written.expect),
-            namespace=written.namespace or text(metadata.get("namespace")) or self.found.namespace or "",
+            namespace=written.namespace or self.found.namespace or "",
             subresource=written.subresource or sent.subresource,
-            resource=(text(of.get("apiVersion")), text(of.get("kind"))),
-            target=text(metadata.get("name")),
+            of=of,
             is_dry_run=written.dry_run,
             given=self.given,
         )

@@ -9,8 +9,9 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from email.message import Message
 from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -29,12 +30,14 @@ class RefusedError(RuntimeError):
         status: the HTTP status.
         reason: such as `Forbidden`.
         message: its words.
+        warnings: what it warned about as well.
     """
 
-    def __init__(self, request: str, status: int, answer: Body) -> None:
+    def __init__(self, request: str, status: int, answer: Body, warnings: tuple[str, ...] = ()) -> None:
         self.status = status
         self.reason = str(answer.get("reason", ""))
         self.message = str(answer.get("message", answer))
+        self.warnings = warnings
         super().__init__(f"{request}: {status} {self.reason}: {self.message}")
 
 
@@ -54,12 +57,14 @@ class Client:
         port: of 127.0.0.1.
         context: whom to trust.
         headers: who is talking.
+        person: headers that say whom they impersonate; a name may be there several times.
         connections: shared by everyone who is derived from this client.
     """
 
     port: int
     context: ssl.SSLContext
     headers: Mapping[str, str] = field(default_factory=dict)
+    person: tuple[tuple[str, str], ...] = ()
     connections: Connections = field(default_factory=Connections)
 
     def with_token(self, token: str) -> Client:
@@ -68,8 +73,17 @@ class Client:
 
     def as_group(self, group: str) -> Client:
         """Impersonate a member of a group."""
-        person = {"Impersonate-User": f"someone-in-{group}", "Impersonate-Group": group}
-        return replace(self, headers={**self.headers, **person})
+        return self.as_person(f"someone-in-{group}", (group,))
+
+    def as_person(
+        self, user: str, groups: Iterable[str] = (), uid: str = "", extra: Mapping[str, Iterable[str]] | None = None
+    ) -> Client:
+        """Impersonate somebody; k8s.io/api v0.34.2 authentication/v1/types.go names the headers."""
+        person = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
+        person += [("Impersonate-Uid", uid)] if uid else []
+        for key, values in (extra or {}).items():
+            person += [(f"Impersonate-Extra-{quote(key, safe='')}", value) for value in values]
+        return replace(self, person=tuple(person))
 
     def as_user(self, user: str) -> Client:
         """Impersonate somebody, who is in the groups that come with the name."""
@@ -83,13 +97,22 @@ class Client:
         """
         with self.connections.connection(self.port, self.context) as server:
             sent = None if body is None else json.dumps(body)
-            server.request(method, path, sent, {**self.headers, "Content-Type": content, "Accept": "application/json"})
+            server.request(method, path, sent, self._headers(content))  # type: ignore[arg-type] # it asks for items
             response = server.getresponse()
             text = response.read().decode()
         answer = json.loads(text) if text.startswith("{") else {"message": text}
+        warnings = tuple(response.headers.get_all("Warning") or ())
         if response.status >= http.client.BAD_REQUEST:
-            raise RefusedError(f"{method} {path}", response.status, answer)
-        return Answer(answer, tuple(response.headers.get_all("Warning") or ()))
+            raise RefusedError(f"{method} {path}", response.status, answer, warnings)
+        return Answer(answer, warnings)
+
+    def _headers(self, content: str) -> Message:
+        """A mapping that may say a name several times."""
+        headers = Message()
+        said = {**self.headers, "Content-Type": content, "Accept": "application/json"}
+        for name, value in (*said.items(), *self.person):
+            headers[name] = value
+        return headers
 
     def apply(self, body: Body, manager: str = "argocd-controller", *, dry_run: bool = False) -> Answer:
         """Server-side apply as Argo CD does it, refusing unknown and repeated fields.

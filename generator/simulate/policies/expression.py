@@ -16,18 +16,42 @@ from generator.errors import Problem
 from generator.simulate.amounts import NotModelledError
 from generator.simulate.policies.environment import TYPED, checking, named, running
 from generator.simulate.policies.errors import all_words, in_go, words
-from generator.simulate.policies.tokens import Reading, readings
+from generator.simulate.policies.rewriting import OPTIONAL_READING, checkable, evaluable
+from generator.simulate.policies.signatures import CHECKED
+from generator.simulate.policies.tokens import Reading, conversions, readings
 
 _HANDED_ON = {
-    "optional_type": ("[?({})]", "{}[?0]"),
-    "timestamp": ("string({})", "timestamp({})"),
-    "duration": ("string({})", "duration({})"),
-    "uint": ("{}", "uint({})"),
+    "optional_type": ("[?($)]", OPTIONAL_READING),
+    "timestamp": ("string($)", "timestamp($)"),
+    "duration": ("string($)", "duration($)"),
+    "uint": ("$", "uint($)"),
 }
 """How a variable is evaluated, and how it is read, whose value cel-expr-python takes in another form than it gives."""
+_NO_MAPPING = ("Applying SELECT to non-message type", "_?._(", "_[?_]")
+_ASKS = re.compile(r"\bhas\s*\(|\.\s*\?|\[\s*\?")
+"""In Go, what is no mapping has no fields, and that is all: cel-go v0.26.0 interpreter/attributes.go `refQualify`."""
 _OURS = ("Non-CEL value type", "Unimplemented type")
 _COMPARES_NUMBERS = re.compile(r"found no matching overload for '_(?:[<>]=?|[!=]=)_' applied to '\((?:\w+, \w+)\)'")
 _HERE_ONLY = re.compile(r"found no matching overload for 'string' applied to '\(net\.(?:IP|CIDR)\)'")
+
+
+_ROOTS = ("object", "oldObject", "request", "namespaceObject", "params", "variables")
+_WORDS = (
+    "true",
+    "false",
+    "null",
+    "in",
+    "bool",
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bytes",
+    "list",
+    "map",
+    "null_type",
+    "type",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +99,7 @@ class Expression:
 
     @property
     def reading(self) -> str:
-        """How another expression reads its result, by the name that stands for `{}`."""
+        """How another expression reads its result, by the name that stands for `$`."""
         return _handed_on(self.type)[1]
 
     def evaluate(self, data: Mapping[str, Any]) -> Any:
@@ -95,12 +119,14 @@ class Expression:
             result = self._program.eval(data=dict(data))
         except RuntimeError as error:  # such as a function that gives a value that it cannot take
             raise NotModelledError((Problem(f"mpigen cannot evaluate it: {words(error)}"),)) from None
+        value = _plain(result)
         if result.type() != cel.Type.ERROR:
-            return _plain(result)
-        said = str(result.value())
-        if any(each in said for each in _OURS):
+            return value
+        if any(each in value for each in _OURS):
             raise NotModelledError((Problem("it uses a value that mpigen cannot hand on"),))
-        return Failed(in_go(said))
+        if any(each in value for each in _NO_MAPPING) and _ASKS.search(self.text):
+            raise NotModelledError((Problem("it asks whether something has a field that is no mapping"),))
+        return Failed(in_go(value))
 
     @property
     def declared(self) -> Any:
@@ -125,18 +151,40 @@ def compile_expression(text: str, scope: Scope, returns: Collection[str] = ()) -
         return _asking_authorizer(text, scope, reads)
     if problem := next(_unknown_fields(found), ""):
         return Expression(text, "", problem, reads=reads)
-    types = {named(("variables", name)): each.declared for name, each in scope.variables.items()}
     try:
-        checked = checking(scope.minor, types, has_params=scope.has_params).compile(_checkable(text, found, scope))
+        type_ = _type(text, found, scope)
     except RuntimeError as error:
         problem = words(error)
         lacking = "it writes an address as text, which mpigen does not" if _HERE_ONLY.fullmatch(problem) else ""
         return Expression(text, "", "" if lacking else problem, lacking, reads)
-    type_ = re.sub(r"\b[A-Z_]+\b", lambda word: word[0].lower(), str(checked.return_type()))
     if returns and type_ not in returns:
         expected = next(iter(returns)) if len(returns) == 1 else f"one of [{' '.join(returns)}]"
         return Expression(text, type_, f"must evaluate to {expected} but got {type_}", reads=reads)
-    return _runnable(text, type_, reads, _run_text(text, found, scope))
+    forms = {name: each.reading for name, each in scope.variables.items()}
+    return _runnable(text, type_, reads, evaluable(text, found, forms, _converted(text, scope)))
+
+
+def _type(text: str, found: list[Reading], scope: Scope, others: Collection[str] = ()) -> str:
+    """The type of a text, with other names that may have any."""
+    types = {named(("variables", name)): each.declared for name, each in scope.variables.items()}
+    env = checking(scope.minor, {**types, **dict.fromkeys(others, cel.Type.DYN)}, has_params=scope.has_params)
+    written = str(env.compile(checkable(text, found, scope.variables)).return_type())
+    return re.sub(r"\b[A-Z_]+\b", lambda word: word[0].lower(), written)
+
+
+def _converted(text: str, scope: Scope) -> list[tuple[int, int, str]]:
+    """What is converted, and the type for which it is taken, where that is one and not any."""
+    converted = []
+    for start, end in conversions(text):
+        found = list(readings(text[start:end]))
+        others = {each.root for each in found} - {*_ROOTS, *_WORDS}
+        try:
+            type_ = _type(text[start:end], found, scope, others).partition("<")[0]
+        except RuntimeError:  # it does not stand by itself, and so nothing is known of it
+            continue
+        if type_ in CHECKED:
+            converted.append((start, end, type_))
+    return converted
 
 
 def _asking_authorizer(text: str, scope: Scope, reads: tuple[str, ...]) -> Expression:
@@ -156,52 +204,9 @@ def _unknown_fields(found: list[Reading]) -> Iterator[str]:
             fields = fields.get(name, "dyn")
 
 
-def _checkable(text: str, found: list[Reading], scope: Scope) -> str:
-    """The text with fields of known types as names of their own."""
-    changes = []
-    for each in found:
-        if each.root == "variables" and each.fields and each.fields[0] in scope.variables:
-            changes.append(_variable(each, text))
-        elif each.root in TYPED and not each.is_tested:
-            path = _known_path(each)
-            if path:
-                changes.append((each.start, each.ends[len(path) - 1], named(path)))
-    return _changed(text, changes)
-
-
-def _known_path(reading: Reading) -> tuple[str, ...]:
-    fields: Any = TYPED[reading.root]
-    for length, name in enumerate(reading.fields[: reading.certain], start=2):
-        fields = fields[name]
-        if isinstance(fields, str):
-            return (reading.root, *reading.fields)[:length]
-    return ()
-
-
-def _variable(reading: Reading, text: str, form: str = "{}") -> tuple[int, int, str]:
-    """A variable of the policy as a name of its own: it is there, whoever asks."""
-    name = form.format(named(("variables", reading.fields[0])))
-    if reading.is_tested and len(reading.fields) == 1:
-        return text.rindex("has", 0, reading.start), text.index(")", reading.ends[1]) + 1, "true"
-    return reading.start, reading.ends[1], name if reading.certain else f"optional.of({name})"
-
-
-def _run_text(text: str, found: list[Reading], scope: Scope) -> str:
-    """The text with the policy's variables as names of their own."""
-    known = scope.variables
-    ours = [each for each in found if each.root == "variables" and each.fields and each.fields[0] in known]
-    return _changed(text, [_variable(each, text, known[each.fields[0]].reading) for each in ours])
-
-
-def _changed(text: str, changes: list[tuple[int, int, str]]) -> str:
-    for start, end, instead in sorted(changes, reverse=True):
-        text = text[:start] + instead + text[end:]
-    return text
-
-
 def _runnable(text: str, type_: str, reads: tuple[str, ...], changed: str) -> Expression:
     env = running(tuple(named(("variables", name)) for name in reads))
-    ready = _handed_on(type_)[0].format(changed)
+    ready = _handed_on(type_)[0].replace("$", changed)
     try:
         program = env.compile(ready)
     except RuntimeError as error:
@@ -212,7 +217,7 @@ def _runnable(text: str, type_: str, reads: tuple[str, ...], changed: str) -> Ex
 
 
 def _handed_on(type_: str) -> tuple[str, str]:
-    return _HANDED_ON.get(type_.partition("<")[0], ("{}", "{}"))
+    return _HANDED_ON.get(type_.partition("<")[0], ("$", "$"))
 
 
 def _known(type_: str) -> str:
@@ -227,7 +232,7 @@ def _known(type_: str) -> str:
 
 def _plain(result: Any) -> Any:
     try:
-        value = result.plain_value()
-    except TypeError:
+        value = result.value() if result.type() == cel.Type.ERROR else result.plain_value()
+    except TypeError:  # such as an optional value, which it calls an error
         raise NotModelledError((Problem("it gives a value that mpigen cannot hand on"),)) from None
     return bytes(value) if isinstance(value, bytearray) else value

@@ -104,15 +104,25 @@ class Request:
             "namespace": self.namespace,
             "operation": self.operation,
             "userInfo": {key: value for key, value in person.items() if value},
-            "options": {**self._options, **self.options},
         }
-        return {**{key: value for key, value in said.items() if value}, "dryRun": self.is_dry_run}
+        return {
+            **{key: value for key, value in said.items() if value},
+            "options": self._options(),
+            "dryRun": self.is_dry_run,
+        }
 
-    @property
-    def _options(self) -> Body:
+    def _options(self) -> Body | None:
         if self.operation == "CONNECT":
-            return {}
-        return {"kind": f"{self.operation.title()}Options", "apiVersion": "meta.k8s.io/v1"}
+            return None
+        kind = {"kind": f"{self.operation.title()}Options", "apiVersion": "meta.k8s.io/v1"}
+        return {**kind, **self.options}
+
+
+def name_of(body: Body) -> str:
+    """The name of an object, also where the API server makes it up."""
+    metadata = mapping(body, _METADATA)
+    generated = text(metadata.get("generateName"))
+    return text(metadata.get("name")) or (f"{generated}{_GENERATED}" if generated else "")
 
 
 def stored(body: Body, namespace: str, kind: Kind) -> Body:
@@ -123,8 +133,7 @@ def stored(body: Body, namespace: str, kind: Kind) -> Body:
     """
     written = mapping(body, _METADATA)
     metadata = {key: value for key, value in written.items() if value not in ({}, [], None, "")}
-    if "name" not in metadata and "generateName" in metadata:
-        metadata["name"] = f"{metadata['generateName']}{_GENERATED}"
+    metadata["name"] = name_of(body)
     if kind.is_namespaced:
         metadata["namespace"] = namespace
     metadata = {"uid": "00000000-0000-0000-0000-000000000000", "creationTimestamp": _EPOCH, **metadata}

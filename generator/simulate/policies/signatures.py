@@ -1,7 +1,7 @@
 """Functions that Kubernetes adds to CEL: declared as there, and run on what Google's CEL for Python can hand over.
 
-A value of a type that CEL does not know, such as a quantity, is a mapping of the name of its type to a text while an
-expression runs: cel-expr-python takes no other value back from a function of ours. What an expression may do with it is
+A value of a type that CEL does not know, such as a quantity, is a mapping with the name of its type while an expression
+runs: cel-expr-python takes no other value back from a function of ours. What an expression may do with it is
 checked before, against the true types.
 """
 
@@ -23,6 +23,8 @@ QUANTITY, URL, IP, CIDR, SEMVER, FORMAT = (
     "kubernetes.NamedFormat",
 )
 ANY = "~A"
+IS = "__is_"
+"""What a function begins with that gives what it takes, if that is of the type that ends its name."""
 _OPAQUE = {QUANTITY, URL, IP, CIDR, SEMVER, FORMAT}
 _KINDS: Mapping[str, Any] = {
     "bool": cel.Type.BOOL,
@@ -37,6 +39,10 @@ _KINDS: Mapping[str, Any] = {
     "map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
 }
 _PARTS = re.compile(r"(?P<name>[~\w.]+)(?:<(?P<inner>.*)>)?")
+
+
+CHECKED = ("bool", "int", "uint", "double", "string", "list", "map")
+"""The types whose values can be checked while an expression runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +146,12 @@ def implementations(functions: Iterable[Function]) -> Any:
         )
         for (name, is_member, kinds), shared in alike.items()
     ]
+    found += [cel.FunctionDecl(f"{IS}{kind}", [_identity(kind)]) for kind in CHECKED]
     return cel.CelExtension("kubernetes", found)
+
+
+def _identity(kind: str) -> Any:
+    return cel.Overload(f"{IS}{kind}", _KINDS[kind], [_KINDS[kind]], impl=lambda value: value)
 
 
 def _kinds(function: Function) -> list[tuple[str, ...]]:
@@ -160,4 +171,4 @@ def _chosen(functions: list[Function]) -> Callable[..., Any]:
 
 
 def _fits(type_: str, argument: Any) -> bool:
-    return type_ not in _OPAQUE or list(argument) == [type_]
+    return type_ not in _OPAQUE or type_ in argument

@@ -21,6 +21,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 
+_CONVERSIONS = {"string", "int", "uint", "double", "bool", "bytes", "duration", "timestamp"}
+
 
 class Token(NamedTuple):
     """A word, a text, a number or a sign, and where it stands."""
@@ -41,6 +43,7 @@ class Reading(NamedTuple):
         start: where the root begins.
         certain: how many of the fields come before the first that may be absent (`.?`).
         is_tested: whether all that is asked is whether the last field is there: `has(request.name)`.
+        bracket: what follows the last field if it is an index: `[`, or `[?` of one that may be absent; else empty.
     """
 
     root: str
@@ -49,6 +52,7 @@ class Reading(NamedTuple):
     start: int
     certain: int
     is_tested: bool
+    bracket: str
 
 
 def tokens(expression: str) -> list[Token]:
@@ -67,6 +71,25 @@ def readings(expression: str) -> Iterator[Reading]:
             yield _reading(words, index)
 
 
+def conversions(expression: str) -> Iterator[tuple[int, int]]:
+    """Where the arguments of conversions stand: of `string(…)`, `int(…)` and the like."""
+    words = tokens(expression)
+    for index, token in enumerate(words):
+        if token.text in _CONVERSIONS and _text(words, index - 1) != "." and _text(words, index + 1) == "(":
+            end = _closing(words, index + 1)
+            if end is not None:
+                yield words[index + 1].end, words[end].start
+
+
+def _closing(words: list[Token], opening: int) -> int | None:
+    depth = 0
+    for index in range(opening, len(words)):
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(words[index].text, 0)
+        if depth == 0:
+            return index
+    return None
+
+
 def _reading(words: list[Token], index: int) -> Reading:
     fields: list[str] = []
     ends = [words[index].end]
@@ -82,7 +105,9 @@ def _reading(words: list[Token], index: int) -> Reading:
         at += 1
     is_tested = _text(words, index - 2) == "has" and _text(words, index - 1) == "(" and _text(words, at) == ")"
     number = len(fields) if certain is None else certain
-    return Reading(words[index].text, tuple(fields), tuple(ends), words[index].start, number, is_tested)
+    bracket = _text(words, at) if _text(words, at) == "[" else ""
+    opened = f"[{'?' if _text(words, at + 1) == '?' else ''}" if bracket else ""
+    return Reading(words[index].text, tuple(fields), tuple(ends), words[index].start, number, is_tested, opened)
 
 
 def _text(words: list[Token], at: int) -> str:

@@ -12,7 +12,7 @@ from generator.simulate.amounts import SimulationError
 from generator.simulate.fields import mapping, text
 from generator.simulate.policies.judge import Decision, judge
 from generator.simulate.policies.kinds import Kind
-from generator.simulate.policies.request import Person, Request, stored
+from generator.simulate.policies.request import Person, Request, name_of, stored
 from generator.simulate.policies.world import World
 
 ACTIONS = {"denied": "Deny", "warned": "Warn", "audited": "Audit"}
@@ -51,8 +51,7 @@ class Case:
         expected: what is expected.
         namespace: where, for objects that do not say; empty for the object's own.
         subresource: such as `status`; empty for the object itself.
-        resource: apiVersion and kind of whose subresource it is; empty where the object says it.
-        target: the name of whose subresource it is; empty where the object says it.
+        of: whose subresource it is; None where what is sent says it.
         is_dry_run: whether nothing is to be kept.
         given: what is in the cluster beside the files.
     """
@@ -67,15 +66,14 @@ class Case:
     expected: Expected
     namespace: str = ""
     subresource: str = ""
-    resource: tuple[str, str] = ("", "")
-    target: str = ""
+    of: Body | None = None
     is_dry_run: bool = False
     given: tuple[Manifest, ...] = ()
 
     @property
     def body(self) -> Body:
-        """What it is about: the object before, or the one that is sent."""
-        return self.old if self.old is not None else self.object or {}
+        """What it is about: the object itself, before, or as it is sent."""
+        return next(each for each in (self.of, self.old, self.object, {}) if each is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +128,11 @@ def request_of(case: Case, world: World) -> Request:
         NotModelledError: nobody knows the kind.
     """
     body = case.body
-    api_version, kind_name = (
-        case.resource if case.resource[1] else (text(body.get("apiVersion")), text(body.get("kind")))
-    )
-    kind = world.kind(api_version, kind_name)
+    kind = world.kind(text(body.get("apiVersion")), text(body.get("kind")))
     metadata = mapping(body, "metadata")
     namespace = text(metadata.get("namespace")) or case.namespace if kind.is_namespaced else ""
-    name = case.target or text(metadata.get("name"))
-    if (kind.group, kind.kind) == ("", "Namespace") and case.operation != "CREATE":
+    name = name_of(body)
+    if (kind.group, kind.kind) == ("", "Namespace"):
         namespace = name
     return Request(
         operation=case.operation,

@@ -55,6 +55,5 @@ FUNCTIONS = (
 OPTIONS = (
     Function("hasValue", ("list<string>",), "bool", bool),
     Function("value", ("list<string>",), "list<string>", _value),
-    Function("orValue", ("list<string>", "list<string>"), "list<string>", lambda one, other: one[0] if one else other),
 )
 """What runs for an optional value that `validate` gave. Nobody declares them: an expression knows an optional value."""

@@ -24,31 +24,43 @@ def _sum(items: _Items) -> Any:
 
 
 def _largest(items: _Items) -> Any:
-    return max(_several("max", items))
+    return _first("max", items, -1)
 
 
 def _smallest(items: _Items) -> Any:
-    return min(_several("min", items))
+    return _first("min", items, 1)
+
+
+def _first(name: str, items: _Items, order: int) -> Any:
+    """The item after which no other is preferred; one that cannot be compared with it never is."""
+    if not items:
+        raise ValueError(f"{name} called on empty list")
+    found = items[0]
+    for item in items[1:]:
+        if _compared(found, item) == order:
+            found = item
+    return found
 
 
 def _is_sorted(items: _Items) -> bool:
-    _alike(items)
-    return all(one <= other for one, other in pairwise(items))
+    return all(_compared(one, other) != 1 for one, other in pairwise(items))
 
 
-def _several(name: str, items: _Items) -> _Items:
-    if not items:
-        raise ValueError(f"{name} called on empty list")
-    _alike(items)
-    return items
+def _compared(one: Any, other: Any) -> int | None:
+    if _kind(one) is not _kind(other):
+        return None
+    return int(one > other) - int(one < other)
 
 
-def _alike(items: _Items, kinds: tuple[type, ...] = ()) -> None:
-    """Refuse what cannot be compared or added up: true is not 1 in CEL."""
-    found = {type(item) for item in items}
-    if len(found) > 1 or not found <= {int, float, bool, str, bytes, bytearray, dt.timedelta, dt.datetime}:
+def _kind(item: Any) -> type:
+    """Numbers can be compared with each other; true is none."""
+    if item is None or isinstance(item, list | dict):
         raise ValueError("no such overload")
-    if kinds and not found <= set(kinds):
+    return float if isinstance(item, int) and not isinstance(item, bool) else type(item)
+
+
+def _alike(items: _Items, kinds: tuple[type, ...]) -> None:
+    if len({type(item) for item in items}) > 1 or any(type(item) not in kinds for item in items):
         raise ValueError("no such overload")
 
 

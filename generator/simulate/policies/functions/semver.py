@@ -12,19 +12,24 @@ _MARK = r"(?:[0-9]*[a-zA-Z-][0-9a-zA-Z-]*|" + _NUMBER + ")"
 _FORM = re.compile(
     rf"(?P<core>{_NUMBER}\.{_NUMBER}\.{_NUMBER})(?:-(?P<pre>{_MARK}(?:\.{_MARK})*))?(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?"
 )
+_LARGEST = 2**64
 _Order = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
 
 
 def _version(text: str) -> _Value:
     """What is built after `+` makes no difference between versions."""
     match = _FORM.fullmatch(text)
-    if match is None:
+    if match is None or any(int(number) >= _LARGEST for number in match["core"].split(".")):
         raise ValueError(f"no semantic version: {text!r}")
     return opaque(SEMVER, match["core"] + (f"-{match['pre']}" if match["pre"] else ""))
 
 
 def _is_version(text: str) -> bool:
-    return _FORM.fullmatch(text) is not None
+    try:
+        _version(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _core(value: _Value) -> tuple[int, ...]:

@@ -1,0 +1,207 @@
+"""Policies on the real API server, and what it says of cases that are put to them.
+
+What a case starts from is created by somebody whom every policy lets do anything: each gets a condition for that.
+Warnings stand in for what is only audited, since no audit log is written here. Nothing of a case itself is kept: all
+requests are dry runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from generator.manifests import Body, Manifest
+from generator.simulate.policies.policy import KINDS
+from generator.simulate.policies.trial import Case
+from tests.cluster.client import Client, RefusedError, wait_until
+
+_SETUP = "tests:setup"
+_MASTERS = ("system:masters", _SETUP)
+_POLICY = r"ValidatingAdmissionPolicy '(?P<policy>[^']*)'"
+_DENIED = re.compile(rf"{_POLICY}(?: with binding '[^']*')? denied request: (?P<said>.*)", re.DOTALL)
+_WARNED = re.compile(rf"Validation failed for {_POLICY} with binding '[^']*': (?P<said>.*)")
+_MERGE = "application/merge-patch+json"
+_API = "admissionregistration.k8s.io/v1"
+_CANARY = "tests-canary"
+_RBAC = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the API server says of a case.
+
+    Attributes:
+        denied: the policy that refuses it, what it says, and the reason; None if none does.
+        warned: the policies that warn, or would audit, and what they say.
+        other: what else refuses it; empty for nothing.
+    """
+
+    denied: tuple[str, str, str] | None
+    warned: frozenset[tuple[str, str]]
+    other: str = ""
+
+
+@contextmanager
+def installed(admin: Client, manifests: Iterable[Manifest], cases: Iterable[Case]) -> Iterator[None]:
+    """Put policies, and what they read, on the cluster, and let everybody in the cases do everything else."""
+    found = list(manifests)
+    users = sorted({case.person.user for case in cases})
+    bodies = [*_ordinary(found), _everything_for(users), *_policies(found)]
+    setup = admin.as_person("setup", _MASTERS)
+    for body in bodies:
+        setup.apply(body, "tests")
+    with_canary(admin)
+    try:
+        yield
+    finally:
+        for body in reversed([*bodies, *_canary()]):
+            admin.delete(body)
+
+
+def _ordinary(manifests: list[Manifest]) -> list[Body]:
+    found = [each.body for each in manifests if each.kind not in KINDS]
+    return sorted(found, key=lambda body: body["kind"] != "Namespace")
+
+
+def _policies(manifests: list[Manifest]) -> list[Body]:
+    policies = [_letting_setup(each.body) for each in manifests if each.kind == KINDS[0]]
+    return [*policies, *(_telling(each.body) for each in manifests if each.kind == KINDS[1])]
+
+
+def _letting_setup(policy: Body) -> Body:
+    condition = {"name": "tests.mpigen.dev-setup", "expression": f"!({_SETUP!r} in request.userInfo.groups)"}
+    spec = policy["spec"]
+    return {**policy, "spec": {**spec, "matchConditions": [condition, *spec.get("matchConditions", [])]}}
+
+
+def _telling(binding: Body) -> Body:
+    actions = binding["spec"]["validationActions"]
+    if not {"Deny", "Warn"} & set(actions):
+        actions = [*actions, "Warn"]
+    return {**binding, "spec": {**binding["spec"], "validationActions": actions}}
+
+
+def _everything_for(users: list[str]) -> Body:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "tests-of-policies"},
+        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": user} for user in users],
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
+    }
+
+
+def _canary() -> list[Body]:
+    """A policy that refuses one ConfigMap: once it does, all that were written before are in force."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    constraints = {"resourceRules": [{**rule, "resourceNames": [_CANARY]}]}
+    policy = {"matchConstraints": constraints, "validations": [{"expression": "false", "message": "it sings"}]}
+    binding = {"policyName": _CANARY, "validationActions": ["Deny"]}
+    return [
+        {"apiVersion": _API, "kind": KINDS[0], "metadata": {"name": _CANARY}, "spec": policy},
+        {"apiVersion": _API, "kind": KINDS[1], "metadata": {"name": _CANARY}, "spec": binding},
+    ]
+
+
+def with_canary(admin: Client) -> None:
+    """Return once the policies are in force."""
+    for body in _canary():
+        admin.apply(body, "tests")
+    song = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": _CANARY, "namespace": "default"}}
+
+    def sings() -> bool:
+        try:
+            admin.create(song, dry_run=True)
+        except RefusedError as refused:
+            return "it sings" in refused.message
+        return False
+
+    wait_until("the policies are in force", sings)
+
+
+def put(admin: Client, case: Case) -> Said:
+    """What the API server says of a case."""
+    setup = admin.as_person("setup", _MASTERS)
+    before = [_placed(body, case) for body in _before(case)]
+    for body in before:
+        setup.create(body)
+    person = case.person
+    client = admin.as_person(person.user, person.groups, person.uid, person.extra)
+    try:
+        return _asked(client, case)
+    finally:
+        for body in before:
+            setup.request("DELETE", setup.path_of(body), {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+            wait_until(f"{case.name}: nothing is left", lambda body=body: not setup.exists(body))  # type: ignore[misc]
+
+
+def _before(case: Case) -> list[Body]:
+    """What must be there; a Scale comes with what is scaled."""
+    return [body for body in (case.of or case.old,) if body is not None]
+
+
+def _placed(body: Body, case: Case) -> Body:
+    """In the namespace of the case, if its kind is in one: the client finds out."""
+    metadata = body["metadata"]
+    is_placed = metadata.get("namespace") or body["kind"] in _CLUSTER or not case.namespace
+    return body if is_placed else {**body, "metadata": {**metadata, "namespace": case.namespace}}
+
+
+_CLUSTER = {"Namespace", "PriorityClass", "ClusterRole", "ClusterRoleBinding", "Node", *KINDS}
+
+
+def _asked(client: Client, case: Case) -> Said:
+    try:
+        answer = _request(client, case)
+    except RefusedError as refused:
+        warned = _warned(refused.warnings)
+        if match := _DENIED.search(refused.message):
+            return Said((match["policy"], match["said"], refused.reason), warned)
+        is_answered = case.operation == "CONNECT"  # there is nobody to connect to
+        return Said(None, warned, "" if is_answered else refused.message)
+    return Said(None, _warned(answer.warnings))
+
+
+def _request(client: Client, case: Case) -> Any:
+    if case.operation == "CREATE" and not case.subresource:
+        return client.create(_placed(case.object or {}, case), dry_run=True)
+    target = _placed(case.body, case)
+    path = client.path_of(target) + (f"/{case.subresource}" if case.subresource else "")
+    dry = {"dryRun": "All"}
+    if case.operation == "CREATE":
+        return client.request("POST", f"{path}?{urlencode(dry)}", case.object)
+    if case.operation == "CONNECT":
+        options = {key: value for key, value in (case.object or {}).items() if key not in ("apiVersion", "kind")}
+        return client.request("POST", f"{path}?{urlencode(_words(options), doseq=True)}")
+    if case.operation == "DELETE":
+        return client.request("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]})
+    return client.request("PATCH", f"{path}?{urlencode(dry)}", difference(case.old or {}, case.object or {}), _MERGE)
+
+
+def _words(options: Body) -> Body:
+    return {key: str(value).lower() if isinstance(value, bool) else value for key, value in options.items()}
+
+
+def difference(old: Any, new: Any) -> Any:
+    """The merge patch that makes one of the other."""
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return new
+    gone = dict.fromkeys(old.keys() - new.keys())
+    return gone | {key: difference(old.get(key), value) for key, value in new.items() if old.get(key) != value}
+
+
+def _warned(warnings: Iterable[str]) -> frozenset[tuple[str, str]]:
+    found = (_WARNED.search(re.sub(r"\\(.)", r"\1", each.removesuffix('"'))) for each in warnings)
+    return frozenset((match["policy"], match["said"]) for match in found if match)
+
+
+def type_warnings(admin: Client, policy: str) -> list[str]:
+    """What the type checker of the API server says of a policy, once it has looked at it."""
+    body = {"apiVersion": _API, "kind": KINDS[0], "metadata": {"name": policy}}
+    wait_until(f"{policy} is checked", lambda: "observedGeneration" in admin.read(body).get("status", {}))
+    found = admin.read(body)["status"].get("typeChecking", {}).get("expressionWarnings", [])
+    return [f"{each['fieldRef']}: {each['warning']}" for each in found]

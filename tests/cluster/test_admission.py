@@ -1,0 +1,97 @@
+"""What `mpigen policy test` says of policies is what the API server does with them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+
+import pytest
+
+from generator.schemas.catalog import Catalog
+from generator.simulate.policies.judge import Decision, judge
+from generator.simulate.policies.trial import Case, request_of
+from generator.simulate.policies.world import World
+from tests.cluster.client import Client
+from tests.cluster.control_plane import Cluster
+from tests.cluster.policies import Said, installed, put, type_warnings
+from tests.policy_cases import FOLDERS, CaseFolder
+
+pytestmark = pytest.mark.cluster
+_PATIENCE = 5  # seconds, until what a policy reads has come to where it is asked
+_ERROR = re.compile(r"( resulted in error| fails to evaluate): .*", re.DOTALL)
+_DYNAMIC = {"vap-errors", "vap-facts"}
+"""Policies of the fixtures that read fields which the kinds do not have, on purpose."""
+
+
+@pytest.fixture(scope="module", params=FOLDERS, ids=lambda folder: folder.name)
+def folder(request: pytest.FixtureRequest, admin: Client) -> Iterator[CaseFolder]:
+    """Each folder of policies on the cluster."""
+    found = CaseFolder.of(request.param)
+    cases = list(chain(*found.files.values()))
+    given = {each.identity: each for case in cases for each in case.given}
+    with installed(admin, [*found.manifests, *given.values()], cases):
+        yield found
+
+
+def test_the_api_server_decides_each_case_as_mpigen_does(folder: CaseFolder, cluster: Cluster) -> None:
+    targets = {name: program.minor for name, program in cluster.versions.programs.items()}
+    wrong = []
+    for cases in folder.files.values():
+        world = World([*folder.manifests, *cases[0].given], Catalog.bundled(targets))
+        wrong += [text for case in cases if (text := _disagreement(cluster.admin, case, world))]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_api_server_finds_nothing_wrong_with_the_types(folder: CaseFolder, admin: Client) -> None:
+    policies = [each.name for each in folder.manifests if each.kind == "ValidatingAdmissionPolicy"]
+    found = {name: said for name in policies if (said := type_warnings(admin, name))}
+    assert found.keys() - _DYNAMIC == set(), found
+
+
+def _disagreement(admin: Client, case: Case, world: World) -> str:
+    """What differs, also after a while; empty if nothing does."""
+    dry = replace(case, is_dry_run=case.operation != "CONNECT")
+    ours = [each for each in judge(request_of(dry, world), world) if not each.holds]
+    deadline = time.monotonic() + _PATIENCE
+    while found := _difference(ours, theirs := _named_alike(put(admin, case), case)):
+        if time.monotonic() > deadline:
+            return f"{case.name}: {found}\n  ours: {ours}\n  theirs: {theirs}"
+        time.sleep(0.3)
+    return ""
+
+
+def _named_alike(said: Said, case: Case) -> Said:
+    """With the name that mpigen makes up instead of that of the API server."""
+    generated = (case.object or {}).get("metadata", {}).get("generateName")
+    if not generated:
+        return said
+    warned = {(policy, re.sub(rf"\b{generated}\w{{5}}\b", f"{generated}xxxxx", words)) for policy, words in said.warned}
+    return replace(said, warned=frozenset(warned))
+
+
+def _difference(ours: list[Decision], theirs: Said) -> str:
+    if theirs.other:
+        return f"refused otherwise: {theirs.other}"
+    denied = {(each.policy, _words(each), each.reason) for each in ours if "Deny" in each.actions}
+    if denied and (theirs.denied is None or not {theirs.denied, _without_cause(theirs.denied)} & denied):
+        return "denied otherwise" if theirs.denied else "not denied"
+    if theirs.denied and not denied:
+        return "denied"
+    warned = {(each.policy, each.message) for each in ours if _is_told(each)}
+    return f"warned otherwise: {sorted(warned ^ theirs.warned)}" if warned != theirs.warned else ""
+
+
+def _words(decision: Decision) -> str:
+    """Of an error that CEL in Go tells otherwise, only that there is one."""
+    return _ERROR.sub(r"\1", decision.message) if decision.is_error else decision.message
+
+
+def _without_cause(denied: tuple[str, str, str]) -> tuple[str, str, str]:
+    return denied[0], _ERROR.sub(r"\1", denied[1]), denied[2]
+
+
+def _is_told(decision: Decision) -> bool:
+    return "Warn" in decision.actions or ("Audit" in decision.actions and "Deny" not in decision.actions)
