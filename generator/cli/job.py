@@ -41,6 +41,7 @@ def job() -> None:
 @click.option("--queue", default="", metavar="NAME", help="A LocalQueue of your own. Default: the tenant's.")
 @click.option("--namespace", default="", metavar="NAME", help="One of the tenant's. Default: the one of its name.")
 @click.option("--priority", default="", metavar="NAME", help="How important it is: a priority of the platform.")
+@click.option("--owner", default="", metavar="USER", help="Who may stop it: your own name, if you may not edit jobs.")
 @click.option("--smoke", is_flag=True, help="A test of the runtime: 1 launcher, 2 workers, an allreduce of all ranks.")
 @click.option(
     "-o",
@@ -59,6 +60,7 @@ def new(  # noqa: PLR0913 - one for each option
     queue: str,
     namespace: str,
     priority: str,
+    owner: str,
     smoke: bool,
     output: Path | None,
 ) -> None:
@@ -70,7 +72,7 @@ def new(  # noqa: PLR0913 - one for each option
     from generator.cli.platform_file import declared
     from generator.jobs.job import Wanted, new_job
 
-    wanted = Wanted(runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority)
+    wanted = Wanted(runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority, owner)
     done = new_job(declared(platform), wanted)
     _write(done.body, output)
     for note in done.notes:

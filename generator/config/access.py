@@ -45,7 +45,8 @@ class Access(Section):
     edit: tuple[Subject, ...] = ()
     """Submit, and change and delete everybody's TrainJobs; volumes; write Secrets without reading them back."""
     submit: tuple[Subject, ...] = ()
-    """View, and create TrainJobs and delete them."""
+    """View, and create TrainJobs and delete their own, which the rules `owner` and `own-jobs` of
+    `policies.admission` see to."""
     view: tuple[Subject, ...] = ()
     """Read jobs, pods, logs and queues."""
 

@@ -29,3 +29,6 @@ LOCAL_QUEUE = "default"
 
 PARAMETER = "mpigen.dev/"
 """Begin of the annotations of a tenant's namespace that say what admission policies allow there."""
+
+OWNER = "mpigen.dev/owner"
+"""Annotation of a TrainJob: the user name of whoever may stop it without being an editor."""

@@ -15,6 +15,7 @@ from generator.config.platform import Platform
 from generator.config.runtimes import Runtime
 from generator.config.shares import amounts
 from generator.config.tenants import Tenant
+from generator.config.workload import OWNER
 from generator.documents.syntax import shown
 from generator.errors import MpigenError, Problem
 from generator.jobs.reach import Reach, reach, reaches
@@ -46,6 +47,7 @@ class Wanted:
         is_smoke: whether the job is the family's smoke test.
         namespace: one of the tenant's. Default: the one of its name.
         priority: one of the platform's. Default: none, which counts as 0.
+        owner: the user name of who may stop it without being an editor. Default: nobody.
     """
 
     runtime: str
@@ -57,6 +59,7 @@ class Wanted:
     is_smoke: bool = False
     namespace: str = ""
     priority: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ def new_job(platform: Platform, wanted: Wanted) -> Job:
         command = smoke_command(runtime, platform.pool(runtime.pool), nodes)
     else:
         command = list(wanted.command or runtime.family.command)
-    metadata = {"name": name, "namespace": wanted.namespace or tenant.name, **_labels(wanted)}
+    metadata = {"name": name, "namespace": wanted.namespace or tenant.name, **_labels(wanted), **_owner(wanted)}
     body = _train_job(runtime, metadata, nodes, command)
     return Job(body, tuple(_notes(runtime, tenant, nodes, far, wanted)))
 
@@ -104,6 +107,10 @@ def _labels(wanted: Wanted) -> Body:
     named = {"kueue.x-k8s.io/queue-name": wanted.queue, "kueue.x-k8s.io/priority-class": wanted.priority}
     labels = {label: value for label, value in named.items() if value}
     return {"labels": labels} if labels else {}
+
+
+def _owner(wanted: Wanted) -> Body:
+    return {"annotations": {OWNER: wanted.owner}} if wanted.owner else {}
 
 
 def _train_job(runtime: Runtime, metadata: Body, nodes: int, command: list[str]) -> Body:

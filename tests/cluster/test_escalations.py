@@ -144,6 +144,8 @@ def test_a_submitter_submits_watches_reads_logs_stops_and_submits_again(governed
         assert unanswered.value.status != http.client.FORBIDDEN
         assert me.items("v1", "Event", TEAM)
         assert me.items("kueue.x-k8s.io/v1beta2", "Workload", TEAM)
+        for other in ("editor", "platform-admin"):  # who may change jobs may stop everybody's
+            person(admin, other).request("DELETE", f"{jobs}/mine?dryRun=All")
         me.delete(body)
         wait_until("it is gone", lambda: trees.is_gone(me, body) and not _pods(me, "mine"))
     me.create(body)
@@ -152,14 +154,16 @@ def test_a_submitter_submits_watches_reads_logs_stops_and_submits_again(governed
     me.delete(body)
 
 
-def test_an_editor_brings_data_and_secrets_and_stops_anybodys_job(victim: str, admin: Client) -> None:
+def test_an_editor_brings_data_and_secrets_and_changes_jobs(victim: str, admin: Client) -> None:
     me = person(admin, "editor")
     secret: Body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine", "namespace": TEAM}}
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     me.create({**secret, "stringData": {"token": "t"}}, dry_run=True)
     me.create({**secret, "kind": "PersistentVolumeClaim", "spec": claim}, dry_run=True)
     assert victim
-    me.request("DELETE", f"{JOBS.format(namespace=TEAM)}/victim?dryRun=All")
+    job = f"{JOBS.format(namespace=TEAM)}/victim?dryRun=All"
+    me.request("PATCH", job, {"metadata": {"labels": {"example.com/run": "7"}}}, _PATCH)
+    me.create(in_team(train_job("without-an-owner", {})), dry_run=True)
 
 
 def test_a_team_admin_lets_others_in(governed: Deployed, admin: Client) -> None:

@@ -248,3 +248,8 @@ def test_where_a_single_host_is_allowed_the_launcher_needs_a_place_of_its_own() 
         each["launcher"] = "separate"
     body = new_job(Platform.model_validate(data), Wanted("openmpi-cpu", "team-a")).body
     assert body["spec"]["trainer"]["numNodes"] == 1
+
+
+def test_a_job_says_who_may_stop_it_where_it_is_asked_to() -> None:
+    assert job(owner="ada").body["metadata"]["annotations"] == {"mpigen.dev/owner": "ada"}
+    assert "annotations" not in job().body["metadata"]

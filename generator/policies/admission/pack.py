@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from generator.config.platform import Platform
 from generator.config.workload import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
-from generator.policies.admission import images, ownership, patches, size, trainjobs
+from generator.policies.admission import images, owner, ownership, patches, size, trainjobs
 from generator.policies.admission.policy import Rule, binding, policy
 
 # Where they install themselves: kueue v0.19.2, jobset v0.12.0 and trainer v2.3.0 config/default; Red Hat's operators.
@@ -32,6 +32,8 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     yield trainjobs.runtime(people)
     yield trainjobs.priority(people)
     yield patches.patches(people)
+    yield owner.owner(people)
+    yield owner.own_jobs(people)
     yield ownership.keys(people)
     yield ownership.local_queues(people)
     if policies.images.registries or policies.images.digests or any(each.registries for each in platform.tenants):
