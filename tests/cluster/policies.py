@@ -126,7 +126,7 @@ def with_canary(admin: Client) -> None:
 def put(admin: Client, case: Case) -> Said:
     """What the API server says of a case."""
     setup = admin.as_person("setup", _MASTERS)
-    before = [_placed(body, case) for body in _before(case)]
+    before = [_placed(body, case, setup) for body in _before(case)]
     for body in before:
         setup.create(body)
     person = case.person
@@ -144,14 +144,12 @@ def _before(case: Case) -> list[Body]:
     return [body for body in (case.of or case.old,) if body is not None]
 
 
-def _placed(body: Body, case: Case) -> Body:
-    """In the namespace of the case, if its kind is in one: the client finds out."""
+def _placed(body: Body, case: Case, client: Client) -> Body:
+    """In the namespace of the case, if its kind is in one."""
     metadata = body["metadata"]
-    is_placed = metadata.get("namespace") or body["kind"] in _CLUSTER or not case.namespace
+    is_placed = metadata.get("namespace") or not case.namespace
+    is_placed = is_placed or not client.resource(body["apiVersion"], body["kind"])["namespaced"]
     return body if is_placed else {**body, "metadata": {**metadata, "namespace": case.namespace}}
-
-
-_CLUSTER = {"Namespace", "PriorityClass", "ClusterRole", "ClusterRoleBinding", "Node", *KINDS}
 
 
 def _asked(client: Client, case: Case) -> Said:
@@ -168,8 +166,8 @@ def _asked(client: Client, case: Case) -> Said:
 
 def _request(client: Client, case: Case) -> Any:
     if case.operation == "CREATE" and not case.subresource:
-        return client.create(_placed(case.object or {}, case), dry_run=True)
-    target = _placed(case.body, case)
+        return client.create(_placed(case.object or {}, case, client), dry_run=True)
+    target = _placed(case.body, case, client)
     path = client.path_of(target) + (f"/{case.subresource}" if case.subresource else "")
     dry = {"dryRun": "All"}
     if case.operation == "CREATE":

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from generator.policies.admission.policy import TRAINJOBS, Demand, Rule, parameter, parameters
 
-_OF_CAP = "resourcesPerNode.?{what}[?cap.split('=')[0]].orValue('0')"
+# A quantity may be a number: with a text in its stead, Go would convert nothing but texts.
+_OF_CAP = "resourcesPerNode.?{what}[?cap.split('=')[0]].orValue(dyn('0'))"
 
 
 def _number(name: str) -> str:
