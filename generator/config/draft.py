@@ -71,6 +71,7 @@ class Draft:
                 "runtimes": tuple(runtime.name for runtime in platform.runtimes),
                 "tenants": tuple(tenant.name for tenant in platform.tenants),
                 "cohorts": tuple(cohort.name for cohort in platform.cohorts),
+                "priorities": tuple(priority.name for priority in platform.queues.priorities),
             },
             platform.queues.slack,
             platform.queues.multi_kueue is not None,

@@ -13,6 +13,7 @@ from generator.config.complaints import Complaint, complaints
 from generator.config.draft import Draft
 from generator.config.platform import Platform
 from generator.config.pools import Pool
+from generator.config.priorities import PRIORITIES
 from generator.config.queues import Queues
 from generator.config.references import contradictions
 from generator.config.runtimes import Runtime
@@ -107,6 +108,7 @@ def _draft(data: dict[str, Any]) -> Draft:
         sound[section] = {index: entry for index, (entry, _) in judged.items() if entry is not None}
         wrong[section] = {index: fields for index, (_, fields) in judged.items()}
         declared[section] = tuple(_name(raw) for raw in entries) or (() if section in _OPTIONAL else ("",))
+    declared["priorities"] = _priorities(data.get("queues"))
     name = data.get("platform")
     return Draft(
         platform=name if isinstance(name, str) else "",
@@ -129,6 +131,14 @@ def _has_slack(queues: object) -> bool:
 
 def _has_workers(queues: object) -> bool:
     return isinstance(queues, dict) and queues.get("multiKueue") is not None
+
+
+def _priorities(queues: object) -> tuple[str, ...]:
+    """Names, an empty one where it cannot be known."""
+    said = queues.get("priorities") if isinstance(queues, dict) else None
+    if said is None:
+        return tuple(priority.name for priority in PRIORITIES)
+    return tuple(_name(raw) for raw in said) if isinstance(said, list) else ("",)
 
 
 def _is_fair(queues: object) -> bool:

@@ -94,6 +94,11 @@ def _tenant(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction
         ):
             fix = "give each namespace to one team"
             yield Contradiction((*path, "namespaces"), f"`{namespace}` is a namespace of several teams", fix)
+    yield from _what_it_names(path, tenant, draft)
+    yield from _shares(path, tenant, draft)
+
+
+def _what_it_names(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction]:
     if tenant.cohort == draft.platform:
         yield Contradiction(
             (*path, "cohort"), f"`{tenant.cohort}` is the platform's own cohort", "leave it out, or name a group"
@@ -101,9 +106,16 @@ def _tenant(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction
     elif tenant.cohort and _is_missing(tenant.cohort, draft.declared["cohorts"]):
         fix = suggestion(tenant.cohort, draft.declared["cohorts"])
         yield Contradiction((*path, "cohort"), f"there is no cohort `{tenant.cohort}`", fix)
+    for priority in tenant.priorities or ():
+        if _is_missing(priority, draft.declared["priorities"]):
+            fix = suggestion(priority, draft.declared["priorities"])
+            yield Contradiction((*path, "priorities"), f"there is no priority `{priority}`", fix)
     if tenant.multi_kueue and not draft.has_workers:
         what = "there are no other clusters"
         yield Contradiction((*path, "multiKueue"), what, "name them in `queues.multiKueue.clusters`, or remove it")
+
+
+def _shares(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction]:
     shares = [("quota", tenant.quota), ("borrow", tenant.borrow), ("lend", tenant.lend or {})]
     unknown = [*shares_unknown(path, shares, draft, is_here=not tenant.multi_kueue)]
     for reservation in tenant.reservations:
@@ -116,6 +128,6 @@ def _tenant(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction
         yield from limits_less(path, tenant, draft) if not tenant.multi_kueue else ()
 
 
-def _is_missing(cohort: str, declared: tuple[str, ...]) -> bool:
-    """Whether groups are declared, all by name, and this is none of them. Where none is, tenants make their own."""
-    return bool(declared) and all(declared) and cohort not in declared
+def _is_missing(name: str, declared: tuple[str, ...]) -> bool:
+    """Whether some are declared, all by name, and this is none of them. Where no cohort is, tenants make their own."""
+    return bool(declared) and all(declared) and name not in declared
