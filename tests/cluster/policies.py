@@ -159,9 +159,20 @@ def _asked(client: Client, case: Case) -> Said:
         warned = _warned(refused.warnings)
         if match := _DENIED.search(refused.message):
             return Said((match["policy"], match["said"], refused.reason), warned)
-        is_answered = case.operation == "CONNECT"  # there is nobody to connect to
-        return Said(None, warned, "" if is_answered else refused.message)
+        return Said(None, warned, "" if _comes_after(refused, client, case) else refused.message)
     return Said(None, _warned(answer.warnings))
+
+
+def _comes_after(refused: RefusedError, client: Client, case: Case) -> bool:
+    """Whether the policies let it pass: what refuses it is asked later, or is nobody to connect to.
+
+    kubernetes v1.34.2 pkg/kubeapiserver/options/plugins.go `AllOrderedPlugins`
+    """
+    if case.operation == "CONNECT":
+        return True
+    found = client.items(_API, "ValidatingWebhookConfiguration")
+    names = {webhook["name"] for body in found for webhook in body["webhooks"]}
+    return any(f'admission webhook "{name}" denied the request' in refused.message for name in names)
 
 
 def _request(client: Client, case: Case) -> Any:
