@@ -46,6 +46,7 @@ _VIEW = [
     rule("batch", ["jobs", "jobs/status"], READ),
     rule("", ["pods", "pods/log", "pods/status", "events", "persistentvolumeclaims"], READ),
     rule("", ["resourcequotas", "limitranges"], READ),
+    rule("", ["namespaces"], ["get"]),  # one's own says what policies allow there
     rule("events.k8s.io", ["events"], READ),
     rule(_KUEUE, ["localqueues", "localqueues/status", "workloads", "workloads/status"], READ),
     rule("visibility.kueue.x-k8s.io", ["localqueues/pendingworkloads"], READ),
