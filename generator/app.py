@@ -24,7 +24,7 @@ class App(ManifestApp):
             MpiRuntime(self, f"runtime-{runtime.name}", runtime=runtime)
         PlatformRoles(self, "platform-roles", platform=platform)
         if platform.tenants:
-            TenantRoles(self, "roles")
+            TenantRoles(self, "roles", platform=platform)
             AdmissionPack(self, "admission", platform=platform)
         if platform.isolation.guard.baseline:
             Baseline(self, "baseline")

@@ -67,22 +67,25 @@ def new(  # noqa: PLR0913 - one for each option
     """Print a TrainJob for PLATFORM, whose launcher runs COMMAND.
 
     It is checked before: the tenant may use the runtime, and can be admitted with so many hosts;
-    Trainer, JobSet and Kueue take the names. Without COMMAND it is an example.
+    Trainer, JobSet and Kueue take the names. Without COMMAND it is an example. Where jobs are isolated
+    from each other, its NetworkPolicy comes first.
     """
     from generator.cli.platform_file import declared
+    from generator.jobs.isolation import beside
     from generator.jobs.job import Wanted, new_job
 
     wanted = Wanted(runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority, owner)
-    done = new_job(declared(platform), wanted)
-    _write(done.body, output)
+    declaration = declared(platform)
+    done = new_job(declaration, wanted)
+    _write([*beside(declaration, done.body), done.body], output)
     for note in done.notes:
         click.echo(f"note: {note}", err=True)
 
 
-def _write(body: Body, output: Path | None) -> None:
+def _write(bodies: list[Body], output: Path | None) -> None:
     from generator.documents.brief import BriefEmitter
 
-    text = BriefEmitter().emit([body])
+    text = BriefEmitter().emit(bodies)
     if output is None:
         with printing():
             click.echo(text, nl=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
@@ -54,6 +54,9 @@ class Guard(Section):
 class Isolation(Section):
     """What pods of tenants reach, and who reaches them. Everything else is denied."""
 
+    unit: Literal["namespace", "job"] = "namespace"
+    """Which MPI pods reach each other: all of a namespace, or those of one TrainJob only. Each job then needs a
+    NetworkPolicy of its own, which `mpigen job new` writes; without it its pods do not meet."""
     metrics: Metrics | None = None
     """Who scrapes MPI pods. Default: nobody."""
     api_server: ApiServer | None = None

@@ -5,17 +5,20 @@ from __future__ import annotations
 RUNTIME_LABEL = "mpigen.dev/runtime"
 """Pod label: the runtime's name. NetworkPolicies know MPI pods by it; no label of Trainer or JobSet says as much."""
 
+JOB_LABEL = "jobset.sigs.k8s.io/jobset-name"
+"""Pod label, by JobSet: the name of the TrainJob."""
+
+JOB_POLICY = "np."
+"""What the name of a job's NetworkPolicy begins with, before the job's."""
+
 OUT_OF_THE_MESH = {"istio.io/dataplane-mode": "none", "sidecar.istio.io/inject": "false"}
 """Pod labels: no sidecar of Istio, and not its ambient mode. A TrainJob's own labels do not reach its pods."""
-
-TENANT_LABEL = "mpigen.dev/tenant"
-"""Namespace label: the team's name, the same in all of its namespaces."""
 
 SERVICE_ACCOUNT = "mpi"
 """The ServiceAccount of all MPI pods, one in each tenant's namespace. It has no permissions and no token."""
 
 TENANT_LABEL = "mpigen.dev/tenant"
-"""Label of a namespace: whose it is."""
+"""Label of a namespace: the name of the team whose it is, the same in all of its namespaces."""
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "mpigen"}
 """Label of all that is generated."""

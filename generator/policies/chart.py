@@ -19,8 +19,9 @@ from generator.policies.isolation.tenant import network_policies
 class TenantRoles(Component):
     """The roles that all tenants' bindings refer to."""
 
-    def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
-        super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in roles.tenant_roles()])
+    def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
+        bodies = roles.tenant_roles(platform.isolation)
+        super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in bodies])
 
 
 class PlatformRoles(Component):

@@ -7,6 +7,7 @@ No role aggregates into others, nor is any aggregated: what Kubernetes calls `ed
 
 from __future__ import annotations
 
+from generator.config.isolation import Isolation
 from generator.config.kinds import KINDS
 from generator.manifests import Body
 
@@ -89,13 +90,18 @@ _PLATFORM_CI = [
 ]
 
 
-def tenant_roles() -> list[Body]:
-    """The roles of all tenants: one for each kind of access, and one to list what the cluster offers them."""
+def tenant_roles(isolation: Isolation) -> list[Body]:
+    """The roles of all tenants: one for each kind of access, and one to list what the cluster offers them.
+
+    Where each job has a NetworkPolicy, whoever submits jobs writes these: admission/job_isolation.py says which.
+    """
+    theirs = [rule("networking.k8s.io", ["networkpolicies"], [*READ, "create", "delete"])]
+    more = theirs if isolation.unit == "job" else []
     return [
         cluster_role(ROLES["view"], _VIEW),
-        cluster_role(ROLES["submit"], _SUBMIT),
-        cluster_role(ROLES["edit"], _EDIT),
-        cluster_role(ROLES["admin"], _ADMIN),
+        cluster_role(ROLES["submit"], [*_SUBMIT, *more]),
+        cluster_role(ROLES["edit"], [*_EDIT, *more]),
+        cluster_role(ROLES["admin"], [*_ADMIN, *more]),
         cluster_role(RUNTIME_READER, _OFFERED),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from generator.config.egress import Egress
 from generator.config.isolation import Guard
 from generator.config.workload import RUNTIME_LABEL
 from generator.constructs import collect
+from generator.jobs.isolation import beside
+from generator.jobs.job import Wanted, new_job
 from generator.manifests import Body
 from generator.policies.isolation import admin, cilium, policies
 from generator.policies.isolation.tenant import network_policies
@@ -223,6 +226,44 @@ def test_what_no_policy_could_keep_is_refused(case: str) -> None:
         data["tenants"][0]["egress"] = [{"name": "s3", "ports": [443], **change["egress"]}]
     with pytest.raises(ValidationError, match=said):
         Platform.model_validate(data)
+
+
+def test_jobs_that_are_kept_apart_bring_a_policy_each() -> None:
+    assert "np-mpi" not in made(unit="job")
+    platform = Platform.model_validate({**small_platform(), "isolation": {"unit": "job"}})
+    job = new_job(platform, Wanted("openmpi-cpu", tenant="team-a", name="fft")).body
+    pods = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": "fft"}}
+    (policy,) = beside(platform, job)
+    assert policy["metadata"] == {"name": "np.fft", "namespace": "team-a"}
+    assert policy["spec"] == {
+        "podSelector": pods,
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": [{"podSelector": pods}]}],
+        "egress": [{"to": [{"podSelector": pods}]}],
+    }
+    assert beside(Platform.model_validate(small_platform()), job) == []
+    (policy,) = beside(platform, new_job(platform, Wanted("openmpi-cpu", tenant="team-a", owner="ada")).body)
+    assert policy["metadata"]["annotations"] == {"mpigen.dev/owner": "ada"}
+
+
+@pytest.mark.parametrize("unit", ["namespace", "job"])
+def test_submitters_write_policies_only_where_something_keeps_their_shape(unit: str) -> None:
+    lenient = {"admission": "audit"}
+    platform = Platform.model_validate({**small_platform(), "isolation": {"unit": unit}, "policies": lenient})
+    bodies = [found.body for found in collect(App(platform))]
+    granted = {
+        (body["metadata"]["name"], verb)
+        for body in bodies
+        if body["kind"] == "ClusterRole"
+        for rule in body["rules"]
+        if "networkpolicies" in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    guarded = [body for body in bodies if body["metadata"]["name"] == "small-job-isolation"]
+    verbs = ("get", "list", "watch", "create", "delete") if unit == "job" else ()
+    roles = ("mpigen-submit", "mpigen-edit", "mpigen-admin")
+    assert granted == {*product(roles, verbs)}
+    assert [body["spec"].get("validationActions", []) for body in guarded] == ([[], ["Deny"]] if unit == "job" else [])
 
 
 def test_by_default_nothing_is_open_but_mpi_and_names() -> None:

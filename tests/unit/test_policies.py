@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from generator import Cluster, Platform
+from generator import Cluster, Isolation, Platform
 from generator.policies import access, namespace, quota, roles
 from generator.policies.admission.parameters import parameters
 from tests.conftest import small_platform
@@ -14,7 +14,7 @@ OPENSHIFT = Cluster(distribution="openshift")
 
 def granted(role: str) -> set[tuple[str, str, str]]:
     """(group, resource, verb) of a role."""
-    (body,) = [body for body in roles.tenant_roles() if body["metadata"]["name"] == role]
+    (body,) = [body for body in roles.tenant_roles(Isolation()) if body["metadata"]["name"] == role]
     return {
         (group, resource, verb)
         for rule in body["rules"]
@@ -77,7 +77,7 @@ def test_who_submits_jobs_creates_and_deletes_them_and_changes_nothing() -> None
 
 
 def test_admins_may_bind_the_four_roles_and_no_other() -> None:
-    (body,) = [body for body in roles.tenant_roles() if body["metadata"]["name"] == "mpigen-admin"]
+    (body,) = [body for body in roles.tenant_roles(Isolation()) if body["metadata"]["name"] == "mpigen-admin"]
     (rule,) = [rule for rule in body["rules"] if "clusterroles" in rule["resources"]]
     assert rule["verbs"] == ["bind"]
     assert rule["resourceNames"] == ["mpigen-admin", "mpigen-edit", "mpigen-submit", "mpigen-view"]
@@ -91,7 +91,7 @@ def test_writing_a_secret_answers_with_no_more_than_was_sent() -> None:
 
 
 def test_no_rule_has_a_wildcard() -> None:
-    for body in roles.tenant_roles():
+    for body in roles.tenant_roles(Isolation()):
         assert "*" not in str(body["rules"])
 
 

@@ -13,10 +13,11 @@ from generator.policies.admission.policy import TRAINJOBS, Demand, Requests, Rul
 
 _OWNER = f"metadata.?annotations[?'{OWNER}'].orValue('')"
 _ME = "request.userInfo.username"
-_MAY_EDIT = (
+MAY_EDIT = (
     "authorizer.group('trainer.kubeflow.org').resource('trainjobs').namespace(request.namespace)"
     ".check('update').allowed()"
 )
+"""Whether whoever asks may change everybody's jobs."""
 
 
 def owner(conditions: dict[str, str]) -> Rule:
@@ -54,7 +55,7 @@ def own_jobs(conditions: dict[str, str]) -> Rule:
         variables={"before": f"oldObject == null ? '' : oldObject.{_OWNER}"},
         demands=[
             Demand(
-                _MAY_EDIT,
+                MAY_EDIT,
                 "request.operation == 'CREATE'"
                 f" ? 'a job says who may stop it; set the annotation {OWNER} to ' + {_ME}"
                 " : 'this job is of ' + (variables.before == '' ? 'an editor' : variables.before)"

@@ -14,6 +14,13 @@ _OWNED = (
         "", ("v1",), ("configmaps", "limitranges", "namespaces", "resourcequotas", "serviceaccounts"), _ANY_CHANGE
     ),
     Requests("networking.k8s.io", ("v1",), ("networkpolicies",), _ANY_CHANGE),
+    Requests("cilium.io", ("v2",), ("ciliumnetworkpolicies",), _ANY_CHANGE),
+    Requests(
+        "policy.networking.k8s.io",
+        ("v1alpha1",),
+        ("adminnetworkpolicies", "baselineadminnetworkpolicies"),
+        _ANY_CHANGE,
+    ),
     Requests(
         "rbac.authorization.k8s.io",
         ("v1",),

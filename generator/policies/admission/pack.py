@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from generator.config.platform import Platform
 from generator.config.workload import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
-from generator.policies.admission import images, owner, ownership, patches, size, trainjobs
+from generator.policies.admission import images, job_isolation, owner, ownership, patches, size, trainjobs
 from generator.policies.admission.policy import Rule, binding, policy
 
 # Where they install themselves: kueue v0.19.2, jobset v0.12.0 and trainer v2.3.0 config/default; Red Hat's operators.
@@ -19,7 +19,8 @@ _OF_KUBERNETES = ("system:apiserver", "system:kube-controller-manager", "system:
 def admission_pack(platform: Platform) -> Iterator[Manifest]:
     """Every rule that is on, for a platform with tenants."""
     for rule in _rules(platform):
-        action = platform.policies.admission.action(rule.name)
+        # What RBAC permits because a rule bounds it would be open if that were only a warning.
+        action = "deny" if rule.name == "job-isolation" else platform.policies.admission.action(rule.name)
         if action != "off":
             for body in (policy(platform.platform, rule), binding(platform.platform, rule, action)):
                 yield Manifest(body, f"cluster/admission/{rule.name}.yaml")
@@ -44,6 +45,8 @@ def _rules(platform: Platform) -> Iterator[Rule]:
         )
     if any(each.hosts_per_job or each.devices_per_host or each.time_per_job for each in limits):
         yield size.size(people)
+    if platform.isolation.unit == "job":
+        yield job_isolation.job_isolation(people)
     if policies.labels:
         yield trainjobs.labels(people)
     if platform.gitops or platform.access.admin:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from generator.config.admission import RuleName
 from generator.config.workload import PARAMETER, PART_OF, TENANT_LABEL
@@ -77,7 +78,7 @@ class Rule:
     """What holds in the namespaces of tenants.
 
     Attributes:
-        name: as in `policies.admission`.
+        name: as in `policies.admission`; that of job isolation is in none, as RBAC counts on it.
         requests: which it looks at.
         variables: name → CEL expression; later ones may use earlier ones.
         demands: all of them must hold.
@@ -86,7 +87,7 @@ class Rule:
         is_for_tenants: whether it holds in the namespaces of tenants only.
     """
 
-    name: RuleName
+    name: RuleName | Literal["job-isolation"]
     requests: Sequence[Requests]
     variables: dict[str, str]
     demands: Sequence[Demand]

@@ -12,13 +12,14 @@ from generator.policies.isolation import cilium, policies
 
 
 def network_policies(tenant: Tenant, isolation: Isolation, cluster: Cluster) -> Iterator[Body]:
-    """All policies of a tenant's namespace."""
+    """All policies of a tenant's namespace. Where jobs are isolated from each other, each brings its own."""
     yield policies.default_deny(tenant)
     if any(target.fqdn for target in tenant.egress):
         yield cilium.dns(tenant, cluster)
     else:
         yield policies.dns(tenant, cluster, isolation.dns_cache)
-    yield policies.mpi(tenant)
+    if isolation.unit == "namespace":
+        yield policies.mpi(tenant)
     if isolation.metrics:
         yield policies.scraped(tenant, isolation.metrics)
     if isolation.api_server:

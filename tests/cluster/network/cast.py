@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from generator import Platform
+from generator.jobs.isolation import beside
 from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.mpi.conftest import SMOKE
 from tests.cluster.mpi.gangs import Gang
@@ -85,6 +86,9 @@ def assemble(admin: Client, platform: Platform) -> Cast:
     """Create everybody, and wait until the kubelet gave each an address."""
     jobs, others = gangs(platform), bystanders(platform)
     for gang in jobs.values():
+        submitter = admin.as_group(gang.tenant.access.edit[0].removeprefix("group:"))
+        for body in beside(platform, gang.body):
+            submitter.create(body)
         gang.submit(admin)
     for body in others.values():
         namespace = body["metadata"]["namespace"]

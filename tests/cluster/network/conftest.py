@@ -21,7 +21,7 @@ from tests.cluster.trees import Deployed
 from tests.cluster.versions import Versions
 
 HERE = Path(__file__).parent
-PLATFORMS = ("kubernetes", "openshift")
+PLATFORMS = ("kubernetes", "jobs", "openshift")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,20 @@ class Scene:
 
     Attributes:
         name: of its file.
-        platform: what that says.
+        deployed: what is on the cluster of it.
         cast: everybody.
         engine: with all that is on the cluster.
     """
 
     name: str
-    platform: Platform
+    deployed: Deployed
     cast: Cast
     engine: Engine
+
+    @property
+    def platform(self) -> Platform:
+        """What the file says."""
+        return self.deployed.platform
 
 
 @pytest.fixture(scope="package", params=PLATFORMS)
@@ -55,7 +60,7 @@ def scene(
     on_the_cluster.append(deployed)
     cast = assemble(admin, deployed.platform)
     program = build(control_plane_versions["verdicts"])
-    yield Scene(request.param, deployed.platform, cast, Engine.read(program, admin))
+    yield Scene(request.param, deployed, cast, Engine.read(program, admin))
     gone = [*(gang.body for gang in cast.gangs.values()), *bystanders(deployed.platform).values()]
     for body in gone:
         admin.delete(body)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cluster import judges, trees
 from tests.cluster.client import Body
 from tests.cluster.network.cast import OUTSIDE, Cast
 from tests.cluster.network.conftest import Scene
@@ -27,6 +28,7 @@ def expected(scene: Scene) -> Table:
         (source, to): words[said] if isinstance(said, str) else {(protocol, port) for protocol, port in said}
         for source, row in _EXPECTED["reach"].items()
         for to, said in row.items()
+        if [source, to] not in _EXPECTED["apart"].get(scene.name, [])
     }
 
 
@@ -66,13 +68,22 @@ def between_teams(table: Table) -> Table:
     return {(a, b): what for (a, b), what in table.items() if (a in one and b in other) or (a in other and b in one)}
 
 
+def test_every_policy_is_stored_as_it_is_written(scene: Scene) -> None:
+    stored = trees.settled(scene.deployed)
+    assert judges.warned_about(scene.deployed) == []
+    assert judges.stored_otherwise(scene.deployed, stored) == []
+    assert judges.unknown_additions(scene.deployed, stored) == []
+    assert judges.moved_by_a_second_apply(scene.deployed, stored) == []
+
+
 def test_every_pod_reaches_what_the_table_says_and_nothing_else(scene: Scene) -> None:
     assert len({address for addresses in scene.cast.addresses.values() for address in addresses}) == 21
     assert decided(scene.engine, scene.cast) == alone(expected(scene), scene.cast)
 
 
 def test_without_the_policy_for_mpi_its_pods_do_not_meet(scene: Scene) -> None:
-    table = decided(scene.engine.with_policies(without=["np-mpi"]), scene.cast)
+    theirs = ["np-mpi", *(f"np.{gang.name}" for gang in scene.cast.gangs.values())]
+    table = decided(scene.engine.with_policies(without=theirs), scene.cast)
     met = {pair for pair in alone(expected(scene), scene.cast) if {*pair} <= {"first", "second", "elsewhere", "theirs"}}
     assert met
     assert not met & table.keys()
