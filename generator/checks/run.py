@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from generator.checks import mpi, related
+from generator.checks import mpi, policy_lint, related
 from generator.checks.finding import Breach, Finding, Severity
 from generator.checks.objects import misplaced, unnamed
 from generator.checks.schema import breaches
@@ -144,6 +144,8 @@ def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
         yield from unnamed(manifest)
         if manifest.kind in mpi.KINDS:
             yield from mpi.breaches(manifest, engine.targets)
+        elif manifest.kind in policy_lint.KINDS:
+            yield from policy_lint.breaches(manifest, engine.targets)
 
 
 def placed(found: Sequence[_Found], text: str | bytes) -> list[Finding]:

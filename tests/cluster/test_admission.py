@@ -10,8 +10,12 @@ from itertools import chain
 
 import pytest
 
+from generator.checks.schema import breaches
+from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
-from generator.simulate.policies.judge import Decision, judge
+from generator.schemas.embedded import Engine
+from generator.simulate.policies.asked import Decision
+from generator.simulate.policies.judge import judge
 from generator.simulate.policies.trial import Case, request_of
 from generator.simulate.policies.world import World
 from tests.cluster.client import Client
@@ -38,17 +42,26 @@ def folder(request: pytest.FixtureRequest, admin: Client) -> Iterator[CaseFolder
 
 def test_the_api_server_decides_each_case_as_mpigen_does(folder: CaseFolder, cluster: Cluster) -> None:
     targets = {name: program.minor for name, program in cluster.versions.programs.items()}
-    wrong = []
+    catalog, wrong, unknown = Catalog.bundled(targets), [], []
     for cases in folder.files.values():
-        world = World([*folder.manifests, *cases[0].given], Catalog.bundled(targets))
-        wrong += [text for case in cases if (text := _disagreement(cluster.admin, case, world))]
+        world = World([*folder.manifests, *cases[0].given], catalog)
+        unknown += [case.name for case in cases if not _is_known(case, catalog)]
+        asked = [case for case in cases if case.name not in unknown]
+        wrong += [text for case in asked if (text := _disagreement(cluster.admin, case, world))]
     assert not wrong, "\n".join(wrong)
+    assert not unknown or catalog.targets != Catalog.bundled().targets, "every case is for the newest releases"
 
 
 def test_the_api_server_finds_nothing_wrong_with_the_types(folder: CaseFolder, admin: Client) -> None:
     policies = [each.name for each in folder.manifests if each.kind == "ValidatingAdmissionPolicy"]
     found = {name: said for name in policies if (said := type_warnings(admin, name))}
     assert found.keys() - _DYNAMIC == set(), found
+
+
+def _is_known(case: Case, catalog: Catalog) -> bool:
+    """Whether an older release has all fields of what is sent."""
+    found = breaches(Manifest(case.object or {}, ""), Engine(catalog)) if case.operation in ("CREATE", "UPDATE") else ()
+    return not any(each.check == "schema/unknown-field" for each in found)
 
 
 def _disagreement(admin: Client, case: Case, world: World) -> str:

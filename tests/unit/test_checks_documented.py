@@ -8,6 +8,7 @@ from generator.checks.change import CHECKS as CHANGE_CHECKS
 from generator.checks.mpi import CHECKS as MPI_CHECKS
 from generator.checks.objects import CHECKS as OBJECT_CHECKS
 from generator.checks.policy_cases import CHECKS as POLICY_CASE_CHECKS
+from generator.checks.policy_lint import CHECKS as POLICY_CHECKS
 from generator.checks.related import CHECKS as RELATED_CHECKS
 from generator.checks.schema import CHECKS as SCHEMA_CHECKS
 from tests.conftest import ROOT
@@ -23,6 +24,7 @@ def test_each_check_has_its_section() -> None:
         *CHANGE_CHECKS,
         *RELATED_CHECKS,
         *POLICY_CASE_CHECKS,
+        *POLICY_CHECKS,
         "yaml/unreadable",
         "kubeconform/invalid",
         "kubeconform/no-schema",

@@ -27,9 +27,11 @@ _HANDED_ON = {
     "uint": ("$", "uint($)"),
 }
 """How a variable is evaluated, and how it is read, whose value cel-expr-python takes in another form than it gives."""
-_NO_MAPPING = ("Applying SELECT to non-message type", "_?._(", "_[?_]")
-_ASKS = re.compile(r"\bhas\s*\(|\.\s*\?|\[\s*\?")
+_SELECTS = "Applying SELECT to non-message type"
+_ASKS_OPTIONALLY = ("_?._(", "_[?_]")
+_HAS = re.compile(r"\bhas\s*\(")
 """In Go, what is no mapping has no fields, and that is all: cel-go v0.26.0 interpreter/attributes.go `refQualify`."""
+_VALIDATES = re.compile(r"\.\s*validate\s*\(.*\.\s*(?:or|orValue|optMap|optFlatMap)\s*\(", re.DOTALL)
 _OURS = ("Non-CEL value type", "Unimplemented type")
 _COMPARES_NUMBERS = re.compile(r"found no matching overload for '_(?:[<>]=?|[!=]=)_' applied to '\((?:\w+, \w+)\)'")
 _HERE_ONLY = re.compile(r"found no matching overload for 'string' applied to '\(net\.(?:IP|CIDR)\)'")
@@ -124,7 +126,7 @@ class Expression:
             return value
         if any(each in value for each in _OURS):
             raise NotModelledError((Problem("it uses a value that mpigen cannot hand on"),))
-        if any(each in value for each in _NO_MAPPING) and _ASKS.search(self.text):
+        if any(each in value for each in _ASKS_OPTIONALLY) or (_SELECTS in value and _HAS.search(self.text)):
             raise NotModelledError((Problem("it asks whether something has a field that is no mapping"),))
         return Failed(in_go(value))
 
@@ -149,6 +151,8 @@ def compile_expression(text: str, scope: Scope, returns: Collection[str] = ()) -
     reads = tuple(dict.fromkeys(each.fields[0] for each in found if each.root == "variables" and each.fields))
     if any(each.root == "authorizer" for each in found):
         return _asking_authorizer(text, scope, reads)
+    if _VALIDATES.search(text):
+        return Expression(text, "", "", "of what `validate` gives, mpigen knows `hasValue` and `value` alone", reads)
     if problem := next(_unknown_fields(found), ""):
         return Expression(text, "", problem, reads=reads)
     try:

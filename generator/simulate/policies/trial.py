@@ -10,7 +10,8 @@ from generator.errors import Problem
 from generator.manifests import Body, Manifest
 from generator.simulate.amounts import SimulationError
 from generator.simulate.fields import mapping, text
-from generator.simulate.policies.judge import Decision, judge
+from generator.simulate.policies.asked import Decision
+from generator.simulate.policies.judge import judge
 from generator.simulate.policies.kinds import Kind
 from generator.simulate.policies.request import Person, Request, name_of, stored
 from generator.simulate.policies.world import World

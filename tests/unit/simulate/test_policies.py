@@ -107,6 +107,7 @@ def test_params_are_there_only_for_a_policy_that_has_a_kind_of_them() -> None:
         "isURL('https://example.com')",
         "string(ip('1.2.3.4')) == '1.2.3.4'",
         "format.uuid().validate('x').hasValue()",
+        "format.labelValue().validate('x').orValue([]).size() == 0",
         "semver('v1', true).major() == 1",
     ],
 )
