@@ -8,10 +8,16 @@ from dataclasses import replace
 from generator.config.workload import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
 
+_SHARED = ("ClusterRole", "WorkloadPriorityClass")
+"""Kinds whose names do not depend on the platform: where there are several on one cluster, these are of all of them."""
+
 
 def owned(manifests: Iterable[Manifest], platform: str) -> list[Manifest]:
     """Label each manifest as generated for this platform."""
-    return [_owned(manifest, {**MANAGED_BY, PART_OF: platform}) for manifest in manifests]
+    return [
+        _owned(manifest, MANAGED_BY if manifest.kind in _SHARED else {**MANAGED_BY, PART_OF: platform})
+        for manifest in manifests
+    ]
 
 
 def _owned(manifest: Manifest, labels: dict[str, str]) -> Manifest:
