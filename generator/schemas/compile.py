@@ -14,6 +14,7 @@ from pathlib import Path
 from generator.errors import EngineError, OutputError, Problem
 from generator.schemas.catalog import FILE, Catalog
 from generator.schemas.crd import custom_kinds
+from generator.schemas.files import file_kinds
 from generator.schemas.kind import Kind, write_schema
 from generator.schemas.openapi import BuiltIns
 from generator.schemas.own import OWN, own_kinds
@@ -90,7 +91,8 @@ def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
     for component in components:
         folder = modules[component] / component.folder
         if component.name == components[0].name:
-            found[component] = BuiltIns(modules[component], component.folder).kinds()
+            built_ins = BuiltIns(modules[component], component.folder)
+            found[component] = [*built_ins.kinds(), *file_kinds(built_ins)]
         else:
             operators = OPERATORS / component.name / component.minor
             found[component] = [*custom_kinds(folder, newest, component.files), *custom_kinds(operators, newest)]
