@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from generator.config.admission import Admission
     from generator.config.cluster import Cluster, Versions
     from generator.config.cohorts import Cohort
+    from generator.config.compliance import Residency, Retention, StorageClass
     from generator.config.egress import Egress
     from generator.config.gitops import GitOps
     from generator.config.images import Images
@@ -64,7 +65,10 @@ __all__ = [
     "Provisioning",
     "Queues",
     "Reservation",
+    "Residency",
+    "Retention",
     "Runtime",
+    "StorageClass",
     "Taint",
     "Tenant",
     "Versions",
@@ -76,6 +80,9 @@ __all__ = [
 
 _HOMES = {
     "Reservation": "generator.config.reservations",
+    "Residency": "generator.config.compliance",
+    "Retention": "generator.config.compliance",
+    "StorageClass": "generator.config.compliance",
     "WaitForPodsReady": "generator.config.queues",
     "Queues": "generator.config.queues",
     "Priority": "generator.config.priorities",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from generator.config.platform import Platform
 from generator.constructs import ManifestApp
 from generator.kueue.chart import KueueItself, QueueTree, TenantQueue
-from generator.policies.chart import AdmissionPack, Baseline, PlatformRoles, Tenancy, TenantRoles
+from generator.policies.chart import AdmissionPack, AuditPolicy, Baseline, PlatformRoles, Tenancy, TenantRoles
 from generator.runtimes.chart import MpiRuntime
 
 
@@ -26,6 +26,8 @@ class App(ManifestApp):
         if platform.tenants:
             TenantRoles(self, "roles", platform=platform)
             AdmissionPack(self, "admission", platform=platform)
+        if platform.policies.profile == "regulated":
+            AuditPolicy(self, "audit", platform=platform)
         if platform.isolation.guard.baseline:
             Baseline(self, "baseline")
         for tenant in platform.tenants:

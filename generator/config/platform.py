@@ -23,6 +23,7 @@ from pydantic_core import InitErrorDetails
 from generator.config.access import SUPERUSERS, Callers, PlatformAccess, callers, in_reach
 from generator.config.cluster import Cluster
 from generator.config.cohorts import Cohort
+from generator.config.compliance import unmet
 from generator.config.counting import Supply, supply
 from generator.config.draft import Draft, suggestion
 from generator.config.elsewhere import cohorts_elsewhere, root_of_workers
@@ -31,7 +32,7 @@ from generator.config.gitops import GitOps
 from generator.config.isolation import Isolation, impossible, unnameable
 from generator.config.policies import Policies
 from generator.config.pools import Pool
-from generator.config.queues import Queues, inexpressible
+from generator.config.queues import Queues, forgetful, inexpressible
 from generator.config.references import contradictions
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
@@ -84,7 +85,7 @@ class Platform(Section):
     """Who reaches whom over the network."""
     queues: Queues = Queues()
     """How Kueue is to work."""
-    gitops: GitOps | None = None
+    gitops: GitOps | None = Field(default=None, validate_default=True)
     """Who applies the tree. Left out: plain YAML only."""
 
     @field_validator("pools")
@@ -123,11 +124,22 @@ class Platform(Section):
     def _in_order(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(sorted(value, key=lambda entry: entry.name))
 
+    @field_validator("policies")
+    @classmethod
+    def _are_as_strict_as_their_profile(cls, value: Policies, info: ValidationInfo) -> Policies:
+        found = unmet(value, info.data.get("cluster"))
+        errors = [InitErrorDetails(type=error, loc=path, input=None) for path, error in found]
+        if errors:
+            raise ValidationError.from_exception_data("Platform", errors)
+        return value
+
     @field_validator("queues")
     @classmethod
     def _can_be_told(cls, value: Queues, info: ValidationInfo) -> Queues:
-        cluster = info.data.get("cluster")
+        cluster, policies = info.data.get("cluster"), info.data.get("policies")
         refused = inexpressible(value, cluster) if isinstance(cluster, Cluster) else {}
+        if isinstance(policies, Policies):
+            refused |= forgetful(value, policies.retention.jobs or 0)
         errors = [InitErrorDetails(type=error, loc=(field,), input=None) for field, error in refused.items()]
         if errors:
             raise ValidationError.from_exception_data("Platform", errors)
@@ -146,6 +158,17 @@ class Platform(Section):
         ]
         if errors:
             raise ValidationError.from_exception_data("Platform", errors)
+        return value
+
+    @field_validator("gitops")
+    @classmethod
+    def _changes_by_somebodys_hands(cls, value: GitOps | None, info: ValidationInfo) -> GitOps | None:
+        """Without anybody who may, there is no rule `generated` either, and everybody may."""
+        policies, access = info.data.get("policies"), info.data.get("access")
+        is_regulated = isinstance(policies, Policies) and policies.profile == "regulated"
+        if value is None and is_regulated and isinstance(access, PlatformAccess) and not access.admin:
+            what = "nobody is named who changes the platform: the profile `regulated` demands it"
+            raise refusal(what, "name who applies it in `gitops`, or people in `access: {admin: [group:…]}`")
         return value
 
     @field_validator("gitops")

@@ -15,10 +15,11 @@ from pydantic_core import PydanticCustomError
 
 from generator.config.cluster import Cluster
 from generator.config.counting import Transformation, counting_of
-from generator.config.durations import Duration, between
+from generator.config.durations import Duration, between, seconds
 from generator.config.fields import Section, Text, each_once, refusal
 from generator.config.multi_kueue import MultiKueue
 from generator.config.priorities import PRIORITIES, Priority
+from generator.documents.syntax import shown
 from generator.simulate.counting import Counting
 
 CONFIGURATION = "kueue/configuration.yaml"
@@ -83,6 +84,14 @@ class Queues(Section):
     def counting(self) -> Counting:
         """What Kueue counts of what pods ask for."""
         return counting_of(self.exclude_resource_prefixes, self.transformations)
+
+
+def forgetful(queues: Queues, days: int) -> dict[str, PydanticCustomError]:
+    """Field → why it removes what is left of a job earlier than after so many days."""
+    if queues.retain_finished is None or seconds(queues.retain_finished) >= days * 24 * 3600:
+        return {}
+    what = f"{shown(queues.retain_finished)} is less than the {days} days of `policies.retention.jobs`"
+    return {"retainFinished": refusal(what, f"write at least {days * 24}h, or remove it")}
 
 
 def inexpressible(queues: Queues, cluster: Cluster) -> dict[str, PydanticCustomError]:

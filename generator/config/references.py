@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from generator.config.capacity import limits_less, overcommitted, pools_alike
 from generator.config.cohort_fit import cohort_contradictions
+from generator.config.compliance_fit import elsewhere, forgotten, shared
 from generator.config.draft import Contradiction, Draft, suggestion
 from generator.config.elsewhere import apart, cohorts_elsewhere
 from generator.config.multi_kueue import WORKERS
@@ -28,9 +29,12 @@ def contradictions(draft: Draft) -> Iterator[Contradiction]:
             yield Contradiction(("pools", index, "name"), what, "choose another name")
     for index, runtime in draft.runtimes.items():
         yield from _runtime(("runtimes", index), runtime, draft)
-    elsewhere = cohorts_elsewhere(draft.tenants.values(), draft.cohorts.values())
+    if draft.residency:
+        yield from elsewhere(draft, draft.residency)
+    yield from forgotten(draft, draft.days_of_jobs)
+    away = cohorts_elsewhere(draft.tenants.values(), draft.cohorts.values())
     found = {
-        ("cohorts", index): list(cohort_contradictions(index, draft, is_here=each.name not in elsewhere))
+        ("cohorts", index): list(cohort_contradictions(index, draft, is_here=each.name not in away))
         for index, each in draft.cohorts.items()
     }
     found |= {
@@ -44,7 +48,7 @@ def contradictions(draft: Draft) -> Iterator[Contradiction]:
     yield from overcommitted(
         draft,
         [each for index, each in draft.tenants.items() if ("tenants", index) in sound and not each.multi_kueue],
-        [each for index, each in draft.cohorts.items() if ("cohorts", index) in sound and each.name not in elsewhere],
+        [each for index, each in draft.cohorts.items() if ("cohorts", index) in sound and each.name not in away],
     )
 
 
@@ -123,6 +127,7 @@ def _shares(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction
             message = f"`{reservation.name}`: {found.message}"
             unknown.append(Contradiction((*path, "reservations"), message, found.fix))
     yield from unknown
+    yield from shared(path, tenant, draft)
     if not unknown and draft.has_all_pools:
         yield from lends_more(path, tenant.lend, tenant.quota, draft)
         yield from limits_less(path, tenant, draft) if not tenant.multi_kueue else ()

@@ -40,6 +40,9 @@ class Tenant(Section):
     lend: Shares | None = None
     """What of its quota others may use while it is idle, in the same forms; of what is left out, nothing. Default: all
     of it."""
+    dedicated: tuple[Name, ...] = ()
+    """Pools whose nodes run no other team's jobs. Nobody else has a share of them, and taints and labels keep others
+    off."""
     preemption: Literal["never", "lower-priority", "reclaim"] = "reclaim"
     """Whose running jobs may be stopped for the team's waiting ones. `reclaim`: its own of lower priority, and whoever
     uses the quota that it lent. `lower-priority`: of both only those of lower priority. `never`: nobody's."""
@@ -86,7 +89,7 @@ class Tenant(Section):
         free_labels(value)
         return dict(sorted(value.items()))
 
-    @field_validator("namespaces", "priorities", "registries")
+    @field_validator("namespaces", "priorities", "registries", "dedicated")
     @classmethod
     def _each_once(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return None if value is None else tuple(sorted(set(value)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from generator.config.compliance import AUDIT
 from generator.config.gitops import GitOps
 from generator.config.kinds import KINDS
 from generator.config.platform import Platform
@@ -13,7 +14,7 @@ from generator.manifests import Body, Manifest
 CLUSTER_KINDS = tuple((each.group, each.kind) for each in KINDS if not each.is_namespaced)
 """(group, kind) of every cluster-scoped object that a platform can have."""
 
-NOT_APPLIED = ("release.json", CONFIGURATION)
+NOT_APPLIED = ("release.json", CONFIGURATION, AUDIT)
 """What Argo CD leaves alone in a release: the lock, which it would take for a manifest, and what people apply."""
 
 _IN_CLUSTER = "https://kubernetes.default.svc"

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from constructs import Construct
 
+from generator.config.compliance import AUDIT
 from generator.config.platform import Platform
 from generator.config.tenants import Tenant
 from generator.constructs import Component
 from generator.manifests import Body, Manifest
 from generator.policies import access, namespace, quota, roles
 from generator.policies.admission.pack import admission_pack
+from generator.policies.audit import audit
 from generator.policies.isolation import admin
 from generator.policies.isolation.tenant import network_policies
 
@@ -37,6 +39,13 @@ class AdmissionPack(Component):
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         super().__init__(scope, id, admission_pack(platform))
+
+
+class AuditPolicy(Component):
+    """What the API server logs; it lies beside what an engine applies."""
+
+    def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
+        super().__init__(scope, id, [Manifest(audit(platform), AUDIT)])
 
 
 class Baseline(Component):

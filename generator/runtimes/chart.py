@@ -55,6 +55,7 @@ class MpiRuntime(Component):
             variables=self.environment(),
             volumes=self.volumes(),
             patience=seconds(platform.queues.wait_for_pods_ready.timeout),
+            residency=platform.policies.residency.label if platform.policies.residency else "",
         )
         super().__init__(scope, id, [Manifest(body, _file(body, homes)) for body in bodies])
         self.runtime = runtime

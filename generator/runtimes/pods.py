@@ -44,6 +44,7 @@ class PodParts:
         image: of all containers.
         volumes: beside those that every pod has.
         patience: how many seconds the launcher of a gang waits for its hosts.
+        residency: the label of nodes that says where all pods must be; empty where that is not said.
     """
 
     runtime: Runtime
@@ -52,6 +53,7 @@ class PodParts:
     image: str
     volumes: Sequence[Volume] = ()
     patience: int = 1800
+    residency: str = ""
 
 
 def node_pod(parts: PodParts, size: NodeSize) -> Body:
@@ -108,8 +110,9 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
     if runtime.termination_grace_period_seconds is not None:
         spec["terminationGracePeriodSeconds"] = runtime.termination_grace_period_seconds
     # A separate launcher goes where Kueue has room for it: the flavor that it chooses may be another pool's.
-    if pool.labels and is_node:
-        spec["nodeSelector"] = dict(pool.labels)
+    selected = {key: value for key, value in pool.labels.items() if is_node or key == parts.residency}
+    if selected:
+        spec["nodeSelector"] = selected
     if pool.taints:
         spec["tolerations"] = _tolerations(pool)
     if runtime.pod_scheduler:

@@ -43,6 +43,7 @@ def training_runtimes(  # noqa: PLR0913 - what a runtime is made of, from all ov
     variables: Mapping[str, str] | None = None,
     volumes: Sequence[Volume] = (),
     patience: int = 1800,
+    residency: str = "",
 ) -> list[Body]:
     """The ClusterTrainingRuntime of a runtime, or a TrainingRuntime in each namespace of its tenants.
 
@@ -53,6 +54,7 @@ def training_runtimes(  # noqa: PLR0913 - what a runtime is made of, from all ov
         namespaces: of the runtime's tenants. Default: those of their names.
         variables: of the launcher and the ranks, beside those that the runtime names.
         volumes: of launcher and nodes, beside those that the runtime names.
+        residency: the label of nodes that says where all pods must be; empty where that is not said.
         patience: how many seconds the launcher of a gang waits for its hosts; as long as Kueue waits for pods.
     """
     size = node_size(runtime, pool)
@@ -63,6 +65,7 @@ def training_runtimes(  # noqa: PLR0913 - what a runtime is made of, from all ov
         runtime.image or runtime.family.default_image,
         (*runtime_volumes(runtime.volumes), *volumes),
         patience,
+        residency,
     )
     env = {**environment(runtime, size, pool.device), **(variables or {})}
     spec = _spec(

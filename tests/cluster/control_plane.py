@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from generator.config.queues import Queues
+from generator.policies.audit import FLAGS, audit
 from tests.cluster.build import build
 from tests.cluster.certificates import Certificates, make_certificates
 from tests.cluster.client import Client, RefusedError
@@ -23,9 +24,12 @@ from tests.cluster.definitions import definitions
 from tests.cluster.install import install, render
 from tests.cluster.processes import Processes, free_ports, listens
 from tests.cluster.versions import Versions
+from tests.regulated import regulated_platform
 
 FINISH = "tests.mpigen.dev/finish"
 """The annotation that makes a pod end well."""
+AUDIT_LOG = "audit.log"
+"""What the API server logs of requests, beside the logs of all programs."""
 _OF_KUBERNETES = ("kube-controller-manager", "kube-scheduler")
 """Who they are decides what admission policies let them do, so they are who they are in every cluster."""
 _ISSUER = "https://kubernetes.default.svc"
@@ -159,7 +163,17 @@ def _apiserver(etcd: int, port: int, folder: Path, certificates: Certificates) -
         f"--token-auth-file={folder / 'tokens.csv'}",
         "--authorization-mode=RBAC",
         "--allow-privileged",
+        *_audit(folder),
     ]
+
+
+def _audit(folder: Path) -> list[str]:
+    """What a regulated platform wants to have logged, and how."""
+    policy = audit(regulated_platform())
+    file = folder / "audit-policy.yaml"
+    file.write_text(yaml.safe_dump(policy))
+    flags = policy["metadata"]["annotations"][FLAGS].split()
+    return [f"--audit-policy-file={file}", f"--audit-log-path={folder / AUDIT_LOG}", *flags]
 
 
 def _controller_manager(port: int, certificates: Certificates) -> list[str]:

@@ -1,8 +1,8 @@
 """Policies on the real API server, and what it says of cases that are put to them.
 
 What a case starts from is created by somebody whom every policy lets do anything: each gets a condition for that.
-Warnings stand in for what is only audited, since no audit log is written here. Nothing of a case itself is kept: all
-requests are dry runs.
+Warnings stand in for what is only audited: an answer comes sooner than a line of a log. Nothing of a case itself is
+kept: all requests are dry runs.
 """
 
 from __future__ import annotations

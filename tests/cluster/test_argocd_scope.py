@@ -1,4 +1,4 @@
-"""Argo CD applies a release but for the lock and for what Kueue itself must be told, which is the whole cluster's."""
+"""Argo CD applies a release but for the lock and for what is the whole cluster's, of Kueue and the API server."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ def test_argo_cd_leaves_alone_the_lock_and_the_configuration_of_kueue(
     assert left_alone == ["kueue/configuration.yaml", "release.json"]
 
 
-@pytest.mark.parametrize("pattern", ["{release.json,kueue/configuration.yaml}", "release.json", "{a,b/*}", "*.y?ml"])
+@pytest.mark.parametrize(
+    "pattern", ["{release.json,kueue/configuration.yaml,audit/policy.yaml}", "release.json", "{a,b/*}", "*.y?ml"]
+)
 def test_patterns_mean_to_us_what_they_mean_to_argo_cd(pattern: str, control_plane_versions: Versions) -> None:
     paths = ["release.json", "releasexjson", "kueue/configuration.yaml", "x/kueue/configuration.yaml", "a", "b/c/d.yml"]
+    paths += ["audit/policy.yaml", "audit/policy.yml", "cluster/audit/policy.yaml"]
     ours = [path for path in paths if re.fullmatch(expression(pattern), path)]
     assert ours == matched(build(control_plane_versions["glob"]), pattern, paths)

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.config.platform import Platform
+from generator.config.policies import Policies
 from generator.config.workload import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
-from generator.policies.admission import images, job_isolation, owner, ownership, patches, size, trainjobs
+from generator.policies.admission import (
+    images,
+    job_isolation,
+    owner,
+    ownership,
+    patches,
+    residency,
+    size,
+    storage,
+    trainjobs,
+)
 from generator.policies.admission.policy import Rule, binding, policy
-
-# Where they install themselves: kueue v0.19.2, jobset v0.12.0 and trainer v2.3.0 config/default; Red Hat's operators.
-_CONTROLLERS = ("jobset-system", "kube-system", "kubeflow-system", "kueue-system")
-_ON_OPENSHIFT = ("redhat-ods-applications",)
-_OF_KUBERNETES = ("system:apiserver", "system:kube-controller-manager", "system:kube-scheduler")
+from generator.policies.controllers import OF_KUBERNETES, OF_OPENSHIFT, controller_groups
 
 
 def admission_pack(platform: Platform) -> Iterator[Manifest]:
@@ -47,11 +54,21 @@ def _rules(platform: Platform) -> Iterator[Rule]:
         yield size.size(people)
     if platform.isolation.unit == "job":
         yield job_isolation.job_isolation(people)
-    if policies.labels:
-        yield trainjobs.labels(people)
+    yield from _where_asked_for(policies, people)
     if platform.gitops or platform.access.admin:
         who = platform.operators
         yield ownership.generated(who.users, who.groups, _ours(platform), people)
+
+
+def _where_asked_for(policies: Policies, people: dict[str, str]) -> Iterator[Rule]:
+    """Rules of what `policies` lists."""
+    if policies.labels:
+        yield trainjobs.labels(people)
+    if policies.residency:
+        yield residency.residency(people)
+    if policies.storage_classes:
+        yield storage.storage(people)
+        yield storage.job_storage(people)
 
 
 def _ours(platform: Platform) -> dict[str, str]:
@@ -59,12 +76,9 @@ def _ours(platform: Platform) -> dict[str, str]:
 
 
 def _not_a_controller(platform: Platform) -> dict[str, str]:
-    """By who asks, and not by owner references, which anybody may write."""
-    more = _ON_OPENSHIFT if platform.cluster.is_openshift else ()
-    namespaces = sorted({*_CONTROLLERS, *more, *platform.policies.admission.controllers})
-    groups = ", ".join(f"'system:serviceaccounts:{namespace}'" for namespace in namespaces)
-    users = ", ".join(f"'{user}'" for user in _OF_KUBERNETES)
-    openshift = " || group.startsWith('system:serviceaccounts:openshift-')" if platform.cluster.is_openshift else ""
+    groups = ", ".join(f"'{group}'" for group in controller_groups(platform))
+    users = ", ".join(f"'{user}'" for user in OF_KUBERNETES)
+    openshift = f" || group.startsWith('{OF_OPENSHIFT}')" if platform.cluster.is_openshift else ""
     return {
         "not-a-controller": f"!(request.userInfo.username in [{users}])"
         f" && !request.userInfo.groups.exists(group, group in [{groups}]{openshift})"

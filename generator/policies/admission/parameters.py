@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from generator.config.compliance import Residency
 from generator.config.durations import seconds
 from generator.config.platform import Platform
 from generator.config.tenants import Tenant
@@ -28,6 +29,8 @@ def parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
         "registries": _listed(sorted({*policies.images.registries, *home.registries})),
         "image-digests": "true" if policies.images.digests else "",
         "labels": _listed(f"{key}={home.labels[key]}" if key in home.labels else key for key in policies.labels),
+        "residency": _listed(_places(policies.residency)),
+        "storage-classes": _listed(each.name for each in policies.storage_classes),
         "hosts-per-job": str(limits.hosts_per_job or ""),
         "devices-per-host": _listed(devices),
         "seconds-per-job": str(seconds(limits.time_per_job)) if limits.time_per_job else "",
@@ -37,6 +40,10 @@ def parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
 
 def _listed(values: Iterable[str]) -> str:
     return ",".join(values)
+
+
+def _places(residency: Residency | None) -> list[str]:
+    return [f"{residency.label}={value}" for value in residency.values] if residency else []
 
 
 def _priorities(home: Tenant, platform: Platform) -> list[str]:

@@ -1,0 +1,95 @@
+"""Whether pools, runtimes and tenants keep what `policies` says of places and records, and who has nodes to itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from generator.config.compliance import Residency
+from generator.config.draft import Contradiction, Draft, suggestion
+from generator.config.pools import Pool
+from generator.config.shares import Share, offering
+from generator.config.tenants import Tenant
+
+_DAY = 24 * 3600
+_Path = tuple[str | int, ...]
+
+
+def elsewhere(draft: Draft, residency: Residency) -> Iterator[Contradiction]:
+    """Nodes of which nobody says that they are where they must be."""
+    for index, pool in draft.pools.items():
+        there = pool.labels.get(residency.label)
+        if index in draft.unsure or there in residency.values:
+            continue
+        what = f"is `{residency.label}: {there}`" if there else f"has no label {residency.label}"
+        allowed = " or ".join(residency.values)
+        fix = f"write `{residency.label}: {allowed}` if its nodes have it, else remove the pool"
+        path = ("pools", index, "labels", residency.label) if there else ("pools", index)
+        yield Contradiction(path, f"pool `{pool.name}` {what}, which `policies.residency` demands", fix)
+    for index, tenant in draft.tenants.items():
+        if tenant.multi_kueue:
+            what = f"where the clusters are that jobs of `{tenant.name}` run on, `policies.residency` does not say"
+            fix = "remove it, or make a platform of its own for tenants whose jobs run elsewhere"
+            yield Contradiction(("tenants", index, "multiKueue"), what, fix)
+
+
+def forgotten(draft: Draft, days: int) -> Iterator[Contradiction]:
+    """Runtimes that remove pods and logs of a job earlier than they must be kept."""
+    for index, runtime in draft.runtimes.items():
+        kept = runtime.ttl_seconds_after_finished
+        if kept is not None and kept < days * _DAY:
+            what = f"`{kept}`, and `policies.retention.jobs` keeps what is left of a job for {days} days"
+            fix = f"write at least {days * _DAY}, or remove it"
+            yield Contradiction(("runtimes", index, "ttlSecondsAfterFinished"), what, fix)
+
+
+def shared(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction]:
+    """Pools that are said to be for one tenant alone, and are not."""
+    path = (*path, "dedicated")
+    if tenant.dedicated and tenant.multi_kueue:
+        yield Contradiction(path, f"jobs of `{tenant.name}` run on no pool of this cluster", "remove it")
+        return
+    for name in tenant.dedicated:
+        pool = draft.pool_named.get(name)
+        if pool is None:
+            if draft.has_all_names and name not in draft.declared["pools"]:
+                fix = suggestion(name, draft.declared["pools"])
+                yield Contradiction(path, f"there is no pool `{name}`", fix)
+            continue
+        yield from _open(path, pool, draft)
+        for other in _users(pool, tenant, draft):
+            fix = f"remove the share of {other}, or do not dedicate the pool"
+            yield Contradiction(path, f"{other} has a share of pool `{name}` too", fix)
+
+
+def _open(path: _Path, pool: Pool, draft: Draft) -> Iterator[Contradiction]:
+    """Ways of other pods to the nodes: a pod may tolerate any taint, so the labels of other pools must keep theirs off.
+
+    The rule `patches` of `policies.admission` lets jobs tolerate taints by their names.
+    """
+    if not any(taint.effect != "PreferNoSchedule" for taint in pool.taints):
+        what = f"nothing keeps pods that come by no queue off the nodes of pool `{pool.name}`"
+        yield Contradiction(path, what, "give the nodes a taint, and name it in the pool's `taints`")
+    for other in draft.pools.values():
+        if other.name != pool.name and other.labels.items() <= pool.labels.items():
+            what = f"a pod of pool `{other.name}` that tolerates the taints of pool `{pool.name}` may run there"
+            fix = f"add a label to pool `{other.name}` that only its nodes carry"
+            yield Contradiction(path, what, fix)
+
+
+def _users(pool: Pool, owner: Tenant, draft: Draft) -> Iterator[str]:
+    """Whose queues admit jobs to the pool beside the owner's; those of other clusters have nodes of their own."""
+    for tenant in draft.tenants.values():
+        theirs = (*tenant.quotas, tenant.borrow)
+        if tenant.name != owner.name and not tenant.multi_kueue and _names(pool, theirs, draft):
+            yield f"tenant `{tenant.name}`"
+    for cohort in draft.cohorts.values():
+        if _names(pool, (cohort.quota,), draft):
+            yield f"cohort `{cohort.name}`"
+
+
+def _names(pool: Pool, shares: tuple[Mapping[str, Share], ...], draft: Draft) -> bool:
+    """Whether shares are of the pool, by its name or by a resource that it has."""
+    pools = list(draft.supplies.values())
+    keys = {key for each in shares for key in each}
+    resources = keys - {*draft.declared["pools"]}
+    return pool.name in keys or any(found.name == pool.name for key in resources for found in offering(key, pools))

@@ -1,0 +1,26 @@
+"""The platform that docs/compliance.md shows, which meets the profile `regulated`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from generator import Platform
+from tests.conftest import ROOT
+
+DOCUMENT = ROOT / "docs/compliance.md"
+
+
+def regulated() -> dict[str, Any]:
+    """What its file says, to be changed at will."""
+    shown = re.search(r"```yaml\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    assert shown
+    data: dict[str, Any] = yaml.safe_load(shown[1])
+    return data
+
+
+def regulated_platform() -> Platform:
+    """The platform."""
+    return Platform.model_validate(regulated())

@@ -1,0 +1,211 @@
+"""Profiles: what `regulated` demands, what it adds, and that docs/compliance.md says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from generator import Platform, pipeline
+from generator.app import App
+from generator.config.admission import RuleName
+from generator.config.compliance import AUDIT
+from generator.gitops.argocd import NOT_APPLIED
+from generator.manifests import Manifest, write
+from generator.policies.audit import FLAGS, audit_policy
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from tests.conftest import ROOT, small_platform
+from tests.regulated import DOCUMENT, regulated
+
+PAGE = DOCUMENT.read_text("utf-8")
+Change = Callable[[dict[str, Any]], object]
+
+WEAKER: dict[str, tuple[Change, str]] = {
+    "residency": (lambda policies: policies.pop("residency"), "nobody says where nodes may be"),
+    "storage classes": (lambda policies: policies.pop("storageClasses"), "data may be written anywhere"),
+    "encryption": (lambda policies: policies["storageClasses"][0].pop("encrypted"), "not said to be encrypted"),
+    "labels": (lambda policies: policies.pop("labels"), "jobs have no owner"),
+    "registries": (lambda policies: policies["images"].pop("registries"), "images come from anywhere"),
+    "digests": (lambda policies: policies["images"].pop("digests"), "images may change behind their names"),
+    "deny": (lambda policies: policies.update(admission="audit"), "rules only `audit` by default"),
+    "each rule": (
+        lambda policies: policies.update(admission={"rules": {"size": "warn"}}),
+        "`warn` is less than `deny`",
+    ),
+    "restricted": (
+        lambda policies: policies.update(podSecurity="privileged"),
+        "`privileged` is less than `restricted`",
+    ),
+    "jobs are kept": (lambda policies: policies["retention"].pop("jobs"), "nobody says how long jobs are known"),
+    "the log is kept": (lambda policies: policies["retention"].pop("audit"), "nobody says how long the log is kept"),
+}
+
+
+def rendered(data: dict[str, Any]) -> list[Manifest]:
+    platform = Platform.model_validate(data)
+    return pipeline.render(platform, App(platform))[0]
+
+
+def complaints(data: dict[str, Any]) -> list[str]:
+    with pytest.raises(ValidationError) as caught:
+        Platform.model_validate(data)
+    return [str(each["msg"]) for each in caught.value.errors()]
+
+
+def test_the_platform_of_the_page_is_regulated_and_sound() -> None:
+    platform = Platform.model_validate(regulated())
+    tree, pointer = pipeline.render(platform, App(platform))
+    assert platform.policies.profile == "regulated"
+    assert pipeline.check(platform, tree, pointer).findings == []
+
+
+@pytest.mark.parametrize("setting", WEAKER)
+def test_without_each_setting_it_is_refused_for_just_that(setting: str) -> None:
+    weaken, said = WEAKER[setting]
+    data = regulated()
+    weaken(data["policies"])
+    (complaint,) = complaints(data)
+    assert said in complaint
+    assert complaint.endswith("the profile `regulated` demands it")
+
+
+@pytest.mark.parametrize("setting", WEAKER)
+def test_a_standard_platform_may_leave_out_any_of_them(setting: str) -> None:
+    data = regulated()
+    data["policies"]["profile"] = "standard"
+    WEAKER[setting][0](data["policies"])
+    assert Platform.model_validate(data).policies.profile == "standard"
+
+
+def test_somebody_changes_a_regulated_platform() -> None:
+    data = regulated()
+    del data["access"]
+    assert Platform.model_validate(data).gitops
+    del data["gitops"]
+    assert complaints(data) == ["nobody is named who changes the platform: the profile `regulated` demands it"]
+    data["access"] = {"admin": ["group:ml-platform"]}
+    assert Platform.model_validate(data).gitops is None
+
+
+def test_a_profile_changes_nothing_but_the_file_of_the_log() -> None:
+    data = regulated()
+    files = write(rendered(data))
+    data["policies"]["profile"] = "standard"
+    standard = write(rendered(data))
+    assert files.keys() - standard.keys() == {AUDIT}
+    assert {file: text for file, text in files.items() if file != AUDIT} == standard
+
+
+def test_a_platform_that_says_nothing_is_standard_and_has_none_of_it() -> None:
+    files = write(rendered(small_platform()))
+    assert not {AUDIT, *(f"cluster/admission/{rule}.yaml" for rule in ("storage", "job-storage", "residency"))} & {
+        *files
+    }
+
+
+def test_every_pod_of_a_runtime_selects_its_place_a_separate_launcher_only_that() -> None:
+    (runtime,) = [each for each in rendered(regulated()) if each.name == "openmpi"]
+    jobs = runtime.body["spec"]["template"]["spec"]["replicatedJobs"]
+    selected = {job["name"]: job["template"]["spec"]["template"]["spec"].get("nodeSelector") for job in jobs}
+    place = {"topology.kubernetes.io/region": "eu-central-1"}
+    assert selected == {"node": {"example.com/pool": "general", **place}, "launcher": place}
+    data = regulated()
+    del data["policies"]["residency"]
+    data["policies"]["profile"] = "standard"
+    (runtime,) = [each for each in rendered(data) if each.name == "openmpi"]
+    launcher = runtime.body["spec"]["template"]["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]
+    assert "nodeSelector" not in launcher
+
+
+def test_what_is_left_of_a_job_is_kept() -> None:
+    data = regulated()
+    data["queues"] = {"retainFinished": "2159h"}
+    assert complaints(data) == ["`2159h` is less than the 90 days of `policies.retention.jobs`"]
+    data["queues"] = {"retainFinished": "2160h"}
+    data["runtimes"][1]["ttlSecondsAfterFinished"] -= 1
+    assert ["policies.retention.jobs" in each for each in complaints(data)] == [True]
+
+
+def test_on_openshift_it_is_the_audit_profile_and_nobody_sets_how_long_it_is_kept() -> None:
+    data = regulated() | {"cluster": {"distribution": "openshift"}}
+    assert complaints(data) == ["OpenShift has no such setting of its API servers"]
+    del data["policies"]["retention"]["audit"]
+    (found,) = [each for each in rendered(data) if each.file == AUDIT]
+    assert (found.kind, found.name, found.body["spec"]) == (
+        "APIServer",
+        "cluster",
+        {"audit": {"profile": "WriteRequestBodies"}},
+    )
+
+
+def test_argo_cd_leaves_the_file_alone_and_needs_no_right_for_it() -> None:
+    assert AUDIT in NOT_APPLIED
+    platform = Platform.model_validate(regulated() | {"cluster": {"distribution": "kubernetes"}})
+    tree, pointer = pipeline.render(platform, App(platform))
+    (project, application) = pointer
+    assert AUDIT in application.body["spec"]["source"]["directory"]["exclude"]
+    assert "Policy" not in {each["kind"] for each in project.body["spec"]["clusterResourceWhitelist"]}
+    (role,) = [each for each in tree if each.kind == "ClusterRole" and each.name == "mpigen-gitops"]
+    assert "audit.k8s.io" not in yaml.safe_dump(role.body)
+
+
+def test_the_log_is_kept_for_so_many_days_in_as_many_files_as_there_are() -> None:
+    flags = audit_policy([], 30)["metadata"]["annotations"][FLAGS]
+    assert flags == "--audit-log-maxage=30 --audit-log-maxbackup=0"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("level", "Everything", "Everything"),
+        ("level", None, "level"),
+        ("verb", ["create"], "verb"),
+        ("nonResourceURLs", ["healthz"], "healthz"),
+        ("nonResourceURLs", ["/a*/b"], "/a*/b"),
+        ("resources", [{"group": "rbac.authorization.k8s.io/v1"}], "rbac.authorization.k8s.io/v1"),
+        ("omitStages", ["Never"], "Never"),
+    ],
+)
+def test_a_policy_that_the_api_server_would_not_read_is_found(field: str, value: object, said: str) -> None:
+    body = audit_policy([], 30)
+    rule = {**body["rules"][0], field: value}
+    wrong = {**body, "rules": [{key: each for key, each in rule.items() if each is not None}]}
+    found = Engine(Catalog.bundled()).violations(wrong)
+    assert found
+    assert any(said in f"{each.message} {each.path} {each.value}" for each in found)
+    assert Engine(Catalog.bundled()).violations(body) == []
+
+
+def test_each_test_that_the_page_names_is_there() -> None:
+    file = ""
+    named = re.findall(r"`(tests/[a-z_/]+\.py)?(?:::(test_[a-z_0-9]+))?`", PAGE)
+    assert len(named) > 10
+    for path, test in named:
+        file = path or file
+        if test:
+            assert f"def {test}(" in (ROOT / file).read_text("utf-8"), (file, test)
+
+
+def test_each_rule_that_the_page_names_is_one() -> None:
+    named = {
+        rule for row in re.findall(r"the rules? ((?:`[a-z-]+`(?: and )?)+)", PAGE) for rule in row.split("`")[1::2]
+    }
+    assert len(named) > 6
+    assert named <= {*get_args(RuleName)}
+
+
+def test_controls_are_written_as_their_standards_write_them() -> None:
+    rows = [line.split("|")[2:4] for line in PAGE.splitlines() if line.startswith("| `")]
+    assert len(rows) > 10
+    for nist, iso in rows:
+        assert all(
+            re.fullmatch(r"(AC|AU|CM|SA|SC|SI)-[0-9]+(\([0-9]+\))?", each.strip())
+            for each in nist.split(",")
+            if each.strip()
+        )
+        assert all(re.fullmatch(r"A\.[5-8]\.[0-9]{1,2}", each.strip()) for each in iso.split(",") if each.strip())
