@@ -10,6 +10,9 @@ OF_KUBERNETES = ("system:apiserver", "system:kube-controller-manager", "system:k
 OF_OPENSHIFT = "system:serviceaccounts:openshift-"
 """How the groups of OpenShift's components begin."""
 
+FOR_PEOPLE = tuple(f"{OF_OPENSHIFT}{name}" for name in ("gitops", "operators", "pipelines"))
+"""Those among them that do what people tell them, such as applying a team's TrainJobs."""
+
 # Where they install themselves: kueue v0.19.2, jobset v0.12.0 and trainer v2.3.0 config/default; Red Hat's operators.
 _CONTROLLERS = ("jobset-system", "kube-system", "kubeflow-system", "kueue-system")
 _ON_OPENSHIFT = ("redhat-ods-applications",)

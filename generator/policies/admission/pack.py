@@ -20,7 +20,7 @@ from generator.policies.admission import (
     trainjobs,
 )
 from generator.policies.admission.policy import Rule, binding, policy
-from generator.policies.controllers import OF_KUBERNETES, OF_OPENSHIFT, controller_groups
+from generator.policies.controllers import FOR_PEOPLE, OF_KUBERNETES, OF_OPENSHIFT, controller_groups
 
 
 def admission_pack(platform: Platform) -> Iterator[Manifest]:
@@ -76,10 +76,13 @@ def _ours(platform: Platform) -> dict[str, str]:
 
 
 def _not_a_controller(platform: Platform) -> dict[str, str]:
-    groups = ", ".join(f"'{group}'" for group in controller_groups(platform))
-    users = ", ".join(f"'{user}'" for user in OF_KUBERNETES)
-    openshift = f" || group.startsWith('{OF_OPENSHIFT}')" if platform.cluster.is_openshift else ""
+    """By who asks, and not by owner references, which anybody may write."""
+    known, users, for_people = (
+        "[" + ", ".join(f"'{name}'" for name in names) + "]"
+        for names in (controller_groups(platform), OF_KUBERNETES, FOR_PEOPLE)
+    )
+    openshift = f" || (group.startsWith('{OF_OPENSHIFT}') && !(group in {for_people}))"
     return {
-        "not-a-controller": f"!(request.userInfo.username in [{users}])"
-        f" && !request.userInfo.groups.exists(group, group in [{groups}]{openshift})"
+        "not-a-controller": f"!(request.userInfo.username in {users}) && !request.userInfo.groups.exists(group,"
+        f" group in {known}{openshift if platform.cluster.is_openshift else ''})"
     }
