@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from generator.config.priorities import Priority
     from generator.config.provisioning import Provisioning
     from generator.config.queues import Queues, WaitForPodsReady
+    from generator.config.relaxations import Relaxation
     from generator.config.reservations import Reservation
     from generator.config.runtimes import Runtime
     from generator.config.tenants import Tenant
@@ -64,6 +65,7 @@ __all__ = [
     "Priority",
     "Provisioning",
     "Queues",
+    "Relaxation",
     "Reservation",
     "Residency",
     "Retention",
@@ -79,6 +81,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Relaxation": "generator.config.relaxations",
     "Reservation": "generator.config.reservations",
     "Residency": "generator.config.compliance",
     "Retention": "generator.config.compliance",

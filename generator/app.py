@@ -5,7 +5,8 @@ from __future__ import annotations
 from generator.config.platform import Platform
 from generator.constructs import ManifestApp
 from generator.kueue.chart import KueueItself, QueueTree, TenantQueue
-from generator.policies.chart import AdmissionPack, AuditPolicy, Baseline, PlatformRoles, Tenancy, TenantRoles
+from generator.policies.admission.memlock import MEMLOCK
+from generator.policies.chart import AdmissionPack, AuditPolicy, Baseline, Memlock, PlatformRoles, Tenancy, TenantRoles
 from generator.runtimes.chart import MpiRuntime
 
 
@@ -28,6 +29,8 @@ class App(ManifestApp):
             AdmissionPack(self, "admission", platform=platform)
         if platform.policies.profile == "regulated":
             AuditPolicy(self, "audit", platform=platform)
+        if platform.cluster.is_openshift and any(tenant.pod_security == MEMLOCK for tenant in platform.tenants):
+            Memlock(self, "memlock")
         if platform.isolation.guard.baseline:
             Baseline(self, "baseline")
         for tenant in platform.tenants:

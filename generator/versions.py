@@ -134,7 +134,7 @@ SUPPORTED: tuple[Component, ...] = (
         source="https://github.com/kubernetes-sigs/network-policy-api/tree/v0.1.5/config/crd/experimental",
         files="policy.networking.k8s.io_*.yaml",
     ),
-    Component(
+    Component(  # has no releases; of the days of OpenShift 4.21
         name="openshift",
         minor="4.21",
         module="github.com/openshift/api",
@@ -143,6 +143,16 @@ SUPPORTED: tuple[Component, ...] = (
         folder="config/v1/zz_generated.crd-manifests",
         source="https://github.com/openshift/api/tree/bfa868a22401/config/v1/zz_generated.crd-manifests",
         files="*_apiservers-Default.crd.yaml",
+    ),
+    Component(
+        name="openshift-security",
+        minor="4.21",
+        module="github.com/openshift/api",
+        version="v0.0.0-20251214014457-bfa868a22401",
+        sum="h1:goMf6pBtRFSQaVElFk6K+GIAqnv7O84p7PJHH6pDz/E=",
+        folder="security/v1/zz_generated.crd-manifests",
+        source="https://github.com/openshift/api/tree/bfa868a22401/security/v1/zz_generated.crd-manifests",
+        files="*_securitycontextconstraints.crd.yaml",
     ),
 )
 

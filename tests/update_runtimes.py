@@ -56,6 +56,7 @@ OPTIONS: dict[str, Any] = {
     ],
     "labels": {"example.com/cost-centre": "4711"},
     "readOnlyRootFilesystem": True,
+    "memlock": "capability",
     "restarts": 3,
     "activeDeadlineSeconds": 86400,
     "terminationGracePeriodSeconds": 120,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from generator.checks import quota, trainjob_references, trainjob_resources
+from generator.checks import policy_relaxed, quota, trainjob_references, trainjob_resources
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.manifests import Manifest
@@ -26,6 +26,7 @@ RULES: Mapping[str, Rule] = {
     "trainjob/lost-resources": trainjob_resources.lost_resources,
     "trainjob/uncounted-resources": trainjob_resources.uncounted_resources,
     "trainjob/contradicting-resources": trainjob_resources.contradicting_resources,
+    **policy_relaxed.RULES,
     **quota.RULES,
 }
 CHECKS = tuple(RULES)

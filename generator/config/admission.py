@@ -58,6 +58,6 @@ class Admission(Section):
         """A word, or the section."""
         return {"anyOf": [{"type": "string", "enum": [*get_args(Action)]}, handler(core)]}
 
-    def action(self, rule: RuleName) -> Action:
+    def action(self, rule: str) -> Action:
         """What becomes of a request that breaks this rule."""
-        return self.rules.get(rule, self.default)
+        return next((action for name, action in self.rules.items() if name == rule), self.default)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from generator.config.cohorts import Cohort
 from generator.config.compliance import Residency
 from generator.config.counting import Supply, supply
+from generator.config.policies import Policies
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
@@ -44,6 +45,7 @@ class Draft:
         counting: what Kueue counts; None where that is not sound.
         residency: where nodes must be; None where that is not said, or not sound.
         days_of_jobs: how long what is left of jobs must be kept.
+        policies: what holds for all; None where that is not sound.
         declared: every name that the file declares in a section, sound or not; an empty one where it cannot be known.
         unsure: the pools whose labels or taints are wrong or misspelt, so that nobody knows which pods they take.
     """
@@ -61,6 +63,7 @@ class Draft:
     unsure: Collection[int] = ()
     residency: Residency | None = None
     days_of_jobs: int = 0
+    policies: Policies | None = field(default_factory=Policies)
 
     @classmethod
     def of(cls, platform: Platform) -> Draft:
@@ -84,6 +87,7 @@ class Draft:
             platform.queues.counting,
             residency=platform.policies.residency,
             days_of_jobs=platform.policies.retention.jobs or 0,
+            policies=platform.policies,
         )
 
     @property

@@ -48,6 +48,7 @@ KINDS = (
     EmittedKind("rbac.authorization.k8s.io", "ClusterRole", "clusterroles"),
     EmittedKind("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings"),
     EmittedKind("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", is_namespaced=True),
+    EmittedKind("security.openshift.io", "SecurityContextConstraints", "securitycontextconstraints"),
     EmittedKind("trainer.kubeflow.org", "ClusterTrainingRuntime", "clustertrainingruntimes"),
     EmittedKind("trainer.kubeflow.org", "TrainingRuntime", "trainingruntimes", is_namespaced=True),
 )

@@ -13,6 +13,7 @@ from generator.config.complaints import Complaint, complaints
 from generator.config.compliance import Residency, Retention
 from generator.config.draft import Draft
 from generator.config.platform import Platform
+from generator.config.policies import Policies
 from generator.config.pools import Pool
 from generator.config.priorities import PRIORITIES
 from generator.config.queues import Queues
@@ -127,6 +128,7 @@ def _draft(data: dict[str, Any]) -> Draft:
         residency=_sound_part(Residency, data, "residency"),
         days_of_jobs=(_sound_part(Retention, data, "retention") or Retention()).jobs or 0,
         unsure={index for index, fields in wrong["pools"].items() if fields - {"name", "nodes", "allocatable"}},
+        policies=_policies(data.get("policies", {})),
     )
 
 
@@ -165,6 +167,13 @@ def _sound_part(model: type[_Part], data: dict[str, Any], name: str) -> _Part | 
     try:
         return model.model_validate(policies[name], by_alias=True, by_name=False)  # type: ignore[index]
     except (ValidationError, LookupError, TypeError):
+        return None
+
+
+def _policies(said: object) -> Policies | None:
+    try:
+        return Policies.model_validate(said, by_alias=True, by_name=False)
+    except ValidationError:
         return None
 
 

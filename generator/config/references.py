@@ -10,6 +10,7 @@ from generator.config.compliance_fit import elsewhere, forgotten, shared
 from generator.config.draft import Contradiction, Draft, suggestion
 from generator.config.elsewhere import apart, cohorts_elsewhere
 from generator.config.multi_kueue import WORKERS
+from generator.config.relaxation_fit import locks_in_vain, relaxed_in_vain
 from generator.config.runtime_fit import runtime_contradictions
 from generator.config.runtimes import Runtime
 from generator.config.share_fit import lends_more, shares_unknown
@@ -29,6 +30,7 @@ def contradictions(draft: Draft) -> Iterator[Contradiction]:
             yield Contradiction(("pools", index, "name"), what, "choose another name")
     for index, runtime in draft.runtimes.items():
         yield from _runtime(("runtimes", index), runtime, draft)
+        yield from locks_in_vain(("runtimes", index), runtime, draft)
     if draft.residency:
         yield from elsewhere(draft, draft.residency)
     yield from forgotten(draft, draft.days_of_jobs)
@@ -117,6 +119,7 @@ def _what_it_names(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contra
     if tenant.multi_kueue and not draft.has_workers:
         what = "there are no other clusters"
         yield Contradiction((*path, "multiKueue"), what, "name them in `queues.multiKueue.clusters`, or remove it")
+    yield from relaxed_in_vain(path, tenant, draft)
 
 
 def _shares(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction]:

@@ -21,6 +21,10 @@ def runtime_contradictions(runtime: Runtime, pool: Pool, path: _Path = ()) -> It
         yield from _fits_a_node((*path, "resources", resource), resource, amount, pool)
     yield from _slices(path, runtime, pool)
     yield from _placement(path, runtime, pool)
+    if runtime.locks_memory and runtime.family.mpi != "openmpi":
+        # Ranks get it one by one, from a program that Open MPI starts them through; Hydra has no such place.
+        what = f"`capability` with {runtime.family.title}, whose ranks cannot be given it"
+        yield Contradiction((*path, "memlock"), what, "raise the limit of the nodes, and leave it out")
     devices = {**pool.offered, **runtime.resources}.get(pool.accelerator, "0")
     if runtime.processes_per_node == 1 and "gpu" in pool.accelerator.lower() and quantities.parse(devices).value > 1:
         # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: 1 stands for "as many as GPUs".

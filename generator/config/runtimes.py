@@ -118,6 +118,10 @@ class Runtime(Section):
     """Labels of the pods, such as a cost centre."""
     read_only_root_filesystem: bool = False
     """Whether programs can write to the volumes, the home directory and /tmp only."""
+    memlock: Literal["node", "capability"] = "node"
+    """How ranks may lock the memory that RDMA uses: as far as the nodes let everybody, or beyond it, by the capability
+    IPC_LOCK. For that each of its tenants relaxes `pod-security` to `memlock`, and the image has a `setpriv` with the
+    file capability `cap_ipc_lock`."""
     restarts: Count | None = None
     """How often a failed job is started again as a whole. Default: never."""
     active_deadline_seconds: Count | None = None
@@ -155,6 +159,11 @@ class Runtime(Section):
     def family(self) -> Family:
         """The catalogue's entry."""
         return FAMILIES[self.use]
+
+    @property
+    def locks_memory(self) -> bool:
+        """Whether ranks get a capability for it."""
+        return self.memlock == "capability"
 
     @property
     def pod_scheduler(self) -> str:

@@ -12,6 +12,7 @@ from generator.config.egress import Egress
 from generator.config.fields import Count, LabelKey, LabelValue, Name, Section, each_once, free_labels, refusal
 from generator.config.images import Registry
 from generator.config.limits import Limits
+from generator.config.relaxations import POD_SECURITY, Relaxation, Standard
 from generator.config.reservations import Reservation
 from generator.config.shares import Shares
 
@@ -68,6 +69,8 @@ class Tenant(Section):
     """How many objects its namespace holds at most."""
     access: Access = Access()
     """Who may do what."""
+    relax: tuple[Relaxation, ...] = ()
+    """Defaults that do not hold for it, each with a reason and an end; every report says so."""
     egress: tuple[Egress, ...] = ()
     """What its pods may reach outside the cluster; everything else is denied."""
 
@@ -76,6 +79,12 @@ class Tenant(Section):
     def _each_named_once(cls, value: tuple[Reservation, ...]) -> tuple[Reservation, ...]:
         each_once((reservation.name for reservation in value), "give each reservation its own name")
         return tuple(sorted(value, key=lambda reservation: reservation.name))
+
+    @field_validator("relax")
+    @classmethod
+    def _each_rule_once(cls, value: tuple[Relaxation, ...]) -> tuple[Relaxation, ...]:
+        each_once((relaxation.rule for relaxation in value), "relax each rule once")
+        return tuple(sorted(value, key=lambda relaxation: relaxation.rule))
 
     @field_validator("egress")
     @classmethod
@@ -104,3 +113,8 @@ class Tenant(Section):
     def quotas(self) -> tuple[Shares, ...]:
         """All that it always has: its own quota, and what is reserved for it."""
         return (self.quota, *(reservation.quota for reservation in self.reservations))
+
+    @property
+    def pod_security(self) -> Standard | None:
+        """What its pods are held to instead of the platform's standard; None where that holds."""
+        return next((each.to for each in self.relax if each.rule == POD_SECURITY), None)

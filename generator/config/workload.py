@@ -26,6 +26,7 @@ MANAGED_BY = {"app.kubernetes.io/managed-by": "mpigen"}
 PART_OF = "app.kubernetes.io/part-of"
 """Label of all that is generated: the platform."""
 
+
 LOCAL_QUEUE = "default"
 """The LocalQueue in each tenant's namespace. With this name Kueue queues TrainJobs there that carry no queue label
 (LocalQueueDefaulting, GA)."""
@@ -35,3 +36,6 @@ PARAMETER = "mpigen.dev/"
 
 OWNER = "mpigen.dev/owner"
 """Annotation of a TrainJob: the user name of whoever may stop it without being an editor."""
+
+MEMLOCK_SCC = "mpigen-memlock"
+"""On OpenShift, the SCC of pods that may lock memory, and the role that grants it."""

@@ -15,8 +15,11 @@ from generator.manifests import Manifest
 
 ANNOTATION = "argocd.argoproj.io/sync-wave"
 WAVES = {
+    "ValidatingAdmissionPolicy": -6,  # one may hold in a namespace what nothing else does
+    "ValidatingAdmissionPolicyBinding": -6,
     "Namespace": -5,
     "ServiceAccount": -4,
+    "SecurityContextConstraints": -4,
     "ClusterRole": -4,
     "ClusterRoleBinding": -3,
     "RoleBinding": -3,
@@ -26,8 +29,6 @@ WAVES = {
     "BaselineAdminNetworkPolicy": -3,
     "ResourceQuota": -3,
     "LimitRange": -3,
-    "ValidatingAdmissionPolicy": -3,
-    "ValidatingAdmissionPolicyBinding": -3,
     "Topology": -3,
     "WorkloadPriorityClass": -3,
     "ProvisioningRequestConfig": -3,

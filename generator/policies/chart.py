@@ -11,7 +11,8 @@ from generator.config.platform import Platform
 from generator.config.tenants import Tenant
 from generator.constructs import Component
 from generator.manifests import Body, Manifest
-from generator.policies import access, namespace, quota, roles
+from generator.policies import access, memlock, namespace, quota, roles
+from generator.policies.admission.memlock import MEMLOCK
 from generator.policies.admission.pack import admission_pack
 from generator.policies.audit import audit
 from generator.policies.isolation import admin
@@ -48,6 +49,14 @@ class AuditPolicy(Component):
         super().__init__(scope, id, [Manifest(audit(platform), AUDIT)])
 
 
+class Memlock(Component):
+    """What pods that lock memory need on OpenShift."""
+
+    def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
+        bodies = [memlock.security_context_constraints(), memlock.user_role()]
+        super().__init__(scope, id, [Manifest(body, "cluster/access/memlock.yaml") for body in bodies])
+
+
 class Baseline(Component):
     """What holds in the namespaces of tenants where no NetworkPolicy decides."""
 
@@ -82,6 +91,8 @@ class Tenancy(Component):
                 *([reader] if reader else []),
             ],
         )
+        if cluster.is_openshift and tenant.pod_security == MEMLOCK:
+            yield "access", [memlock.user_binding(home) for home in tenant.homes]
         for home in tenant.homes:
             yield "isolation", [*network_policies(home, platform.isolation, cluster)]
             yield "quota", [quota.resource_quota(home), quota.limit_range(home)]

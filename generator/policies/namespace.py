@@ -6,7 +6,11 @@ from generator.config.platform import Platform
 from generator.config.tenants import Tenant
 from generator.config.workload import SERVICE_ACCOUNT, TENANT_LABEL
 from generator.manifests import Body
+from generator.policies.admission.memlock import MEMLOCK, STANDARD
 from generator.policies.admission.parameters import parameters
+from generator.policies.admission.policy import RELAXED
+
+_ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
 def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
@@ -15,11 +19,12 @@ def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
     Argo CD deletes it only when a person confirms. The enforced version is pinned to the cluster's, so that an upgrade
     does not evict; warnings follow the newest.
     """
-    cluster, standard = platform.cluster, platform.policies.pod_security
+    cluster = platform.cluster
     labels = {
         TENANT_LABEL: team,
         **tenant.labels,
-        "pod-security.kubernetes.io/enforce": standard,
+        **{f"{RELAXED}{each.rule}": each.until for each in tenant.relax},
+        **_standard(tenant, platform.policies.pod_security),
         "pod-security.kubernetes.io/enforce-version": f"v{cluster.versions.kubernetes}",
         "pod-security.kubernetes.io/audit": "restricted",
         "pod-security.kubernetes.io/audit-version": "latest",
@@ -39,9 +44,17 @@ def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
             "annotations": {
                 "argocd.argoproj.io/sync-options": "Prune=confirm,Delete=confirm",
                 **parameters(tenant, team, platform),
+                **{f"{RELAXED}{each.rule}": each.reason for each in tenant.relax},
             },
         },
     }
+
+
+def _standard(tenant: Tenant, standard: str) -> dict[str, str]:
+    """What pods are held to. Of Kubernetes' standards none but `privileged` knows `memlock`: a policy does the rest."""
+    if tenant.pod_security == MEMLOCK:
+        return {STANDARD: MEMLOCK, _ENFORCE: "privileged"}
+    return {_ENFORCE: tenant.pod_security or standard}
 
 
 def service_account(tenant: Tenant) -> Body:

@@ -11,12 +11,14 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from generator.config.families import Family
+from generator.config.runtimes import Runtime
 from generator.config.volumes import HOME, RUN
 from generator.manifests import Body
 
 RANK = f"{RUN}/bin/rank"
 """What Open MPI starts ranks through, where they need to know who they are."""
+LOCK = f"{RUN}/bin/lock"
+"""What it starts them through where they lock memory by a capability."""
 HOSTFILE = "/etc/mpi/hostfile"
 """Trainer's hostfile, in the launcher."""
 HYDRA_HOSTFILE = f"{RUN}/hostfile"
@@ -25,17 +27,17 @@ PATH = f"{RUN}/bin:/opt/mpi/bin:/opt/intel/oneapi/mpi/latest/bin:/usr/local/bin:
 _RESOURCES = {"cpu": "100m", "memory": "64Mi"}  # a Guaranteed pod needs both; the pod requests the larger, not the sum
 
 
-def init_container(image: str, family: Family, security: Body, *, is_launcher: bool) -> Body:
+def init_container(image: str, runtime: Runtime, security: Body, *, is_launcher: bool) -> Body:
     """Writes the files. It runs in the same image, because that is where the users and the programs are."""
     mounts = [{"name": "run", "mountPath": RUN}]
-    if is_launcher and family.mpi != "openmpi":
+    if is_launcher and runtime.family.mpi != "openmpi":
         mounts.append({"name": "mpi-hostfile", "mountPath": "/etc/mpi"})  # Trainer adds the volume
     return {
         "name": "prepare",
         "image": image,
         "securityContext": security,
         "resources": {"requests": dict(_RESOURCES), "limits": dict(_RESOURCES)},
-        "command": ["/bin/sh", "-c", prepare_script(family, is_launcher=is_launcher)],
+        "command": ["/bin/sh", "-c", prepare_script(runtime, is_launcher=is_launcher)],
         "volumeMounts": mounts,
     }
 
@@ -62,14 +64,16 @@ def hosts_container(image: str, security: Body, patience: int) -> Body:
     }
 
 
-def prepare_script(family: Family, *, is_launcher: bool) -> str:
+def prepare_script(runtime: Runtime, *, is_launcher: bool) -> str:
     """The shell script of the init container: one readable text."""
     parts = [script("prepare.sh"), _written("ssh_config")]
     if not is_launcher:
         parts.append(_written("sshd_config"))
-    if family.rank_variables:
+    if runtime.family.rank_variables:
         parts.append(_written("rank.sh", "bin/rank"))
-    if family.mpi != "openmpi" and is_launcher:
+    if runtime.locks_memory:
+        parts.append(_written("lock.sh", "bin/lock"))
+    if runtime.family.mpi != "openmpi" and is_launcher:
         parts += [script("hydra.sh"), _written("mpirun.sh", "bin/mpirun")]
     return "\n".join(parts)
 

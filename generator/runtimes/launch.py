@@ -33,9 +33,12 @@ def _open_mpi(runtime: Runtime, size: NodeSize) -> Environment:
     Without them Open MPI 5 runs every rank on the launcher and succeeds (kubeflow/trainer#4028, PR #4029).
     """
     interface, binding = runtime.interface, runtime.binding
-    ranks = {}
-    if runtime.family.rank_variables:
-        ranks = {"OMPI_MCA_orte_fork_agent": adapter.RANK, "PRTE_MCA_odls_base_exec_agent": adapter.RANK}
+    agents = [
+        *([adapter.RANK] if runtime.family.rank_variables else []),
+        *([adapter.LOCK] if runtime.locks_memory else []),
+    ]
+    through = " ".join(agents)  # each starts the next, and the last of them the rank
+    ranks = {"OMPI_MCA_orte_fork_agent": through, "PRTE_MCA_odls_base_exec_agent": through} if agents else {}
     return {
         "PRTE_MCA_prte_default_hostfile": adapter.HOSTFILE,
         "PRTE_MCA_prte_keep_fqdn_hostnames": "false",

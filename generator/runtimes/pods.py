@@ -1,7 +1,7 @@
 """The pods of a runtime: on the pool, with the least privileges, alike for launcher and nodes.
 
-They meet Pod Security `restricted`. On OpenShift they name no user: the SCC restricted-v2, which everybody may use,
-gives each namespace its own.
+They meet Pod Security `restricted`, but for those whose ranks lock memory by a capability. On OpenShift they name no
+user: the SCC restricted-v2, which everybody may use, gives each namespace its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from generator.config.placement import Placement
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
 from generator.config.volumes import HOME, RuntimeVolume
-from generator.config.workload import OUT_OF_THE_MESH, RUNTIME_LABEL, SERVICE_ACCOUNT
+from generator.config.workload import MEMLOCK_SCC, OUT_OF_THE_MESH, RUNTIME_LABEL, SERVICE_ACCOUNT
 from generator.manifests import Body
 from generator.runtimes import adapter
 from generator.runtimes.sizing import NodeSize
@@ -117,9 +117,7 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
         spec["tolerations"] = _tolerations(pool)
     if runtime.pod_scheduler:
         spec["schedulerName"] = runtime.pod_scheduler
-    spec["initContainers"] = [
-        adapter.init_container(parts.image, runtime.family, _security(runtime), is_launcher=is_launcher)
-    ]
+    spec["initContainers"] = [adapter.init_container(parts.image, runtime, _security(runtime), is_launcher=is_launcher)]
     if is_launcher and runtime.gang != "kueue":
         spec["initContainers"].append(adapter.hosts_container(parts.image, _security(runtime), parts.patience))
     spec["containers"] = [container]
@@ -141,7 +139,8 @@ def _annotations(parts: PodParts) -> dict[str, str]:
     Launcher and nodes are one group: they get one flavor, and one place (kueue v0.19.2 pkg/cache/scheduler/tas_*.go).
     Without a word on topology a flavor that has one takes no pod (flavorassigner/tas_flavorassigner.go).
     """
-    annotations = {"openshift.io/required-scc": "restricted-v2"} if parts.cluster.is_openshift else {}
+    scc = MEMLOCK_SCC if parts.runtime.locks_memory else "restricted-v2"
+    annotations = {"openshift.io/required-scc": scc} if parts.cluster.is_openshift else {}
     if not parts.pool.topology:
         return annotations
     wanted = parts.runtime.placement or Placement(preferred=parts.pool.neighbourhood)
@@ -158,13 +157,14 @@ def _pod_security(cluster: Cluster) -> Body:
     return {"runAsNonRoot": True, **identity, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
-def _security(runtime: Runtime) -> Body:
+def _security(runtime: Runtime, *, locks_memory: bool = False) -> Body:
+    """What a container may. With memory to lock it may escalate, or a file's capability would count for nothing."""
     return {
-        "allowPrivilegeEscalation": False,
+        "allowPrivilegeEscalation": locks_memory,
         **({"readOnlyRootFilesystem": True} if runtime.read_only_root_filesystem else {}),
         # The MPI Operator's images give sshd this file capability; without it in the bounding set exec fails.
         # Pod Security `restricted` and the SCC restricted-v2 both allow it.
-        "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]},
+        "capabilities": {"drop": ["ALL"], "add": [*(["IPC_LOCK"] if locks_memory else []), "NET_BIND_SERVICE"]},
     }
 
 
@@ -184,7 +184,7 @@ def _container(parts: PodParts, resources: Mapping[str, str], *, is_node: bool) 
     return {
         "name": "node",
         "image": parts.image,
-        "securityContext": _security(parts.runtime),
+        "securityContext": _security(parts.runtime, locks_memory=parts.runtime.locks_memory),
         "resources": {"requests": dict(resources), "limits": dict(resources)},
         "volumeMounts": [
             *adapter.volume_mounts(),

@@ -18,10 +18,11 @@ def fetch(components: Iterable[Component]) -> dict[Component, Path]:
     Raises:
         EngineError: there is no Go, a module cannot be had, or its content is not what we pinned.
     """
-    wanted = {f"{component.module}@{component.version}": component for component in components}
+    wanted = {component: f"{component.module}@{component.version}" for component in components}
     with tempfile.TemporaryDirectory() as outside_any_module:
-        printed = run_go(["mod", "download", "-json", *wanted], Path(outside_any_module))
-    return {wanted[f"{module['Path']}@{module['Version']}"]: _checked(module, wanted) for module in _objects(printed)}
+        printed = run_go(["mod", "download", "-json", *dict.fromkeys(wanted.values())], Path(outside_any_module))
+    modules = {f"{module['Path']}@{module['Version']}": module for module in _objects(printed)}
+    return {component: _checked(modules[name], component) for component, name in wanted.items()}
 
 
 def _objects(text: str) -> Iterable[dict[str, str]]:
@@ -33,10 +34,10 @@ def _objects(text: str) -> Iterable[dict[str, str]]:
         rest = rest[end:].lstrip()
 
 
-def _checked(module: dict[str, str], wanted: dict[str, Component]) -> Path:
-    name = f"{module['Path']}@{module['Version']}"
-    if module["Sum"] != wanted[name].sum:
+def _checked(module: dict[str, str], component: Component) -> Path:
+    if module["Sum"] != component.sum:
+        name = f"{component.module}@{component.version}"
         raise EngineError(
-            (Problem(f"{name} has the hash {module['Sum']}, not {wanted[name].sum}", "clean Go's module cache"),)
+            (Problem(f"{name} has the hash {module['Sum']}, not {component.sum}", "clean Go's module cache"),)
         )
     return Path(module["Dir"])

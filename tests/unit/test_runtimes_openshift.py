@@ -65,3 +65,16 @@ def test_nothing_of_the_host_is_used(pods: list[dict[str, Any]]) -> None:
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert {kind for volume in pod["volumes"] for kind in volume if kind != "name"} <= VOLUMES
     assert not [port for container in containers(pods) for port in container.get("ports", []) if "hostPort" in port]
+
+
+def test_only_what_locks_memory_asks_for_the_scc_that_lets_it() -> None:
+    runtime = Runtime.model_validate({"name": "r", "pool": "cpu", "image": "i", "memlock": "capability"})
+    (body,) = training_runtimes(runtime, POOLS["cpu"], Cluster(distribution="openshift"))
+    for job in body["spec"]["template"]["spec"]["replicatedJobs"]:
+        pod = job["template"]["spec"]["template"]
+        assert pod["metadata"]["annotations"] == {"openshift.io/required-scc": "mpigen-memlock"}
+        (prepare,), (node,) = pod["spec"]["initContainers"], pod["spec"]["containers"]
+        assert prepare["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}
+        assert prepare["securityContext"]["allowPrivilegeEscalation"] is False
+        assert node["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK", "NET_BIND_SERVICE"]}
+        assert node["securityContext"]["allowPrivilegeEscalation"] is True

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from generator import Runtime
 from generator.config.families import FAMILIES
 from generator.runtimes.adapter import prepare_script, script
 
@@ -31,7 +32,7 @@ def prepare(folder: Path, sh: list[str], family: str, *, is_launcher: bool) -> P
     passwd.write_text(
         f"root:x:0:0::/root:/bin/bash\nmpiuser:x:4711:4711::/somewhere:/bin/bash\nme:x:{os.getuid()}:0::/:/no\n"
     )
-    text = prepare_script(FAMILIES[family], is_launcher=is_launcher)
+    text = prepare_script(Runtime.model_validate({"name": "r", "use": family, "pool": "p"}), is_launcher=is_launcher)
     for path, here in (("/run/mpi", run), ("/etc/mpi", mpi), ("/etc/passwd", passwd)):
         text = text.replace(path, str(here))
     subprocess.run([*sh, text], check=True)

@@ -11,6 +11,7 @@ from generator.manifests import Manifest
 from generator.policies.admission import (
     images,
     job_isolation,
+    memlock,
     owner,
     ownership,
     patches,
@@ -22,12 +23,14 @@ from generator.policies.admission import (
 from generator.policies.admission.policy import Rule, binding, policy
 from generator.policies.controllers import FOR_PEOPLE, OF_KUBERNETES, OF_OPENSHIFT, controller_groups
 
+_ALWAYS = ("job-isolation", memlock.MEMLOCK)
+"""What RBAC or Pod Security permits because a rule bounds it would be open if that were only a warning."""
+
 
 def admission_pack(platform: Platform) -> Iterator[Manifest]:
     """Every rule that is on, for a platform with tenants."""
     for rule in _rules(platform):
-        # What RBAC permits because a rule bounds it would be open if that were only a warning.
-        action = "deny" if rule.name == "job-isolation" else platform.policies.admission.action(rule.name)
+        action = "deny" if rule.name in _ALWAYS else platform.policies.admission.action(rule.name)
         if action != "off":
             for body in (policy(platform.platform, rule), binding(platform.platform, rule, action)):
                 yield Manifest(body, f"cluster/admission/{rule.name}.yaml")
@@ -55,6 +58,8 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     if platform.isolation.unit == "job":
         yield job_isolation.job_isolation(people)
     yield from _where_asked_for(policies, people)
+    if any(tenant.pod_security == memlock.MEMLOCK for tenant in platform.tenants):
+        yield memlock.memlock()
     if platform.gitops or platform.access.admin:
         who = platform.operators
         yield ownership.generated(who.users, who.groups, _ours(platform), people)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from generator.config.admission import RuleName
 from generator.config.workload import PARAMETER, PART_OF, TENANT_LABEL
 from generator.manifests import Body
 
@@ -78,22 +76,25 @@ class Rule:
     """What holds in the namespaces of tenants.
 
     Attributes:
-        name: as in `policies.admission`; that of job isolation is in none, as RBAC counts on it.
+        name: as in `policies.admission`, or of a rule that always denies, as others count on it.
         requests: which it looks at.
         variables: name → CEL expression; later ones may use earlier ones.
         demands: all of them must hold.
         conditions: name → CEL expression; where one is false, the rule is not for this request.
         labelled: labels of the objects that it is for. Default: all.
         is_for_tenants: whether it holds in the namespaces of tenants only.
+        namespaces: labels of the namespaces of the platform that it is for, none of which can be exempt. Default:
+            those of tenants that do not relax it.
     """
 
-    name: RuleName | Literal["job-isolation"]
+    name: str
     requests: Sequence[Requests]
     variables: dict[str, str]
     demands: Sequence[Demand]
     conditions: dict[str, str]
     labelled: dict[str, str] | None = None
     is_for_tenants: bool = True
+    namespaces: dict[str, str] | None = None
 
 
 def policy(platform: str, rule: Rule) -> Body:
@@ -128,13 +129,7 @@ def binding(platform: str, rule: Rule, action: str) -> Body:
     if rule.is_for_tenants:
         spec["matchResources"] = {
             "matchPolicy": "Equivalent",
-            "namespaceSelector": {
-                "matchLabels": {PART_OF: platform},
-                "matchExpressions": [
-                    {"key": TENANT_LABEL, "operator": "Exists"},
-                    {"key": f"{RELAXED}{rule.name}", "operator": "DoesNotExist"},
-                ],
-            },
+            "namespaceSelector": _namespaces(platform, rule),
             "objectSelector": {},
         }
     return {
@@ -142,4 +137,16 @@ def binding(platform: str, rule: Rule, action: str) -> Body:
         "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": {"name": f"{platform}-{rule.name}"},
         "spec": spec,
+    }
+
+
+def _namespaces(platform: str, rule: Rule) -> Body:
+    if rule.namespaces is not None:
+        return {"matchLabels": {PART_OF: platform, **rule.namespaces}}
+    return {
+        "matchLabels": {PART_OF: platform},
+        "matchExpressions": [
+            {"key": TENANT_LABEL, "operator": "Exists"},
+            {"key": f"{RELAXED}{rule.name}", "operator": "DoesNotExist"},
+        ],
     }

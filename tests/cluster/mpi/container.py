@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from tests.cluster.mpi.privileges import become
 
 _DEVICES = ("full", "null", "random", "tty", "urandom", "zero")
 _LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
+_LOCKED = 8 << 20  # bytes: systemd's default (src/core/main.c), which container runtimes hand on
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -110,6 +112,8 @@ def _name_user(root: Path, scratch: Path, container: Container) -> None:
 def _run(process: Process, group: int) -> None:
     """Become the program; 127 if there is none, as shells have it."""
     environment = {"HOME": _home(process["user"]), **process["environment"]}
+    locked = min(_LOCKED, *(limit for limit in resource.getrlimit(resource.RLIMIT_MEMLOCK) if limit >= 0), _LOCKED)
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (locked, locked))
     program = shutil.which(process["arguments"][0], path=environment.get("PATH"))
     become(
         process["user"],

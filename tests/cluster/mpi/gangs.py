@@ -71,11 +71,12 @@ class Gang:
         trainer: Body = {"numNodes": self.hosts, "command": [*self.command]}
         if self.variables:  # an empty list would stop Kueue: it writes none, and Trainer takes that for a change
             trainer["env"] = [{"name": name, "value": value} for name, value in self.variables.items()]
+        runtime = {"name": self.runtime, **({"kind": "TrainingRuntime"} if self.declared.tenants else {})}
         return {
             "apiVersion": _TRAINER,
             "kind": "TrainJob",
             "metadata": {"name": self.name, "namespace": self.namespace},
-            "spec": {"runtimeRef": {"name": self.runtime}, "trainer": trainer},
+            "spec": {"runtimeRef": runtime, "trainer": trainer},
         }
 
     def submit(self, admin: Client) -> None:

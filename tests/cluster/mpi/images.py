@@ -36,12 +36,15 @@ class _Recipe:
     environment: Mapping[str, str]
     wheel: str = ""
     package: str = ""
+    locks_memory: bool = False
 
 
 _WITH_PREFIX = {"PATH": f"{_PREFIX}/bin:{_PATH}", "LD_LIBRARY_PATH": f"{_PREFIX}/lib"}
 _RECIPES = {
     "openmpi-4": _Recipe({"PATH": _PATH}, package="openmpi-bin"),
+    "openmpi-4-locking": _Recipe({"PATH": _PATH}, package="openmpi-bin", locks_memory=True),
     "openmpi-5": _Recipe(_WITH_PREFIX, "openmpi"),
+    "openmpi-5-locking": _Recipe(_WITH_PREFIX, "openmpi", locks_memory=True),
     "mpich": _Recipe(_WITH_PREFIX, "mpich"),
     "intel-mpi": _Recipe({**_WITH_PREFIX, "I_MPI_ROOT": _PREFIX}, "intel-mpi"),
 }
@@ -57,7 +60,8 @@ def image(reference: str) -> Image:
     recipe = _RECIPES[reference.removeprefix(_REGISTRY)]
     mpi = (layers.wheel(recipe.wheel, _PREFIX),) if recipe.wheel else ()
     debian = layers.debian([*_PACKAGES, *filter(None, [recipe.package])], "mpiuser")
-    return Image((layers.files("smoke"), *mpi, layers.python_package("mpi4py"), debian), recipe.environment)
+    locking = (layers.locking(debian),) if recipe.locks_memory else ()
+    return Image((layers.files("smoke"), *locking, *mpi, layers.python_package("mpi4py"), debian), recipe.environment)
 
 
 def make_all() -> None:

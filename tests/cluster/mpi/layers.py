@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -67,6 +68,21 @@ def python_package(name: str) -> Path:
     command = [*_PIP, "--only-binary=:all:", *options, "--require-hashes", "--requirement", str(pins), "--target"]
     content = [pins.read_text(), folder, *options]
     return _layer(name, content, lambda root: _run([*command, f"{root}{folder}"], root))
+
+
+def locking(below: Path) -> Path:
+    """The `setpriv` of a layer with the file capability cap_ipc_lock, as `setcap cap_ipc_lock+ep` writes it.
+
+    linux include/uapi/linux/capability.h, struct vfs_cap_data: revision 2 and effective; permitted; inheritable.
+    """
+    right, program = struct.pack("<5I", 0x02000001, 1 << 14, 0, 0, 0), Path("usr/bin/setpriv")
+
+    def make(root: Path) -> None:
+        (root / program).parent.mkdir(parents=True)
+        shutil.copy(below / program, root / program)
+        os.setxattr(root / program, "security.capability", right)
+
+    return _layer("locking", [below.name, right.hex()], make)
 
 
 def files(name: str) -> Path:

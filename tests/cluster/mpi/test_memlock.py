@@ -1,0 +1,88 @@
+"""Who may lock the memory that RDMA registers: real ranks of real pods, which are not root."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster import trees
+from tests.cluster.client import Body, Client, RefusedError
+from tests.cluster.mpi import openshift
+from tests.cluster.mpi.conftest import PLATFORMS, Play, World
+from tests.cluster.mpi.gangs import Gang, deploy
+from tests.cluster.trees import Deployed
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+LOCK = ("mpirun", "python3", "/opt/smoke/lock.py")
+LIMIT = 8 << 20  # bytes, of a container
+RANKS = 6
+
+
+@pytest.fixture(scope="module")
+def lockers(admin: Client, on_the_cluster: list[Deployed]) -> dict[str, Gang]:
+    """A TrainJob on each runtime of the platform."""
+    while on_the_cluster:
+        trees.remove(admin, on_the_cluster.pop())
+    on_the_cluster.append(deploy(admin, PLATFORMS / "memlock.yaml"))
+    platform = on_the_cluster[-1].platform
+    found = {runtime.name: Gang(platform, runtime.name, LOCK, runtime.name) for runtime in platform.runtimes}
+    for gang in found.values():
+        gang.submit(admin)
+    return found
+
+
+def locked(world: World) -> set[str]:
+    """What the kernel said to all ranks, none of which is root, and which may lock little by themselves."""
+    assert len(world.ranks) == RANKS
+    assert {rank["user"] for rank in world.ranks} == {openshift.USER}
+    assert all(rank["limit"] <= LIMIT for rank in world.ranks)
+    return {rank["locked"] for rank in world.ranks}
+
+
+@pytest.mark.parametrize("runtime", ["locking-4", "locking-5"])
+def test_ranks_on_all_hosts_lock_as_much_as_they_want(play: Play, lockers: dict[str, Gang], runtime: str) -> None:
+    world = play(lockers[runtime])
+    assert world.code == 0, str(world.outcome)
+    assert locked(world) == {"yes"}
+    assert len({rank["host"] for rank in world.ranks}) == world.gang.hosts
+    numbers = [str(number) if world.gang.declared.family.rank_variables else None for number in range(RANKS)]
+    assert [rank["number"] for rank in world.ranks] == numbers
+
+
+def test_without_the_capability_they_lock_no_more_than_the_node_lets_them(play: Play, lockers: dict[str, Gang]) -> None:
+    world = play(lockers["unasked"])
+    assert world.code == 0, str(world.outcome)
+    assert locked(world) == {"Cannot allocate memory"}
+
+
+def test_an_image_that_is_not_prepared_fails_at_once_and_says_why(play: Play, lockers: dict[str, Gang]) -> None:
+    world = play(lockers["unprepared"])
+    assert world.code not in {0, None}
+    assert "setpriv: apply capabilities: Operation not permitted" in str(world.outcome)
+
+
+def test_a_capability_alone_is_worth_nothing_to_who_is_not_root(play: Play, lockers: dict[str, Gang]) -> None:
+    """Why the SCC lets a container escalate: without, what stands in a file does not count."""
+    world = play(lockers["locking-5"], without_escalation)
+    assert world.code not in {0, None}
+    assert "setpriv: apply capabilities: Operation not permitted" in str(world.outcome)
+
+
+def without_escalation(pod: Body) -> Body:
+    for container in pod["spec"]["containers"]:
+        assert container["securityContext"]["capabilities"]["add"] == ["IPC_LOCK", "NET_BIND_SERVICE"]
+        container["securityContext"]["allowPrivilegeEscalation"] = False
+    return pod
+
+
+def test_the_namespace_gives_away_nothing_else(lockers: dict[str, Gang], admin: Client) -> None:
+    """Pod Security is off there: the policy takes its place, for whoever makes pods."""
+    [pod, *_], _ = lockers["locking-5"].waves(admin)
+    copy: Body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "x", "namespace": lockers["locking-5"].namespace},
+    }
+    spec = {key: pod["spec"][key] for key in ("containers", "securityContext", "serviceAccountName", "volumes")}
+    admin.create({**copy, "spec": spec}, dry_run=True)
+    with pytest.raises(RefusedError, match=r"mpi-memlock-memlock.*remove hostNetwork"):
+        admin.create({**copy, "spec": {**spec, "hostPID": True}}, dry_run=True)

@@ -1,0 +1,128 @@
+"""What pods of a team are held to, and the one exception: memory that ranks lock."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from generator import Platform, pipeline
+from generator.app import App
+from generator.manifests import Body, Manifest
+from tests.conftest import small_platform
+
+DAY = "2027-03-31"
+MEMLOCK = {"rule": "pod-security", "to": "memlock", "reason": "RDMA", "until": DAY}
+IMAGES = {"rule": "images", "reason": "a vendor's image", "until": DAY}
+ENFORCE = "pod-security.kubernetes.io/enforce"
+
+
+def platform(*relaxed: dict[str, str], distribution: str = "kubernetes", **policies: Any) -> Platform:
+    """The small one, whose first team is relaxed, in two namespaces."""
+    data = small_platform()
+    data["cluster"] = {"distribution": distribution}
+    data["tenants"][0] |= {"relax": [*relaxed], "namespaces": [f"{data['tenants'][0]['name']}-dev"]}
+    return Platform.model_validate(data | {"policies": policies})
+
+
+def rendered(of: Platform) -> list[Manifest]:
+    return pipeline.render(of, App(of))[0]
+
+
+def only(tree: list[Manifest], kind: str) -> list[Body]:
+    return [found.body for found in tree if found.kind == kind]
+
+
+def test_a_namespace_says_what_is_relaxed_until_when_and_why() -> None:
+    relaxed = platform(MEMLOCK, IMAGES)
+    theirs = {home.name for home in relaxed.tenants[0].homes}
+    for body in only(rendered(relaxed), "Namespace"):
+        labels, annotations = body["metadata"]["labels"], body["metadata"]["annotations"]
+        is_relaxed = body["metadata"]["name"] in theirs
+        assert ("mpigen.dev/relaxed-images" in labels) == is_relaxed
+        assert labels[ENFORCE] == ("privileged" if is_relaxed else "restricted")
+        if is_relaxed:
+            assert labels["mpigen.dev/relaxed-images"] == labels["mpigen.dev/relaxed-pod-security"] == DAY
+            assert annotations["mpigen.dev/relaxed-images"] == "a vendor's image"
+            assert labels["mpigen.dev/pod-security"] == "memlock"
+
+
+@pytest.mark.parametrize("standard", ["baseline", "privileged"])
+def test_kubernetes_own_standards_are_enforced_as_they_are(standard: str) -> None:
+    tree = rendered(platform({**MEMLOCK, "to": standard}))
+    labels = only(tree, "Namespace")[0]["metadata"]["labels"]
+    assert labels[ENFORCE] == standard
+    assert "mpigen.dev/pod-security" not in labels
+    assert not [found for found in tree if found.name == "small-memlock"]
+
+
+@pytest.mark.parametrize("admission", ["audit", "off"])
+def test_what_memlock_leaves_is_denied_whatever_becomes_of_other_rules(admission: str) -> None:
+    tree = rendered(platform(MEMLOCK, admission=admission))
+    (binding,) = [
+        body for body in only(tree, "ValidatingAdmissionPolicyBinding") if "memlock" in body["spec"]["policyName"]
+    ]
+    assert binding["spec"]["validationActions"] == ["Deny"]
+    selector = binding["spec"]["matchResources"]["namespaceSelector"]
+    assert selector == {"matchLabels": {"app.kubernetes.io/part-of": "small", "mpigen.dev/pod-security": "memlock"}}
+
+
+def test_policies_are_there_before_the_namespaces_that_need_them() -> None:
+    waves = {
+        found.kind: int(found.body["metadata"]["annotations"]["argocd.argoproj.io/sync-wave"])
+        for found in rendered(platform(MEMLOCK))
+        if found.kind in ("Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    }
+    namespace = waves.pop("Namespace")
+    assert len(waves) == 2
+    assert max(waves.values()) < namespace
+
+
+def test_on_openshift_the_scc_is_that_of_everybody_but_for_two_things() -> None:
+    """openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests/*_scc-restricted-v2.yaml."""
+    (scc,) = only(rendered(platform(MEMLOCK, distribution="openshift")), "SecurityContextConstraints")
+    assert scc["allowedCapabilities"] == ["IPC_LOCK", "NET_BIND_SERVICE"]
+    assert scc["allowPrivilegeEscalation"] is True
+    assert not any(
+        value
+        for field, value in scc.items()
+        if field.startswith("allow") and "Priv" not in field and "Cap" not in field
+    )
+    assert not scc["allowPrivilegedContainer"]
+    assert scc["requiredDropCapabilities"] == ["ALL"]
+    assert scc["runAsUser"] == {"type": "MustRunAsRange"}
+    assert (scc["users"], scc["groups"], scc["priority"]) == ([], [], 0)
+
+
+def test_it_is_granted_to_one_service_account_in_the_namespaces_that_ask() -> None:
+    relaxed = platform(MEMLOCK, distribution="openshift")
+    tree = rendered(relaxed)
+    (role,) = [body for body in only(tree, "ClusterRole") if body["metadata"]["name"] == "mpigen-memlock"]
+    resource = {"apiGroups": ["security.openshift.io"], "resources": ["securitycontextconstraints"]}
+    assert role["rules"] == [{**resource, "verbs": ["use"], "resourceNames": ["mpigen-memlock"]}]
+    bindings = [found.body for found in tree if found.body.get("roleRef", {}).get("name") == "mpigen-memlock"]
+    granted = {body["metadata"]["namespace"]: body["subjects"] for body in bindings}
+    homes = [home.name for home in relaxed.tenants[0].homes]
+    assert granted == {home: [{"kind": "ServiceAccount", "name": "mpi", "namespace": home}] for home in homes}
+
+
+@pytest.mark.parametrize("relaxed", [[], [IMAGES], [{**MEMLOCK, "to": "privileged"}]])
+def test_nobody_else_has_it(relaxed: list[dict[str, str]]) -> None:
+    tree = rendered(platform(*relaxed, distribution="openshift"))
+    assert only(tree, "SecurityContextConstraints") == []
+    assert not [found for found in tree if found.name == "mpigen-memlock"]
+
+
+def test_kubernetes_has_no_scc() -> None:
+    assert only(rendered(platform(MEMLOCK)), "SecurityContextConstraints") == []
+
+
+@pytest.mark.parametrize(("day", "found"), [(DAY, "policy/relaxed"), ("2027-04-01", "policy/relaxation-over")])
+def test_every_report_tells_of_it_and_none_is_written_after_its_last_day(day: str, found: str) -> None:
+    relaxed = platform(MEMLOCK)
+    tree, pointer = pipeline.render(relaxed, App(relaxed))
+    checked = pipeline.check(relaxed, tree, pointer, dt.date.fromisoformat(day))
+    of_policies = [each for each in checked.findings if each.check.startswith("policy/")]
+    assert {each.check for each in of_policies} == {found}
+    assert checked.has_errors == (found == "policy/relaxation-over")
