@@ -64,23 +64,26 @@ def test(paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[st
 
     PATHS is a platform file, or any YAML with policies, their bindings and parameters, and the
     Namespaces that they are about; or a folder of it. A case says who asks for what, and which
-    policies have something against it. Every rule needs a case that it rejects.
+    policies have something against it. Every rule needs a case that it rejects; for those of a
+    release mpigen brings its own.
     """
     from generator.checks.policy_cases import failures, untested
     from generator.cli.manifests import manifests
+    from generator.config.own_cases import own_cases
     from generator.simulate.policies.trial import coverage
     from generator.simulate.policies.world import World
 
     with progress("judging"):
         found, catalog = manifests(paths), _catalog(paths, targets)
-        outcomes = _outcomes(found, _cases(case_files or paths), catalog)
+        ours = own_cases(found)
+        outcomes = _outcomes(found, [*ours, *_cases(case_files or paths, needed=not ours)], catalog)
         rules = coverage(World(found, catalog), outcomes)
         findings = [*failures(outcomes), *untested(rules, _text_of)]
     _show(form, outcomes, rules, findings)
     return ExitCode.FINDINGS if findings else ExitCode.OK
 
 
-def _cases(paths: Iterable[Path]) -> list[Case]:
+def _cases(paths: Iterable[Path], *, needed: bool) -> list[Case]:
     from generator.checks.files import manifest_files
     from generator.config.case_files import is_case_file, load_cases
 
@@ -90,7 +93,7 @@ def _cases(paths: Iterable[Path]) -> list[Case]:
         raise OutputError(search.refused)
     texts = ((file, file.read_bytes()) for file in search.files)
     found = [case for file, text in texts if is_case_file(text) for case in load_cases(file, text)]
-    if not found:
+    if needed and not found:
         names = ", ".join(map(str, sorted(named)))
         raise OutputError((Problem(f"no cases in {names}", "name a file of them with --cases"),))
     return found

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 import yaml
 
+from generator.config.limits import Limits
 from generator.config.workload import PART_OF, TENANT_LABEL
 from generator.policies.admission.policy import binding, policy
 from generator.policies.admission.size import size
@@ -85,7 +86,10 @@ def two_at_most(admin: Client) -> Iterator[None]:
     """At most two hosts for a job, once the API server knows."""
     labels = {TENANT_LABEL: NAMESPACE, PART_OF: _PLATFORM}
     metadata = {"name": NAMESPACE, "labels": labels, "annotations": {ANNOTATION: "2"}}
-    bodies = [policy(_PLATFORM, size({})), binding(_PLATFORM, size({}), "deny")]
+    bodies = [
+        policy(_PLATFORM, size({}, [Limits(hosts_per_job=2)])),
+        binding(_PLATFORM, size({}, [Limits(hosts_per_job=2)]), "deny"),
+    ]
     for body in ({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, *bodies):
         admin.apply(body, "tests")
     job = train_job("said", "three", {"trainer": {"numNodes": 3}})

@@ -8,11 +8,12 @@ import pytest
 
 from generator import Platform, pipeline
 from generator.app import App
+from generator.config.own_cases import own_cases
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
 from generator.simulate.policies.trial import Case, coverage, run
 from generator.simulate.policies.world import World
-from tests.conftest import small_platform
+from tests.conftest import EXAMPLES, small_platform
 from tests.policy_cases import FOLDERS, CaseFolder
 
 _PACK = CaseFolder.of(next(folder for folder in FOLDERS if folder.name == "pack"))
@@ -88,3 +89,26 @@ def _rendered(admission: object) -> list[Manifest]:
 
 def _of(kind: str, manifests: list[Manifest] | tuple[Manifest, ...]) -> dict[str, Body]:
     return {found.name: found.body for found in manifests if found.kind == kind}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_release_brings_cases_for_all_of_its_rules(name: str) -> None:
+    platform, app = pipeline.load(EXAMPLES[name])
+    tree, _ = pipeline.render(platform, app)
+    world = World(tree, Catalog.bundled())
+    outcomes = [run(case, world) for case in own_cases(tree)]
+    assert [outcome.complaint for outcome in outcomes if outcome.complaint] == []
+    idle = {rule.policy.name for rule in coverage(world, outcomes) if not rule.rejecting}
+    assert idle == {f"{platform.platform}-own-jobs"}
+
+
+def test_where_every_rule_is_on_all_of_them_have_cases() -> None:
+    outcomes = [run(case, _world()) for case in own_cases(_PACK.manifests)]
+    assert [outcome.complaint for outcome in outcomes if outcome.complaint] == []
+    idle = {rule.policy.name for rule in coverage(_world(), outcomes) if not rule.rejecting}
+    assert idle == {"pack-own-jobs"}
+
+
+def test_policies_of_others_have_no_cases_of_ours() -> None:
+    folder = CaseFolder.of(next(folder for folder in FOLDERS if folder.name == "semantics"))
+    assert own_cases(folder.manifests) == []

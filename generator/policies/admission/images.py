@@ -16,8 +16,8 @@ RUNTIMES = Requests("trainer.kubeflow.org", ("v1alpha1",), ("clustertrainingrunt
 _DIGEST = "matches('@sha256:[0-9a-f]{64}$')"
 
 
-def images(conditions: dict[str, str]) -> Rule:
-    """The images of a job: from a registry of the team's, and by digest where that is asked for."""
+def images(conditions: dict[str, str], *, from_registries: bool, by_digest: bool) -> Rule:
+    """The images of a job: from a registry of the team's, by digest, or both."""
     return Rule(
         name="images",
         requests=[TRAINJOBS],
@@ -29,31 +29,39 @@ def images(conditions: dict[str, str]) -> Rule:
             "mounted": "variables.pods.map(pods, pods.map(pod, pod.?volumes.orValue([])"
             ".filter(volume, has(volume.image)).map(volume, volume.image.?reference.orValue(''))))",
         },
-        demands=[
-            Demand(
-                "oldObject != null || variables.image == '' || variables.registries.size() == 0"
-                " || variables.registries.exists(each, variables.image.startsWith(each))",
-                "'the image ' + variables.image + ' is from no registry of this team; take it from '"
-                " + variables.registries.join(' or ')",
-            ),
-            Demand(
-                f"oldObject != null || variables.image == '' || !variables.byDigest || variables.image.{_DIGEST}",
-                "'the image ' + variables.image + ' may change behind its name; write it with its digest, as in"
-                " name@sha256:...'",
-            ),
-            Demand(
-                "variables.registries.size() == 0 || variables.mounted.all(pods, pods.all(images, images.all(image,"
-                " variables.registries.exists(each, image.startsWith(each)))))",
-                "'a mounted image is from no registry of this team; take it from ' + variables.registries.join(' or ')",
-            ),
-            Demand(
-                "!variables.byDigest || variables.mounted.all(pods, pods.all(images, images.all(image,"
-                f" image.{_DIGEST})))",
-                "'a mounted image may change behind its name; write it with its digest, as in name@sha256:...'",
-            ),
-        ],
+        demands=[*(_places() if from_registries else []), *(_digests() if by_digest else [])],
         conditions=conditions,
     )
+
+
+def _places() -> list[Demand]:
+    return [
+        Demand(
+            "oldObject != null || variables.image == '' || variables.registries.size() == 0"
+            " || variables.registries.exists(each, variables.image.startsWith(each))",
+            "'the image ' + variables.image + ' is from no registry of this team; take it from '"
+            " + variables.registries.join(' or ')",
+        ),
+        Demand(
+            "variables.registries.size() == 0 || variables.mounted.all(pods, pods.all(images, images.all(image,"
+            " variables.registries.exists(each, image.startsWith(each)))))",
+            "'a mounted image is from no registry of this team; take it from ' + variables.registries.join(' or ')",
+        ),
+    ]
+
+
+def _digests() -> list[Demand]:
+    return [
+        Demand(
+            f"oldObject != null || variables.image == '' || !variables.byDigest || variables.image.{_DIGEST}",
+            "'the image ' + variables.image + ' may change behind its name; write it with its digest, as in"
+            " name@sha256:...'",
+        ),
+        Demand(
+            f"!variables.byDigest || variables.mounted.all(pods, pods.all(images, images.all(image, image.{_DIGEST})))",
+            "'a mounted image may change behind its name; write it with its digest, as in name@sha256:...'",
+        ),
+    ]
 
 
 def runtime_images(

@@ -47,14 +47,9 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     yield owner.own_jobs(people)
     yield ownership.keys(people)
     yield ownership.local_queues(people)
-    if policies.images.registries or policies.images.digests or any(each.registries for each in platform.tenants):
-        yield images.images(people)
-    if policies.images.registries or policies.images.digests:
-        yield images.runtime_images(
-            policies.images.registries, _ours(platform), people, by_digest=policies.images.digests
-        )
+    yield from _about_images(platform, people)
     if any(each.hosts_per_job or each.devices_per_host or each.time_per_job for each in limits):
-        yield size.size(people)
+        yield size.size(people, limits)
     if platform.isolation.unit == "job":
         yield job_isolation.job_isolation(people)
     yield from _where_asked_for(policies, people)
@@ -63,6 +58,15 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     if platform.gitops or platform.access.admin:
         who = platform.operators
         yield ownership.generated(who.users, who.groups, _ours(platform), people)
+
+
+def _about_images(platform: Platform, people: dict[str, str]) -> Iterator[Rule]:
+    wanted = platform.policies.images
+    from_registries = bool(wanted.registries) or any(tenant.registries for tenant in platform.tenants)
+    if from_registries or wanted.digests:
+        yield images.images(people, from_registries=from_registries, by_digest=wanted.digests)
+    if wanted.registries or wanted.digests:
+        yield images.runtime_images(wanted.registries, _ours(platform), people, by_digest=wanted.digests)
 
 
 def _where_asked_for(policies: Policies, people: dict[str, str]) -> Iterator[Rule]:

@@ -1,0 +1,118 @@
+"""The cases that mpigen itself puts to the policies of its releases: what each of their demands is to refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from generator.config.case_files import load_cases
+from generator.config.workload import MANAGED_BY, OWNER, PARAMETER, PART_OF, TENANT_LABEL
+from generator.documents.load import load
+from generator.manifests import Body, Manifest
+from generator.simulate.policies.trial import Case
+
+_FILE = "own_cases.yaml"
+_WHO = "mpigen-case"
+_WORDS = (
+    ("REGISTRY", "registries", "case.invalid/"),
+    ("DEVICE", "devices-per-host", ""),
+    ("PLACE", "residency", ""),
+)
+"""What stands in a case → the parameter whose first entry, without its value, it is; what it is where there is none."""
+_RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
+
+
+def own_cases(manifests: Iterable[Manifest]) -> list[Case]:
+    """Those for every release among the manifests, in namespaces that say what a case is about."""
+    manifests = list(manifests)
+    ours = [each for each in manifests if each.kind == "ValidatingAdmissionPolicy" and _platform(each)]
+    text = files("generator.config").joinpath(_FILE).read_bytes()
+    (document,) = (found.data for found in load(text) if isinstance(found.data, dict))
+    found = []
+    for platform in sorted({_platform(each) for each in ours}):
+        homes = [each for each in manifests if each.kind == "Namespace" and _is_home(each, platform)]
+        policies = {each.name for each in ours if _platform(each) == platform}
+        for home in homes:
+            cases = list(_for(home, homes, document["cases"], platform, policies))
+            written = {**document, "bases": _bases(document["bases"], home, platform), "cases": cases}
+            if cases:
+                found += load_cases(Path(_FILE), json.dumps({**written, "namespace": home.name}).encode())
+    return found
+
+
+def _platform(policy: Manifest) -> str:
+    """Whose a policy of ours is; empty for others."""
+    labels = policy.body["metadata"].get("labels", {})
+    return str(labels.get(PART_OF, "")) if labels.items() >= MANAGED_BY.items() else ""
+
+
+def _is_home(namespace: Manifest, platform: str) -> bool:
+    labels = namespace.body["metadata"].get("labels", {})
+    return labels.get(PART_OF) == platform and TENANT_LABEL in labels
+
+
+def _for(
+    home: Manifest, homes: list[Manifest], cases: Iterable[Mapping[str, Any]], platform: str, policies: set[str]
+) -> Iterator[Body]:
+    """Each case once: in the first namespace that says what it needs."""
+    for case in cases:
+        needed = case.get("needs", "queues")
+        expected = case["expect"]
+        rule = f"{platform}-{expected['rejected']}" if isinstance(expected, dict) else ""
+        first = next((each for each in homes if _said(each, needed)), None)
+        if first is home and (not rule or rule in policies):
+            rest = {key: value for key, value in case.items() if key != "needs"}
+            yield {**_filled(rest, home), **({"expect": {"rejected": rule}} if rule else {})}
+
+
+def _said(home: Manifest, parameter: str) -> str:
+    """An annotation of the Namespace, or a label."""
+    metadata, key = home.body["metadata"], f"{PARAMETER}{parameter}"
+    return str({**metadata.get("labels", {}), **metadata.get("annotations", {})}.get(key, ""))
+
+
+def _filled(case: Body, home: Manifest) -> Body:
+    """With what the namespace says, where a case has a word in capitals for it."""
+    text = json.dumps(case)
+    for word, parameter, usual in _WORDS:
+        text = text.replace(word, _said(home, parameter).partition(",")[0].partition("=")[0] or usual)
+    filled: Body = json.loads(text)
+    return filled
+
+
+def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
+    """With the job, and with the labels of what is generated."""
+    labels = {**MANAGED_BY, PART_OF: platform}
+    marked = {
+        name: {**body, "metadata": {**body["metadata"], "labels": labels}}
+        if "labels" in body.get("metadata", {})
+        else body
+        for name, body in bases.items()
+    }
+    return {**marked, "job": _job(home)}
+
+
+def _job(home: Manifest) -> Body:
+    """A TrainJob that the namespace allows."""
+    kind, _, name = _said(home, "runtimes").partition(",")[0].partition("/")
+    wanted = (each.partition("=") for each in _said(home, "labels").split(",") if each)
+    labels = {key: value or "case" for key, _, value in wanted}
+    end = _said(home, "seconds-per-job")
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {
+            "name": "case",
+            "namespace": home.name,
+            "labels": {"kueue.x-k8s.io/queue-name": _said(home, "queues").partition(",")[0], **labels},
+            "annotations": {OWNER: _WHO},
+        },
+        "spec": {
+            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": kind or _RUNTIMES[0], "name": name or "none"},
+            **({"activeDeadlineSeconds": int(end)} if end else {}),
+            "trainer": {},
+        },
+    }
