@@ -14,7 +14,7 @@ from generator import Platform, pipeline
 from generator.app import App
 from generator.config.compliance import AUDIT
 from generator.manifests import Manifest
-from generator.policies.audit import FLAGS
+from generator.policies.audit import FLAGS, openshift_profile
 from tests.cluster import trees
 from tests.cluster.argocd_order import in_order
 from tests.cluster.argocd_scope import read_by
@@ -248,6 +248,12 @@ def test_the_log_is_kept_for_as_long_as_the_platform_says(cluster: Cluster, regu
     ]
     started = cluster.processes.log("kube-apiserver").read_text("utf-8", errors="replace")
     assert "falling back to lenient decoding" not in started
+
+
+def test_the_object_of_openshift_is_accepted_and_sets_nothing_else(admin: Client) -> None:
+    stored = admin.apply(openshift_profile(), dry_run=True)
+    assert stored.warnings == ()
+    assert stored.body["spec"] == {"audit": {"profile": "WriteRequestBodies"}}
 
 
 def _file(platform: Platform) -> list[Manifest]:
