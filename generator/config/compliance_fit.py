@@ -14,7 +14,26 @@ _DAY = 24 * 3600
 _Path = tuple[str | int, ...]
 
 
-def elsewhere(draft: Draft, residency: Residency) -> Iterator[Contradiction]:
+def demanded(draft: Draft) -> Iterator[Contradiction]:
+    """What pools, tenants and runtimes do not keep of what `policies` says for all."""
+    if draft.policies is None:
+        return
+    if draft.policies.residency:
+        yield from _elsewhere(draft, draft.policies.residency)
+    yield from _forgotten(draft, draft.policies.retention.jobs or 0)
+
+
+def excepted(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction]:
+    """What a regulated platform relaxes for a team beyond the memory that ranks lock, even for a reason and a time."""
+    if draft.policies is None or draft.policies.profile == "standard":
+        return
+    for each in tenant.relax:
+        if each.to != "memlock":
+            what = f"`{each.to or each.rule}`: the profile `regulated` relaxes `pod-security` to `memlock`, and no more"
+            yield Contradiction((*path, "relax"), what, "remove it")
+
+
+def _elsewhere(draft: Draft, residency: Residency) -> Iterator[Contradiction]:
     """Nodes of which nobody says that they are where they must be."""
     for index, pool in draft.pools.items():
         there = pool.labels.get(residency.label)
@@ -32,7 +51,7 @@ def elsewhere(draft: Draft, residency: Residency) -> Iterator[Contradiction]:
             yield Contradiction(("tenants", index, "multiKueue"), what, fix)
 
 
-def forgotten(draft: Draft, days: int) -> Iterator[Contradiction]:
+def _forgotten(draft: Draft, days: int) -> Iterator[Contradiction]:
     """Runtimes that remove pods and logs of a job earlier than they must be kept."""
     for index, runtime in draft.runtimes.items():
         kept = runtime.ttl_seconds_after_finished

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from generator.config.cohorts import Cohort
-from generator.config.compliance import Residency
 from generator.config.counting import Supply, supply
 from generator.config.policies import Policies
 from generator.config.pools import Pool
@@ -43,8 +42,6 @@ class Draft:
         has_workers: whether there are other clusters that jobs may be sent to.
         is_fair: whether weights count.
         counting: what Kueue counts; None where that is not sound.
-        residency: where nodes must be; None where that is not said, or not sound.
-        days_of_jobs: how long what is left of jobs must be kept.
         policies: what holds for all; None where that is not sound.
         declared: every name that the file declares in a section, sound or not; an empty one where it cannot be known.
         unsure: the pools whose labels or taints are wrong or misspelt, so that nobody knows which pods they take.
@@ -61,8 +58,6 @@ class Draft:
     is_fair: bool = False
     counting: Counting | None = AS_ASKED
     unsure: Collection[int] = ()
-    residency: Residency | None = None
-    days_of_jobs: int = 0
     policies: Policies | None = field(default_factory=Policies)
 
     @classmethod
@@ -85,8 +80,6 @@ class Draft:
             platform.queues.multi_kueue is not None,
             platform.queues.fair_sharing,
             platform.queues.counting,
-            residency=platform.policies.residency,
-            days_of_jobs=platform.policies.retention.jobs or 0,
             policies=platform.policies,
         )
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from generator.config.cohorts import Cohort
 from generator.config.complaints import Complaint, complaints
-from generator.config.compliance import Residency, Retention
 from generator.config.draft import Draft
 from generator.config.platform import Platform
 from generator.config.policies import Policies
@@ -25,8 +24,6 @@ from generator.documents.locate import format_path, locate_all
 from generator.documents.syntax import shown
 from generator.errors import ConfigError, DocumentError, Problem
 from generator.simulate.counting import Counting
-
-_Part = TypeVar("_Part", bound=BaseModel)
 
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _SECTIONS: dict[str, type[BaseModel]] = {"pools": Pool, "runtimes": Runtime, "tenants": Tenant, "cohorts": Cohort}
@@ -125,8 +122,6 @@ def _draft(data: dict[str, Any]) -> Draft:
         has_workers=_has_workers(data.get("queues")),
         is_fair=_is_fair(data.get("queues")),
         counting=_counting(data.get("queues")),
-        residency=_sound_part(Residency, data, "residency"),
-        days_of_jobs=(_sound_part(Retention, data, "retention") or Retention()).jobs or 0,
         unsure={index for index, fields in wrong["pools"].items() if fields - {"name", "nodes", "allocatable"}},
         policies=_policies(data.get("policies", {})),
     )
@@ -158,15 +153,6 @@ def _counting(queues: object) -> Counting | None:
     try:
         return Queues.model_validate({key: said[key] for key in _COUNTING if key in said}).counting
     except ValidationError:
-        return None
-
-
-def _sound_part(model: type[_Part], data: dict[str, Any], name: str) -> _Part | None:
-    """A part of `policies`; None if it is not there, or not sound."""
-    policies = data.get("policies")
-    try:
-        return model.model_validate(policies[name], by_alias=True, by_name=False)  # type: ignore[index]
-    except (ValidationError, LookupError, TypeError):
         return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from generator.config.capacity import limits_less, overcommitted, pools_alike
 from generator.config.cohort_fit import cohort_contradictions
-from generator.config.compliance_fit import elsewhere, forgotten, shared
+from generator.config.compliance_fit import demanded, excepted, shared
 from generator.config.draft import Contradiction, Draft, suggestion
 from generator.config.elsewhere import apart, cohorts_elsewhere
 from generator.config.multi_kueue import WORKERS
@@ -31,9 +31,7 @@ def contradictions(draft: Draft) -> Iterator[Contradiction]:
     for index, runtime in draft.runtimes.items():
         yield from _runtime(("runtimes", index), runtime, draft)
         yield from locks_in_vain(("runtimes", index), runtime, draft)
-    if draft.residency:
-        yield from elsewhere(draft, draft.residency)
-    yield from forgotten(draft, draft.days_of_jobs)
+    yield from demanded(draft)
     away = cohorts_elsewhere(draft.tenants.values(), draft.cohorts.values())
     found = {
         ("cohorts", index): list(cohort_contradictions(index, draft, is_here=each.name not in away))
@@ -120,6 +118,7 @@ def _what_it_names(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contra
         what = "there are no other clusters"
         yield Contradiction((*path, "multiKueue"), what, "name them in `queues.multiKueue.clusters`, or remove it")
     yield from relaxed_in_vain(path, tenant, draft)
+    yield from excepted(path, tenant, draft)
 
 
 def _shares(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction]:
