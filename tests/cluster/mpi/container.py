@@ -112,7 +112,7 @@ def _name_user(root: Path, scratch: Path, container: Container) -> None:
 def _run(process: Process, group: int) -> None:
     """Become the program; 127 if there is none, as shells have it."""
     environment = {"HOME": _home(process["user"]), **process["environment"]}
-    locked = min(_LOCKED, *(limit for limit in resource.getrlimit(resource.RLIMIT_MEMLOCK) if limit >= 0), _LOCKED)
+    locked = min([_LOCKED, *(limit for limit in resource.getrlimit(resource.RLIMIT_MEMLOCK) if limit >= 0)])
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (locked, locked))
     program = shutil.which(process["arguments"][0], path=environment.get("PATH"))
     become(

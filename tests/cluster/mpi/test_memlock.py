@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 import pytest
 
 from tests.cluster import trees
-from tests.cluster.client import Body, Client, RefusedError
+from tests.cluster.client import Body, Client, RefusedError, wait_until
 from tests.cluster.mpi import openshift
 from tests.cluster.mpi.conftest import PLATFORMS, Play, World
 from tests.cluster.mpi.gangs import Gang, deploy
@@ -18,8 +21,8 @@ RANKS = 6
 
 
 @pytest.fixture(scope="module")
-def lockers(admin: Client, on_the_cluster: list[Deployed]) -> dict[str, Gang]:
-    """A TrainJob on each runtime of the platform."""
+def lockers(admin: Client, on_the_cluster: list[Deployed]) -> Iterator[dict[str, Gang]]:
+    """A TrainJob on each runtime of the platform; none of them holds its queue afterwards."""
     while on_the_cluster:
         trees.remove(admin, on_the_cluster.pop())
     on_the_cluster.append(deploy(admin, PLATFORMS / "memlock.yaml"))
@@ -27,7 +30,11 @@ def lockers(admin: Client, on_the_cluster: list[Deployed]) -> dict[str, Gang]:
     found = {runtime.name: Gang(platform, runtime.name, LOCK, runtime.name) for runtime in platform.runtimes}
     for gang in found.values():
         gang.submit(admin)
-    return found
+    yield found
+    for gang in found.values():
+        admin.delete(gang.body)
+    for gang in found.values():
+        wait_until(f"{gang.name} is gone", partial(trees.is_gone, admin, gang.body))
 
 
 def locked(world: World) -> set[str]:
