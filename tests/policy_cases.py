@@ -34,7 +34,7 @@ class CaseFolder:
     def of(cls, folder: Path) -> CaseFolder:
         """Read all YAML below a folder."""
         texts = {path: path.read_bytes() for path in sorted(folder.rglob("*.yaml"))}
-        cases = {path.name: load_cases(path, text) for path, text in texts.items() if is_case_file(text)}
+        cases = {path.name: load_cases(path, text) for path, text in texts.items() if is_case_file(path, text)}
         return cls(tuple(_manifests(texts)), cases)
 
 
@@ -43,5 +43,5 @@ def _manifests(texts: dict[Path, bytes]) -> Iterator[Manifest]:
         if path.name == PLATFORM:
             tree, _ = pipeline.render(*pipeline.load(path))
             yield from (found for found in tree if found.file not in NOT_APPLIED)
-        elif not is_case_file(text):
+        elif not is_case_file(path, text):
             yield from read(text, str(path))

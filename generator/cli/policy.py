@@ -87,12 +87,13 @@ def _cases(paths: Iterable[Path], *, needed: bool) -> list[Case]:
     from generator.checks.files import manifest_files
     from generator.config.case_files import is_case_file, load_cases
 
-    named = {path for path in paths if path != Path("-")}
+    named = {path for path in paths if path != Path("-") and path.suffix != ".py"}
     search = manifest_files(sorted(named))
     if search.refused:
         raise OutputError(search.refused)
-    texts = ((file, file.read_bytes()) for file in search.files)
-    found = [case for file, text in texts if is_case_file(text) for case in load_cases(file, text)]
+    read = ((file, file.read_bytes()) for file in search.files)
+    texts = [(file, text) for file, text in read if file in named or b"cases" in text]
+    found = [case for file, text in texts if is_case_file(file, text) for case in load_cases(file, text)]
     if needed and not found:
         names = ", ".join(map(str, sorted(named)))
         raise OutputError((Problem(f"no cases in {names}", "name a file of them with --cases"),))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,13 @@ _Place = tuple[str | int, ...]
 _NOBODY = Who(user="somebody")
 
 
-def is_case_file(text: bytes) -> bool:
-    """Whether a text holds cases: one document that says `cases`, and of no object what it is."""
-    if b"cases" not in text:
-        return False
-    try:
-        found = [document.data for document in load(text) if document.data is not None]
-    except DocumentError:
-        return False
+def is_case_file(file: Path, text: bytes) -> bool:
+    """Whether a file holds cases: one document that says `cases`, and of no object what it is.
+
+    Raises:
+        DocumentError: it is no YAML; with file, line and column.
+    """
+    found = [document.data for document in _documents(file, text)]
     return len(found) == 1 and isinstance(found[0], dict) and "cases" in found[0] and not found[0].keys() & {"kind"}
 
 
@@ -41,7 +40,7 @@ def load_cases(file: Path, text: bytes) -> list[Case]:
 
     Raises:
         ConfigError: with every problem found, each with its line.
-        DocumentError: it is no YAML.
+        DocumentError: it is no YAML; with file, line and column.
     """
     document = _document(file, text)
     try:
@@ -51,8 +50,15 @@ def load_cases(file: Path, text: bytes) -> list[Case]:
     return _Reader(file, found, text, document).cases()
 
 
+def _documents(file: Path, text: bytes) -> list[Document]:
+    try:
+        return [document for document in load(text) if document.data is not None]
+    except DocumentError as error:
+        raise DocumentError(tuple(replace(problem, file=str(file)) for problem in error.problems)) from None
+
+
 def _document(file: Path, text: bytes) -> Document:
-    found = [document for document in load(text) if document.data is not None]
+    found = _documents(file, text)
     if len(found) != 1 or not isinstance(found[0].data, dict):
         raise ConfigError((Problem("no file of cases", "write `cases:` and a list of them", str(file), 1, 1),))
     return found[0]

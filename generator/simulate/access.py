@@ -86,10 +86,17 @@ def _is(resource: str, asked: Asked) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a binding names: a user by the name that the API server knows, or a group."""
+    """Whom a binding names: a user by the name that the API server knows, or a group.
+
+    Attributes:
+        is_group: whether it is a group.
+        name: theirs.
+        written: how the API server writes it: `User "ada"`, `ServiceAccount "name/namespace"`.
+    """
 
     is_group: bool
     name: str
+    written: str = ""
 
     def matches(self, who: Who) -> bool:
         """Whether somebody is meant."""
@@ -122,6 +129,14 @@ class Grant:
         """Whether it is granted to somebody."""
         return any(subject.matches(who) for subject in self.subjects)
 
+    def reason(self, who: Who) -> str:
+        """What the API server says where it allows something to somebody by this."""
+        subject = next(each for each in self.subjects if each.matches(who))
+        kind, _, named = self.binding.partition(" ")
+        binding = "/".join(reversed(named.split("/")))  # rule.go `roleBindingDescriber`
+        role, _, name = self.role.partition(" ")
+        return f'RBAC: allowed by {kind} "{binding}" of {role} "{name.rpartition("/")[2]}" to {subject.written}'
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -142,9 +157,23 @@ class Access:
         """
         if _SUPERUSERS in who.groups:
             return f"the group {_SUPERUSERS} may do anything"
+        return next((f"{each.binding} of {each.role}" for each in self._allowing(who, asked)), "")
+
+    def reasons(self, who: Who, asked: Asked) -> tuple[str, ...]:
+        """What the API server says of why it allows a request; none when it does not.
+
+        It asks the bindings of the whole cluster first, and those of one kind in any order: which of several it names
+        is chance.
+        """
+        if _SUPERUSERS in who.groups:
+            return ("",)
+        found = list(self._allowing(who, asked))
+        of_cluster = [each for each in found if not each.namespace]
+        return tuple(each.reason(who) for each in of_cluster or found)
+
+    def _allowing(self, who: Who, asked: Asked) -> Iterator[Grant]:
         namespace = "" if asked.url else asked.namespace
-        grants = (each for each in self.of(who, namespace) if any(rule.allows(asked) for rule in each.rules))
-        return next((f"{each.binding} of {each.role}" for each in grants), "")
+        return (each for each in self.of(who, namespace) if any(rule.allows(asked) for rule in each.rules))
 
     def gaps(self, who: Who, namespace: str = "") -> tuple[str, ...]:
         """Why somebody may be allowed more than is known."""

@@ -60,12 +60,13 @@ def _subjects(binding: Manifest) -> Iterator[Subject]:
         name = text(each.get("name"))
         match each.get("kind"):
             case "Group":
-                yield Subject(is_group=True, name=name)
+                yield Subject(is_group=True, name=name, written=f'Group "{name}"')
             case "User":
-                yield Subject(is_group=False, name=name)
+                yield Subject(is_group=False, name=name, written=f'User "{name}"')
             case "ServiceAccount":
                 namespace = text(each.get("namespace"), binding.namespace)
-                yield Subject(is_group=False, name=f"system:serviceaccount:{namespace}:{name}")
+                user, written = f"system:serviceaccount:{namespace}:{name}", f'ServiceAccount "{name}/{namespace}"'
+                yield Subject(is_group=False, name=user, written=written)
 
 
 def _rules(role: Manifest, roles: _Roles) -> Iterator[Rule]:

@@ -126,6 +126,27 @@ def test_the_table_is_there_for_machines_too(policies: Path, mpigen: Run) -> Non
     assert [case["passed"] for case in summary["cases"]] == [True, True, True]
 
 
+@pytest.mark.parametrize("name", ["cases.yaml", "."])
+def test_a_file_of_cases_that_is_no_yaml_is_told_with_its_line(
+    name: str, policies: Path, tmp_path: Path, mpigen: Run
+) -> None:
+    (tmp_path / "cases.yaml").write_text(CASES.replace("numNodes: 3}}", "numNodes: 3}"))
+    ran = mpigen("policy", "test", policies, "--cases", name)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("error: cases.yaml:9:3: the `{` of line 8 is not closed")
+
+
+def test_the_authorizer_answers_by_the_roles_that_are_there(policies: Path, tmp_path: Path, mpigen: Run) -> None:
+    asks = "authorizer.group('').resource('nodes').check('get').allowed() || variables.hosts"
+    policies.write_text(POLICIES.replace("variables.hosts", asks, 1))
+    ran = mpigen("policy", "test", policies, "--cases", "cases.yaml")
+    assert ran.returncode == 1
+    assert "large: cannot be judged here: job-size: nothing says whether ada may get nodes" in ran.stdout
+    binding = "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: other}}"
+    (tmp_path / "cases.yaml").write_text(CASES.replace("bases:", f"given: [{binding}]\nbases:"))
+    assert mpigen("policy", "test", policies, "--cases", "cases.yaml").stdout == TABLE
+
+
 def test_mistakes_in_a_file_of_cases_are_told_together(policies: Path, tmp_path: Path, mpigen: Run) -> None:
     wrong = CASES.replace("    update:", "    updat:").replace("spec.trainer.numNodes:", "spec..numNodes:")
     (tmp_path / "cases.yaml").write_text(wrong.replace("at most 16 hosts", "a(b"))

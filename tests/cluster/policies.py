@@ -28,6 +28,7 @@ _MERGE = "application/merge-patch+json"
 _API = "admissionregistration.k8s.io/v1"
 _CANARY = "tests-canary"
 _RBAC = "rbac.authorization.k8s.io"
+_VERBS = {"CREATE": "create", "UPDATE": "patch", "DELETE": "delete", "CONNECT": "create"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,10 @@ class Said:
 
 
 @contextmanager
-def installed(admin: Client, manifests: Iterable[Manifest], cases: Iterable[Case]) -> Iterator[None]:
-    """Put policies, and what they read, on the cluster, and let everybody in the cases do everything else."""
+def installed(admin: Client, manifests: Iterable[Manifest]) -> Iterator[None]:
+    """Put policies, and what they read, on the cluster."""
     found = list(manifests)
-    users = sorted({case.person.user for case in cases})
-    bodies = [*_ordinary(found), _everything_for(users), *_policies(found)]
+    bodies = [*_ordinary(found), *_policies(found)]
     setup = admin.as_person("setup", _MASTERS)
     for body in bodies:
         setup.apply(body, "tests")
@@ -85,14 +85,32 @@ def _telling(binding: Body) -> Body:
     return {**binding, "spec": {**binding["spec"], "validationActions": actions}}
 
 
-def _everything_for(users: list[str]) -> Body:
-    return {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "tests-of-policies"},
-        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": user} for user in users],
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
-    }
+def rights(client: Client, cases: Iterable[Case]) -> list[Manifest]:
+    """What everybody in the cases needs to ask for what they do, and nothing that policies ask the authorizer for.
+
+    So that policies are asked at all. What is changed is patched here, for which nobody needs the right to `update`.
+    """
+    found: dict[str, dict[tuple[str, ...], Body]] = {}
+    for case in cases:
+        rule = _right(client, case)
+        found.setdefault(case.person.user, {})[tuple(map(str, rule.values()))] = rule
+    named = ((f"tests-of-policies-{number}", user) for number, user in enumerate(sorted(found)))
+    return [made for name, user in named for made in _granted(name, user, [*found[user].values()])]
+
+
+def _right(client: Client, case: Case) -> Body:
+    group = case.body["apiVersion"].rpartition("/")[0]
+    resource = client.resource(case.body["apiVersion"], case.body["kind"])["name"]
+    kind = f"{resource}/{case.subresource}" if case.subresource else resource
+    return {"apiGroups": [group], "resources": [kind], "verbs": [_VERBS[case.operation]]}
+
+
+def _granted(name: str, user: str, rules: list[Body]) -> Iterator[Manifest]:
+    subject = {"apiGroup": _RBAC, "kind": "User", "name": user}
+    reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
+    of_rbac = {"apiVersion": f"{_RBAC}/v1", "metadata": {"name": name}}
+    yield Manifest({**of_rbac, "kind": "ClusterRole", "rules": rules}, "")
+    yield Manifest({**of_rbac, "kind": "ClusterRoleBinding", "subjects": [subject], "roleRef": reference}, "")
 
 
 def _canary() -> list[Body]:

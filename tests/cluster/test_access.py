@@ -9,6 +9,7 @@ import pytest
 
 from generator.manifests import Manifest
 from generator.simulate.access import Access, Asked, Grant, Subject, Who, somebody
+from generator.simulate.access_everybody import GRANTS
 from generator.simulate.access_read import access
 from tests.access.rights import PERSONAS, Row, rows
 from tests.cluster import judges
@@ -18,6 +19,7 @@ from tests.cluster.trees import Deployed
 
 pytestmark = pytest.mark.cluster
 _KINDS = ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
+_BUILT_IN = "kubernetes.io/bootstrapping"
 _RBAC = "rbac.authorization.k8s.io/v1"
 
 
@@ -76,6 +78,27 @@ def test_mpigen_says_what_the_api_server_says_of_all_roles_of_a_cluster(
     said = [(bool(found.allowed(who, request)), may(admin, who, request)) for who, request in asked]
     assert [request for request, (ours, theirs) in zip(asked, said, strict=True) if ours != theirs] == []
     assert 50 < sum(ours for ours, _ in said) < 200
+
+
+def test_what_everybody_is_granted_is_what_the_api_server_writes_itself(admin: Client) -> None:
+    everybody = {subject.name for grant in GRANTS for subject in grant.subjects}
+    written = [each for each in _stored(admin) if _BUILT_IN in each.body["metadata"].get("labels", {})]
+    found = [grant for grant in access(written).grants if everybody & {subject.name for subject in grant.subjects}]
+    assert {each.binding: _without_order(each) for each in found} == {
+        each.binding: _without_order(each) for each in GRANTS
+    }
+
+
+def _without_order(grant: Grant) -> tuple[object, ...]:
+    rights = {
+        (verb, group, resource, url)
+        for rule in grant.rules
+        for verb in rule.verbs
+        for group in rule.groups or ("",)
+        for resource in rule.resources or ("",)
+        for url in rule.urls or ("",)
+    }
+    return grant.role, grant.namespace, grant.subjects, rights
 
 
 def _stored(admin: Client) -> Iterable[Manifest]:

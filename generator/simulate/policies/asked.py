@@ -6,16 +6,15 @@ pkg/admission/plugin/webhook/matchconditions/matcher.go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from generator.manifests import Body
-from generator.simulate.policies.environment import named
-from generator.simulate.policies.errors import UNSET
-from generator.simulate.policies.expression import Expression, Failed
+from generator.simulate.amounts import NotModelledError
+from generator.simulate.policies.compiled import Failed
 from generator.simulate.policies.policy import Policy, Validation
 from generator.simulate.policies.request import Request
+from generator.simulate.policies.values import Values
 
 _LONGEST_MESSAGE = 5 * 1024  # bytes; pkg/apis/cel/config.go
 
@@ -66,15 +65,12 @@ class Asked:
         """
         self.policy = policy
         self.actions = actions
-        self.data: dict[str, Any] = {
-            "object": request.object,
-            "oldObject": request.old,
-            "request": request.variable(),
-            "namespaceObject": None,
-            "params": param,
-        }
-        self.namespace = namespace
-        self.failed: dict[str, str] = {}
+        shown = {"object": request.object, "oldObject": request.old, "request": request.variable(), "params": param}
+        asking = {"authorizer": request.authorizer()}
+        self.for_conditions = Values(policy, {**shown, **asking, "namespaceObject": None})
+        self.for_rules = Values(policy, {**shown, **asking, "namespaceObject": namespace})
+        self.for_words = Values(policy, {**shown, "namespaceObject": namespace})
+        self.for_annotations = Values(policy, {**shown, "namespaceObject": namespace})
 
     def decisions(self) -> Iterator[Decision]:
         """What each rule says; nothing where the conditions do not hold.
@@ -87,27 +83,32 @@ class Asked:
             yield from self._error(None, met.words)
         if met is not True:
             return
-        self.data["namespaceObject"] = self.namespace  # conditions do not see it: matcher.go `Match`
         for number, rule in enumerate(self.policy.validations):
             yield from self._validated(number, rule)
         yield from self._annotated()
 
     def _conditions(self) -> bool | Failed:
-        """One that does not hold outweighs all errors."""
-        errors = []
+        """One that does not hold outweighs all errors, and all that is not known."""
+        errors, unknown = [], []
         for _, expression in self.policy.conditions:
-            result = self._evaluated(expression)
+            try:
+                result = self.for_conditions.of(expression)
+            except NotModelledError as error:
+                unknown.append(error)
+                continue
             if result is False:
                 return False
             if isinstance(result, Failed):
                 errors.append(result.words)
+        if unknown:
+            raise unknown[0]
         if not errors:
             return True
         words = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         return False if self.policy.ignores_errors else Failed(words)
 
     def _validated(self, number: int, rule: Validation) -> Iterator[Decision]:
-        result = self._evaluated(rule.expression)
+        result = self.for_rules.of(rule.expression)
         if isinstance(result, Failed):
             yield from self._error(number, result.words)
         elif result is True:
@@ -125,44 +126,13 @@ class Asked:
     def _annotated(self) -> Iterator[Decision]:
         """An annotation that is an error refuses the request, whatever the binding says."""
         for _, expression in self.policy.annotations:
-            result = self._evaluated(expression)
+            result = self.for_annotations.of(expression)
             if isinstance(result, Failed):
                 yield from misconfigured(self.policy, result.words)
 
     def _message(self, rule: Validation) -> str:
-        result = self._evaluated(rule.words) if rule.words else ""
+        result = self.for_words.of(rule.words) if rule.words else ""
         said = result.strip() if isinstance(result, str) else ""
         if "\n" in said or len(said.encode()) > _LONGEST_MESSAGE:
             said = ""
         return said or rule.message.strip() or f"failed expression: {rule.expression.text.strip()}"
-
-    def _evaluated(self, expression: Expression) -> Any:
-        result = expression.evaluate(self._readable(expression))
-        if not isinstance(result, Failed):
-            return result
-        words = result.words
-        if words.startswith(UNSET):
-            name = words.removeprefix(UNSET)
-            words = f'composited variable "{name}" fails to evaluate: {self.failed[name]}'
-        if expression.problem:
-            return Failed(words)
-        return Failed(f"expression '{expression.text}' resulted in error: {words}")
-
-    def _readable(self, expression: Expression) -> Mapping[str, Any]:
-        """The data, with the variables of the policy that an expression reads and that are no errors."""
-        for name in expression.reads:
-            key, variable = named(("variables", name)), self.policy.variables.get(name)
-            if variable is None or key in self.data or name in self.failed:
-                continue
-            value = variable.evaluate(self._readable(variable))
-            if isinstance(value, Failed):
-                self.failed[name] = self._words(value)
-            else:
-                self.data[key] = value
-        return self.data
-
-    def _words(self, failed: Failed) -> str:
-        name = failed.words.removeprefix(UNSET)
-        if name == failed.words:
-            return name
-        return f'composited variable "{name}" fails to evaluate: {self.failed[name]}'

@@ -9,7 +9,7 @@ An expression is compiled twice: against the types that Kubernetes declares, and
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,14 @@ from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from generator.simulate.policies.functions import FUNCTIONS
 from generator.simulate.policies.functions.formats import OPTIONS
-from generator.simulate.policies.signatures import Function, additions, declarations, implementations
+from generator.simulate.policies.signatures import (
+    AUTHORIZER,
+    RESOURCE_CHECK,
+    Function,
+    additions,
+    declarations,
+    implementations,
+)
 
 Fields = Mapping[str, Any]
 """Field → the text of its type, or its own fields."""
@@ -66,6 +73,7 @@ TYPED: Fields = {
         "spec": {"finalizers": "list<string>"},
         "status": {"conditions": "list<dyn>", "phase": "string"},
     },
+    "authorizer": {"requestResource": RESOURCE_CHECK},
 }
 """The variables whose fields are known."""
 _NUMBERS = ("int", "uint", "double")
@@ -93,19 +101,22 @@ def leaves(fields: Fields = TYPED, path: tuple[str, ...] = ()) -> Iterator[tuple
             yield from leaves(found, (*path, name))
 
 
-def checking(minor: int, variables: Mapping[str, Any], *, has_params: bool) -> Any:
+def checking(minor: int, variables: Mapping[str, Any], *, has_params: bool, has_authorizer: bool) -> Any:
     """Where expressions are held against the types of Kubernetes.
 
     Args:
         minor: the version of Kubernetes whose functions there are.
         variables: those of the policy: the name that `named` gives → the type.
         has_params: whether the policy has a paramKind.
+        has_authorizer: whether the authorizer may be asked.
     """
-    known = {named(path): cel.Type(type_) for path, type_ in leaves()}
+    fields = {root: each for root, each in TYPED.items() if root != "authorizer" or has_authorizer}
+    known = {named(path): cel.Type(type_) for path, type_ in leaves(fields)}
     roots = ("object", "oldObject", "request", "namespaceObject", *(("params",) if has_params else ()))
     config, added = _checked(minor)
+    asked = {"authorizer": cel.Type(AUTHORIZER)} if has_authorizer else {}
     dynamic = dict.fromkeys(roots, cel.Type.DYN)
-    return cel.NewEnv(config=config, variables={**dynamic, **known, **variables}, extensions=[added])
+    return cel.NewEnv(config=config, variables={**dynamic, **asked, **known, **variables}, extensions=[added])
 
 
 @cache
@@ -117,8 +128,17 @@ def _checked(minor: int) -> tuple[Any, Any]:
 @cache
 def running(names: tuple[str, ...]) -> Any:
     """Where expressions are evaluated; with the names that the policy's own variables have there."""
-    roots = ("object", "oldObject", "request", "namespaceObject", "params", *names)
-    config, library = _run()
+    return _running(names, *_run())
+
+
+def running_with(functions: Iterable[Function], names: tuple[str, ...]) -> Any:
+    """The same with functions that only one expression has."""
+    config, _ = _run()
+    return _running(names, config, implementations((*FUNCTIONS, *OPTIONS, *functions)))
+
+
+def _running(names: tuple[str, ...], config: Any, library: Any) -> Any:
+    roots = ("object", "oldObject", "request", "namespaceObject", "params", "authorizer", *names)
     return cel.NewEnv(config=config, variables=dict.fromkeys(roots, cel.Type.DYN), extensions=[library])
 
 

@@ -14,6 +14,7 @@ _SAID = (
     (re.compile(r"^INVALID_ARGUMENT: Applying SELECT to non-message type$"), "no such overload"),
     (re.compile(r"^[A-Z_]+: divide by zero$"), "division by zero"),
     (re.compile(r"^UNKNOWN: No value with name \"__variables__(?P<what>\w+)\" found .*$"), UNSET + r"\g<what>"),
+    (re.compile(r"^UNKNOWN: No value with name \"authorizer\" found .*$"), "no such attribute(s): authorizer"),
     (re.compile(r"^[A-Z_]+: (?P<what>.*)$"), r"\g<what>"),
 )
 """What Google's CEL in C++ says → what it says in Go."""

@@ -8,8 +8,10 @@ from functools import cached_property
 
 from generator.documents.load import Path
 from generator.manifests import Body, Manifest
+from generator.simulate.access import Access
 from generator.simulate.fields import mapping, mappings, text, texts
-from generator.simulate.policies.expression import Expression, Scope, compile_expression
+from generator.simulate.policies.compiled import Expression
+from generator.simulate.policies.expression import Scope, compile_expression
 
 GROUP = "admissionregistration.k8s.io"
 KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
@@ -39,10 +41,12 @@ class Policy:
     Attributes:
         manifest: the object.
         minor: the version of Kubernetes whose functions its expressions may use.
+        access: who may do what, which it may ask; None where nobody says.
     """
 
     manifest: Manifest
     minor: int
+    access: Access | None = None
 
     @property
     def name(self) -> str:
@@ -125,7 +129,7 @@ class Policy:
         *,
         has_authorizer: bool = True,
     ) -> Expression:
-        scope = Scope(self.minor, self.param_kind is not None, variables, has_authorizer)
+        scope = Scope(self.minor, self.param_kind is not None, variables, has_authorizer, self.access)
         return compile_expression(text(written), scope, returns)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from generator.manifests import Body
 from generator.simulate.fields import labels, mapping, text
+from generator.simulate.policies.functions.authorizer import about, asking
 from generator.simulate.policies.kinds import Kind
 
 _SERVICE_ACCOUNT = "system:serviceaccount:"
@@ -110,6 +111,19 @@ class Request:
             "options": self._options(),
             "dryRun": self.is_dry_run,
         }
+
+    def authorizer(self) -> Body:
+        """`authorizer`, which knows who asks, and of which resource."""
+        who = asking(self.person.user, [*self.person.all_groups])
+        resource = about(
+            who,
+            group=self.kind.group,
+            resource=self.kind.resource,
+            subresource=self.subresource,
+            namespace=self.namespace,
+            name=self.name,
+        )
+        return {**who, "requestResource": resource}
 
     def _options(self) -> Body | None:
         if self.operation == "CONNECT":

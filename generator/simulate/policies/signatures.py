@@ -22,10 +22,17 @@ QUANTITY, URL, IP, CIDR, SEMVER, FORMAT = (
     "kubernetes.Semver",
     "kubernetes.NamedFormat",
 )
+AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION = (
+    f"kubernetes.authorization.{name}"
+    for name in ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision")
+)
 ANY = "~A"
 IS = "__is_"
 """What a function begins with that gives what it takes, if that is of the type that ends its name."""
-_OPAQUE = {QUANTITY, URL, IP, CIDR, SEMVER, FORMAT}
+_OPAQUE = {
+    *(QUANTITY, URL, IP, CIDR, SEMVER, FORMAT),
+    *(AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION),
+}
 _KINDS: Mapping[str, Any] = {
     "bool": cel.Type.BOOL,
     "int": cel.Type.INT,

@@ -8,6 +8,8 @@ from functools import cached_property
 from generator.errors import Problem
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
+from generator.simulate.access import Access
+from generator.simulate.access_read import access
 from generator.simulate.amounts import NotModelledError
 from generator.simulate.policies.kinds import Kind, defined, known
 from generator.simulate.policies.policy import GROUP, KINDS, Binding, Policy
@@ -34,7 +36,12 @@ class World:
     @cached_property
     def policies(self) -> tuple[Policy, ...]:
         """All policies, by name."""
-        return tuple(Policy(found, self.minor) for found in self._all(GROUP, KINDS[0]))
+        return tuple(Policy(found, self.minor, self.access) for found in self._all(GROUP, KINDS[0]))
+
+    @cached_property
+    def access(self) -> Access:
+        """Who may do what."""
+        return access(self.objects.values())
 
     @cached_property
     def bindings(self) -> tuple[Binding, ...]:

@@ -12,7 +12,8 @@ from generator.errors import MpigenError
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.simulate.amounts import NotModelledError
-from generator.simulate.policies.expression import Expression, Failed, Scope, compile_expression
+from generator.simulate.policies.compiled import Expression, Failed
+from generator.simulate.policies.expression import Scope, compile_expression
 from generator.simulate.policies.tokens import readings
 from generator.simulate.policies.trial import Case, coverage, run
 from generator.simulate.policies.variants import changed, merged, path_of

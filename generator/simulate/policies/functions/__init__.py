@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.simulate.policies.functions import addresses, formats, lists, quantity, regex, semver, urls
+from generator.simulate.policies.functions import addresses, authorizer, formats, lists, quantity, regex, semver, urls
 from generator.simulate.policies.signatures import Function
 
 FUNCTIONS: tuple[Function, ...] = (
@@ -13,4 +13,5 @@ FUNCTIONS: tuple[Function, ...] = (
     *semver.FUNCTIONS,
     *formats.FUNCTIONS,
     *urls.FUNCTIONS,
+    *authorizer.FUNCTIONS,
 )
