@@ -113,9 +113,9 @@ def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest]
     from generator.gitops.ownership import owned
     from generator.gitops.pointer import pointer
     from generator.gitops.waves import in_waves
-    from generator.policies.admission.parameters import with_runtimes
+    from generator.policies.admission.parameters import with_what_is_there
 
-    tree = owned(with_runtimes(collect(app)), platform.platform)
+    tree = owned(with_what_is_there(collect(app)), platform.platform)
     if platform.gitops is None:
         return tree, []
     tree += owned(account(platform, tree), platform.platform)

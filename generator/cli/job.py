@@ -19,6 +19,14 @@ def job() -> None:
     """TrainJobs on the runtimes of a platform."""
 
 
+def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    for key, sign, value in pairs:
+        if not (key and sign and value):
+            raise click.BadParameter(f"{key}{sign}{value} is not KEY=VALUE", context, option)
+    return {key: value for key, _, value in pairs}
+
+
 @job.command(
     epilog="""
     \b
@@ -42,6 +50,9 @@ def job() -> None:
 @click.option("--namespace", default="", metavar="NAME", help="One of the tenant's. Default: the one of its name.")
 @click.option("--priority", default="", metavar="NAME", help="How important it is: a priority of the platform.")
 @click.option("--owner", default="", metavar="USER", help="Who may stop it: your own name, if you may not edit jobs.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", callback=_pairs, help="One that jobs here must have."
+)
 @click.option("--smoke", is_flag=True, help="A test of the runtime: 1 launcher, 2 workers, an allreduce of all ranks.")
 @click.option(
     "-o",
@@ -61,6 +72,7 @@ def new(  # noqa: PLR0913 - one for each option
     namespace: str,
     priority: str,
     owner: str,
+    labels: dict[str, str],
     smoke: bool,
     output: Path | None,
 ) -> None:
@@ -74,7 +86,7 @@ def new(  # noqa: PLR0913 - one for each option
     from generator.jobs.isolation import beside
     from generator.jobs.job import Wanted, new_job
 
-    wanted = Wanted(runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority, owner)
+    wanted = Wanted(runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority, owner, labels)
     declaration = declared(platform)
     done = new_job(declaration, wanted)
     _write([*beside(declaration, done.body), done.body], output)

@@ -7,8 +7,8 @@ is separate): pkg/runtime/framework/plugins/jobset/builder.go `Trainer`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from generator.config.draft import suggestion
 from generator.config.platform import Platform
@@ -18,6 +18,7 @@ from generator.config.tenants import Tenant
 from generator.config.workload import OWNER
 from generator.documents.syntax import shown
 from generator.errors import MpigenError, Problem
+from generator.jobs.admitted import deadline, labels_for, refused
 from generator.jobs.reach import Reach, reach, reaches
 from generator.jobs.smoke import smoke_command, smoke_nodes
 from generator.manifests import Body
@@ -48,6 +49,7 @@ class Wanted:
         namespace: one of the tenant's. Default: the one of its name.
         priority: one of the platform's. Default: none, which counts as 0.
         owner: the user name of who may stop it without being an editor. Default: nobody.
+        labels: beside those that the platform knows.
     """
 
     runtime: str
@@ -60,6 +62,7 @@ class Wanted:
     namespace: str = ""
     priority: str = ""
     owner: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,13 @@ def new_job(platform: Platform, wanted: Wanted) -> Job:
     name = wanted.name or (f"{runtime.name}-smoke" if wanted.is_smoke else runtime.name)
     nodes = wanted.nodes or (smoke_nodes(runtime) if wanted.is_smoke else _usual_nodes(runtime, tenant))
     far = reach(platform, tenant, runtime)
+    labels = labels_for(platform, tenant, wanted.labels)
     problems = [
         *_of_name(name),
         *_of_nodes(nodes, platform, tenant, runtime, far),
         *_of_words(wanted),
         *_of_place(wanted, platform, tenant),
+        *refused(platform, tenant, labels=labels, priority=wanted.priority),
     ]
     if problems:
         raise JobError(tuple(problems))
@@ -93,8 +98,9 @@ def new_job(platform: Platform, wanted: Wanted) -> Job:
         command = smoke_command(runtime, platform.pool(runtime.pool), nodes)
     else:
         command = list(wanted.command or runtime.family.command)
-    metadata = {"name": name, "namespace": wanted.namespace or tenant.name, **_labels(wanted), **_owner(wanted)}
-    body = _train_job(runtime, metadata, nodes, command)
+    said = {**_labels(wanted, labels), **_owner(wanted)}
+    body = _train_job(runtime, {"name": name, "namespace": wanted.namespace or tenant.name, **said}, nodes, command)
+    body["spec"] |= deadline(tenant)
     return Job(body, tuple(_notes(runtime, tenant, nodes, far, wanted)))
 
 
@@ -103,9 +109,9 @@ def _usual_nodes(runtime: Runtime, tenant: Tenant) -> int:
     return min(runtime.nodes or 2, tenant.limits.hosts_per_job or 2**31)
 
 
-def _labels(wanted: Wanted) -> Body:
+def _labels(wanted: Wanted, others: Mapping[str, str]) -> Body:
     named = {"kueue.x-k8s.io/queue-name": wanted.queue, "kueue.x-k8s.io/priority-class": wanted.priority}
-    labels = {label: value for label, value in named.items() if value}
+    labels = {label: value for label, value in {**named, **others}.items() if value}
     return {"labels": labels} if labels else {}
 
 

@@ -253,3 +253,27 @@ def test_where_a_single_host_is_allowed_the_launcher_needs_a_place_of_its_own() 
 def test_a_job_says_who_may_stop_it_where_it_is_asked_to() -> None:
     assert job(owner="ada").body["metadata"]["annotations"] == {"mpigen.dev/owner": "ada"}
     assert "annotations" not in job().body["metadata"]
+
+
+def test_a_job_says_what_its_platform_asks_of_it_as_far_as_that_is_known() -> None:
+    data = small_platform()
+    data["policies"] = {"labels": ["example.com/cost-centre", "example.com/owner"]}
+    data["tenants"][0] |= {"labels": {"example.com/cost-centre": "4711"}, "limits": {"timePerJob": "2h"}}
+    platform = Platform.model_validate(data)
+    runtime, tenant = platform.runtimes[0].name, platform.tenants[0].name
+    made = new_job(platform, Wanted(runtime, tenant, labels={"example.com/owner": "ada"})).body
+    assert made["metadata"]["labels"] == {"example.com/cost-centre": "4711", "example.com/owner": "ada"}
+    assert made["spec"]["activeDeadlineSeconds"] == 7200
+    with pytest.raises(JobError) as told:
+        new_job(platform, Wanted(runtime, tenant))
+    assert [each.fix for each in told.value.problems] == ["pass --label example.com/owner=VALUE"]
+    data["policies"]["admission"] = {"rules": {"labels": "warn"}}
+    assert new_job(Platform.model_validate(data), Wanted(runtime, tenant)).body
+
+
+def test_a_priority_that_is_not_the_teams_is_refused() -> None:
+    data = small_platform()
+    data["tenants"][0]["priorities"] = ["research"]
+    platform = Platform.model_validate(data)
+    with pytest.raises(JobError, match="`production` is not open to"):
+        new_job(platform, Wanted(platform.runtimes[0].name, platform.tenants[0].name, priority="production"))

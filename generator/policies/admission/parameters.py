@@ -15,11 +15,9 @@ from generator.config.tenants import Tenant
 from generator.config.workload import LOCAL_QUEUE, PARAMETER, TENANT_LABEL
 from generator.manifests import Manifest
 
-_RUNTIMES = f"{PARAMETER}runtimes"
-
 
 def parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
-    """What is allowed in one namespace of a team, as annotations; `with_runtimes` adds the runtimes."""
+    """What is allowed in one namespace of a team, as annotations; `with_what_is_there` adds runtimes and queues."""
     policies, limits = platform.policies, home.limits
     devices = (f"{device}={count}" for device, count in limits.devices_per_host.items())
     allowed = {
@@ -51,24 +49,36 @@ def _priorities(home: Tenant, platform: Platform) -> list[str]:
     return declared if home.priorities is None else [name for name in declared if name in home.priorities]
 
 
-def with_runtimes(tree: list[Manifest]) -> list[Manifest]:
-    """Name the runtimes of the tree, those that admins add included, in the tenants' namespaces that they serve."""
+def with_what_is_there(tree: list[Manifest]) -> list[Manifest]:
+    """Name the runtimes and queues of the tree, those that admins add included, in the tenants' namespaces."""
     everywhere = {f"{found.kind}/{found.name}" for found in tree if found.kind == "ClusterTrainingRuntime"}
-    own: dict[str, set[str]] = {}
-    for found in tree:
-        if found.kind == "TrainingRuntime":
-            own.setdefault(found.namespace, set()).add(f"{found.kind}/{found.name}")
+    runtimes, queues = _by_namespace(tree, "TrainingRuntime"), _by_namespace(tree, "LocalQueue")
     return [
-        _annotated(found, _listed(sorted(everywhere | own.get(found.name, set())))) if _is_a_tenants(found) else found
+        _annotated(
+            found,
+            runtimes=everywhere | {f"TrainingRuntime/{name}" for name in runtimes.get(found.name, ())},
+            queues=queues.get(found.name, set()),
+        )
+        if _is_a_tenants(found)
+        else found
         for found in tree
     ]
+
+
+def _by_namespace(tree: Iterable[Manifest], kind: str) -> dict[str, set[str]]:
+    names: dict[str, set[str]] = {}
+    for found in tree:
+        if found.kind == kind:
+            names.setdefault(found.namespace, set()).add(found.name)
+    return names
 
 
 def _is_a_tenants(manifest: Manifest) -> bool:
     return manifest.kind == "Namespace" and TENANT_LABEL in manifest.body["metadata"].get("labels", {})
 
 
-def _annotated(namespace: Manifest, runtimes: str) -> Manifest:
+def _annotated(namespace: Manifest, **names: set[str]) -> Manifest:
     metadata = namespace.body["metadata"]
-    annotations = {**metadata.get("annotations", {}), **({_RUNTIMES: runtimes} if runtimes else {})}
+    found = {f"{PARAMETER}{parameter}": _listed(sorted(each)) for parameter, each in names.items() if each}
+    annotations = {**metadata.get("annotations", {}), **found}
     return replace(namespace, body={**namespace.body, "metadata": {**metadata, "annotations": annotations}})
