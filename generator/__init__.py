@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from generator.config.cluster import Cluster, Versions
     from generator.config.cohorts import Cohort
     from generator.config.compliance import Residency, Retention, StorageClass
+    from generator.config.data import DataVolume
     from generator.config.egress import Egress
     from generator.config.gitops import GitOps
     from generator.config.images import Images
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from generator.config.relaxations import Relaxation
     from generator.config.reservations import Reservation
     from generator.config.runtimes import Runtime
+    from generator.config.secrets import Connection, ExternalSecret, PullSecret, Remote, Secrets, Store, StoreAccount
     from generator.config.tenants import Tenant
     from generator.constructs import Component
     from generator.manifests import Manifest
@@ -47,7 +49,10 @@ __all__ = [
     "Cluster",
     "Cohort",
     "Component",
+    "Connection",
+    "DataVolume",
     "Egress",
+    "ExternalSecret",
     "GitOps",
     "Guard",
     "Images",
@@ -64,13 +69,18 @@ __all__ = [
     "Pool",
     "Priority",
     "Provisioning",
+    "PullSecret",
     "Queues",
     "Relaxation",
+    "Remote",
     "Reservation",
     "Residency",
     "Retention",
     "Runtime",
+    "Secrets",
     "StorageClass",
+    "Store",
+    "StoreAccount",
     "Taint",
     "Tenant",
     "Versions",
@@ -113,6 +123,14 @@ _HOMES = {
     "Guard": "generator.config.isolation",
     "Isolation": "generator.config.isolation",
     "Metrics": "generator.config.isolation",
+    "DataVolume": "generator.config.data",
+    "Connection": "generator.config.secrets",
+    "ExternalSecret": "generator.config.secrets",
+    "PullSecret": "generator.config.secrets",
+    "Remote": "generator.config.secrets",
+    "Secrets": "generator.config.secrets",
+    "Store": "generator.config.secrets",
+    "StoreAccount": "generator.config.secrets",
     "Tenant": "generator.config.tenants",
     "Component": "generator.constructs",
     "Manifest": "generator.manifests",

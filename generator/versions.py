@@ -154,6 +154,16 @@ SUPPORTED: tuple[Component, ...] = (
         source="https://github.com/openshift/api/tree/bfa868a22401/security/v1/zz_generated.crd-manifests",
         files="*_securitycontextconstraints.crd.yaml",
     ),
+    Component(
+        name="external-secrets",
+        minor="1.3",
+        module="github.com/external-secrets/external-secrets",
+        version="v1.3.2",
+        sum="h1:u2J8RjlHIeF0oZCqtl92adI/uZWUwOesJIDkfql6LqQ=",
+        folder="config/crds/bases",
+        source="https://github.com/external-secrets/external-secrets/tree/v1.3.2/config/crds/bases",
+        files="external-secrets.io_*s.yaml",
+    ),
 )
 
 

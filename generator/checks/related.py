@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from generator.checks import policy_relaxed, quota, trainjob_references, trainjob_resources
+from generator.checks import mpi_volumes, policy_relaxed, quota, trainjob_references, trainjob_resources
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.manifests import Manifest
@@ -18,7 +18,7 @@ from generator.simulate.settings import is_configuration
 
 Rule = Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]
 
-_KINDS = quota.KINDS | {"ClusterTrainingRuntime", "TrainingRuntime", "TrainJob"}
+_KINDS = quota.KINDS | {"ClusterTrainingRuntime", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"}
 
 RULES: Mapping[str, Rule] = {
     "trainjob/missing-runtime": trainjob_references.missing_runtime,
@@ -27,6 +27,7 @@ RULES: Mapping[str, Rule] = {
     "trainjob/uncounted-resources": trainjob_resources.uncounted_resources,
     "trainjob/contradicting-resources": trainjob_resources.contradicting_resources,
     **policy_relaxed.RULES,
+    "mpi/one-node-volume": mpi_volumes.one_node_volume,
     **quota.RULES,
 }
 CHECKS = tuple(RULES)

@@ -13,6 +13,7 @@ from generator.checks import mpi, policy_lint, related
 from generator.checks.finding import Breach, Finding, Severity
 from generator.checks.objects import misplaced, unnamed
 from generator.checks.schema import breaches
+from generator.checks.secret import exposed
 from generator.documents.load import Path
 from generator.documents.locate import Place, format_path, locate_everywhere
 from generator.errors import DocumentError, Problem
@@ -142,6 +143,7 @@ def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     yield from breaches(manifest, engine)
     if manifest.kind and manifest.api_version:
         yield from unnamed(manifest)
+        yield from exposed(manifest)
         if manifest.kind in mpi.KINDS:
             yield from mpi.breaches(manifest, engine.targets)
         elif manifest.kind in policy_lint.KINDS:

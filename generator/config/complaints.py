@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -113,14 +113,22 @@ def _described(model: type[BaseModel], path: tuple[str | int, ...]) -> str:
 
 
 def _model_at(model: type[BaseModel], path: tuple[str | int, ...]) -> type[BaseModel] | None:
-    """The model that stands at a path: fields lead to their annotation, list positions stay with it."""
+    """The model that stands at a path: fields lead to their annotation, list positions and keys stay with it."""
     current: type[BaseModel] | None = model
+    is_key = False
     for step in path:
-        if isinstance(step, int) or current is None:
+        if isinstance(step, int) or is_key or current is None:
+            is_key = False
             continue
-        found = [info for name, info in current.model_fields.items() if step in (name, info.alias)]
-        current = _model_in(found[0].annotation) if found else None
+        found = [info.annotation for name, info in current.model_fields.items() if step in (name, info.alias)]
+        current = _model_in(found[0]) if found else None
+        is_key = bool(found) and _is_of_keys(found[0])
     return current
+
+
+def _is_of_keys(annotation: Any) -> bool:
+    """Whether a key of the user's own comes before what the model describes."""
+    return get_origin(annotation) is dict or any(_is_of_keys(part) for part in get_args(annotation))
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -54,10 +54,14 @@ class Residency(Section):
         return tuple(sorted(set(value)))
 
 
+ClassName = Annotated[str, Field(strict=True), AfterValidator(_is_class)]
+"""The name of a StorageClass."""
+
+
 class StorageClass(Section):
     """A StorageClass of the cluster that tenants may use."""
 
-    name: Annotated[str, Field(strict=True), AfterValidator(_is_class)]
+    name: ClassName
     """Its name."""
     encrypted: Annotated[bool, Field(strict=True)] = False
     """Whether its volumes are encrypted at rest. That is your word: only its driver knows what its parameters mean."""

@@ -25,6 +25,7 @@ class EmittedKind:
 KINDS = (
     EmittedKind("", "LimitRange", "limitranges", is_namespaced=True),
     EmittedKind("", "Namespace", "namespaces"),
+    EmittedKind("", "PersistentVolumeClaim", "persistentvolumeclaims", is_namespaced=True),
     EmittedKind("", "ResourceQuota", "resourcequotas", is_namespaced=True),
     EmittedKind("", "ServiceAccount", "serviceaccounts", is_namespaced=True),
     EmittedKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
@@ -32,6 +33,8 @@ KINDS = (
         "admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"
     ),
     EmittedKind("cilium.io", "CiliumNetworkPolicy", "ciliumnetworkpolicies", is_namespaced=True),
+    EmittedKind("external-secrets.io", "ExternalSecret", "externalsecrets", is_namespaced=True),
+    EmittedKind("external-secrets.io", "SecretStore", "secretstores", is_namespaced=True),
     EmittedKind("kueue.x-k8s.io", "AdmissionCheck", "admissionchecks"),
     EmittedKind("kueue.x-k8s.io", "ClusterQueue", "clusterqueues"),
     EmittedKind("kueue.x-k8s.io", "Cohort", "cohorts"),

@@ -19,6 +19,7 @@ from generator.config.queues import Queues
 from generator.config.references import contradictions
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
+from generator.documents.credentials import credentials
 from generator.documents.load import Document, load
 from generator.documents.locate import format_path, locate_all
 from generator.documents.syntax import shown
@@ -43,11 +44,23 @@ def load_platform(file: Path) -> Platform:
     """
     text = _text(file)
     document = _only_document(text, file)
+    found = list(_exposed(document.data))
+    unspoken = {complaint.path for complaint in found}
     try:
-        return Platform.model_validate(document.data, by_alias=True, by_name=False)
+        platform = Platform.model_validate(document.data, by_alias=True, by_name=False)
     except ValidationError as error:
-        found = [*_shape(error), *_meaning(document.data)]
-        raise ConfigError(_placed(found, text, document, file)) from None
+        wrong = (*_shape(error), *_meaning(document.data))
+        found += [complaint for complaint in wrong if complaint.path not in unspoken]
+    if found:
+        raise ConfigError(_placed(found, text, document, file))
+    return platform
+
+
+def _exposed(data: Any) -> Iterator[Complaint]:
+    """Credentials in the file, of which nothing else is said: it would repeat them."""
+    for path, what in credentials(data):
+        fix = "take it out, declare it stolen, and let `tenants[].secrets` fetch a new one"
+        yield Complaint(path, f"{what} stands here, for all to read", fix)
 
 
 def _text(file: Path) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from generator.config.capacity import limits_less, overcommitted, pools_alike
 from generator.config.cohort_fit import cohort_contradictions
 from generator.config.compliance_fit import demanded, excepted, shared
+from generator.config.data_fit import volumes_beyond, volumes_elsewhere
 from generator.config.draft import Contradiction, Draft, suggestion
 from generator.config.elsewhere import apart, cohorts_elsewhere
 from generator.config.multi_kueue import WORKERS
@@ -119,6 +120,8 @@ def _what_it_names(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contra
         yield Contradiction((*path, "multiKueue"), what, "name them in `queues.multiKueue.clusters`, or remove it")
     yield from relaxed_in_vain(path, tenant, draft)
     yield from excepted(path, tenant, draft)
+    yield from volumes_beyond(path, tenant)
+    yield from volumes_elsewhere(path, tenant, draft)
 
 
 def _shares(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction]:

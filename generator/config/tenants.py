@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator
 
 from generator.config.access import Access
+from generator.config.data import DataVolume
 from generator.config.egress import Egress
 from generator.config.fields import Count, LabelKey, LabelValue, Name, Section, each_once, free_labels, refusal
 from generator.config.images import Registry
 from generator.config.limits import Limits
 from generator.config.relaxations import POD_SECURITY, Relaxation, Standard
 from generator.config.reservations import Reservation
+from generator.config.secrets import Secrets
 from generator.config.shares import Shares
 
 # The namespaces of Kubernetes and OpenShift, and those that Trainer, JobSet, Kueue and Argo CD install themselves into.
@@ -73,24 +75,22 @@ class Tenant(Section):
     """Defaults that do not hold for it, each with a reason and an end; every report says so."""
     egress: tuple[Egress, ...] = ()
     """What its pods may reach outside the cluster; everything else is denied."""
+    secrets: Secrets = Secrets()
+    """What External Secrets fetches for it. No value of a secret stands in this file, nor in a release."""
+    volumes: tuple[DataVolume, ...] = ()
+    """PersistentVolumeClaims for its data."""
 
-    @field_validator("reservations")
+    @field_validator("reservations", "egress", "volumes")
     @classmethod
-    def _each_named_once(cls, value: tuple[Reservation, ...]) -> tuple[Reservation, ...]:
-        each_once((reservation.name for reservation in value), "give each reservation its own name")
-        return tuple(sorted(value, key=lambda reservation: reservation.name))
+    def _each_named_once(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        each_once((entry.name for entry in value), "give each its own name")
+        return tuple(sorted(value, key=lambda entry: str(entry.name)))
 
     @field_validator("relax")
     @classmethod
     def _each_rule_once(cls, value: tuple[Relaxation, ...]) -> tuple[Relaxation, ...]:
         each_once((relaxation.rule for relaxation in value), "relax each rule once")
         return tuple(sorted(value, key=lambda relaxation: relaxation.rule))
-
-    @field_validator("egress")
-    @classmethod
-    def _named_once(cls, value: tuple[Egress, ...]) -> tuple[Egress, ...]:
-        each_once((egress.name for egress in value), "give each its own name")
-        return tuple(sorted(value, key=lambda egress: egress.name))
 
     @field_validator("labels")
     @classmethod

@@ -20,6 +20,10 @@ SERVICE_ACCOUNT = "mpi"
 TENANT_LABEL = "mpigen.dev/tenant"
 """Label of a namespace: the name of the team whose it is, the same in all of its namespaces."""
 
+REGISTRY_LOGIN = f"{SERVICE_ACCOUNT}-dockercfg"
+"""The Secret by which MPI pods pull from OpenShift's own registry, which makes it; so named only where the account has
+pull secrets besides."""
+
 MANAGED_BY = {"app.kubernetes.io/managed-by": "mpigen"}
 """Label of all that is generated."""
 

@@ -3,6 +3,10 @@
 Argo CD waits for the health of a wave before the next. A ClusterQueue is inactive without its flavors, which want their
 topologies, and its checks, which want what they refer to, a LocalQueue without its ClusterQueue, and a namespace must
 be closed before jobs can enter it.
+
+Last comes what others must fill: a store that nobody can log in to is Degraded, a claim is Progressing until its first
+pod. Nothing may wait for them, since one team's slip would hold up all teams: Argo CD applies the last wave and is done
+(argo-cd v3.2.1, gitops-engine 13d5172 pkg/sync/sync_context.go `Sync`, pkg/health/health_pvc.go).
 """
 
 from __future__ import annotations
@@ -38,6 +42,9 @@ WAVES = {
     "ResourceFlavor": -2,
     "Cohort": -2,
     "ClusterQueue": -1,
+    "SecretStore": 1,
+    "ExternalSecret": 1,
+    "PersistentVolumeClaim": 1,
 }
 """Kind → wave; every other kind is in wave 0."""
 

@@ -11,7 +11,7 @@ from generator.config.platform import Platform
 from generator.config.tenants import Tenant
 from generator.constructs import Component
 from generator.manifests import Body, Manifest
-from generator.policies import access, memlock, namespace, quota, roles
+from generator.policies import access, data, memlock, namespace, quota, roles, secrets
 from generator.policies.admission.memlock import MEMLOCK
 from generator.policies.admission.pack import admission_pack
 from generator.policies.audit import audit
@@ -81,7 +81,7 @@ class Tenancy(Component):
         for home in tenant.homes:
             yield (
                 "namespace",
-                [namespace.namespace(home, tenant.name, platform), namespace.service_account(home)],
+                [namespace.namespace(home, tenant.name, platform), namespace.service_account(home, cluster)],
             )
         reader = access.runtime_reader_binding(tenant)
         yield (
@@ -96,5 +96,7 @@ class Tenancy(Component):
         for home in tenant.homes:
             yield "isolation", [*network_policies(home, platform.isolation, cluster)]
             yield "quota", [quota.resource_quota(home), quota.limit_range(home)]
+            yield "secrets", [*secrets.secrets(home)]
+            yield "data", [*data.volumes(home)]
         if cluster.network == "openshift-ovn":
             yield "isolation", [admin.team(tenant.name, platform.isolation.guard)]

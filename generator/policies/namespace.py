@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from generator.config.cluster import Cluster
 from generator.config.platform import Platform
 from generator.config.tenants import Tenant
-from generator.config.workload import SERVICE_ACCOUNT, TENANT_LABEL
+from generator.config.workload import REGISTRY_LOGIN, SERVICE_ACCOUNT, TENANT_LABEL
 from generator.manifests import Body
 from generator.policies.admission.memlock import MEMLOCK, STANDARD
 from generator.policies.admission.parameters import parameters
@@ -57,11 +58,24 @@ def _standard(tenant: Tenant, standard: str) -> dict[str, str]:
     return {_ENFORCE: tenant.pod_security or standard}
 
 
-def service_account(tenant: Tenant) -> Body:
-    """The identity of the tenant's MPI pods: nothing is granted to it, and it mounts no token."""
+def service_account(tenant: Tenant, cluster: Cluster) -> Body:
+    """The identity of the tenant's MPI pods: nothing is granted to it, and it mounts no token.
+
+    Pods that name no pull secrets have those of their account (kubernetes v1.34.2
+    plugin/pkg/admission/serviceaccount/admission.go). The list is atomic, and OpenShift adds the login to its own
+    registry to it, by a name that it makes up unless the account says one: without that, it and Argo CD would take the
+    list from each other for ever (openshift-controller-manager release-4.21 438d52e
+    pkg/internalregistry/controllers/service_account_controller.go `sync`, `managedImagePullSecretName`).
+    """
+    names = [secret.name for secret in tenant.secrets.pull_secrets]
+    metadata: Body = {"name": SERVICE_ACCOUNT, "namespace": tenant.name}
+    if names and cluster.is_openshift:
+        metadata["annotations"] = {"openshift.io/internal-registry-pull-secret-ref": REGISTRY_LOGIN}
+        names = [REGISTRY_LOGIN, *names]
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": {"name": SERVICE_ACCOUNT, "namespace": tenant.name},
+        "metadata": metadata,
         "automountServiceAccountToken": False,
+        **({"imagePullSecrets": [{"name": name} for name in names]} if names else {}),
     }

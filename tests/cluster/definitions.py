@@ -17,7 +17,7 @@ from tests.cluster.client import Body
 from tests.cluster.modules import module_folders
 from tests.cluster.versions import HERE, Versions
 
-_NO_CONTROLLER = ("argocd", "cilium", "network-policy-api", "openshift-security")
+_NO_CONTROLLER = ("argocd", "cilium", "external-secrets", "network-policy-api", "openshift-security")
 WANTED: dict[str, dict[str, list[str]]] = json.loads((HERE / "definitions.json").read_text())
 """Folder below `go/` → module that its go.mod requires → files in the module, as globs."""
 

@@ -115,6 +115,7 @@ def made(attempt: Attempt, pod: str, admin: Client) -> Answer:
 def _whole(attempt: Attempt) -> Body | None:
     """The body says what it is, as a POST must."""
     kinds = {
+        "externalsecrets": ("external-secrets.io/v1", "ExternalSecret"),
         "pods": ("v1", "Pod"),
         "token": ("authentication.k8s.io/v1", "TokenRequest"),
         "secrets": ("v1", "Secret"),

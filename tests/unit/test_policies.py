@@ -113,7 +113,7 @@ def test_all_of_a_tenants_people_read_the_clusters_runtimes(platform: Platform) 
 
 
 def test_the_pods_account_mounts_no_token(platform: Platform) -> None:
-    assert namespace.service_account(platform.tenants[0])["automountServiceAccountToken"] is False
+    assert namespace.service_account(platform.tenants[0], platform.cluster)["automountServiceAccountToken"] is False
 
 
 def test_what_kueue_counts_has_no_second_quota(platform: Platform) -> None:

@@ -13,6 +13,8 @@ _OWNED = (
     Requests(
         "", ("v1",), ("configmaps", "limitranges", "namespaces", "resourcequotas", "serviceaccounts"), _ANY_CHANGE
     ),
+    # Its drivers, wherever they are installed, write to a claim; with the claim goes what is on it.
+    Requests("", ("v1",), ("persistentvolumeclaims",), ("DELETE",)),
     Requests("networking.k8s.io", ("v1",), ("networkpolicies",), _ANY_CHANGE),
     Requests("cilium.io", ("v2",), ("ciliumnetworkpolicies",), _ANY_CHANGE),
     Requests(

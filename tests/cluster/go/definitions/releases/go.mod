@@ -5,7 +5,6 @@ go 1.26.0
 require (
 	github.com/Mellanox/network-operator v1.4.0
 	github.com/bitnami-labs/sealed-secrets v0.32.2
-	github.com/external-secrets/external-secrets v1.3.2
 	github.com/grafana/grafana-operator/v5 v5.19.4
 	github.com/k8snetworkplumbingwg/multi-networkpolicy v1.0.1
 	github.com/k8snetworkplumbingwg/network-attachment-definition-client v1.7.7

@@ -1,0 +1,174 @@
+"""Credentials in documents: texts that let whoever reads them in, told by their form or by the name they go by.
+
+A scanner of any text sees lines: detect-secrets 1.5.0 misses `{name: AWS_SECRET_ACCESS_KEY, value: …}`, a login to a
+registry and what Hugging Face gives out, and reads 20 kB a second, where a release of 500 tenants is megabytes. Tokens
+have the forms that their makers gave them to be found by; compare gitleaks b58d3f10 config/gitleaks.toml.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from generator.documents.load import Path
+
+_TOKENS = {
+    "a private key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\+[nr])+[A-Za-z0-9+/]",
+    "a key of age": r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}",
+    "an access key of AWS": r"\b(?:AKIA|ASIA|ABIA|ACCA)(?![A-Z0-9]{9}EXAMPLE)[A-Z0-9]{16}\b",
+    "a token of GitHub": r"\b(?:gh[pousr]_[A-Za-z0-9_]{36}|github_pat_\w{82})",
+    "a token of GitLab": r"\bgl(?:pat|dt|ft|soat|rt|ptt|cbt|agent|imt)-[\w-]{20}",
+    "a token of Slack": r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bxapp-[0-9]-[A-Z0-9]+-[0-9]+-[a-z0-9]+",
+    "a webhook of Slack": r"\bhooks\.slack\.com/services/T\w+/B\w+/\w+",
+    "a token of Hugging Face": r"\b(?:hf|api_org)_[A-Za-z]{34}\b",
+    "a key of NVIDIA NGC": r"\bnvapi-[\w-]{60}",
+    "a key of OpenAI": r"\bsk-[\w-]*T3BlbkFJ[\w-]{20}",
+    "a key of Anthropic": r"\bsk-ant-[a-z0-9]+-[\w-]{90}",
+    "a key of Google": r"\bAIza[\w-]{35}\b",
+    "a key of Azure storage": r"\bAccountKey=[A-Za-z0-9+/]{86}==",
+    "a token of Vault": r"\bhv[sbr]\.[\w-]{90}",
+    "a token of OpenShift": r"\bsha256~[\w-]{43}\b",
+    "a token of npm": r"\bnpm_[A-Za-z0-9]{36}\b",
+    "a token of PyPI": r"\bpypi-Ag[EI][\w-]{60}",
+    "a JSON Web Token": r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{16}",
+    # `"auth": "…"`, and base64 of `"auths"` wherever it begins in a group of three letters
+    "a login to a registry": r"\"auth\"\s*:\s*\"[A-Za-z0-9+/]{8,}={0,2}\"|ImF1dGhzI|JhdXRocyI|iYXV0aHMi",
+}
+"""What it is → the form of such a text."""
+_TOKEN = re.compile("|".join(f"(?P<t{number}>{form})" for number, form in enumerate(_TOKENS.values())))
+_SHORTEST = 16  # letters of a token
+_LONGEST = 1 << 20  # letters that are looked at: no object that the API server takes has more
+_LONGEST_NAME = 253
+# A user and a password in an address; a reference or a placeholder is neither.
+_LOGIN = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"'<>{}$]*:(?P<password>[^\s/@\"']{3,})@", re.IGNORECASE)
+_OPTION = re.compile(r"(?:^|\s)--?(?P<name>[A-Za-z][\w-]*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"']+)")
+_LINE = re.compile(
+    r"^\s*(?:export\s+)?[\"']?(?P<name>[A-Za-z][\w.-]*)[\"']?\s*[=:]\s*(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s\"',;]+)[,;]?\s*$",
+    re.MULTILINE,
+)
+_WORDS = (
+    r"password|passwd|pass[_-]?phrase|secret|token|credentials?|client[_-]?secret"
+    r"|(?:api|access|auth|account|private|secret|secret[_-]?access)[_-]?key"
+)
+_NAME = re.compile(rf"(?:.*[_.\-])?(?:{_WORDS})|.*(?:password|token)", re.IGNORECASE | re.DOTALL)
+# Words of texts, not of logins: those that stand for the end or the middle of a sentence.
+_OF_LANGUAGE = re.compile(
+    r"(?:.*[_.\-])?(?:pad|bos|eos|unk|mask|sep|cls|image|audio|video|special|stop|start|end|max|min|num|per|next|new)"
+    r"_?-?token",
+    re.IGNORECASE | re.DOTALL,
+)
+_LATER = r"""
+    |(?:.*\$\{[^{}]*\}|.*\$\([^()]*\)|.*\{\{.*\}\}|.*<[A-Za-z/|][^<>]*>).*|\$[A-Za-z_][\w.:-]*  # filled in
+    |ENC\[.*                                                                      # encrypted by SOPS
+    |[*x.\-_]+|\W+
+    |.*(?:placeholder|dummy|redacted|change[-_ ]?me|replace[-_ ]?me|your[-_ ]).*
+"""
+_NOT_YET = re.compile(rf"\s*(?:{_LATER})\s*", re.IGNORECASE | re.DOTALL | re.VERBOSE)
+_PLACEHOLDER = re.compile(
+    rf"""\s*(?:{_LATER}
+    |/.*|\./.*|[\w.+-]+:/.*|(?:vault|file|arn|aws|gcp|azure):.*  # where it lies
+    |true|false|none|null|yes|no|auto|env|default|[0-9.,]{{1,9}}
+    |.*(?:example|not[-_ ]used|todo|insert).*
+    )\s*""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+_FIELDS = {"password", "passwd", "passphrase", "clientSecret", "secretAccessKey", "accessToken", "bearerToken"}
+"""Keys that are spelt unlike variables, and yet hold a credential wherever they stand."""
+_REMEMBERED = 1 << 14  # texts: those of one tenant are those of the next
+
+
+def is_missing(text: str) -> bool:
+    """Whether a secret is yet to be filled in where this text stands, or decrypted."""
+    return _NOT_YET.fullmatch(text) is not None
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a text only stands for a secret: it says where it lies, is yet to be filled in, or is too little."""
+    return _PLACEHOLDER.fullmatch(text) is not None
+
+
+@lru_cache(_REMEMBERED)
+def names_credential(name: str) -> bool:
+    """Whether what goes by this name lets whoever knows it in: `AWS_SECRET_ACCESS_KEY`, but not `TOKEN_FILE`."""
+    return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None and _OF_LANGUAGE.fullmatch(name) is None
+
+
+@lru_cache(_REMEMBERED)
+def credential_in(text: str) -> str | None:
+    """What of a credential is in a text, such as `a token of GitHub`; None if nothing is."""
+    if len(text) < _SHORTEST and "=" not in text and "@" not in text:
+        return None
+    text = text[:_LONGEST]
+    if found := _TOKEN.search(text):
+        return tuple(_TOKENS)[int(str(found.lastgroup)[1:])]
+    if "@" in text and any(not is_placeholder(login["password"]) for login in _LOGIN.finditer(text)):
+        return "a password in an address"
+    return _assigned(_OPTION, text) or (_assigned(_LINE, text) if "\n" in text else None)
+
+
+def _assigned(form: re.Pattern[str], text: str) -> str | None:
+    for found in form.finditer(text):
+        name, value = found["name"], found["value"].strip("\"'")
+        if names_credential(name) and not is_placeholder(value):
+            return f"a value of `{name}`"
+    return None
+
+
+def credentials(data: Any) -> list[tuple[Path, str]]:
+    """Where in plain data credentials stand, each with what it is, in words that do not repeat it.
+
+    They are known by their form anywhere, and by their name in `{name: …, value: …}`, as environments are written, and
+    below a key that is spelt like a variable.
+    """
+    return list(_found(data, ())) if _has_any(data) else []
+
+
+def _has_any(data: Any) -> bool:
+    """Without the places, which cost more to know than all the rest, and are for most objects not wanted."""
+    rest = [data]
+    for value in rest:
+        kind = type(value)
+        if kind is dict:
+            for key, item in value.items():
+                kind = type(item)
+                if kind is str:
+                    if _credential(key, item, _name_of(value) if key == "value" else None):
+                        return True
+                elif kind is dict or kind is list:
+                    rest.append(item)
+        elif kind is list:
+            rest += value
+        elif kind is str and credential_in(value):
+            return True
+    return False
+
+
+def _name_of(entry: dict[str, Any]) -> str | None:
+    name = entry.get("name")
+    return name if isinstance(name, str) else None
+
+
+def _found(data: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(data, dict):
+        for key, item in data.items():
+            if isinstance(item, str):
+                if what := _credential(key, item, _name_of(data) if key == "value" else None):
+                    yield (*path, key), what
+            else:
+                yield from _found(item, (*path, key))
+    elif isinstance(data, list):
+        for number, item in enumerate(data):
+            yield from _found(item, (*path, number))
+    elif isinstance(data, str) and (what := credential_in(data)):
+        yield path, what
+
+
+@lru_cache(_REMEMBERED)
+def _credential(key: object, text: str, name: str | None) -> str | None:
+    """What a text is that stands below a key, in a mapping that may have a name."""
+    said = name or (key if isinstance(key, str) and (key in _FIELDS or key.isupper()) else "")
+    if said and names_credential(said) and not is_placeholder(text):
+        return f"a value of `{said}`"
+    return credential_in(text)

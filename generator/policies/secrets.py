@@ -1,0 +1,117 @@
+"""Secrets: what fetches a team's secrets from where they are kept, never a value.
+
+External Secrets v1.3.2 pkg/controllers/externalsecret/externalsecret_controller_template.go: without a template the
+Secret gets the labels of its ExternalSecret, by which Argo CD and admission would take it for generated; with one that
+has no `data`, or merges, it gets all that is fetched. What its CustomResourceDefinition defaults is written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator.config.secrets import Connection, Remote, Store
+from generator.config.tenants import Tenant
+from generator.manifests import Body
+
+_API = "external-secrets.io/v1"
+_STORE = "team"
+
+
+def secrets(tenant: Tenant) -> Iterator[Body]:
+    """The store of a namespace, and all that is fetched into it: `tenant` is one of a team's `homes`."""
+    wanted = tenant.secrets
+    if wanted.store:
+        if wanted.store.service_account:
+            yield _service_account(tenant, wanted.store)
+        yield _secret_store(tenant, wanted.store)
+    for each in wanted.external:
+        yield _external_secret(tenant, each.name, each.keys, _template(type="Opaque"))
+    for connection in wanted.connections:
+        keys = {"AWS_ACCESS_KEY_ID": connection.access_key, "AWS_SECRET_ACCESS_KEY": connection.secret_key}
+        yield _external_secret(tenant, connection.name, keys, _connection(connection))
+    for pull in wanted.pull_secrets:
+        template = _template(type="kubernetes.io/dockerconfigjson")
+        yield _external_secret(tenant, pull.name, {".dockerconfigjson": pull.docker_config}, template)
+
+
+def _service_account(tenant: Tenant, store: Store) -> Body:
+    """Whom External Secrets logs in as: it asks for a token when it needs one, and no pod is given any."""
+    account = store.service_account
+    metadata: Body = {"name": account.name if account else "", "namespace": tenant.name}
+    if account and account.annotations:
+        metadata["annotations"] = dict(account.annotations)
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata,
+        "automountServiceAccountToken": False,
+    }
+
+
+def _secret_store(tenant: Tenant, store: Store) -> Body:
+    interval = {} if store.refresh_interval is None else {"refreshInterval": store.refresh_interval}
+    return {
+        "apiVersion": _API,
+        "kind": "SecretStore",
+        "metadata": {"name": _STORE, "namespace": tenant.name},
+        "spec": {**interval, "provider": store.provider},
+    }
+
+
+def _external_secret(tenant: Tenant, name: str, keys: dict[str, Remote], template: Body) -> Body:
+    shared = tenant.secrets.cluster_store
+    return {
+        "apiVersion": _API,
+        "kind": "ExternalSecret",
+        "metadata": {"name": name, "namespace": tenant.name},
+        "spec": {
+            "refreshInterval": tenant.secrets.refresh_interval,
+            "secretStoreRef": (
+                {"kind": "ClusterSecretStore", "name": shared} if shared else {"kind": "SecretStore", "name": _STORE}
+            ),
+            # The Secret goes with its ExternalSecret, and stays as it was while the store cannot be reached.
+            "target": {"name": name, "creationPolicy": "Owner", "deletionPolicy": "Retain", "template": template},
+            "data": [{"secretKey": key, "remoteRef": _remote(remote)} for key, remote in keys.items()],
+        },
+    }
+
+
+def _remote(remote: Remote) -> Body:
+    said = {"key": remote.key, "property": remote.property, "version": remote.version}
+    return {
+        **{field: value for field, value in said.items() if value is not None},
+        "conversionStrategy": "Default",
+        "decodingStrategy": "None",
+        "metadataPolicy": "None",
+    }
+
+
+def _template(**said: object) -> Body:
+    return {"engineVersion": "v2", "mergePolicy": "Replace", **said}
+
+
+def _connection(connection: Connection) -> Body:
+    """A Secret that the dashboard of OpenShift AI shows, and offers where models are served.
+
+    odh-dashboard b9d0963 packages/k8s-core/src/connectionTypeUtils.ts: `isConnection` knows one by `connection-type` or
+    `connection-type-ref`, and not by the newer `connection-type-protocol`; `isModelServingCompatible` asks for
+    `managed` beside `connection-type`, and for all of the keys but the region.
+    """
+    return _template(
+        type="Opaque",
+        mergePolicy="Merge",  # beside the keys that are fetched
+        metadata={
+            "labels": {"opendatahub.io/dashboard": "true", "opendatahub.io/managed": "true"},
+            "annotations": {
+                "opendatahub.io/connection-type": "s3",
+                "opendatahub.io/connection-type-protocol": "s3",
+                "opendatahub.io/connection-type-ref": "s3",
+                "openshift.io/display-name": connection.display_name or connection.name,
+            },
+        },
+        data={
+            "AWS_DEFAULT_REGION": connection.region,
+            "AWS_S3_BUCKET": connection.bucket,
+            "AWS_S3_ENDPOINT": connection.endpoint,
+        },
+    )

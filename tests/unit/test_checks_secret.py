@@ -1,0 +1,214 @@
+"""No secret value passes: by what it is, by its form, or by the name it goes by; and little else is taken for one."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from generator.checks.finding import Finding
+from generator.checks.run import check_rendered, check_text
+from generator.checks.secret import CHECK
+from generator.manifests import Manifest, read, write
+from generator.report.machine import report
+from generator.report.text import plain
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from tests.conftest import ROOT
+
+# Written in parts, so that no scanner of this repository takes them for real.
+WORD = "s3cr3t" + "Pa55phrase"
+TOKENS = {
+    "a private key": "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEowIBAAKCAQEA",
+    "a key of age": "AGE-SECRET-" + "KEY-1" + "Q" * 58,
+    "an access key of AWS": "AKIA" + "Q3EGRIJ7W2DLN5TB",
+    "a token of GitHub": "ghp_" + "a1B2c3" * 6,
+    "a token of GitLab": "glpat-" + "a1B2c3d4e5" * 2,
+    "a token of Slack": "xoxb-" + "123456789012-abcdef",
+    "a webhook of Slack": "https://hooks.slack.com/" + "services/T0AB/B0CD/abc123",
+    "a token of Hugging Face": "hf_" + "abcdefghijklmnopqrstuvwxyzABCDEFGH",
+    "a key of NVIDIA NGC": "nvapi-" + "a1B2c3d4e5" * 6,
+    "a key of OpenAI": "sk-proj-abc" + "T3Blbk" + "FJ" + "a1B2c3d4e5" * 2,
+    "a key of Anthropic": "sk-ant-" + "api03-" + "a1B2c3d4e5" * 9,
+    "a key of Google": "AIza" + "a1B2c3d" * 5,
+    "a key of Azure storage": "AccountName=x;Account" + "Key=" + "A1" * 43 + "==",
+    "a token of Vault": "hvs." + "a1B2c3d4e5" * 9,
+    "a token of OpenShift": "sha256~" + "a" * 43,
+    "a token of npm": "npm_" + "a1B2c3" * 6,
+    "a token of PyPI": "pypi-Ag" + "EIcHlwaS5vcmc" + "a1B2c3d4e5" * 5,
+    "a JSON Web Token": "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0In0." + "a1B2c3d4" * 4,
+    "a login to a registry": '{"auths": {"quay.io": {"auth": "' + base64.b64encode(WORD.encode()).decode() + '"}}}',
+    "a password in an address": f"postgresql://train:{WORD}@db.example.com/runs",
+    "a value of `wandb-api-key`": f"--wandb-api-key={WORD} --epochs=3",
+    "a value of `db.password`": f"db.host=db\ndb.password={WORD}\n",
+}
+BY_NAME = (
+    "AWS_SECRET_ACCESS_KEY",
+    "WANDB_API_KEY",
+    "HF_TOKEN",
+    "MYSQL_PASSWORD",
+    "DB_PASS_PHRASE_SECRET",
+    "githubToken",
+)
+NOT_BY_NAME = {
+    "HF_TOKEN_PATH": WORD,
+    "PAD_TOKEN": "pad",
+    "MAX_TOKEN": WORD,
+    "TOKENIZERS_PARALLELISM": WORD,
+    "SECRET_NAME": "quay",
+    "HF_TOKEN": "/run/secrets/hf",
+    "EOS_TOKEN": "</s>",
+    "API_KEY": "$(KEY_OF_POD)",
+    "PASSWORD": "<your password>",
+    "MY_SECRET": "vault:secret/data/x",
+    "AUTH_TOKEN": "",
+    "USE_PASSWORD": "false",
+    "DB_PASSWORD": "CHANGE-ME",
+    "SOPS_SECRET": "ENC[AES256_GCM,data:abc]",
+}
+HARMLESS = (
+    "quay.io/acme/mpi@sha256:3b1f0c5d9a7e42680f1d2c3b4a5968778695a4b3c2d1e0f9e8d7c6b5a4938271",
+    "ssh://git@git.example.com/hpc/platform.git",
+    "https://user:$(PASSWORD)@example.com/",
+    "https://example.com:8443/a@b",
+    "AKIAIOSFODNN7EXAMPLE",
+    "-----BEGIN CERTIFICATE-----\nMIIEowIBAAKCAQEA",
+    "grep -q 'BEGIN OPENSSH PRIVATE KEY' /home/mpiuser/.ssh/id_rsa",
+    "password: read it from /run/secrets\n",
+    "token=$(cat /run/secrets/token)\nexport HF_TOKEN=${TOKEN}\n",
+    "mpirun --mca pml ucx python train.py --tokenizer=gpt2 --token-file=/run/token",
+)
+
+
+def pod(env: list[dict[str, Any]]) -> dict[str, Any]:
+    container = {"name": "x", "image": "x", "env": env}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "x", "namespace": "x"},
+        "spec": {"containers": [container]},
+    }
+
+
+def config_map(text: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "x", "namespace": "x"},
+        "data": {"text": text},
+    }
+
+
+def secret(**said: object) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x", "namespace": "x"}, **said}
+
+
+def found(body: dict[str, Any]) -> list[Finding]:
+    return check_rendered([Manifest(body, "x.yaml")], write([Manifest(body, "x.yaml")]), Catalog.bundled()).in_order()
+
+
+@pytest.mark.parametrize("what", TOKENS)
+def test_a_credential_is_known_by_its_form_and_not_repeated(what: str) -> None:
+    (finding,) = found(config_map(TOKENS[what]))
+    assert (finding.check, finding.path, finding.message) == (CHECK, "$.data.text", f"{what} stands here")
+    said = plain(finding) + report({}, [finding])
+    assert not [line for line in TOKENS[what].splitlines() if line in said]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_variable_is_known_by_its_name(name: str) -> None:
+    (finding,) = found(pod([{"name": "A", "value": "b"}, {"name": name, "value": WORD}]))
+    assert (finding.path, finding.message) == (
+        "$.spec.containers[0].env[1].value",
+        f"a value of `{name}` stands here",
+    )
+    assert WORD not in plain(finding) + report({}, [finding])
+
+
+@pytest.mark.parametrize("name", NOT_BY_NAME)
+def test_what_only_says_where_a_secret_is_or_is_none_passes(name: str) -> None:
+    assert found(pod([{"name": name, "value": NOT_BY_NAME[name]}])) == []
+
+
+def test_a_reference_to_a_secret_passes() -> None:
+    reference = {"secretKeyRef": {"name": "s3", "key": "AWS_SECRET_ACCESS_KEY"}}
+    assert found(pod([{"name": "AWS_SECRET_ACCESS_KEY", "valueFrom": reference}])) == []
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_a_text_that_only_looks_alike_passes(text: str) -> None:
+    assert found(config_map(text)) == []
+
+
+@pytest.mark.parametrize("key", ["AWS_SECRET_ACCESS_KEY", "password", "clientSecret"])
+def test_a_key_of_any_mapping_is_known_by_its_name(key: str) -> None:
+    body = config_map("x")
+    body["data"] = {key: WORD}
+    (finding,) = found(body)
+    assert finding.path == f"$.data.{key}"
+
+
+@pytest.mark.parametrize("field", ["data", "stringData"])
+def test_a_secret_with_values_is_found_whatever_they_look_like(field: str) -> None:
+    value = base64.b64encode(b"plain").decode() if field == "data" else "plain"
+    (finding,) = found(secret(**{field: {"a": value, "b": ""}}))
+    assert (finding.check, finding.path, finding.message) == (CHECK, f"$.{field}.a", f"`{field}` holds a value")
+    assert value not in plain(finding) + report({}, [finding])
+
+
+@pytest.mark.parametrize("value", ["pa$$word", "postgres://u:p@h/d", "/9j/x", "true", "1234"])
+def test_a_secret_with_values_that_look_like_something_else_is_found(value: str) -> None:
+    assert [finding.check for finding in found(secret(stringData={"a": value}))] == [CHECK]
+
+
+def test_a_secret_that_holds_nothing_or_what_is_filled_in_later_passes() -> None:
+    placeholder = base64.b64encode(b"<path:secret/data/x#y>").decode()
+    assert found(secret()) == []
+    assert found(secret(data={"a": placeholder}, stringData={"b": "${TOKEN}", "c": "ENC[AES256_GCM,data:x]"})) == []
+
+
+def test_logins_are_found_in_base64_wherever_they_begin() -> None:
+    text = '{"auths": {"quay.io": {"auth": "eDp5"}}}'
+    for before in ("", " ", "  "):
+        (finding,) = found(config_map(base64.b64encode((before + text).encode()).decode()))
+        assert finding.message == "a login to a registry stands here"
+
+
+def test_a_store_that_holds_the_values_is_no_store() -> None:
+    store = {
+        "apiVersion": "external-secrets.io/v1",
+        "kind": "SecretStore",
+        "metadata": {"name": "x", "namespace": "x"},
+        "spec": {"provider": {"fake": {"data": [{"key": "a", "value": "b"}]}}},
+    }
+    (finding,) = found(store)
+    assert (finding.check, finding.path) == (CHECK, "$.spec.provider.fake")
+
+
+def test_the_pods_of_runtimes_and_jobs_are_looked_into() -> None:
+    text = (ROOT / "tests/fixtures/checks/runtime.yaml").read_text("utf-8")
+    spoilt = text.replace(
+        "env: [{name: PRTE_MCA_prte_default_hostfile, value: /etc/mpi/hostfile}]",
+        f"env: [{{name: PRTE_MCA_prte_default_hostfile, value: /etc/mpi/hostfile}}, {{name: HF_TOKEN, value: {WORD}}}]",
+    )
+    (finding,) = check_text(spoilt.encode(), "x.yaml", Engine(Catalog.bundled())).in_order()
+    assert finding.check == CHECK
+    assert finding.path.endswith(".containers[0].env[1].value")
+
+
+def test_nothing_in_this_repository_is_taken_for_a_secret() -> None:
+    engine, looked_at = Engine(Catalog.bundled()), 0
+    for folder in ("output", "examples", "tests/fixtures/checks", "tests/fixtures/runtimes"):
+        for file in (ROOT / folder).rglob("*.yaml"):
+            checked = check_text(file.read_bytes(), str(file), engine)
+            assert [finding for finding in checked.findings if finding.check == CHECK] == [], file
+            looked_at += checked.objects
+    assert looked_at > 400
+
+
+def test_the_whole_output_passes_read_as_one() -> None:
+    texts = [file.read_bytes() for file in (ROOT / "output").rglob("secrets.yaml")]
+    kinds = [manifest.kind for text in texts for manifest in read(text, "x.yaml")]
+    assert "ExternalSecret" in kinds
+    assert "Secret" not in kinds

@@ -1,0 +1,165 @@
+"""What is made of a team's secrets and volumes: all that fetches and keeps them, and no value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from generator import Cluster, Platform
+from generator.config.data import DataVolume
+from generator.config.secrets import Secrets, Store
+from generator.config.tenants import Tenant
+from generator.gitops.waves import ANNOTATION, WAVES, in_waves
+from generator.manifests import Body, Manifest
+from generator.policies import data, namespace
+from generator.policies import secrets as policies_secrets
+from tests.conftest import small_platform
+
+S3 = {
+    "name": "training-data",
+    "endpoint": "https://s3.example.com",
+    "bucket": "cv-training",
+    "accessKey": {"key": "a/s3", "property": "id"},
+    "secretKey": {"key": "a/s3", "property": "secret", "version": "3"},
+}
+PULL = {"name": "quay", "dockerConfig": {"key": "a/quay"}}
+VAULT = {"provider": {"vault": {"server": "https://vault.example.com", "auth": {"tokenSecretRef": {"name": "x"}}}}}
+OPENSHIFT = Cluster(distribution="openshift")
+
+
+def tenant(secrets: dict[str, Any], **said: Any) -> Tenant:
+    return Tenant.model_validate({"name": "team-a", "quota": {"cpu": 1}, "secrets": secrets, **said})
+
+
+def made(secrets: dict[str, Any]) -> dict[str, Body]:
+    return {f"{body['kind']}/{body['metadata']['name']}": body for body in policies_secrets.secrets(tenant(secrets))}
+
+
+def test_a_team_without_secrets_has_no_objects_for_them() -> None:
+    assert made({}) == {}
+    assert list(data.volumes(tenant({}))) == []
+
+
+def test_a_store_of_its_own_holds_the_provider_as_given_and_its_account_mounts_no_token() -> None:
+    account = {"name": "vault", "annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/a"}}
+    bodies = made({"store": {**VAULT, "serviceAccount": account, "refreshInterval": 300}})
+    assert bodies["SecretStore/team"]["spec"] == {"refreshInterval": 300, "provider": VAULT["provider"]}
+    assert bodies["ServiceAccount/vault"]["automountServiceAccountToken"] is False
+    assert bodies["ServiceAccount/vault"]["metadata"]["annotations"] == account["annotations"]
+
+
+def test_stores_that_are_equal_are_written_alike() -> None:
+    one, other = ({"b": {"d": 1, "c": [{"f": 1, "e": 2}]}}, {"b": {"c": [{"e": 2, "f": 1}], "d": 1}})
+    assert str(Store(provider=one).provider) == str(Store(provider=other).provider)
+
+
+@pytest.mark.parametrize(
+    ("secrets", "reference"),
+    [
+        ({"clusterStore": "vault"}, {"kind": "ClusterSecretStore", "name": "vault"}),
+        ({"store": VAULT}, {"kind": "SecretStore", "name": "team"}),
+    ],
+)
+def test_everything_is_fetched_from_the_one_store(secrets: dict[str, Any], reference: dict[str, str]) -> None:
+    external = {"name": "wandb", "keys": {"B": {"key": "b"}, "A": {"key": "a"}}}
+    bodies = made({**secrets, "external": [external], "connections": [S3], "pullSecrets": [PULL]})
+    fetched = [body for body in bodies.values() if body["kind"] == "ExternalSecret"]
+    assert len(fetched) == 3
+    for body in fetched:
+        assert body["spec"]["secretStoreRef"] == reference
+        assert body["spec"]["target"]["name"] == body["metadata"]["name"]
+    assert [each["secretKey"] for each in bodies["ExternalSecret/wandb"]["spec"]["data"]] == ["A", "B"]
+
+
+def test_no_secret_takes_over_the_labels_of_what_fetches_it() -> None:
+    """External Secrets copies them where there is no template: Argo CD and admission would take it for generated."""
+    bodies = made(
+        {"clusterStore": "v", "external": [{"name": "w", "keys": {"A": {"key": "a"}}}], "pullSecrets": [PULL]}
+    )
+    for body in bodies.values():
+        template = body["spec"]["target"]["template"]
+        assert template["type"]
+        assert "metadata" not in template
+
+
+def test_a_connection_is_one_to_the_dashboard_and_has_all_keys_of_s3() -> None:
+    spec = made({"clusterStore": "vault", "connections": [S3]})["ExternalSecret/training-data"]["spec"]
+    template = spec["target"]["template"]
+    assert template["mergePolicy"] == "Merge"  # else the keys that are fetched were lost
+    assert template["metadata"]["labels"] == {"opendatahub.io/dashboard": "true", "opendatahub.io/managed": "true"}
+    assert template["metadata"]["annotations"]["opendatahub.io/connection-type-ref"] == "s3"
+    assert template["metadata"]["annotations"]["openshift.io/display-name"] == "training-data"
+    assert {*template["data"], *(each["secretKey"] for each in spec["data"])} == {
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_S3_ENDPOINT",
+        "AWS_S3_BUCKET",
+        "AWS_DEFAULT_REGION",
+    }
+    assert spec["data"][1]["remoteRef"]["version"] == "3"
+
+
+def test_pods_pull_with_the_secrets_of_their_account() -> None:
+    team = tenant({"clusterStore": "vault", "pullSecrets": [PULL]})
+    assert namespace.service_account(team, Cluster())["imagePullSecrets"] == [{"name": "quay"}]
+    assert "imagePullSecrets" not in namespace.service_account(tenant({}), Cluster())
+
+
+def test_openshift_finds_its_own_login_in_the_list_and_leaves_it_alone() -> None:
+    body = namespace.service_account(tenant({"clusterStore": "vault", "pullSecrets": [PULL]}), OPENSHIFT)
+    login = body["metadata"]["annotations"]["openshift.io/internal-registry-pull-secret-ref"]
+    assert body["imagePullSecrets"] == [{"name": login}, {"name": "quay"}]
+    assert "annotations" not in namespace.service_account(tenant({}), OPENSHIFT)["metadata"]
+
+
+def test_each_namespace_of_a_team_has_all_of_it() -> None:
+    wanted = {"clusterStore": "vault", "connections": [S3]}
+    team = tenant(wanted, namespaces=["team-a-dev"], volumes=[{"name": "d", "size": "1Ti"}])
+    for make in (policies_secrets.secrets, data.volumes):
+        found = [body["metadata"]["namespace"] for home in team.homes for body in make(home)]
+        assert found == ["team-a", "team-a-dev"]
+
+
+def test_a_volume_is_shared_and_goes_only_when_a_person_confirms() -> None:
+    (body,) = data.volumes(tenant({}, volumes=[{"name": "d", "size": "1024Gi", "class": "cephfs"}]))
+    assert body["metadata"]["annotations"]["argocd.argoproj.io/sync-options"] == "Prune=confirm,Delete=confirm"
+    assert body["spec"] == {
+        "accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": "1Ti"}},
+        "volumeMode": "Filesystem",
+        "storageClassName": "cephfs",
+    }
+
+
+def test_the_class_of_the_cluster_is_not_named() -> None:
+    (body,) = data.volumes(tenant({}, volumes=[{"name": "d", "size": "1Ti", "accessModes": ["ReadOnlyMany"]}]))
+    assert "storageClassName" not in body["spec"]
+    assert body["spec"]["accessModes"] == ["ReadOnlyMany"]
+
+
+def test_nothing_waits_for_what_others_must_fill() -> None:
+    """The last wave is applied and not waited for: a team's slip holds up no other team."""
+    last = {"SecretStore", "ExternalSecret", "PersistentVolumeClaim"}
+    body = {"apiVersion": "v1", "metadata": {"name": "x"}}
+    waves = {
+        kind: in_waves([Manifest({**body, "kind": kind}, "x.yaml")])[0].body["metadata"]["annotations"][ANNOTATION]
+        for kind in last
+    }
+    assert set(waves.values()) == {"1"}
+    assert {kind for kind, wave in WAVES.items() if wave >= 1} == last
+
+
+def test_limits_that_refuse_the_platforms_own_volumes_are_refused_in_python_too() -> None:
+    said = small_platform()
+    said["tenants"][0] |= {"limits": {"storage": "1Ti"}, "volumes": [{"name": "d", "size": "2Ti"}]}
+    with pytest.raises(ValidationError, match="the volumes of the team take 2Ti"):
+        Platform.model_validate(said)
+
+
+def test_python_writes_the_same_names() -> None:
+    assert DataVolume(name="d", size="1Ti", class_name="cephfs") == DataVolume.model_validate(
+        {"name": "d", "size": "1Ti", "class": "cephfs"}
+    )
+    assert Secrets(cluster_store="v") == Secrets.model_validate({"clusterStore": "v"})
