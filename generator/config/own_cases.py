@@ -22,7 +22,6 @@ _WORDS = (
     ("PLACE", "residency", ""),
 )
 """What stands in a case → the parameter whose first entry, without its value, it is; what it is where there is none."""
-_RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 
 
 def own_cases(manifests: Iterable[Manifest]) -> list[Case]:
@@ -57,15 +56,16 @@ def _is_home(namespace: Manifest, platform: str) -> bool:
 def _for(
     home: Manifest, homes: list[Manifest], cases: Iterable[Mapping[str, Any]], platform: str, policies: set[str]
 ) -> Iterator[Body]:
-    """Each case once: in the first namespace that says what it needs."""
+    """Each case once: in the first namespace that says what it needs, and where its rule holds."""
     for case in cases:
         needed = case.get("needs", "queues")
         expected = case["expect"]
-        rule = f"{platform}-{expected['rejected']}" if isinstance(expected, dict) else ""
-        first = next((each for each in homes if _said(each, needed)), None)
-        if first is home and (not rule or rule in policies):
+        rule = expected["rejected"] if isinstance(expected, dict) else ""
+        policy = f"{platform}-{rule}" if rule else ""
+        first = next((each for each in homes if _said(each, needed) and not _said(each, f"relaxed-{rule}")), None)
+        if first is home and (not policy or policy in policies):
             rest = {key: value for key, value in case.items() if key != "needs"}
-            yield {**_filled(rest, home), **({"expect": {"rejected": rule}} if rule else {})}
+            yield {**_filled(rest, home), **({"expect": {"rejected": policy}} if policy else {})}
 
 
 def _said(home: Manifest, parameter: str) -> str:
@@ -111,7 +111,11 @@ def _job(home: Manifest) -> Body:
             "annotations": {OWNER: _WHO},
         },
         "spec": {
-            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": kind or _RUNTIMES[0], "name": name or "none"},
+            "runtimeRef": {
+                "apiGroup": "trainer.kubeflow.org",
+                "kind": kind or "ClusterTrainingRuntime",
+                "name": name or "none",
+            },
             **({"activeDeadlineSeconds": int(end)} if end else {}),
             "trainer": {},
         },

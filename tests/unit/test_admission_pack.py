@@ -112,6 +112,18 @@ def test_where_every_rule_is_on_all_of_them_have_cases() -> None:
     assert idle == set()
 
 
+def test_a_rule_is_tried_where_no_team_is_relaxed_from_it() -> None:
+    data = small_platform()
+    data["tenants"][0]["relax"] = [{"rule": "priority", "reason": "a case", "until": "2099-12-31"}]
+    platform = Platform.model_validate(data)
+    tree, _ = pipeline.render(platform, App(platform))
+    cases = own_cases(tree)
+    world = World([*tree, *cases[0].given], Catalog.bundled())
+    assert [outcome.complaint for case in cases if (outcome := run(case, world)).complaint] == []
+    tried = {case.namespace for case in cases if case.name == "a job with a priority that is not the team's"}
+    assert tried == {platform.tenants[1].name}
+
+
 def test_policies_of_others_have_no_cases_of_ours() -> None:
     folder = CaseFolder.of(next(folder for folder in FOLDERS if folder.name == "semantics"))
     assert own_cases(folder.manifests) == []
