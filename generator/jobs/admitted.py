@@ -1,4 +1,4 @@
-"""What admission policies ask of a job: filled in where the platform knows it, and else a reason why it is refused."""
+"""What Kueue and admission policies ask of a job: filled in where the platform knows it, else why it is refused."""
 
 from __future__ import annotations
 
@@ -26,9 +26,14 @@ def deadline(tenant: Tenant) -> Body:
 
 
 def refused(platform: Platform, tenant: Tenant, *, labels: Mapping[str, str], priority: str) -> Iterator[Problem]:
-    """Why the API server would refuse the job, as far as it is up to these; nothing for rules that are off."""
+    """Why it would not run, as far as it is up to these; nothing of rules that do not deny."""
     denied = {rule for rule in ("labels", "priority") if platform.policies.admission.action(rule) == "deny"}
-    if "priority" in denied and priority and tenant.priorities is not None and priority not in tenant.priorities:
+    declared = [each.name for each in platform.queues.priorities]
+    if priority and priority not in declared:
+        # kueue v0.19.2: a class that does not exist gets no Workload, and only the log of Kueue tells
+        what = f"there is no priority {shown(priority)}"
+        yield Problem(what, suggestion(priority, declared), path="--priority")
+    elif "priority" in denied and priority and tenant.priorities is not None and priority not in tenant.priorities:
         what = f"{shown(priority)} is not open to `{tenant.name}`"
         yield Problem(what, suggestion(priority, tenant.priorities), path="--priority")
     if "labels" in denied:

@@ -89,7 +89,7 @@ def new_job(platform: Platform, wanted: Wanted) -> Job:
         *_of_name(name),
         *_of_nodes(nodes, platform, tenant, runtime, far),
         *_of_words(wanted),
-        *_of_place(wanted, platform, tenant),
+        *_of_place(wanted, tenant),
         *refused(platform, tenant, labels=labels, priority=wanted.priority),
     ]
     if problems:
@@ -219,16 +219,11 @@ def _of_words(wanted: Wanted) -> Iterator[Problem]:
             yield Problem(f"{shown(word)} is not UTF-8", "write it so", path="COMMAND")
 
 
-def _of_place(wanted: Wanted, platform: Platform, tenant: Tenant) -> Iterator[Problem]:
+def _of_place(wanted: Wanted, tenant: Tenant) -> Iterator[Problem]:
     homes = [home.name for home in tenant.homes]
     if wanted.namespace and wanted.namespace not in homes:
         what = f"{shown(wanted.namespace)} is no namespace of `{tenant.name}`"
         yield Problem(what, suggestion(wanted.namespace, homes), path="--namespace")
-    priorities = [priority.name for priority in platform.queues.priorities]
-    if wanted.priority and wanted.priority not in priorities:
-        # kueue v0.19.2: a class that does not exist gets no Workload, and only the log of Kueue tells
-        what = f"there is no priority {shown(wanted.priority)}"
-        yield Problem(what, suggestion(wanted.priority, priorities), path="--priority")
 
 
 def _notes(runtime: Runtime, tenant: Tenant, nodes: int, far: Reach, wanted: Wanted) -> Iterator[str]:

@@ -8,6 +8,7 @@ container with IPC_LOCK may escalate, and each container drops privileges for it
 from __future__ import annotations
 
 from generator.config.relaxations import POD_SECURITY
+from generator.policies.admission import patches
 from generator.policies.admission.policy import Demand, Requests, Rule
 
 MEMLOCK = "memlock"
@@ -16,17 +17,7 @@ STANDARD = f"mpigen.dev/{POD_SECURITY}"
 
 _LOCK, _BIND = "IPC_LOCK", "NET_BIND_SERVICE"
 # What PodSecurity of 1.34 calls safe for `restricted`: check_restrictedVolumes.go, check_sysctls.go.
-_VOLUMES = (
-    "configMap",
-    "csi",
-    "downwardAPI",
-    "emptyDir",
-    "ephemeral",
-    "image",
-    "persistentVolumeClaim",
-    "projected",
-    "secret",
-)
+_VOLUMES = sorted((*patches.VOLUMES, "csi"))
 _OTHERS = ("initContainers", "ephemeralContainers")
 _OWN = "each.?securityContext"
 _ADDED = f"{_OWN}.?capabilities.?add.orValue([])"

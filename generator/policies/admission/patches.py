@@ -23,7 +23,7 @@ PODS = {
 before is not judged again."""
 
 _SSH_KEY = "endsWith('-mpi-ssh-auth')"
-_VOLUMES = (
+VOLUMES = (
     "configMap",
     "downwardAPI",
     "emptyDir",
@@ -33,6 +33,8 @@ _VOLUMES = (
     "projected",
     "secret",
 )
+"""Kinds of volumes that stay in the namespace. A driver (`csi`) may reach anywhere."""
+
 # Networks, addresses and security profiles are given to pods by annotation: those of Multus, OVN-Kubernetes, Calico,
 # CRI-O, and AppArmor before it was a field.
 _ANNOTATIONS = (
@@ -127,41 +129,50 @@ def _placement() -> list[Demand]:
     ]
 
 
+def _identity() -> list[Demand]:
+    return [
+        Demand(
+            _each_pod("!has(pod.serviceAccountName)"),
+            "'pods of jobs run as the ServiceAccount of their runtime; remove serviceAccountName'",
+            "Forbidden",
+        ),
+        Demand(
+            _each_volume(" || ".join(f"has(volume.{kind})" for kind in VOLUMES)),
+            f"'a volume reaches out of the namespace; use one of {', '.join(VOLUMES)}'",
+            "Forbidden",
+        ),
+    ]
+
+
+def _privileges() -> Demand:
+    return Demand(
+        f"{_each_pod('!has(pod.securityContext)')} && {_each_container('!has(each.securityContext)')}",
+        "'the runtime decides what its pods are allowed; remove securityContext'",
+        "Forbidden",
+    )
+
+
+def _marks() -> list[Demand]:
+    return [
+        Demand(
+            _metadata("annotations", "profiles"),
+            "'networks and profiles are given by the runtime; set no annotation of ' + variables.profiles.join(' or ')",
+            "Forbidden",
+        ),
+        Demand(
+            _metadata("labels", "memberships"),
+            "'labels say what pods belong to; set none of ' + variables.memberships.join(' or ')",
+            "Forbidden",
+        ),
+    ]
+
+
 def patches(conditions: dict[str, str]) -> Rule:
     """A patch changes neither who its pods are, nor what they are allowed, nor what they can see of others."""
     return Rule(
         name="patches",
         requests=[TRAINJOBS],
         variables={**PODS, "profiles": json.dumps(_ANNOTATIONS), "memberships": json.dumps(_LABELS)},
-        demands=[
-            Demand(
-                _each_pod("!has(pod.serviceAccountName)"),
-                "'pods of jobs run as the ServiceAccount of their runtime; remove serviceAccountName'",
-                "Forbidden",
-            ),
-            Demand(
-                _each_volume(" || ".join(f"has(volume.{kind})" for kind in _VOLUMES)),
-                f"'a volume reaches out of the namespace; use one of {', '.join(_VOLUMES)}'",
-                "Forbidden",
-            ),
-            *_secrets(),
-            Demand(
-                f"{_each_pod('!has(pod.securityContext)')} && {_each_container('!has(each.securityContext)')}",
-                "'the runtime decides what its pods are allowed; remove securityContext'",
-                "Forbidden",
-            ),
-            *_placement(),
-            Demand(
-                _metadata("annotations", "profiles"),
-                "'networks and profiles are given by the runtime; set no annotation of '"
-                " + variables.profiles.join(' or ')",
-                "Forbidden",
-            ),
-            Demand(
-                _metadata("labels", "memberships"),
-                "'labels say what pods belong to; set none of ' + variables.memberships.join(' or ')",
-                "Forbidden",
-            ),
-        ],
+        demands=[*_identity(), *_secrets(), _privileges(), *_placement(), *_marks()],
         conditions=conditions,
     )

@@ -35,18 +35,10 @@ class Validation:
 
 
 @dataclass(frozen=True)
-class Policy:
-    """A policy, as it was read, for a version of Kubernetes.
-
-    Attributes:
-        manifest: the object.
-        minor: the version of Kubernetes whose functions its expressions may use.
-        access: who may do what, which it may ask; None where nobody says.
-    """
+class _Read:
+    """An object of admission, as it was read."""
 
     manifest: Manifest
-    minor: int
-    access: Access | None = None
 
     @property
     def name(self) -> str:
@@ -57,6 +49,20 @@ class Policy:
     def spec(self) -> Mapping[str, object]:
         """`spec`."""
         return mapping(self.manifest.body, "spec")
+
+
+@dataclass(frozen=True)
+class Policy(_Read):
+    """A policy, as it was read, for a version of Kubernetes.
+
+    Attributes:
+        manifest: the object.
+        minor: the version of Kubernetes whose functions its expressions may use.
+        access: who may do what, which it may ask; None where nobody says.
+    """
+
+    minor: int
+    access: Access | None = None
 
     @property
     def ignores_errors(self) -> bool:
@@ -134,20 +140,8 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class Binding:
+class Binding(_Read):
     """Where a policy applies, with which parameters, and what comes of it."""
-
-    manifest: Manifest
-
-    @property
-    def name(self) -> str:
-        """`metadata.name`."""
-        return self.manifest.name
-
-    @property
-    def spec(self) -> Mapping[str, object]:
-        """`spec`."""
-        return mapping(self.manifest.body, "spec")
 
     @property
     def policy(self) -> str:
