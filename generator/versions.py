@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Component:
         sum: the hash of the module's content, as in `go.sum`.
         folder: where in the module the definitions lie.
         source: the same folder for people.
-        files: which of the files there are read.
+        files: which of the files there are read: patterns, with spaces between.
     """
 
     name: str
@@ -29,6 +30,10 @@ class Component:
     folder: str
     source: str
     files: str = "*.yaml"
+
+    def among(self, folder: Path) -> list[Path]:
+        """The files of the module that are read, in order."""
+        return sorted(file for pattern in self.files.split() for file in (folder / self.folder).glob(pattern))
 
 
 SUPPORTED: tuple[Component, ...] = (
@@ -163,6 +168,48 @@ SUPPORTED: tuple[Component, ...] = (
         folder="config/crds/bases",
         source="https://github.com/external-secrets/external-secrets/tree/v1.3.2/config/crds/bases",
         files="external-secrets.io_*s.yaml",
+    ),
+    Component(
+        name="network-attachment-definitions",
+        minor="1.7",
+        module="github.com/k8snetworkplumbingwg/network-attachment-definition-client",
+        version="v1.7.7",
+        sum="h1:z4P744DR+PIpkjwXSEc6TvN3L6LVzmUquFgmNm8wSUc=",
+        folder="artifacts",
+        source="https://github.com/k8snetworkplumbingwg/network-attachment-definition-client/tree/v1.7.7/artifacts",
+        files="networks-crd.yaml",
+    ),
+    Component(
+        name="multi-networkpolicy",
+        minor="1.0",
+        module="github.com/k8snetworkplumbingwg/multi-networkpolicy",
+        version="v1.0.1",
+        sum="h1:Egj1hEVYNXWFlKpgzAXxe/2o8VNiVcAJLrKzlinILQo=",
+        folder=".",
+        source="https://github.com/k8snetworkplumbingwg/multi-networkpolicy/blob/v1.0.1/scheme.yml",
+        files="scheme.yml",
+    ),
+    Component(
+        name="sriov-network-operator",
+        minor="1.6",
+        module="github.com/k8snetworkplumbingwg/sriov-network-operator",
+        version="v1.6.0",
+        sum="h1:rzxyQm7Blreak47QCxvUEscTWgFzp+rBPcKXy5RewgE=",
+        folder="config/crd/bases",
+        source="https://github.com/k8snetworkplumbingwg/sriov-network-operator/tree/v1.6.0/config/crd/bases",
+    ),
+    Component(
+        name="openshift-machine-configuration",
+        minor="4.21",
+        module="github.com/openshift/api",
+        version="v0.0.0-20251214014457-bfa868a22401",
+        sum="h1:goMf6pBtRFSQaVElFk6K+GIAqnv7O84p7PJHH6pDz/E=",
+        folder="machineconfiguration/v1/zz_generated.crd-manifests",
+        source="https://github.com/openshift/api/tree/bfa868a22401/machineconfiguration/v1/zz_generated.crd-manifests",
+        files=(
+            "*_machineconfigs.crd.yaml *_machineconfigpools-Default.crd.yaml "
+            "*_kubeletconfigs.crd.yaml *_containerruntimeconfigs.crd.yaml"
+        ),
     ),
 )
 

@@ -89,13 +89,12 @@ def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
     newest = BuiltIns(modules[components[0]], components[0].folder)
     found = {}
     for component in components:
-        folder = modules[component] / component.folder
         if component.name == components[0].name:
             built_ins = BuiltIns(modules[component], component.folder)
             found[component] = [*built_ins.kinds(), *file_kinds(built_ins)]
         else:
-            operators = OPERATORS / component.name / component.minor
-            found[component] = [*custom_kinds(folder, newest, component.files), *custom_kinds(operators, newest)]
+            operators = sorted((OPERATORS / component.name / component.minor).glob("*.yaml"))
+            found[component] = custom_kinds([*component.among(modules[component]), *operators], newest)
     found[OWN] = own_kinds()
     return found
 

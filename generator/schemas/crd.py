@@ -10,7 +10,7 @@ the item of a list or stands for a required property.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +39,14 @@ _ELSEWHERE = {"x-kubernetes-map-type", "x-kubernetes-validations"}
 _KNOWN = _KEPT | _READ | _PROSE | _LISTS | _ELSEWHERE | {_INT_OR_STRING, _PRESERVE}
 
 
-def custom_kinds(folder: Path, built_ins: BuiltIns, files: str = "*.yaml") -> list[Kind]:
-    """Every served version of every CustomResourceDefinition in those files of a folder.
+def custom_kinds(files: Iterable[Path], built_ins: BuiltIns) -> list[Kind]:
+    """Every served version of every CustomResourceDefinition in files.
 
     Raises:
         EngineError: a definition uses a keyword that we do not know.
     """
     found: list[Kind] = []
-    for file in sorted(folder.glob(files)):
+    for file in files:
         definition = yaml.load(file.read_bytes(), yaml.CSafeLoader)
         if definition["kind"] == "CustomResourceDefinition":
             spec = definition["spec"]

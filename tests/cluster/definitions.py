@@ -12,12 +12,12 @@ import yaml
 from generator.errors import EngineError, Problem
 from generator.schemas import sources
 from generator.schemas.compile import OPERATORS
-from generator.versions import SUPPORTED
+from generator.versions import SUPPORTED, Component
 from tests.cluster.client import Body
 from tests.cluster.modules import module_folders
 from tests.cluster.versions import HERE, Versions
 
-_NO_CONTROLLER = ("argocd", "cilium", "external-secrets", "network-policy-api", "openshift-security")
+_CONTROLLED = ("kubernetes", "trainer", "jobset", "kueue")
 WANTED: dict[str, dict[str, list[str]]] = json.loads((HERE / "definitions.json").read_text())
 """Folder below `go/` → module that its go.mod requires → files in the module, as globs."""
 
@@ -43,9 +43,12 @@ def yaml_loader() -> Any:
 
 def _compiled() -> Iterator[Path]:
     """Those that mpigen's own schemas are made from."""
-    newest = [next(component for component in SUPPORTED if component.name == name) for name in _NO_CONTROLLER]
-    for component, folder in sources.fetch(newest).items():
-        yield from sorted((folder / component.folder).glob(component.files))
+    newest: dict[str, Component] = {}
+    for component in SUPPORTED:
+        if component.name not in _CONTROLLED:
+            newest.setdefault(component.name, component)
+    for component, folder in sources.fetch(newest.values()).items():
+        yield from component.among(folder)
 
 
 def _operators(versions: Versions) -> Iterator[Path]:

@@ -6,9 +6,6 @@ require (
 	github.com/Mellanox/network-operator v1.4.0
 	github.com/bitnami-labs/sealed-secrets v0.32.2
 	github.com/grafana/grafana-operator/v5 v5.19.4
-	github.com/k8snetworkplumbingwg/multi-networkpolicy v1.0.1
-	github.com/k8snetworkplumbingwg/network-attachment-definition-client v1.7.7
-	github.com/k8snetworkplumbingwg/sriov-network-operator v1.6.0
 	github.com/kubeflow/mpi-operator v0.8.0
 	github.com/openshift/api v0.0.0-20251214014457-bfa868a22401
 	github.com/prometheus-operator/prometheus-operator v0.85.0
