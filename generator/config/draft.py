@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from generator.config.cohorts import Cohort
 from generator.config.counting import Supply, supply
+from generator.config.fabrics import Fabric
 from generator.config.policies import Policies
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
@@ -43,6 +44,7 @@ class Draft:
         is_fair: whether weights count.
         counting: what Kueue counts; None where that is not sound.
         policies: what holds for all; None where that is not sound.
+        is_openshift: whether the cluster is OpenShift; None where that cannot be known.
         declared: every name that the file declares in a section, sound or not; an empty one where it cannot be known.
         unsure: the pools whose labels or taints are wrong or misspelt, so that nobody knows which pods they take.
     """
@@ -59,6 +61,8 @@ class Draft:
     counting: Counting | None = AS_ASKED
     unsure: Collection[int] = ()
     policies: Policies | None = field(default_factory=Policies)
+    fabrics: Mapping[int, Fabric] = field(default_factory=dict)
+    is_openshift: bool | None = None
 
     @classmethod
     def of(cls, platform: Platform) -> Draft:
@@ -74,6 +78,7 @@ class Draft:
                 "runtimes": tuple(runtime.name for runtime in platform.runtimes),
                 "tenants": tuple(tenant.name for tenant in platform.tenants),
                 "cohorts": tuple(cohort.name for cohort in platform.cohorts),
+                "fabrics": tuple(fabric.name for fabric in platform.fabrics),
                 "priorities": tuple(priority.name for priority in platform.queues.priorities),
             },
             platform.queues.slack,
@@ -81,6 +86,8 @@ class Draft:
             platform.queues.fair_sharing,
             platform.queues.counting,
             policies=platform.policies,
+            fabrics=dict(enumerate(platform.fabrics)),
+            is_openshift=platform.cluster.is_openshift,
         )
 
     @property

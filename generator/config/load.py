@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from generator.config.cohorts import Cohort
 from generator.config.complaints import Complaint, complaints
 from generator.config.draft import Draft
+from generator.config.fabrics import Fabric
 from generator.config.platform import Platform
 from generator.config.policies import Policies
 from generator.config.pools import Pool
@@ -27,8 +28,14 @@ from generator.errors import ConfigError, DocumentError, Problem
 from generator.simulate.counting import Counting
 
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-_SECTIONS: dict[str, type[BaseModel]] = {"pools": Pool, "runtimes": Runtime, "tenants": Tenant, "cohorts": Cohort}
-_OPTIONAL = {"cohorts"}  # of the others, an absent one may be a misspelt one
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "fabrics": Fabric,
+    "pools": Pool,
+    "runtimes": Runtime,
+    "tenants": Tenant,
+    "cohorts": Cohort,
+}
+_OPTIONAL = {"cohorts", "fabrics"}  # of the others, an absent one may be a misspelt one
 
 _COUNTING = ("excludeResourcePrefixes", "transformations")
 _STAND_INS = {"name": "unnamed", "image": "unknown", "nodes": 10**6}  # where absence would be a complaint of its own
@@ -126,7 +133,7 @@ def _draft(data: dict[str, Any]) -> Draft:
     name = data.get("platform")
     return Draft(
         platform=name if isinstance(name, str) else "",
-        pools=sound["pools"],
+        pools={index: pool.wired(sound["fabrics"].values()) for index, pool in sound["pools"].items()},
         runtimes=sound["runtimes"],
         tenants=sound["tenants"],
         cohorts=sound["cohorts"],
@@ -137,7 +144,14 @@ def _draft(data: dict[str, Any]) -> Draft:
         counting=_counting(data.get("queues")),
         unsure={index for index, fields in wrong["pools"].items() if fields - {"name", "nodes", "allocatable"}},
         policies=_policies(data.get("policies", {})),
+        fabrics=sound["fabrics"],
+        is_openshift=_is_openshift(data.get("cluster", {})),
     )
+
+
+def _is_openshift(cluster: object) -> bool | None:
+    said = cluster.get("distribution", "kubernetes") if isinstance(cluster, dict) else None
+    return said == "openshift" if said in ("openshift", "kubernetes") else None
 
 
 def _has_slack(queues: object) -> bool:

@@ -27,6 +27,7 @@ from generator.config.compliance import unmet
 from generator.config.counting import Supply, supply
 from generator.config.draft import Draft, suggestion
 from generator.config.elsewhere import cohorts_elsewhere, root_of_workers
+from generator.config.fabrics import Fabric
 from generator.config.fields import Name, Section, refusal
 from generator.config.gitops import GitOps
 from generator.config.isolation import Isolation, impossible, unnameable
@@ -69,6 +70,8 @@ class Platform(Section):
     """The release that this file describes, as a semantic version. A release never changes: for a change, raise it."""
     cluster: Cluster = Cluster()
     """What it runs on."""
+    fabrics: tuple[Fabric, ...] = ()
+    """What ranks send their data over, beside the network of pods."""
     pools: tuple[Pool, ...] = Field(min_length=1)
     """Groups of identical nodes."""
     runtimes: tuple[Runtime, ...] = ()
@@ -107,6 +110,11 @@ class Platform(Section):
             raise ValidationError.from_exception_data("Platform", errors)
         return value
 
+    @field_validator("pools")
+    @classmethod
+    def _are_wired(cls, value: tuple[Pool, ...], info: ValidationInfo) -> tuple[Pool, ...]:
+        return tuple(pool.wired(info.data.get("fabrics", ())) for pool in value)
+
     @field_validator("isolation", "tenants")
     @classmethod
     def _can_be_enforced(cls, value: Isolation | tuple[Tenant, ...], info: ValidationInfo) -> Any:
@@ -119,7 +127,7 @@ class Platform(Section):
             raise ValidationError.from_exception_data("Platform", errors)
         return value
 
-    @field_validator("pools", "runtimes", "tenants", "cohorts")
+    @field_validator("fabrics", "pools", "runtimes", "tenants", "cohorts")
     @classmethod
     def _in_order(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(sorted(value, key=lambda entry: entry.name))

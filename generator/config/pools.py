@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from generator import quantities
 from generator.config.devices import DeviceKind, device_kind
+from generator.config.fabrics import Fabric
 from generator.config.fields import Count, LabelKey, LabelValue, Name, Resources, Section, refusal
 from generator.config.provisioning import Provisioning
 
 _HOSTNAME = "kubernetes.io/hostname"
+
+
+def _in_order(resources: dict[str, str]) -> dict[str, str]:
+    first = [resource for resource in ("cpu", "memory") if resource in resources]
+    return {resource: resources[resource] for resource in (*first, *sorted(resources.keys() - set(first)))}
 
 
 class Taint(Section):
@@ -45,9 +52,13 @@ class Pool(Section):
     topology: tuple[LabelKey, ...] = ()
     """Labels that say where a node is, from the widest place to the narrowest, such as `example.com/block`,
     `example.com/rack`, `kubernetes.io/hostname`. With them Kueue places jobs where their hosts are close."""
+    fabric: Name | None = None
+    """The fabric of these nodes. Its devices need not stand in `allocatable`."""
     provisioning: Provisioning | None = None
     """Who makes nodes for a job that has quota, before it starts: then `nodes` is how many there are at most. Default:
     nobody, the nodes are there."""
+
+    _wiring: Fabric | None = PrivateAttr(default=None)
 
     @field_validator("allocatable")
     @classmethod
@@ -61,7 +72,7 @@ class Pool(Section):
             raise refusal(
                 f"two kinds of accelerator: {' and '.join(sorted(accelerators))}", "make one pool for each kind"
             )
-        return {resource: value[resource] for resource in ("cpu", "memory", *sorted(set(value) - {"cpu", "memory"}))}
+        return _in_order(value)
 
     @field_validator("daemons")
     @classmethod
@@ -109,6 +120,21 @@ class Pool(Section):
                 what = f"daemons take {amount} {resource} of the {there} that a node has"
                 raise refusal(what, "write what the DaemonSets of one node request")
         return self
+
+    def wired(self, fabrics: Iterable[Fabric]) -> Pool:
+        """The pool with the fabric that it names, whose devices its nodes then have."""
+        found = next((fabric for fabric in fabrics if fabric.name == self.fabric), None)
+        if found is None:
+            return self
+        pool = self.model_copy(update={"allocatable": _in_order({**found.offered, **self.allocatable})})
+        pool._wiring = found  # noqa: SLF001 - of its own class
+        pool.__dict__.pop("offered", None)  # what has been computed without it
+        return pool
+
+    @property
+    def wiring(self) -> Fabric | None:
+        """The fabric that it names, once the platform is known."""
+        return self._wiring
 
     @cached_property
     def offered(self) -> dict[str, str]:

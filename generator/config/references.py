@@ -10,6 +10,7 @@ from generator.config.compliance_fit import demanded, excepted, shared
 from generator.config.data_fit import volumes_beyond, volumes_elsewhere
 from generator.config.draft import Contradiction, Draft, suggestion
 from generator.config.elsewhere import apart, cohorts_elsewhere
+from generator.config.fabric_fit import fabric_contradictions
 from generator.config.multi_kueue import WORKERS
 from generator.config.relaxation_fit import locks_in_vain, relaxed_in_vain
 from generator.config.runtime_fit import runtime_contradictions
@@ -22,8 +23,9 @@ _Path = tuple[str | int, ...]
 
 def contradictions(draft: Draft) -> Iterator[Contradiction]:
     """Every contradiction in the draft, in the order of the file's sections."""
-    for section in ("pools", "runtimes", "tenants", "cohorts"):
+    for section in ("fabrics", "pools", "runtimes", "tenants", "cohorts"):
         yield from _declared_twice(section, draft.declared[section])
+    yield from fabric_contradictions(draft)
     yield from pools_alike(draft)
     for index, pool in draft.pools.items():
         if pool.name == WORKERS and pool.provisioning and draft.has_workers:

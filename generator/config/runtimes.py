@@ -118,6 +118,8 @@ class Runtime(Section):
     """Labels of the pods, such as a cost centre."""
     read_only_root_filesystem: bool = False
     """Whether programs can write to the volumes, the home directory and /tmp only."""
+    fabric: Literal["pool", "none"] = "pool"
+    """Whether hosts are attached to the fabric of the pool, where it has one. `none`: ranks talk over TCP."""
     memlock: Literal["node", "capability"] = "node"
     """How ranks may lock the memory that RDMA uses: as far as the nodes let everybody, or beyond it, by the capability
     IPC_LOCK. For that each of its tenants relaxes `pod-security` to `memlock`, and the image has a `setpriv` with the

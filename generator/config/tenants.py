@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, field_validator
 from generator.config.access import Access
 from generator.config.data import DataVolume
 from generator.config.egress import Egress
+from generator.config.fabric_shares import FabricShare
 from generator.config.fields import Count, LabelKey, LabelValue, Name, Section, each_once, free_labels, refusal
 from generator.config.images import Registry
 from generator.config.limits import Limits
@@ -75,12 +76,14 @@ class Tenant(Section):
     """Defaults that do not hold for it, each with a reason and an end; every report says so."""
     egress: tuple[Egress, ...] = ()
     """What its pods may reach outside the cluster; everything else is denied."""
+    fabrics: tuple[FabricShare, ...] = ()
+    """Partitions of fabrics that are its own. Default: it shares each with all who have none of their own."""
     secrets: Secrets = Secrets()
     """What External Secrets fetches for it. No value of a secret stands in this file, nor in a release."""
     volumes: tuple[DataVolume, ...] = ()
     """PersistentVolumeClaims for its data."""
 
-    @field_validator("reservations", "egress", "volumes")
+    @field_validator("reservations", "egress", "fabrics", "volumes")
     @classmethod
     def _each_named_once(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
         each_once((entry.name for entry in value), "give each its own name")

@@ -1,0 +1,120 @@
+"""Whether fabrics, the pools that have them and the teams that share them agree."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from generator.config.draft import Contradiction, Draft, suggestion
+from generator.config.fabrics import Fabric
+from generator.config.pools import Pool
+from generator.config.tenants import Tenant
+
+_Path = tuple[str | int, ...]
+
+
+def fabric_contradictions(draft: Draft) -> Iterator[Contradiction]:
+    """Every contradiction around the fabrics of the draft."""
+    for index, fabric in draft.fabrics.items():
+        yield from _setup(("fabrics", index), fabric, draft)
+        yield from _as_others(("fabrics", index), fabric, draft)
+        yield from _addresses(("fabrics", index), fabric, draft)
+    for index, pool in draft.pools.items():
+        yield from _pool(("pools", index), pool, draft)
+    for index, tenant in draft.tenants.items():
+        yield from _shares(("tenants", index), tenant, draft)
+
+
+def _setup(path: _Path, fabric: Fabric, draft: Draft) -> Iterator[Contradiction]:
+    if draft.is_openshift is False and fabric.nodes.is_of_openshift:
+        what = "only OpenShift's Machine Config Operator does this to nodes"
+        yield Contradiction((*path, "nodes"), what, "set up the image of the nodes, and remove it")
+
+
+def _as_others(path: _Path, fabric: Fabric, draft: Draft) -> Iterator[Contradiction]:
+    """Two fabrics whose devices have one name cannot be told apart by whoever asks for them."""
+    for index, other in draft.fabrics.items():
+        both = fabric.requests.keys() & other.requests.keys()
+        if index < path[1] and both and fabric.name != other.name:  # type: ignore[operator]
+            what = f"{min(both)} is also what a NIC of `{other.name}` is called"
+            yield Contradiction((*path, "resource"), what, "give each fabric a resource of its own")
+
+
+def _addresses(path: _Path, fabric: Fabric, draft: Draft) -> Iterator[Contradiction]:
+    """Each rail has room for every NIC of every pod of every node."""
+    if fabric.addresses is None:
+        return
+    whole = ipaddress.ip_network(fabric.addresses.range)
+    taken = sum(ipaddress.ip_network(part).num_addresses for part in fabric.addresses.exclude)
+    nodes = sum(pool.nodes for pool in draft.pools.values() if pool.fabric == fabric.name)
+    needed = nodes * fabric.pods_per_node * fabric.per_node
+    room = whole.num_addresses - taken - 2 * len(fabric.all_rails)
+    if needed > room:
+        what = f"{whole} has {room} addresses, and {nodes} nodes with {fabric.pods_per_node} pods"
+        yield Contradiction(
+            (*path, "addresses", "range"),
+            f"{what} of {fabric.per_node} NICs need {needed}",
+            "write a larger network",
+        )
+
+
+def _pool(path: _Path, pool: Pool, draft: Draft) -> Iterator[Contradiction]:
+    if pool.fabric is None:
+        return
+    declared = draft.declared.get("fabrics", ())
+    if pool.fabric not in declared:
+        if all(declared):
+            fix = suggestion(pool.fabric, declared)
+            yield Contradiction((*path, "fabric"), f"there is no fabric `{pool.fabric}`", fix)
+        return
+    fabric = pool.wiring
+    if fabric is None:
+        return
+    if not pool.labels and fabric.operated != "none":
+        what = f"the operator `{fabric.operated}` cannot tell its nodes from others: the pool has no labels"
+        yield Contradiction((*path, "fabric"), what, "add a label that only these nodes carry")
+    for resource, amount in fabric.offered.items():
+        if pool.allocatable.get(resource) != amount:
+            yield Contradiction(
+                (*path, "allocatable", resource),
+                f"`{pool.allocatable.get(resource)}`, and the fabric `{fabric.name}` gives each node {amount}",
+                "remove it: the fabric says it",
+            )
+
+
+def _shares(path: _Path, tenant: Tenant, draft: Draft) -> Iterator[Contradiction]:
+    declared = draft.declared.get("fabrics", ())
+    by_name = {fabric.name: fabric for fabric in draft.fabrics.values()}
+    for share in tenant.fabrics:
+        here = (*path, "fabrics")
+        if share.name not in declared:
+            if all(declared):
+                fix = suggestion(share.name, declared)
+                yield Contradiction(here, f"there is no fabric `{share.name}`", fix)
+            continue
+        fabric = by_name.get(share.name)
+        if fabric is None:
+            continue
+        if share.pkey and (fabric.type, fabric.attached, fabric.networks) != ("infiniband", "sriov", "nad"):
+            what = f"`{share.name}`: a key of a partition is for virtual functions of InfiniBand, by `networks: nad`"
+            yield Contradiction(here, what, "remove `pkey`")
+        if share.vlan and (fabric.type not in ("roce", "ethernet") or fabric.attached != "sriov"):
+            what = f"`{share.name}`: a VLAN is for virtual functions of Ethernet"
+            yield Contradiction(here, what, "remove `vlan`")
+        if share.range and fabric.addresses is None:
+            yield Contradiction(here, f"`{share.name}` gives no addresses", "remove `range`")
+        yield from _as_another_teams(here, tenant, share.name, draft)
+
+
+def _as_another_teams(path: _Path, tenant: Tenant, fabric: str, draft: Draft) -> Iterator[Contradiction]:
+    """A partition that another team has too separates nobody."""
+    mine = next(share for share in tenant.fabrics if share.name == fabric)
+    for index, other in draft.tenants.items():
+        theirs = next((share for share in other.fabrics if share.name == fabric), None)
+        if theirs is None or index >= path[1]:  # type: ignore[operator]
+            continue
+        for field in ("pkey", "vlan"):
+            value = getattr(mine, field)
+            if value is not None and value == getattr(theirs, field):
+                what = f"`{fabric}`: {field} {value} is also that of `{other.name}`"
+                yield Contradiction(path, what, "give each team one of its own")

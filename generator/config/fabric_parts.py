@@ -1,0 +1,111 @@
+"""What a fabric is made of: its NICs, its addresses, and what happens to its nodes."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
+
+from generator.config.egress import Network
+from generator.config.fields import Count, Name, Section, each_once, refusal
+from generator.documents.syntax import shown
+
+Hex = Annotated[str, Field(strict=True), StringConstraints(pattern="^[0-9a-f]{4}$")]
+Port = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,14}$")]
+PciAddress = Annotated[
+    str, Field(strict=True), StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+]
+CpuSet = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
+
+
+def _is_pkey(value: str) -> str:
+    """Fifteen bits, of which 0 is invalid and 0x7fff the partition that everybody is in."""
+    try:
+        number = int(value, 16)
+    except ValueError:
+        number = 0
+    if not value.startswith("0x") or not 0 < number & 0x7FFF < 0x7FFF or number > 0xFFFF:  # noqa: PLR2004 - 16 bits
+        raise refusal(f"{shown(value)} is not the key of a partition", "write it in quotes, from 0x1 to 0x7ffe")
+    return hex(number & 0x7FFF)
+
+
+PKey = Annotated[str, Field(strict=True), AfterValidator(_is_pkey)]
+Vlan = Annotated[int, Field(strict=True, ge=1, le=4094)]
+
+
+class Nics(Section):
+    """Which network interfaces of a node are the fabric's: all that is said must hold of each."""
+
+    vendor: Hex | None = None
+    """PCI vendor, in quotes: `"15b3"` is NVIDIA (Mellanox)."""
+    device: Hex | None = None
+    """PCI device, in quotes: `"1021"` is a ConnectX-7 (`lspci -nn`)."""
+    ports: tuple[Port, ...] = ()
+    """Names of the interfaces on the node, such as ens1f0np0, in the order of the rails."""
+    addresses: tuple[PciAddress, ...] = ()
+    """PCI addresses instead of names, such as `"0000:18:00.0"`, in the order of the rails."""
+
+    @field_validator("ports", "addresses")
+    @classmethod
+    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        each_once(value, "name each port once")
+        return value
+
+
+class Addresses(Section):
+    """Where pods get their addresses on the fabric from."""
+
+    range: Network
+    """The network of all of it, such as 192.168.0.0/16; where each rail is a network of its own, they share it out."""
+    by: Literal["whereabouts", "nv-ipam"] | None = None
+    """Who hands them out. Default: nv-ipam where NVIDIA's network operator runs, else whereabouts."""
+    gateway: str | None = None
+    """A router between the rails, or to other networks. Never a default route."""
+    exclude: tuple[Network, ...] = ()
+    """Parts of it that are taken."""
+
+    @model_validator(mode="after")
+    def _lie_within(self) -> Self:
+        whole = ipaddress.ip_network(self.range)
+        for part in self.exclude:
+            if not ipaddress.ip_network(part).subnet_of(whole):  # type: ignore[arg-type]
+                raise refusal(f"{part} is no part of {whole}", "exclude only what is in `range`")
+        if self.gateway is not None:
+            try:
+                is_within = ipaddress.ip_address(self.gateway) in whole
+            except ValueError:
+                is_within = False
+            if not is_within:
+                raise refusal(f"{shown(self.gateway)} is no address of {whole}", "write one, or leave it out")
+        return self
+
+
+class NodeSetup(Section):
+    """What is done to the nodes of a fabric. Most of it restarts them, one after the other."""
+
+    max_unavailable: Count = 1
+    """How many nodes may be out of service at the same time for it."""
+    memlock: Annotated[bool, Field(strict=True)] = False
+    """OpenShift: whether CRI-O lets all containers of these nodes lock memory (a MachineConfig; reboots them).
+    Elsewhere set it in the image of the nodes: `LimitMEMLOCK=infinity` of containerd."""
+    numa: Literal["best-effort", "restricted", "single-numa-node"] | None = None
+    """OpenShift: the kubelet's topology manager, so that a pod gets devices and cores that are near each other (a
+    KubeletConfig, or part of the PerformanceProfile; reboots them)."""
+    reserved_cpus: CpuSet | None = None
+    """OpenShift: cores for the system, such as `0-3`. With `isolatedCpus` it makes a PerformanceProfile (reboots)."""
+    isolated_cpus: CpuSet | None = None
+    """OpenShift: cores for pods, such as `4-191`."""
+    machine_config_pool: Name | None = None
+    """OpenShift: the MachineConfigPool of these nodes. Default: `worker`."""
+
+    @property
+    def is_of_openshift(self) -> bool:
+        """Whether anything is asked for that only OpenShift's operators do."""
+        return bool(self.memlock or self.numa or self.reserved_cpus or self.isolated_cpus)
+
+    @model_validator(mode="after")
+    def _shares_all_cores_out(self) -> Self:
+        if (self.reserved_cpus is None) != (self.isolated_cpus is None):
+            raise refusal("`reservedCpus` and `isolatedCpus` go together", "write both, or none of them")
+        return self
