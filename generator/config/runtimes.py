@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
+from generator.config.fabrics import Fabric
 from generator.config.families import FAMILIES, Family, FamilyName
 from generator.config.fields import (
     Count,
@@ -22,6 +23,7 @@ from generator.config.fields import (
     refusal,
 )
 from generator.config.placement import Placement
+from generator.config.pools import Pool
 from generator.config.volumes import RuntimeVolume
 from generator.documents.syntax import shown
 
@@ -176,3 +178,13 @@ class Runtime(Section):
     def has_separate_launcher(self) -> bool:
         """Whether the launcher is a pod without ranks."""
         return self.launcher == "separate" or (self.launcher is None and self.family.rank_variables)
+
+
+def fabric_of(runtime: Runtime, pool: Pool) -> Fabric | None:
+    """What the ranks of a runtime send their data over: the fabric of its pool, unless it is kept off it.
+
+    Args:
+        runtime: of the platform.
+        pool: the one that it names, wired.
+    """
+    return None if runtime.fabric == "none" else pool.wiring
