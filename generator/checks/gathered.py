@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
+from generator.checks.fabric_read import Fabrics
 from generator.checks.queued import Queued, queued
 from generator.manifests import Manifest
 
@@ -43,6 +44,11 @@ class Gathered:
     def queued(self) -> Queued | None:
         """The queues among them; None where they cannot be computed, as `queued` says."""
         return queued(self.manifests)
+
+    @cached_property
+    def fabrics(self) -> Fabrics:
+        """The objects among them that make fabrics."""
+        return Fabrics(self.manifests)
 
     def names(self, group: str, kind: str) -> Mapping[str, AbstractSet[str]]:
         """Namespace → the names that are there of a kind."""

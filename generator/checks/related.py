@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from generator.checks import mpi_volumes, policy_relaxed, quota, trainjob_references, trainjob_resources
+from generator.checks import fabric, mpi_volumes, policy_relaxed, quota, trainjob_references, trainjob_resources
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.manifests import Manifest
@@ -29,6 +29,7 @@ RULES: Mapping[str, Rule] = {
     **policy_relaxed.RULES,
     "mpi/one-node-volume": mpi_volumes.one_node_volume,
     **quota.RULES,
+    **fabric.RULES,
 }
 CHECKS = tuple(RULES)
 """The ids of these rules."""
@@ -36,7 +37,8 @@ CHECKS = tuple(RULES)
 
 def is_kept(manifest: Manifest) -> bool:
     """Whether a rule reads the object; of all others nothing is kept while files are read."""
-    return manifest.kind in _KINDS or is_configuration(manifest) or is_namespace(manifest)
+    is_known = manifest.kind in _KINDS or is_configuration(manifest) or is_namespace(manifest)
+    return is_known or fabric.is_kept(manifest)
 
 
 def breaches(

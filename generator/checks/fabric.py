@@ -1,0 +1,32 @@
+"""fabric/*: the rules over fabrics, from the policies of operators to what the pods of a job ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from generator.checks import fabric_names, fabric_pods, fabric_read
+from generator.checks.fabric_networks import NETWORKS
+from generator.checks.fabric_providers import is_plugin_configuration
+from generator.checks.finding import Breach
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import mapping
+from generator.manifests import Manifest
+
+RULES: Mapping[str, Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]] = {
+    "fabric/resource-name": fabric_names.resource_name,
+}
+
+
+def is_kept(manifest: Manifest) -> bool:
+    """Whether these rules read an object, besides runtimes, TrainJobs, Namespaces and ResourceFlavors.
+
+    Of pods only those that ask for networks or devices, as there can be very many.
+    """
+    if manifest.kind in fabric_read.KINDS:
+        return True
+    if manifest.kind == "ConfigMap":
+        return is_plugin_configuration(manifest)
+    return any(
+        pods.devices or NETWORKS in mapping(pods.body, "metadata", "annotations")
+        for pods in fabric_pods.pod_templates(manifest)
+    )

@@ -1,0 +1,141 @@
+"""fabric/resource-name: do the networks, the pods and who offers the devices agree on what a device is called?"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from generator.checks.fabric_attachments import OF_SRIOV, Attachment
+from generator.checks.fabric_pods import PodTemplate
+from generator.checks.fabric_providers import Provider, Source
+from generator.checks.fabric_read import Fabrics
+from generator.checks.fabric_resource import SHARED_PREFIX, Resource, is_accelerator, resource
+from generator.checks.finding import Breach, Severity
+from generator.checks.gathered import Gathered
+from generator.manifests import Manifest
+
+_Found = Iterator[tuple[Manifest, Breach]]
+_CHECK = "fabric/resource-name"
+_NEAR = 0.75  # as difflib measures it: `mlnxics` and `mlnxnics` are 0.93
+_MANY = 3
+
+
+def resource_name(gathered: Gathered) -> _Found:
+    """Judged where the files hold what offers devices, as a network or pods alone may be for those of others.
+
+    multus-cni 95a0932 pkg/k8sclient/k8sclient.go getKubernetesDelegate: the names must be equal, letter by letter
+    """
+    fabrics = gathered.fabrics
+    for each in fabrics.attachments:
+        offered = _offering(fabrics, each)
+        if each.resource and offered and not _is_offered(fabrics, each.resource):
+            yield each.manifest, _of_network(each, each.resource, offered)
+    for pods in fabrics.pods:
+        for name, right in misnamed(fabrics, pods).items():
+            yield pods.manifest, _of_pods(pods, name, right)
+
+
+def _offering(fabrics: Fabrics, network: Attachment) -> list[Provider]:
+    """Who would offer the devices of a network, if the files hold any such."""
+    named = network.resource or Resource("", "")
+    if network.manifest.kind in OF_SRIOV:
+        found = fabrics.offered_by(Source.POLICY)
+    elif network.manifest.kind == "HostDeviceNetwork":
+        found = fabrics.offered_by(Source.PLUGIN)
+    elif named.prefix == SHARED_PREFIX:
+        found = fabrics.offered_by(Source.SHARED, Source.PLUGIN)
+    else:
+        found = fabrics.offered_by(Source.POLICY, Source.PLUGIN)
+    flavors = [each for each in fabrics.offered_by(Source.FLAVOR) if not is_accelerator(str(each.resource))]
+    return found or [each for each in flavors if each.resource.prefix == named.prefix]
+
+
+def _of_network(network: Attachment, named: Resource, offered: Sequence[Provider]) -> Breach:
+    return Breach(
+        network.path,
+        _CHECK,
+        f"the network hands out `{named}`, but {_told(named, offered)}",
+        "Multus looks for devices of exactly that name, so that pods stay in ContainerCreating without one",
+        f"write `{_meant(named, offered, bare=network.path[0] == 'spec')}`, or have that offered",
+        value=str(named),
+    )
+
+
+def _told(named: Resource, offered: Sequence[Provider]) -> str:
+    """Who offers what: those that are near, else the first ones."""
+    near = [each for each in offered if each.resource.name == named.name] or offered
+    rest = f", and {len(near) - _MANY} more" if len(near) > _MANY else ""
+    return ", ".join(dict.fromkeys(map(str, near[:_MANY]))) + rest
+
+
+def _meant(named: Resource, offered: Sequence[Provider], *, bare: bool) -> str:
+    names = {each.resource.name: each.resource for each in reversed(offered)}
+    close = difflib.get_close_matches(named.name, names, n=1, cutoff=0) or [named.name]
+    meant = names.get(close[0], named)
+    return meant.name if bare else str(meant)
+
+
+class Right(NamedTuple):
+    """What a device is really called.
+
+    Attributes:
+        resource: the name.
+        told: who says so.
+        is_certain: whether it is meant beyond doubt: another prefix, or a network that the same pods attach.
+    """
+
+    resource: Resource
+    told: str
+    is_certain: bool
+
+
+def misnamed(fabrics: Fabrics, pods: PodTemplate) -> dict[str, Right]:
+    """What pods ask for under a wrong name → the right one.
+
+    Such is what nobody offers, where a network that they attach, or who offers devices, has almost the same name.
+    """
+    found: dict[str, Right] = {}
+    for name in pods.devices:
+        asked = resource(name)
+        if not (is_accelerator(name) or _is_offered(fabrics, asked) or any(map(asked.may_be, fabrics.devices))):
+            alike = next((each for each in _known(fabrics, pods) if _is_alike(asked, each.resource)), None)
+            if alike:
+                found[name] = alike._replace(is_certain=alike.is_certain or alike.resource.name == asked.name)
+    return found
+
+
+def _is_offered(fabrics: Fabrics, asked: Resource) -> bool:
+    return any(each.resource.may_be(asked) for each in fabrics.providers)
+
+
+def _known(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Right]:
+    """The right names: those of networks that the pods attach come first."""
+    for wanted in pods.networks.wanted:
+        for network in fabrics.by_name.get(wanted.name, {}).values():
+            if network.resource and network.resource.prefix:
+                told = f"{network.manifest.resource}, which they attach, hands out `{network.resource}`"
+                yield Right(network.resource, told, is_certain=True)
+    for each in fabrics.offered_by(Source.POLICY, Source.PLUGIN, Source.SHARED):
+        if each.resource.prefix:
+            yield Right(each.resource, str(each), is_certain=False)
+
+
+def _is_alike(asked: Resource, right: Resource) -> bool:
+    """The same name with another prefix, or the same prefix with almost the same name."""
+    if asked.prefix != right.prefix:
+        return asked.name == right.name
+    return difflib.SequenceMatcher(None, asked.name, right.name).ratio() >= _NEAR
+
+
+def _of_pods(pods: PodTemplate, name: str, right: Right) -> Breach:
+    return Breach(
+        pods.device_path(name),
+        _CHECK,
+        f"its pods ask for `{name}`, which nobody offers, but {right.told}",
+        "no node has such a device, so that the pods stay Pending",
+        f"write `{right.resource}`",
+        Severity.ERROR if right.is_certain else Severity.WARNING,
+        at_key=True,
+        value=name,
+    )

@@ -1,0 +1,121 @@
+"""The networks that a pod asks for: the annotation that Multus reads, in its short form and as JSON.
+
+k8snetworkplumbingwg/multus-cni 95a0932 pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation, parsePodNetworkObjectName
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from generator.checks.mpi_runtime import texts_and_all
+
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+"""The annotation of a pod."""
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LONGEST_INTERFACE = 15  # IFNAMSIZ of Linux, without the NUL
+_BYTE = "[0-9a-fA-F]{2}"
+_ADDRESS = re.compile(
+    rf"{_BYTE}([:-]{_BYTE}){{5}}(([:-]{_BYTE}){{2}})?(([:-]{_BYTE}){{12}})?|{_BYTE * 2}(\.{_BYTE * 2}){{2,9}}"
+)
+"""What Go's net.ParseMAC takes: 6, 8 or 20 bytes."""
+_TEXTS = ("name", "namespace", "interface", "mac", "infiniband-guid")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One interface that a pod asks for.
+
+    Attributes:
+        name: of the NetworkAttachmentDefinition.
+        namespace: where that is; empty for the pod's own.
+        interface: what it is to be called in the pod; empty where Multus chooses.
+    """
+
+    name: str
+    namespace: str = ""
+    interface: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """All of them, in order, or why Multus cannot read the annotation."""
+
+    wanted: tuple[Wanted, ...] = ()
+    error: str = ""
+    fix: str = field(default="write `[namespace/]name[@interface]`, separated by commas", compare=False)
+
+
+def networks(value: str) -> Networks:
+    """What an annotation asks for. An empty one asks for nothing."""
+    if not value:
+        return Networks()
+    try:
+        return Networks(tuple(_of_json(value) if set('[{"') & set(value) else map(_short, value.split(","))))
+    except _MalformedError as error:
+        return Networks(error=error.args[0], fix=error.args[1])
+
+
+class _MalformedError(Exception):
+    """What is wrong, and what to write."""
+
+
+def _short(item: str) -> Wanted:
+    """`[namespace/]name[@interface]`."""
+    text = item.strip()
+    place, slash, rest = text.rpartition("/")
+    name, at, interface = rest.partition("@")
+    name, place, interface = name.strip(), place.strip(), interface.strip()
+    parts = [name, place] if slash else [name]
+    wrong = next((part for part in parts if not _LABEL.fullmatch(part)), None)
+    if wrong is not None:
+        message = f"`{wrong}` in `{text}` is no name" if wrong else f"a name is missing in `{text}`"
+        raise _MalformedError(message, "write `[namespace/]name[@interface]`: lower-case letters, digits and `-`")
+    if at and interface and not _is_interface(interface):
+        raise _MalformedError(f"`{interface}` is no name of an interface", "write at most 15 letters, no space, no `/`")
+    return Wanted(name, place, interface)
+
+
+def _is_interface(name: str) -> bool:
+    return len(name) <= _LONGEST_INTERFACE and not re.search(r"[\s/@]", name)
+
+
+def _of_json(value: str) -> Iterator[Wanted]:
+    try:
+        items = json.loads(value)
+    except ValueError as error:
+        raise _MalformedError(
+            f"it is no JSON: {error}", "write a JSON list, or `[namespace/]name[@interface]`"
+        ) from None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise _MalformedError("it is no JSON list of objects", 'write `[{"name": "…", "namespace": "…"}]`')
+    for item in items:
+        wrong = next((key for key in _TEXTS if not isinstance(item.get(key) or "", str)), None)
+        if wrong:
+            raise _MalformedError(f"`{wrong}` is no text", "put it in double quotes")
+        if not item.get("name"):
+            raise _MalformedError("an entry has no `name`", "name the NetworkAttachmentDefinition")
+        _judge_addresses(item)
+        yield Wanted(item["name"], item.get("namespace") or "", item.get("interface") or "")
+
+
+def _judge_addresses(item: dict[str, object]) -> None:
+    """Multus parses them before it attaches anything."""
+    for key in ("mac", "infiniband-guid"):
+        if (address := item.get(key)) and not _ADDRESS.fullmatch(str(address)):
+            raise _MalformedError(
+                f"`{key}` is {address}, which is no hardware address", "write pairs of hex digits and `:`"
+            )
+    for address in texts_and_all(item.get("ips")):
+        try:
+            ipaddress.ip_interface(str(address))
+        except ValueError:
+            raise _MalformedError(
+                f"`ips` has {address}, which is no IP address", "write an address or a CIDR"
+            ) from None
