@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from generator.config.compliance import Residency, Retention, StorageClass
     from generator.config.data import DataVolume
     from generator.config.egress import Egress
+    from generator.config.fabric_parts import Addresses, Nics, NodeSetup
+    from generator.config.fabric_shares import FabricShare
+    from generator.config.fabrics import Fabric
     from generator.config.gitops import GitOps
     from generator.config.images import Images
     from generator.config.isolation import ApiServer, Guard, Isolation, Metrics
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Access",
+    "Addresses",
     "Admission",
     "ApiServer",
     "App",
@@ -53,6 +57,8 @@ __all__ = [
     "DataVolume",
     "Egress",
     "ExternalSecret",
+    "Fabric",
+    "FabricShare",
     "GitOps",
     "Guard",
     "Images",
@@ -62,6 +68,8 @@ __all__ = [
     "Metrics",
     "MpiRuntime",
     "MultiKueue",
+    "Nics",
+    "NodeSetup",
     "Placement",
     "Platform",
     "PlatformAccess",
@@ -109,6 +117,11 @@ _HOMES = {
     "Cluster": "generator.config.cluster",
     "Versions": "generator.config.cluster",
     "GitOps": "generator.config.gitops",
+    "Fabric": "generator.config.fabrics",
+    "FabricShare": "generator.config.fabric_shares",
+    "Addresses": "generator.config.fabric_parts",
+    "Nics": "generator.config.fabric_parts",
+    "NodeSetup": "generator.config.fabric_parts",
     "Platform": "generator.config.platform",
     "Admission": "generator.config.admission",
     "Images": "generator.config.images",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from generator.errors import OutputError, Problem
 
-EXAMPLES = ("cpu-kubernetes", "openshift-h100", "university", "custom-python", "catalogue")
+EXAMPLES = ("cpu-kubernetes", "openshift-h100", "roce-h200", "eks-p5", "university", "custom-python", "catalogue")
 _SCHEMA = "platform.schema.json"
 _SCHEMA_LINE = re.compile(r"(?m)^# yaml-language-server: \$schema=.*$")
 
