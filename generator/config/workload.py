@@ -43,3 +43,6 @@ OWNER = "mpigen.dev/owner"
 
 MEMLOCK_SCC = "mpigen-memlock"
 """On OpenShift, the SCC of pods that may lock memory, and the role that grants it."""
+
+FABRIC = "mpigen.dev/fabric"
+"""Pod annotation: the fabric that ranks use; `none` where they use TCP although their nodes have one."""
