@@ -14,9 +14,10 @@ class Component:
     Attributes:
         name: what `platform.yaml` calls it, such as `kueue`.
         minor: the version a user names, such as `0.19`.
-        module: the Go module that carries the API definitions.
+        module: the Go module that carries the API definitions; of what comes in none, where it is developed.
         version: the exact release of that module.
-        sum: the hash of the module's content, as in `go.sum`.
+        sum: the hash of the module's content, as in `go.sum`; empty for what comes in none: its kinds are told in
+            generator/schemas/operators.
         folder: where in the module the definitions lie.
         source: the same folder for people.
         files: which of the files there are read: patterns, with spaces between.
@@ -210,6 +211,33 @@ SUPPORTED: tuple[Component, ...] = (
             "*_machineconfigs.crd.yaml *_machineconfigpools-Default.crd.yaml "
             "*_kubeletconfigs.crd.yaml *_containerruntimeconfigs.crd.yaml"
         ),
+    ),
+    Component(
+        name="network-operator",
+        minor="26.4",
+        module="github.com/Mellanox/network-operator",
+        version="v26.4.1",
+        sum="",
+        folder="config/crd/bases",
+        source="https://github.com/Mellanox/network-operator/tree/v26.4.1/config/crd/bases",
+    ),
+    Component(
+        name="nvidia-k8s-ipam",
+        minor="0.4",
+        module="github.com/Mellanox/nvidia-k8s-ipam",
+        version="v0.4.0",
+        sum="",
+        folder="deploy/crds",
+        source="https://github.com/Mellanox/nvidia-k8s-ipam/tree/v0.4.0/deploy/crds",
+    ),
+    Component(
+        name="node-tuning-operator",
+        minor="4.21",
+        module="github.com/openshift/cluster-node-tuning-operator",
+        version="release-4.21",
+        sum="",
+        folder="manifests",
+        source="https://github.com/openshift/cluster-node-tuning-operator/tree/release-4.21/manifests",
     ),
 )
 

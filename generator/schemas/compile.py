@@ -22,8 +22,13 @@ from generator.schemas.sources import fetch
 from generator.versions import SUPPORTED, Component
 
 _NAMED = 3  # strangers in a message
-OPERATORS = Path(__file__).parent / "operators"
-"""<component>/<minor>/*.yaml: kinds of its operator on OpenShift, which comes in no module that Go could fetch."""
+_OPERATORS = Path(__file__).parent / "operators"
+"""<component>/<minor>/*.yaml: kinds that come in no module that Go could fetch."""
+
+
+def told(name: str, minor: str) -> list[Path]:
+    """The files of ours with the kinds of a component that come in no Go module, or of its operator on OpenShift."""
+    return sorted((_OPERATORS / name / minor).glob("*.yaml"))
 
 
 def compile_schemas(destination: Path, components: Sequence[Component] = SUPPORTED) -> int:
@@ -85,7 +90,7 @@ def _refuse_strangers(destination: Path) -> None:
 
 
 def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
-    modules = fetch(components)
+    modules = fetch(component for component in components if component.sum)
     newest = BuiltIns(modules[components[0]], components[0].folder)
     found = {}
     for component in components:
@@ -93,8 +98,8 @@ def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
             built_ins = BuiltIns(modules[component], component.folder)
             found[component] = [*built_ins.kinds(), *file_kinds(built_ins)]
         else:
-            operators = sorted((OPERATORS / component.name / component.minor).glob("*.yaml"))
-            found[component] = custom_kinds([*component.among(modules[component]), *operators], newest)
+            files = component.among(modules[component]) if component in modules else []
+            found[component] = custom_kinds([*files, *told(component.name, component.minor)], newest)
     found[OWN] = own_kinds()
     return found
 

@@ -21,15 +21,16 @@ from generator.schemas.formats import Schema, demands
 from generator.schemas.kind import Kind, document, reference
 from generator.schemas.lists import list_demands
 from generator.schemas.names import named
+from generator.schemas.nulls import NULLABLE
 from generator.schemas.observed import shape
 from generator.schemas.openapi import BuiltIns
 from generator.schemas.repeats import share_repeats
 
 _METADATA = "meta.v1.ObjectMeta"
 _LIMITS = {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
-_KEPT = _LIMITS | {"default", "enum"}
+_KEPT = _LIMITS | {"default", "enum", NULLABLE}
 _CHOICES = {"anyOf", "oneOf"}
-_READ = {"type", "format", "pattern", "nullable", "properties", "required", "items", "additionalProperties", *_CHOICES}
+_READ = {"type", "format", "pattern", "properties", "required", "items", "additionalProperties", *_CHOICES}
 _PROSE = {"description", "title", "example", "externalDocs"}
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
@@ -47,10 +48,10 @@ def custom_kinds(files: Iterable[Path], built_ins: BuiltIns) -> list[Kind]:
     """
     found: list[Kind] = []
     for file in files:
-        definition = yaml.load(file.read_bytes(), yaml.CSafeLoader)
-        if definition["kind"] == "CustomResourceDefinition":
-            spec = definition["spec"]
-            found += [_kind(spec, version, built_ins) for version in spec["versions"] if version["served"]]
+        for definition in yaml.load_all(file.read_bytes(), yaml.CSafeLoader):
+            if definition["kind"] == "CustomResourceDefinition":
+                spec = definition["spec"]
+                found += [_kind(spec, version, built_ins) for version in spec["versions"] if version["served"]]
     return found
 
 
@@ -93,7 +94,7 @@ def node(upstream: Schema, *, is_nullable: bool = False) -> Schema:
         result |= _fields(upstream)
     elif kinds and "array" not in kinds:
         result |= _within(result, demands(kinds[0], upstream.get("format", "")))
-    return _typed(result, kinds, is_nullable=is_nullable or upstream.get("nullable", False))
+    return _typed(result, kinds, is_nullable=is_nullable or upstream.get(NULLABLE, False))
 
 
 def _fields(upstream: Schema) -> Schema:

@@ -147,7 +147,8 @@ TYPES: dict[str, Schema] = PODS | {
     "apps.v1.RollingUpdateDeployment": fields(maxSurge=_SHARE, maxUnavailable=_SHARE),
     "policy.v1.PodDisruptionBudgetSpec": fields(maxUnavailable=_SHARE, minAvailable=_SHARE)
     | when(has("minAvailable"), fields(maxUnavailable=ABSENT)),
-    # resource validateDeviceRequest
+    # resource validateSelector, validateDeviceRequest
+    "resource.v1.DeviceSelector": fields("cel", cel={"type": "object"}),
     "resource.v1.ExactDeviceRequest": fields("deviceClassName", deviceClassName=TEXT),
     "resource.v1.DeviceRequest": fields(name=DNS_LABEL) | exactly_one("exactly", "firstAvailable"),
     # admissionregistration validateValidatingAdmissionPolicySpec, validateNamedRuleWithOperations

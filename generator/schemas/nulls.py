@@ -3,7 +3,7 @@
 A create prunes a null that its field does not allow before it validates (k8s.io/apiextensions-apiserver v0.34.2
 pkg/apiserver/schema/defaulting/prunenulls.go); an apply validates with the nulls still there. Observed with
 kube-apiserver v1.34.2 (`dryRun=All`). Where the field has a default, both put that in. Metadata is read like that of
-built-in kinds, with null as nothing. No definition that we compile allows null where its field does not say so.
+built-in kinds, with null as nothing. A field that its definition calls nullable keeps its null, either way.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 
 from generator.schemas.formats import Schema
 
+NULLABLE = "nullable"
+"""A keyword of OpenAPI alone, kept in our schemas for this module."""
 _BUILT_IN = "meta.v1."
 
 
@@ -35,7 +37,7 @@ def without_null(schema: Schema) -> Schema:
 def _strict(node: Schema) -> Schema:
     result = dict(node)
     for keyword in ("type", "enum"):
-        if isinstance(node.get(keyword), list) and "default" not in node:
+        if isinstance(node.get(keyword), list) and not {"default", NULLABLE} & node.keys():
             result[keyword] = [value for value in node[keyword] if value not in (None, "null")]
     for keyword in ("items", "additionalProperties"):
         if isinstance(node.get(keyword), dict):

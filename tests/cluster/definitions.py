@@ -11,7 +11,7 @@ import yaml
 
 from generator.errors import EngineError, Problem
 from generator.schemas import sources
-from generator.schemas.compile import OPERATORS
+from generator.schemas.compile import told
 from generator.versions import SUPPORTED, Component
 from tests.cluster.client import Body
 from tests.cluster.modules import module_folders
@@ -30,10 +30,10 @@ def definitions(versions: Versions) -> list[Body]:
     """
     files = [
         *_compiled(),
-        *_operators(versions),
+        *(file for program in versions.programs.values() for file in told(program.name, program.minor)),
         *(file for pins, wanted in WANTED.items() for file in _files(HERE / "go" / pins, wanted)),
     ]
-    return [yaml.load(file.read_text(), yaml_loader()) for file in files]
+    return [definition for file in files for definition in yaml.load_all(file.read_text(), yaml_loader())]
 
 
 def yaml_loader() -> Any:
@@ -42,19 +42,15 @@ def yaml_loader() -> Any:
 
 
 def _compiled() -> Iterator[Path]:
-    """Those that mpigen's own schemas are made from."""
+    """What mpigen's own schemas are made from: files of Go modules, and of ours for kinds that come in none."""
     newest: dict[str, Component] = {}
     for component in SUPPORTED:
         if component.name not in _CONTROLLED:
             newest.setdefault(component.name, component)
-    for component, folder in sources.fetch(newest.values()).items():
+    for component, folder in sources.fetch(each for each in newest.values() if each.sum).items():
         yield from component.among(folder)
-
-
-def _operators(versions: Versions) -> Iterator[Path]:
-    """Of kinds that come in no Go module; mpigen's own schemas are made from the same files."""
-    for program in versions.programs.values():
-        yield from sorted((OPERATORS / program.name / program.minor).glob("*.yaml"))
+    for component in newest.values():
+        yield from told(component.name, component.minor)
 
 
 def _files(pins: Path, wanted: dict[str, list[str]]) -> Iterator[Path]:

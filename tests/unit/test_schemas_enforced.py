@@ -108,6 +108,16 @@ def test_a_null_that_only_an_apply_refuses_is_found(engine: Engine) -> None:
     assert engine.nulls(changed("Deployment", "spec.strategy", None)) == []
 
 
+def test_null_stays_where_the_definition_calls_the_field_nullable(engine: Engine) -> None:
+    body: Body = {
+        "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "MachineConfig",
+        "metadata": {"name": "a"},
+        "spec": {"kernelArguments": None, "kernelType": None},
+    }
+    assert [violation.path for violation in engine.nulls(body)] == [("spec", "kernelType")]
+
+
 def test_null_stays_where_a_default_takes_its_place() -> None:
     text = {"type": ["string", "null"], "enum": ["a", None]}
     schema = {

@@ -3,7 +3,6 @@ module definitions
 go 1.26.0
 
 require (
-	github.com/Mellanox/network-operator v1.4.0
 	github.com/bitnami-labs/sealed-secrets v0.32.2
 	github.com/grafana/grafana-operator/v5 v5.19.4
 	github.com/kubeflow/mpi-operator v0.8.0
