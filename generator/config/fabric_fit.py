@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 
 from generator.config.draft import Contradiction, Draft, suggestion
+from generator.config.fabric_room import needed, room
 from generator.config.fabrics import Fabric
 from generator.config.pools import Pool
 from generator.config.tenants import Tenant
@@ -44,16 +44,14 @@ def _addresses(path: _Path, fabric: Fabric, draft: Draft) -> Iterator[Contradict
     """Each rail has room for every NIC of every pod of every node."""
     if fabric.addresses is None:
         return
-    whole = ipaddress.ip_network(fabric.addresses.range)
-    taken = sum(ipaddress.ip_network(part).num_addresses for part in fabric.addresses.exclude)
     nodes = sum(pool.nodes for pool in draft.pools.values() if pool.fabric == fabric.name)
-    needed = nodes * fabric.pods_per_node * fabric.per_node
-    room = whole.num_addresses - taken - 2 * len(fabric.all_rails)
-    if needed > room:
-        what = f"{whole} has {room} addresses, and {nodes} nodes with {fabric.pods_per_node} pods"
+    if needed(fabric, nodes) > room(fabric):
+        what = (
+            f"{fabric.addresses.range} has {room(fabric)} addresses, and {nodes} nodes with {fabric.pods_per_node} pods"
+        )
         yield Contradiction(
             (*path, "addresses", "range"),
-            f"{what} of {fabric.per_node} NICs need {needed}",
+            f"{what} of {fabric.per_node} NICs need {needed(fabric, nodes)}",
             "write a larger network",
         )
 

@@ -16,6 +16,8 @@ Port = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[A-Za-z0-
 PciAddress = Annotated[
     str, Field(strict=True), StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 ]
+# resource.k8s.io: names of DeviceClasses are subdomains, such as mrdma.google.com
+DeviceClass = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
 CpuSet = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
 
 

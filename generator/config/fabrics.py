@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from generator.config.fabric_parts import Addresses, Nics, NodeSetup, PKey, Vlan
+from generator.config.fabric_parts import Addresses, DeviceClass, Nics, NodeSetup, PKey, Vlan
 from generator.config.fields import Count, Name, Resource, Section, Text, refusal
-from generator.config.servers import SERVERS, Server, ServerName
+from generator.config.server import Server, ServerName
+from generator.config.servers import SERVERS
 
 FabricType = Literal["infiniband", "roce", "efa", "ethernet"]
 Attach = Literal["sriov", "host-device", "rdma-shared", "macvlan", "ipoib", "efa", "dra"]
@@ -112,7 +113,7 @@ class Fabric(Section):
     networks: Literal["nad", "operator"] = "nad"
     """Who writes the NetworkAttachmentDefinitions: this release, or the SR-IOV operator from a SriovNetwork or
     SriovIBNetwork in each namespace."""
-    device_class: Name | None = None
+    device_class: DeviceClass | None = None
     """dra: the DeviceClass of the NICs, which this release makes, unless it is the driver's own."""
     selectors: tuple[Text, ...] = ()
     """dra: CEL over `device`, all of which a NIC must meet, such as `device.attributes["dra.net"].rdma`."""

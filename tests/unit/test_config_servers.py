@@ -1,0 +1,83 @@
+"""Server types are data with sources, and each builds a fabric."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from generator import Fabric
+from generator.config.server import Server, ServerName
+from generator.config.servers import SERVERS
+
+# InfiniBand HDR and NDR, 100, 200 and 400 Gbit/s Ethernet, EFA.
+LINKS = {100, 200, 400}
+# What a person must add where a type cannot say it: names of interfaces, and addresses.
+OWN: dict[str, Any] = {"addresses": {"range": "192.168.0.0/16"}}
+PORTS = [f"eth{number}" for number in range(8)]
+
+
+@pytest.fixture(params=SERVERS.values(), ids=lambda server: server.name)
+def server(request: pytest.FixtureRequest) -> Server:
+    """Every server type."""
+    found: Server = request.param
+    return found
+
+
+def built(server: Server, **own: Any) -> Fabric:
+    return Fabric.model_validate({"name": "fabric", "server": server.name, **own})
+
+
+def own(server: Server) -> dict[str, Any]:
+    """What is left to say of a fabric of such servers."""
+    needs_ports = server.name == "hgx-spectrum-x"
+    has_addresses = server.fabric["type"] == "roce" and server.fabric.get("attach") != "dra"
+    return {**(OWN if has_addresses else {}), **({"nics": {"ports": PORTS}} if needs_ports else {})}
+
+
+def test_every_name_that_may_be_written_is_known() -> None:
+    assert list(SERVERS) == list(get_args(ServerName))
+
+
+def test_each_says_where_it_is_from(server: Server) -> None:
+    assert server.sources
+    assert all(
+        source.startswith("https://") for source in (*server.sources, *(each.source for each in server.measured))
+    )
+
+
+def test_each_builds_a_fabric_of_its_type(server: Server) -> None:
+    fabric = built(server, **own(server))
+    assert (fabric.type, fabric.per_node, fabric.known_server) == (
+        server.fabric["type"],
+        server.fabric["perNode"],
+        server,
+    )
+
+
+def test_links_are_as_fast_as_links_are(server: Server) -> None:
+    assert server.link in LINKS
+    assert server.line_rate == server.link * server.fabric["perNode"]
+    assert server.line_rate <= 3200
+
+
+def test_what_was_measured_is_near_what_the_links_carry(server: Server) -> None:
+    """At least four fifths of it, by which a benchmark judges; trees over two hosts get beyond it."""
+    for measured in server.measured:
+        assert 0.8 <= measured.gigabytes * 8 / server.line_rate <= 1.6, measured
+
+
+def test_a_network_for_each_nic_needs_the_names_of_the_interfaces() -> None:
+    with pytest.raises(ValidationError, match="each NIC is a network of its own, and none is named") as refused:
+        built(SERVERS["hgx-spectrum-x"], **OWN)
+    assert refused.value.errors()[0]["ctx"]["fix"] == "name them in `nics.ports`"
+
+
+def test_what_is_said_of_a_fabric_goes_before_its_type() -> None:
+    fabric = built(SERVERS["hgx-h100"], per_node=4)
+    assert (fabric.per_node, fabric.nics.device) == (4, "1021")
+
+
+def test_a_class_of_a_driver_has_dots() -> None:
+    assert built(SERVERS["a3-ultragpu-8g"]).device_class == "mrdma.google.com"
