@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.change_immutable import next_name, written
-from generator.checks.change_quota import has_people, listed
-from generator.checks.finding import Breach, Severity
+from generator.checks.change_quota import has_people
+from generator.checks.finding import Breach, Severity, listed
 from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE, Queued
 from generator.manifests import Body, Manifest

@@ -6,9 +6,9 @@ What is in use beyond the quota counts as borrowed (pkg/cache/scheduler/resource
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from generator.checks.finding import Breach, Severity
+from generator.checks.finding import Breach, Severity, listed
 from generator.checks.queued import Queued, by_flavor, place, rows, told
 from generator.documents.load import Path
 from generator.manifests import Manifest
@@ -178,10 +178,3 @@ def _less_to_reclaim(was: str, now: str, lent: str) -> Breach:
         Severity.WARNING,
         value=now,
     )
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first of them, and how many there are beside."""
-    told = ", ".join(f"`{name}`" for name in names[:_NAMED])
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{told}{more}"

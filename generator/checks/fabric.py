@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from generator.checks import fabric_names, fabric_pods, fabric_read
+from generator.checks import (
+    fabric_delivery,
+    fabric_environment,
+    fabric_host,
+    fabric_memlock,
+    fabric_names,
+    fabric_pods,
+    fabric_read,
+)
 from generator.checks.fabric_networks import NETWORKS
 from generator.checks.fabric_providers import is_plugin_configuration
 from generator.checks.finding import Breach
@@ -14,6 +22,12 @@ from generator.manifests import Manifest
 
 RULES: Mapping[str, Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]] = {
     "fabric/resource-name": fabric_names.resource_name,
+    "fabric/environment": fabric_environment.environment,
+    "fabric/environment-lost": fabric_delivery.environment_lost,
+    "fabric/control-network": fabric_delivery.control_network,
+    "fabric/memlock": fabric_memlock.memlock,
+    "fabric/shm": fabric_host.shm,
+    "fabric/host-access": fabric_host.host_access,
 }
 
 
@@ -22,7 +36,7 @@ def is_kept(manifest: Manifest) -> bool:
 
     Of pods only those that ask for networks or devices, as there can be very many.
     """
-    if manifest.kind in fabric_read.KINDS:
+    if manifest.kind in fabric_read.KINDS or manifest.kind in fabric_memlock.KINDS:
         return True
     if manifest.kind == "ConfigMap":
         return is_plugin_configuration(manifest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -60,3 +61,9 @@ class Finding:
     fix: str
     severity: Severity = Severity.ERROR
     value: object = field(default=None, compare=False)
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """The first of some names, and how many there are beside."""
+    told = ", ".join(f"`{name}`" for name in names[:most])
+    return f"{told} and {len(names) - most} more" if len(names) > most else told

@@ -117,7 +117,7 @@ def test_named_resources_take_the_place_of_all_on_trainer_2_2_and_are_merged_sin
 def test_kueue_counts_only_what_isof_trainer(admin: Client, name: str, *, is_old: bool) -> None:
     pod = resources(admin, name)["requests"]
     assert counted(admin, name).keys() < pod.keys() or is_old
-    assert counted(admin, name).keys() & {DEVICE, "rdma/hca"} == set()
+    assert counted(admin, name).keys() & {DEVICE, "example.com/fpga"} == set()
 
 
 def test_what_is_claimed_of_a_driver_no_container_gets(admin: Client, namespace: str) -> None:

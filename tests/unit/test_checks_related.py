@@ -22,7 +22,7 @@ from tests.unit.test_checks_mpi import variations
 
 OLD = {"trainer": "2.2"}
 JOB, RUNTIME = CASES["lost-devices"].bad.split("---\n")
-CPUS_ONLY = RUNTIME.replace(", nvidia.com/gpu: 8, rdma/hca: 1", "")
+CPUS_ONLY = RUNTIME.replace(", nvidia.com/gpu: 8, example.com/fpga: 1", "")
 
 
 def told(validation: Validation) -> list[tuple[str, int, str]]:

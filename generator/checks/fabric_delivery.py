@@ -1,0 +1,163 @@
+"""fabric/environment-lost, fabric/control-network: do ranks get the variables, and does MPI keep to the first network?
+
+Ranks are children of sshd, which begins with an environment of its own: what their container was given stays behind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from generator.checks.fabric_boxes import Box, Pods
+from generator.checks.fabric_workload import Workload, workloads
+from generator.checks.finding import Breach, Severity, listed
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import LAUNCHER, NODE, mapping, mpi_runtime
+from generator.manifests import Manifest
+
+_OF_RANKS = re.compile(r"^(NCCL|RCCL|UCX|FI|RDMAV|IBV|HCCL|CCL|GLOO|I_MPI|OMPI_MCA|PMIX_MCA)_")
+_FORWARDED = re.compile(r"^(OMPI|PRTE|PMIX)_")
+"""What Open MPI hands on by itself (open-mpi/ompi docs/mca.rst)."""
+_PASSING = re.compile(
+    r"/run/mpi/environment|export -p|SetEnv|SendEnv|PermitUserEnvironment|/etc/environment|/proc/1/environ|printenv"
+    r"|\benv\s*(\||>)"
+)
+"""How a container hands its environment to what sshd starts, or ssh its own to the other side."""
+_BY_HYDRA = re.compile(r"^(HYDRA|I_MPI_HYDRA)_")
+_STARTS = re.compile(r"\b(mpirun|mpiexec|orterun|prterun)\b")
+_FILES = ("openmpi-mca-params.conf", "prte-mca-params.conf")
+_DATA = ("btl_tcp_if_include", "btl_tcp_if_exclude")
+_CONTROL = ("oob_tcp_if_include", "oob_tcp_if_exclude", "prte_if_include", "prte_if_exclude")
+
+
+@dataclass(frozen=True)
+class Started:
+    """A job whose launcher starts ranks on its hosts by ssh.
+
+    Attributes:
+        workload: the object.
+        hosts: the pods with sshd.
+        launcher: the container with `mpirun`.
+        is_complete: whether the command of the launcher stands in it; in a runtime a TrainJob says it.
+    """
+
+    workload: Workload
+    hosts: Pods
+    launcher: Box
+    is_complete: bool
+
+    @cached_property
+    def host(self) -> Box | None:
+        """The container with sshd."""
+        return _main(self.hosts)
+
+    @cached_property
+    def is_hydra(self) -> bool:
+        """Whether Intel MPI or MPICH start the ranks, which hand on all that the launcher has."""
+        said = mapping(self.workload.manifest.body, "spec").get("mpiImplementation")
+        return said in {"Intel", "MPICH"} or any(_BY_HYDRA.match(name) for name in self.told)
+
+    @cached_property
+    def told(self) -> frozenset[str]:
+        """The names of the variables that the launcher has."""
+        return frozenset(each.name for each in (*self.launcher.variables, *self.launcher.assigned))
+
+
+def environment_lost(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
+    """What hosts have and the launcher has not; and what an Open MPI launcher has and does not hand on."""
+    for started in _all_started(gathered):
+        host = started.host
+        if host and _drops_environment(started):
+            lost = [each for each in host.variables if _OF_RANKS.match(each.name) and each.name not in started.told]
+            if lost:
+                names = listed([each.name for each in lost])
+                what = f"{names}: set on the hosts `{started.hosts.role}`, and not on `{LAUNCHER}`"
+                yield started.workload.manifest, _lost(host, what, [each.name for each in lost])
+        if started.is_complete and not started.is_hydra and _STARTS.search(started.launcher.text):
+            kept = [each.name for each in started.launcher.variables if _is_kept_back(each.name, started)]
+            if kept:
+                what = f"{listed(kept)}: set on `{LAUNCHER}`, whose `mpirun` hands on no such variable to the hosts"
+                yield started.workload.manifest, _lost(started.launcher, what, kept)
+
+
+def _drops_environment(started: Started) -> bool:
+    """Whether it is sshd itself that starts the ranks, as far as the manifest tells; an image may do otherwise."""
+    host, boxes = started.host, (*started.hosts.first_boxes, *started.hosts.boxes)
+    text = host.text if host else ""
+    is_sshd = "sshd" in text or (not text and started.workload.manifest.kind == "MPIJob")
+    return is_sshd and not any(_PASSING.search(box.text) for box in boxes)
+
+
+def _is_kept_back(name: str, started: Started) -> bool:
+    text = started.launcher.text
+    if not _OF_RANKS.match(name) or _FORWARDED.match(name) or "mca_base_env_list" in text or _PASSING.search(text):
+        return False
+    return not re.search(rf"(-x|--x|-genv)\s+[\"']?{name}\b", text)
+
+
+def _lost(box: Box, what: str, names: Sequence[str]) -> Breach:
+    return Breach(
+        (*box.path, "env"),
+        "fabric/environment-lost",
+        what,
+        "ranks on the hosts are started by sshd, which passes on nothing of its container: they do without",
+        f"say it on `{LAUNCHER}`, and to Open MPI also `mpirun -x {names[0]}`; Intel MPI and MPICH hand on all; "
+        "for NCCL a ConfigMap mounted as `/etc/nccl.conf` on the hosts does too",
+        Severity.WARNING,
+    )
+
+
+def control_network(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
+    """Open MPI and Hydra try every interface that they find (open-mpi/ompi docs, btl/tcp and oob/tcp)."""
+    for started in _all_started(gathered):
+        box = started.launcher
+        if not started.hosts.is_attached or box.body.get("envFrom") or _has_file(box):
+            continue
+        if missing := _missing(started):
+            yield (
+                started.workload.manifest,
+                Breach(
+                    (*box.path, "env"),
+                    "fabric/control-network",
+                    f"`{LAUNCHER}` lacks {listed(missing)}, and the hosts `{started.hosts.role}` have another network",
+                    "MPI tries every address of a host, and hangs on one that its other side cannot reach",
+                    "write each with the value `eth0`, the interface of the cluster's own network",
+                    Severity.WARNING,
+                ),
+            )
+
+
+def _missing(started: Started) -> list[str]:
+    text = f"{' '.join(started.told)} {started.launcher.text}"
+    if started.is_hydra:
+        name = "I_MPI_HYDRA_IFACE" if "I_MPI_" in text else "HYDRA_IFACE"
+        return [] if re.search(r"HYDRA_IFACE|-iface\b", text) else [name]
+    found = [] if any(each in text for each in _DATA) else ["OMPI_MCA_btl_tcp_if_include"]
+    if not any(each in text for each in _CONTROL):
+        found += ["OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include"]
+    return found
+
+
+def _has_file(box: Box) -> bool:
+    mounts = box.body.get("volumeMounts")
+    return any(file in str(mounts) for file in _FILES)
+
+
+def _all_started(gathered: Gathered) -> Iterator[Started]:
+    for workload in workloads(gathered):
+        is_runtime = mpi_runtime(workload.manifest.body) is not None
+        if not is_runtime and workload.manifest.kind != "MPIJob":
+            continue
+        roles = {pods.role.lower(): pods for pods in workload.pods}
+        hosts, launcher = roles.get(NODE if is_runtime else "worker"), roles.get(LAUNCHER)
+        box = _main(launcher) if launcher else None
+        if hosts and box:
+            yield Started(workload, hosts, box, is_complete=not is_runtime)
+
+
+def _main(pods: Pods) -> Box | None:
+    """The container that Trainer knows by its name, or of an MPIJob the first."""
+    named = (box for box in pods.boxes if box.body.get("name") == NODE)
+    return next(named, None) or next(iter(pods.boxes), None)

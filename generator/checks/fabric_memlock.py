@@ -1,0 +1,179 @@
+"""fabric/memlock: may ranks lock the memory that RDMA registers, and may their pods ask for it where they run?
+
+A container locks what its node lets it, by default 8 MiB. IPC_LOCK lifts that from root alone: for anybody else it has
+to come from the file of a program (capabilities(7); NVIDIA/nvidia-container-toolkit issue 2037).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import urllib.parse
+from collections.abc import Iterator
+from typing import Any
+
+from generator.checks.fabric_boxes import Box, Pods
+from generator.checks.fabric_resource import EFA
+from generator.checks.fabric_workload import Workload, workloads
+from generator.checks.finding import Breach, Severity
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import mapping, mappings, texts
+from generator.checks.trainjob_runtime import reference_of
+from generator.documents.load import Path
+from generator.manifests import Manifest
+
+MACHINE_CONFIG = "machineconfiguration.openshift.io"
+SECURITY = "security.openshift.io"
+KINDS = frozenset({"MachineConfig", "SecurityContextConstraints"})
+"""What is read beside pods and Namespaces."""
+_Found = Iterator[tuple[Manifest, Breach]]
+_CHECK = "fabric/memlock"
+_CAPABILITY = "IPC_LOCK"
+_LIMIT = """containerd `LimitMEMLOCK=infinity`, CRI-O `default_ulimits = ["memlock=-1:-1"]`"""
+_NODE_LIMIT = f"raise the limit of the nodes ({_LIMIT}), and remove the capability"
+_LITTLE = "up to the node's limit, by default 8 MiB, and beyond it NCCL goes by TCP without a word"
+_SILENT = f"memory is then locked {_LITTLE}"
+_GAINING = re.compile(r"setpriv|capsh|cap_ipc_lock|ambient", re.IGNORECASE)
+_TRIED = re.compile(r"locked memory|ulimit\s+-(H|S)?l|memlock", re.IGNORECASE)
+_ENFORCE = "pod-security.kubernetes.io/enforce"
+_REFUSING = ("baseline", "restricted")
+_REQUIRED = "openshift.io/required-scc"
+_WITHOUT = frozenset(
+    {
+        *("restricted", "restricted-v2", "restricted-v3", "nonroot", "nonroot-v2", "anyuid"),
+        *("hostaccess", "hostmount-anyuid", "hostnetwork", "hostnetwork-v2"),
+    }
+)
+"""OpenShift's own without it (openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests)."""
+_RUNTIMES = "mpigen.dev/runtimes"
+
+
+def memlock(gathered: Gathered) -> _Found:
+    """All of it."""
+    for workload in workloads(gathered):
+        for pods in workload.pods:
+            for box in pods.boxes:
+                if _CAPABILITY in texts(mapping(box.body, "securityContext", "capabilities").get("add")):
+                    yield from _judged(workload, pods, box, gathered)
+    yield from _unknown_limit(gathered)
+
+
+def _judged(workload: Workload, pods: Pods, box: Box, gathered: Gathered) -> _Found:
+    path = (*box.path, "securityContext", "capabilities", "add")
+    who = f"`{box.body.get('name')}` of the pods `{pods.role}` adds {_CAPABILITY}"
+    for breach in (
+        _not_gained(path, who, workload, pods, box),
+        _refused_by_standard(path, who, workload.manifest, gathered),
+        _refused_by_constraints(path, who, pods, gathered),
+    ):
+        if breach:
+            yield workload.manifest, breach
+
+
+def _not_gained(path: Path, who: str, workload: Workload, pods: Pods, box: Box) -> Breach | None:
+    """Kubernetes has no ambient capabilities: an effective one comes from being root or from a program's file."""
+    user = _user(pods, box)
+    if not user:
+        return None
+    if mapping(box.body, "securityContext").get("allowPrivilegeEscalation") is False:
+        why = f"who is not root gains a capability by a program's file alone, which the latter forbids: {_SILENT}"
+        return Breach(path, _CHECK, f"{who}, with {user} and `allowPrivilegeEscalation: false`", why, _NODE_LIMIT)
+    text = " ".join(f"{each.text} {' '.join(v.value for v in each.variables)}" for each in workload.written)
+    if _GAINING.search(text):
+        return None
+    why = f"who is not root gains it by a program's file alone, such as a `setpriv` that starts the ranks: {_SILENT}"
+    return Breach(
+        path, _CHECK, f"{who}, with {user}, and nothing there makes use of it", why, _NODE_LIMIT, Severity.WARNING
+    )
+
+
+def _user(pods: Pods, box: Box) -> str:
+    """What says that a container is not root's; empty if nothing does."""
+    said: dict[str, Any] = {**mapping(pods.spec, "securityContext"), **mapping(box.body, "securityContext")}
+    user = said.get("runAsUser")
+    if isinstance(user, int) and not isinstance(user, bool):
+        return f"`runAsUser: {user}`" if user else ""
+    return "`runAsNonRoot: true`" if said.get("runAsNonRoot") is True else ""
+
+
+def _refused_by_standard(path: Path, who: str, manifest: Manifest, gathered: Gathered) -> Breach | None:
+    """By k8s.io/pod-security-admission v0.34.2 policy/check_capabilities_baseline.go."""
+    homes = _homes(manifest, gathered)
+    for namespace in gathered.of("", "Namespace"):
+        standard = mapping(namespace.body, "metadata", "labels").get(_ENFORCE)
+        if standard in _REFUSING and namespace.name in homes:
+            why = "Pod Security refuses every such pod: only `privileged` allows this capability"
+            fix = f"{_NODE_LIMIT}; or relax the namespace, for this alone by a policy of admission"
+            return Breach(path, _CHECK, f"{who}, and the Namespace `{namespace.name}` enforces `{standard}`", why, fix)
+    return None
+
+
+def _homes(manifest: Manifest, gathered: Gathered) -> set[str]:
+    """The namespaces where its pods come to run, as far as the files tell."""
+    if manifest.kind != "ClusterTrainingRuntime":
+        return {manifest.namespace}
+    meant = (manifest.kind, manifest.name)
+    found = {each.namespace for each in gathered.of("trainer.kubeflow.org", "TrainJob") if reference_of(each) == meant}
+    for namespace in gathered.of("", "Namespace"):
+        said = mapping(namespace.body, "metadata", "annotations").get(_RUNTIMES)
+        if isinstance(said, str) and "/".join(meant) in said.split(","):
+            found.add(namespace.name)
+    return found
+
+
+def _refused_by_constraints(path: Path, who: str, pods: Pods, gathered: Gathered) -> Breach | None:
+    name = pods.annotations.get(_REQUIRED)
+    if not isinstance(name, str):
+        return None
+    said = gathered.one(SECURITY, "SecurityContextConstraints", name)
+    allowed = texts(said.body.get("allowedCapabilities")) if said else []
+    if (not said and name not in _WITHOUT) or {"*", _CAPABILITY} & set(allowed):
+        return None
+    fix = f"{_NODE_LIMIT}; or name SecurityContextConstraints with it in `allowedCapabilities`"
+    return Breach(
+        path, _CHECK, f"{who}, and asks for the SCC `{name}`", "OpenShift refuses the pod: the SCC lacks it", fix
+    )
+
+
+def _unknown_limit(gathered: Gathered) -> _Found:
+    """Nothing tells how much may be locked: neither the pods nor, on OpenShift, a MachineConfig."""
+    if any(_lifts_limit(each) for each in gathered.of(MACHINE_CONFIG, "MachineConfig")):
+        return
+    for workload in workloads(gathered):
+        text = " ".join(box.text for box in workload.written)
+        for pods in workload.pods if workload.is_of_ranks else ():
+            devices = [name for name in pods.fabric_devices if name != EFA]
+            if devices and not any(map(_may_lock, pods.boxes)) and not _TRIED.search(text):
+                what = f"the pods `{pods.role}` ask for `{devices[0]}`, and nothing says how much memory they may lock"
+                fix = f"see to the limit of the nodes ({_LIMIT}), or have a first container that looks at `ulimit -l`"
+                breach = Breach((*pods.path, "spec"), _CHECK, what, f"RDMA locks memory: {_LITTLE}", fix, Severity.INFO)
+                yield workload.manifest, breach
+                break
+
+
+def _may_lock(box: Box) -> bool:
+    security = mapping(box.body, "securityContext")
+    return security.get("privileged") is True or _CAPABILITY in texts(mapping(security, "capabilities").get("add"))
+
+
+def _lifts_limit(manifest: Manifest) -> bool:
+    """Whether a file or a unit of a MachineConfig speaks of it, in the clear, encoded or by its name."""
+    config = mapping(manifest.body, "spec", "config")
+    files = [each for _, each in mappings(mapping(config, "storage").get("files"))]
+    units = [str(each.get("contents")) for _, each in mappings(mapping(config, "systemd").get("units"))]
+    said = [f"{each.get('path')} {_content(mapping(each, 'contents').get('source'))}" for each in files]
+    return any("memlock" in text.lower() for text in (*said, *units))
+
+
+def _content(source: object) -> str:
+    """The text of a data URL (RFC 2397)."""
+    if not isinstance(source, str) or not source.startswith("data:"):
+        return ""
+    head, _, data = source.partition(",")
+    if not head.endswith(";base64"):
+        return urllib.parse.unquote(data)
+    try:
+        return base64.b64decode(data).decode("utf-8", "replace")
+    except binascii.Error:
+        return ""
