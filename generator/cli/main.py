@@ -11,6 +11,7 @@ import click
 
 from generator.cli.can_i import can_i
 from generator.cli.completion import completion
+from generator.cli.fabrics import fabrics
 from generator.cli.init import init
 from generator.cli.job import job
 from generator.cli.output import StdoutError, abandon_stdout, printing, show_problems
@@ -42,7 +43,7 @@ def mpigen(debug: bool) -> None:
     """One platform.yaml becomes a checked, plain-YAML GitOps tree for MPI training on Kubernetes."""
 
 
-for _command in (init, synth, validate, runtimes, queues, can_i, policy, job, schema, schemas, completion):
+for _command in (init, synth, validate, runtimes, fabrics, queues, can_i, policy, job, schema, schemas, completion):
     mpigen.add_command(_command)
 
 

@@ -1,0 +1,89 @@
+"""`mpigen fabrics`: the server types that are known, and the fabrics that a platform declares."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from generator.cli.output import format_option, printing, show
+from generator.errors import ConfigError, Problem
+
+_SERVERS = ("SERVER", "ACCELERATORS", "TYPE", "NICS", "GBIT/S EACH", "ATTACHED BY", "WHAT IT IS")
+
+
+@click.command(
+    epilog="""
+    \b
+    Example:
+      mpigen fabrics
+      mpigen fabrics --server p5.48xlarge
+      mpigen fabrics platform.yaml
+    """
+)
+@click.argument("platform", type=click.Path(path_type=Path), required=False)
+@click.option("--server", default="", metavar="NAME", help="Show what is known of one server type, with its sources.")
+@format_option
+def fabrics(platform: Path | None, server: str, form: str) -> None:
+    """List the server types that `fabrics[].server` may name or, given PLATFORM, its fabrics.
+
+    Of each fabric: how hosts are attached, what they take, which teams share a part of it, what
+    restarts nodes, how memory is locked, and the variables that ranks get.
+    """
+    if server and platform:
+        raise click.UsageError("name a server type or a platform, not both")
+    if server:
+        _show_server(form, server)
+    elif platform:
+        _show_fabrics(form, platform)
+    else:
+        _list_servers(form)
+
+
+def _show_server(form: str, name: str) -> None:
+    from generator.config.draft import suggestion
+    from generator.config.servers import SERVERS
+    from generator.documents.syntax import shown
+    from generator.jobs.servers import about_server, server_facts
+    from generator.report import table
+
+    if name not in SERVERS:
+        problem = Problem(f"there is no server type {shown(name)}", suggestion(name, SERVERS), path="--server")
+        raise ConfigError((problem,))
+    show(form, {"server": server_facts(SERVERS[name])}, (), table.topics(about_server(SERVERS[name])))
+
+
+def _show_fabrics(form: str, platform: Path) -> None:
+    from generator.cli.platform_file import declared
+    from generator.jobs.fabrics import about_fabric, fabric_facts
+    from generator.report import table
+
+    found = declared(platform)
+    summary = {"platform": found.platform, "fabrics": [fabric_facts(found, fabric) for fabric in found.fabrics]}
+    lines = [line for fabric in found.fabrics for line in (*table.topics(about_fabric(found, fabric)), "")]
+    show(form, summary, (), lines[:-1] or ["this platform declares no fabric: ranks use the network of pods"])
+
+
+def _list_servers(form: str) -> None:
+    from generator.config.servers import SERVERS
+    from generator.jobs.servers import server_facts
+    from generator.report import table
+
+    facts = [server_facts(server) for server in SERVERS.values()]
+    rows = [_row(each) for each in facts]
+    if form == "json" or not (sys.stdout and sys.stdout.isatty()):
+        show(form, {"servers": facts}, (), table.plain(_SERVERS, rows))
+        return
+    from rich.console import Console
+
+    with printing():
+        Console(highlight=False).print(table.coloured(_SERVERS, rows))
+
+
+def _row(facts: dict[str, Any]) -> Sequence[str]:
+    attach = facts["fabric"].get("attach", "efa" if facts["type"] == "efa" else "sriov")
+    numbers = str(facts["nicsPerNode"]), str(facts["gigabitsPerNic"])
+    return facts["name"], facts["accelerators"], facts["type"], *numbers, attach, facts["title"]

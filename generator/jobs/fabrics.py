@@ -1,0 +1,163 @@
+"""What a fabric of a platform is, who shares it with whom, and what it costs: for people and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from generator.config.fabric_room import needed, room
+from generator.config.fabrics import Fabric
+from generator.config.platform import Platform
+from generator.config.runtimes import Runtime
+from generator.jobs.partitions import Partition, enforcer, partitions, runtimes_on, separation
+from generator.manifests import Body
+from generator.runtimes.training_runtime import training_runtimes
+
+Facts = dict[str, Any]
+Topics = Iterator[tuple[str, str]]
+_OPERATORS = {"sriov": "the SR-IOV network operator", "nvidia": "NVIDIA's network operator"}
+_BY = {
+    "sriov": "a virtual function of each NIC",
+    "host-device": "each NIC itself",
+    "rdma-shared": "a device that stands for all NICs",
+    "macvlan": "an interface on top of each NIC",
+    "ipoib": "an interface on top of each NIC",
+    "efa": "each device itself",
+    "dra": "a claim for NICs",
+}
+
+
+def fabric_facts(platform: Platform, fabric: Fabric) -> Facts:
+    """A fabric that the platform declares, for machines."""
+    pools = {pool.name: pool.nodes for pool in platform.pools if pool.fabric == fabric.name}
+    runtimes = runtimes_on(platform, fabric)
+    server = fabric.known_server
+    return {
+        "name": fabric.name,
+        "server": fabric.server,
+        "type": fabric.type,
+        "attach": fabric.attached,
+        "operator": fabric.operated,
+        "nicsPerNode": fabric.per_node,
+        "podsPerNode": fabric.pods_per_node,
+        "gigabitsPerNic": server.link if server else None,
+        "eachHostTakes": fabric.requests,
+        "networks": [rail.network for rail in fabric.all_rails if rail.network],
+        "pools": pools,
+        "nics": fabric.per_node * sum(pools.values()),
+        "runtimes": [runtime.name for runtime in runtimes],
+        "partitions": [{"key": each.key, "tenants": list(each.tenants)} for each in partitions(platform, fabric)],
+        "addresses": _addresses(fabric, sum(pools.values())),
+        "restarts": list(restarts(fabric)),
+        "maxUnavailable": fabric.nodes.max_unavailable,
+        "memlock": {runtime.name: memlock(runtime, fabric) for runtime in runtimes},
+        "variables": {runtime.name: variables(platform, runtime) for runtime in runtimes},
+        "gpuDirect": fabric.gpu_direct,
+        "fallback": fabric.fallback,
+        "preflight": fabric.preflight,
+    }
+
+
+def _addresses(fabric: Fabric, nodes: int) -> Facts | None:
+    if fabric.addresses is None:
+        return None
+    by = fabric.addresses.by or ("nv-ipam" if fabric.operated == "nvidia" else "whereabouts")
+    return {"range": fabric.addresses.range, "by": by, "needed": needed(fabric, nodes), "available": room(fabric)}
+
+
+def about_fabric(platform: Platform, fabric: Fabric) -> Topics:
+    """A fabric that the platform declares, for people: topics, and what is to be said of each."""
+    facts = fabric_facts(platform, fabric)
+    server = fabric.known_server
+    yield "fabric", f"{fabric.name}: {fabric.type}{f', on {server.title}' if server else ''}"
+    yield "attached", f"by {fabric.attached}: {_BY[fabric.attached]}"
+    yield "attached", f"set up by {_OPERATORS.get(fabric.operated, 'nobody whom this release tells')}"
+    speed = f" of {server.link} Gbit/s" if server else ""
+    nodes = ", ".join(f"{count} nodes of {pool}" for pool, count in facts["pools"].items()) or "no node yet"
+    yield "nics", f"{fabric.per_node}{speed} on each of {nodes}"
+    taken = ", ".join(f"{count} {resource}" for resource, count in fabric.requests.items())
+    if taken:
+        yield "nics", f"each host of a job takes {taken}"
+    yield "runtimes", ", ".join(facts["runtimes"]) or "none: no runtime is on a pool that has it"
+    if facts["networks"]:
+        yield "networks", f"{', '.join(facts['networks'])}, in every team's namespaces"
+    yield from _isolation(partitions(platform, fabric), fabric)
+    if addresses := facts["addresses"]:
+        counts = f"{addresses['needed']} of {addresses['available']} can be needed at the same time"
+        yield "addresses", f"{addresses['range']} by {addresses['by']}: {counts}"
+    for what in facts["restarts"]:
+        yield "restarts", what
+    yield from _memory(facts["memlock"])
+    if fabric.has_rdma:
+        yield "fallback", "TCP, in silence" if fabric.fallback else "none: ranks fail where it does not work"
+    for name, given in facts["variables"].items():
+        if given:
+            yield "variables", f"{name}: {', '.join(f'{key}={value}' for key, value in given.items())}"
+
+
+def _memory(states: dict[str, str]) -> Topics:
+    for state in dict.fromkeys(states.values()):
+        yield "memory", f"{', '.join(name for name, other in states.items() if other == state)}: {state}"
+
+
+def _isolation(parts: tuple[Partition, ...], fabric: Fabric) -> Topics:
+    """Who reaches whom, in words that promise nothing."""
+    for part in parts:
+        names = ", ".join(part.tenants)
+        if part.key and len(part.tenants) == 1:
+            yield "teams", f"{names}: {part.key}, its own; {enforcer(part.key)}"
+        elif len(part.tenants) == 1 and len(parts) == 1:
+            yield "teams", f"{names}: nobody else is on it"
+        elif len(part.tenants) == 1:
+            yield "teams", f"{names}: the part that is left, alone"
+        else:
+            where = part.key or "nothing separates them"
+            yield "teams", f"{names}: {where}; each reaches the others' ranks"
+    if any(len(part.tenants) > 1 for part in parts):
+        yield "teams", f"no NetworkPolicy is asked here; what separates them: {separation(fabric)}"
+
+
+def restarts(fabric: Fabric) -> Iterator[str]:
+    """What restarts nodes when it is set up or changed.
+
+    Sources: sriov-network-operator 249e200 pkg/plugins/mellanox, controllers/drain_controller.go; machine-config-
+    operator docs/MachineConfigDaemon.md; cluster-node-tuning-operator docs/performanceprofile.
+    """
+    is_told = fabric.operated != "none"
+    if is_told and fabric.attached == "sriov":
+        yield "the number of virtual functions: nodes are drained, and restarted where the firmware has fewer"
+        if fabric.is_exclusive:
+            yield "RDMA devices for each pod alone (`rdmaMode: exclusive`): once for each node"
+    nodes = fabric.nodes
+    if nodes.memlock:
+        yield "the limit of locked memory (MachineConfig)"
+    if nodes.reserved_cpus:
+        yield "cores that are kept for pods (PerformanceProfile)"
+    elif nodes.numa:
+        yield "devices and cores that are near each other (KubeletConfig)"
+
+
+def memlock(runtime: Runtime, fabric: Fabric) -> str:
+    """How ranks may lock the memory that RDMA uses, and what that costs."""
+    if not fabric.has_rdma:
+        return "nothing to lock: there is no RDMA"
+    if runtime.locks_memory:
+        return "by the capability IPC_LOCK, for which its teams relax `pod-security` to `memlock`"
+    if fabric.nodes.memlock:
+        return "without limit on these nodes: this release lifts it"
+    return "as much as the nodes let everybody, which this file does not know (`ulimit -l`; 8 MiB are too little)"
+
+
+def variables(platform: Platform, runtime: Runtime) -> dict[str, str]:
+    """The variables that ranks have because of the fabric: a runtime that is kept off it has others."""
+    without = _environment(platform, runtime.model_copy(update={"fabric": "none"}))
+    return {key: value for key, value in _environment(platform, runtime).items() if without.get(key) != value}
+
+
+def _environment(platform: Platform, runtime: Runtime) -> dict[str, str]:
+    """What the launcher starts ranks with, read from what is rendered."""
+    made: Body = next(iter(training_runtimes(runtime, platform.pool(runtime.pool), platform.cluster)))
+    jobs = made["spec"]["template"]["spec"]["replicatedJobs"]
+    (launcher,) = (job for job in jobs if job["name"] == "launcher")
+    containers = launcher["template"]["spec"]["template"]["spec"]["containers"]
+    return {each["name"]: each.get("value", "") for each in containers[0].get("env", [])}

@@ -1,0 +1,148 @@
+"""What `mpigen fabrics` says of a platform: how hosts are attached, who shares what, and what it costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from generator import Platform
+from generator.config.servers import SERVERS
+from generator.jobs import fabrics
+from generator.jobs.servers import about_server, server_facts
+from tests.conftest import small_platform
+
+PORTS = ["ens1f0np0", "ens2f0np0"]
+INFINIBAND = {"server": "hgx-h100"}
+ROCE = {"type": "roce", "perNode": 2, "nics": {"ports": PORTS}, "addresses": {"range": "192.168.0.0/24"}}
+SHARED = {"server": "Standard_ND96isr_H100_v5"}
+EFA = {"server": "p5.48xlarge"}
+ETHERNET = {"type": "ethernet", "nics": {"ports": ["eth1"]}, "addresses": {"range": "192.168.0.0/24"}}
+
+
+def platform(fabric: dict[str, Any], **shares: dict[str, Any]) -> Platform:
+    """The small one, whose GPU nodes have a fabric; `shares` are parts of it that teams own."""
+    data = small_platform()
+    data["fabrics"] = [{"name": "fast", **fabric}]
+    data["pools"][0]["fabric"] = "fast"
+    for tenant in data["tenants"]:
+        share = shares.get(tenant["name"].replace("-", "_"))
+        tenant["fabrics"] = [{"name": "fast", **share}] if share else []
+    return Platform.model_validate(data)
+
+
+def told(platform: Platform, topic: str) -> list[str]:
+    return [point for about, point in fabrics.about_fabric(platform, platform.fabrics[0]) if about == topic]
+
+
+@pytest.mark.parametrize("server", SERVERS.values(), ids=lambda server: server.name)
+def test_what_is_told_of_a_server_can_be_followed_up(server: Any) -> None:
+    points = list(about_server(server))
+    assert [point for topic, point in points if topic == "source"] == list(server.sources)
+    assert sum(topic == "measured" for topic, _ in points) == len(server.measured)
+    assert server_facts(server)["expected"]["busBandwidthAtLeast"] == server.line_rate / 10
+
+
+@pytest.mark.parametrize(
+    ("fabric", "attached", "taken"),
+    [
+        (INFINIBAND, "by sriov: a virtual function of each NIC", "8 openshift.io/fast"),
+        (ROCE, "by sriov: a virtual function of each NIC", "1 openshift.io/fast_rail0, 1 openshift.io/fast_rail1"),
+        (SHARED, "by rdma-shared: a device that stands for all NICs", "1 rdma/shared_ib"),
+        (EFA, "by efa: each device itself", "32 vpc.amazonaws.com/efa"),
+    ],
+    ids=["infiniband", "roce", "shared", "efa"],
+)
+def test_how_hosts_are_attached_and_what_they_take(fabric: dict[str, Any], attached: str, taken: str) -> None:
+    found = platform(fabric)
+    assert told(found, "attached")[0] == attached
+    assert told(found, "nics")[1] == f"each host of a job takes {taken}"
+
+
+def test_a_network_without_devices_takes_none() -> None:
+    assert told(platform(ETHERNET), "nics") == ["1 on each of 4 nodes of gpu"]
+
+
+@pytest.mark.parametrize(
+    ("fabric", "fix"),
+    [
+        (INFINIBAND, "a partition of its own for each team: `tenants[].fabrics: [{name: fast, pkey: …}]`"),
+        (ROCE, "a VLAN of its own for each team: `tenants[].fabrics: [{name: fast, vlan: …}]`"),
+        (SHARED, "attached by rdma-shared there are no partitions: attach it by sriov, with a `pkey` for each team"),
+        (ETHERNET, "attached by macvlan there are no partitions: attach it by sriov, with a `vlan` for each team"),
+        (EFA, "nodes of its own for each team (`tenants[].dedicated`)"),
+    ],
+    ids=["infiniband", "roce", "shared", "ethernet", "efa"],
+)
+def test_teams_that_share_are_named_and_what_would_separate_them(fabric: dict[str, Any], fix: str) -> None:
+    who, what = told(platform(fabric), "teams")
+    assert who == "team-a, team-b: nothing separates them; each reaches the others' ranks"
+    assert what.startswith(f"no NetworkPolicy is asked here; what separates them: {fix}")
+
+
+def test_teams_with_partitions_of_their_own_are_said_to_be_apart_and_by_whom() -> None:
+    found = platform(INFINIBAND, team_a={"pkey": "0x101"}, team_b={"pkey": "0x102"})
+    assert told(found, "teams") == [
+        "team-a: pkey 0x101, its own; the subnet manager keeps others out",
+        "team-b: pkey 0x102, its own; the subnet manager keeps others out",
+    ]
+    found = platform(ROCE, team_a={"vlan": 7})
+    assert told(found, "teams") == [
+        "team-b: the part that is left, alone",
+        "team-a: vlan 7, its own; the switches keep others out",
+    ]
+
+
+def test_a_partition_of_the_whole_fabric_separates_nobody_on_it() -> None:
+    found = platform({**INFINIBAND, "pkey": "0x5"})
+    assert told(found, "teams")[0] == "team-a, team-b: pkey 0x5; each reaches the others' ranks"
+
+
+def test_only_teams_that_can_run_on_it_are_on_it() -> None:
+    data = platform(INFINIBAND).model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    data["runtimes"][1]["tenants"] = ["team-a"]
+    assert data["runtimes"][1]["name"] == "openmpi-gpu"
+    assert told(Platform.model_validate(data), "teams") == ["team-a: nobody else is on it"]
+    data["runtimes"][1]["fabric"] = "none"
+    found = Platform.model_validate(data)
+    assert (told(found, "teams"), told(found, "runtimes")) == ([], ["none: no runtime is on a pool that has it"])
+
+
+def test_addresses_are_counted() -> None:
+    assert told(platform(ROCE), "addresses") == [
+        "192.168.0.0/24 by whereabouts: 8 of 252 can be needed at the same time"
+    ]
+    found = fabrics.fabric_facts(
+        platform({**ROCE, "operator": "nvidia"}), platform({**ROCE, "operator": "nvidia"}).fabrics[0]
+    )
+    assert found["addresses"] == {"range": "192.168.0.0/24", "by": "nv-ipam", "needed": 8, "available": 252}
+
+
+def test_what_restarts_nodes_is_said() -> None:
+    assert [line.partition(" ")[0] for line in told(platform(INFINIBAND), "restarts")] == ["the", "RDMA"]
+    assert told(platform({**INFINIBAND, "operator": "none"}), "restarts") == []
+    assert told(platform(EFA), "restarts") == []
+    data = small_platform()
+    data["cluster"] = {"distribution": "openshift"}
+    data["fabrics"] = [{"name": "fast", **INFINIBAND, "nodes": {"memlock": True, "numa": "restricted"}}]
+    data["pools"][0]["fabric"] = "fast"
+    found = Platform.model_validate(data)
+    assert [line.rpartition("(")[2] for line in told(found, "restarts")[2:]] == ["MachineConfig)", "KubeletConfig)"]
+    assert told(found, "memory") == ["openmpi-gpu: without limit on these nodes: this release lifts it"]
+
+
+def test_what_is_not_known_of_memory_is_said_too() -> None:
+    (line,) = told(platform(INFINIBAND), "memory")
+    assert line.startswith("openmpi-gpu: as much as the nodes let everybody, which this file does not know")
+    assert told(platform(ETHERNET), "memory") == ["openmpi-gpu: nothing to lock: there is no RDMA"]
+
+
+def test_machines_are_told_the_same() -> None:
+    found = platform(INFINIBAND, team_a={"pkey": "0x101"})
+    facts = fabrics.fabric_facts(found, found.fabrics[0])
+    assert facts["eachHostTakes"] == {"openshift.io/fast": 8}
+    assert facts["partitions"] == [
+        {"key": "", "tenants": ["team-b"]},
+        {"key": "pkey 0x101", "tenants": ["team-a"]},
+    ]
+    assert (facts["nics"], facts["gigabitsPerNic"], facts["pools"]) == (32, 400, {"gpu": 4})
