@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from generator import Cluster, Pool, Runtime
-from generator.config.families import FAMILIES
+from generator.config.devices import DeviceKind
+from generator.config.fabrics import Fabric
+from generator.config.families import FAMILIES, FamilyName
 from generator.documents.emit import Emitter
 from generator.runtimes.training_runtime import training_runtimes
 from tests.conftest import ROOT
@@ -34,6 +36,30 @@ RACKS = Pool(
     labels={"example.com/pool": "racks"},
     topology=("example.com/block", "example.com/rack", "kubernetes.io/hostname"),
 )
+FABRICS = {
+    fabric.name: fabric
+    for fabric in (
+        Fabric(name="ib", type="infiniband", per_node=8, nics={"vendor": "15b3"}),
+        Fabric(name="ib-claims", type="infiniband", attach="dra", per_node=8, device_class="ib"),
+        Fabric(name="ib-or-tcp", type="infiniband", attach="rdma-shared", nics={"ports": ["ib0"]}, fallback=True),
+        Fabric(
+            name="roce",
+            type="roce",
+            per_node=2,
+            nics={"ports": ["ens1f0np0", "ens2f0np0"]},
+            addresses={"range": "192.168.0.0/16"},
+            gpu_direct=False,
+        ),
+        Fabric(name="efa", type="efa", per_node=32),
+        Fabric(
+            name="ethernet",
+            type="ethernet",
+            per_node=2,
+            nics={"ports": ["ens1f0np0", "ens2f0np0"]},
+            addresses={"range": "192.168.0.0/16"},
+        ),
+    )
+}
 IMAGE = "registry.example.com/mpi:1"
 OPTIONS: dict[str, Any] = {
     "tenants": ["team-a", "team-b"],
@@ -56,6 +82,7 @@ OPTIONS: dict[str, Any] = {
     ],
     "labels": {"example.com/cost-centre": "4711"},
     "readOnlyRootFilesystem": True,
+    "fabric": "none",
     "memlock": "capability",
     "restarts": 3,
     "activeDeadlineSeconds": 86400,
@@ -64,7 +91,22 @@ OPTIONS: dict[str, Any] = {
     "deprecated": True,
 }
 """Every option but those that name things, with a value that is not its default."""
+ON: dict[str, Pool] = {
+    "placement": RACKS,
+    "fabric": POOLS["cpu"].model_copy(update={"fabric": "ib"}).wired(FABRICS.values()),
+}
 NEEDS: dict[str, dict[str, Any]] = {"launcherResources": {"launcher": "separate"}}
+
+ON_FABRICS: tuple[tuple[FamilyName, DeviceKind], ...] = (
+    ("openmpi", "cpu"),
+    ("intel-mpi", "cpu"),
+    ("mpich", "nvidia"),
+    ("pytorch-mpi", "nvidia"),
+    ("horovod-pytorch", "cpu"),
+    ("openmpi", "nvidia-mig"),
+    ("megatron", "amd"),
+    ("pytorch-mpi", "intel"),
+)
 
 
 def goldens() -> Iterator[tuple[str, str]]:
@@ -77,11 +119,25 @@ def goldens() -> Iterator[tuple[str, str]]:
     openmpi = rendered("cpu")
     yield "openshift.diff", diff(openmpi, rendered("cpu", Cluster(distribution="openshift")))
     yield "options/gang-volcano.diff", diff(openmpi, rendered("cpu", gang="volcano"))
+    yield from on_fabrics()
     for option, value in OPTIONS.items():
         needed: dict[str, Any] = NEEDS.get(option, {})
-        pool = RACKS if option == "placement" else POOLS["cpu"]
+        pool = ON.get(option, POOLS["cpu"])
         before = rendered(pool, **needed)
         yield f"options/{option}.diff", diff(before, rendered(pool, **(needed | {option: value})))
+
+
+def on_fabrics() -> Iterator[tuple[str, str]]:
+    """What each fabric changes on CPUs and on GPUs; of other families and devices only one."""
+    for name in FABRICS:
+        for use, device in ON_FABRICS if name == "ib" else ON_FABRICS[:4]:
+            on, without = wired(POOLS[device], name), rendered(device, use=use)
+            yield f"fabrics/{name}-{use}-{device}.diff", diff(without, rendered(on, use=use))
+
+
+def wired(pool: Pool, fabric: str) -> Pool:
+    """The pool with a fabric."""
+    return pool.model_copy(update={"fabric": fabric}).wired(FABRICS.values())
 
 
 def rendered(on: Pool | str, cluster: Cluster | None = None, **options: Any) -> str:

@@ -8,7 +8,7 @@ from generator import quantities
 from generator.config.draft import Contradiction, suggestion
 from generator.config.families import FAMILIES
 from generator.config.pools import Pool
-from generator.config.runtimes import Runtime
+from generator.config.runtimes import Runtime, fabric_of
 
 _Path = tuple[str | int, ...]
 
@@ -21,6 +21,7 @@ def runtime_contradictions(runtime: Runtime, pool: Pool, path: _Path = ()) -> It
         yield from _fits_a_node((*path, "resources", resource), resource, amount, pool)
     yield from _slices(path, runtime, pool)
     yield from _placement(path, runtime, pool)
+    yield from _fabric(path, runtime, pool)
     if runtime.locks_memory and runtime.family.mpi != "openmpi":
         # Ranks get it one by one, from a program that Open MPI starts them through; Hydra has no such place.
         what = f"`capability` with {runtime.family.title}, whose ranks cannot be given it"
@@ -105,3 +106,24 @@ def _placement(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Contradict
     else:
         what, fix = f"pool `{pool.name}` has no topology", f"leave it out, or give `{pool.name}` its `topology`"
         yield Contradiction((*path, "placement"), what, fix)
+
+
+def _fabric(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Contradiction]:
+    """What the pool's fabric cannot give to this runtime, or what the family cannot make of it."""
+    fabric = fabric_of(runtime, pool)
+    if fabric is None:
+        if runtime.fabric == "none" and pool.fabric is None:
+            yield Contradiction((*path, "fabric"), f"`none`, and pool `{pool.name}` has no fabric", "leave it out")
+        return
+    if fabric.has_rdma and pool.device == "cpu" and runtime.family.name in ("pytorch-mpi", "deepspeed"):
+        # torch docs/source/distributed.md: on CPUs its backend is Gloo, which knows TCP alone.
+        what = f"{runtime.family.title} on CPUs sends by TCP, whatever `{fabric.name}` is"
+        yield Contradiction(path, what, "add `fabric: none`")
+    asked = {resource: runtime.resources.get(resource, str(amount)) for resource, amount in fabric.requests.items()}
+    if asked and not any(quantities.parse(amount).value for amount in asked.values()):
+        what = f"nothing of the fabric `{fabric.name}`, which its ranks would wait for"
+        yield Contradiction((*path, "resources"), what, "write `fabric: none`, or ask for a device of it")
+    for resource, amount in fabric.requests.items():
+        if fabric.attached == "dra" and asked[resource] != str(amount):
+            what = f"`{asked[resource]}`, and a claim of `{fabric.name}` is for {amount}"
+            yield Contradiction((*path, "resources", resource), what, "leave it out")

@@ -46,3 +46,6 @@ MEMLOCK_SCC = "mpigen-memlock"
 
 FABRIC = "mpigen.dev/fabric"
 """Pod annotation: the fabric that ranks use; `none` where they use TCP although their nodes have one."""
+
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+"""Pod annotation, for Multus: the networks that a pod is attached to, in this order, beside that of all pods."""

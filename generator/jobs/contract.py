@@ -7,7 +7,7 @@ from typing import Any
 
 from generator.config.families import FAMILIES, Family, FamilyName
 from generator.config.platform import Platform
-from generator.config.runtimes import Runtime
+from generator.config.runtimes import Runtime, fabric_of
 from generator.config.volumes import HOME
 from generator.jobs.reach import reaches
 from generator.runtimes.launch import environment
@@ -77,7 +77,7 @@ def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
         "sharedMemory": size.shared_memory,
         "launcher": "separate" if runtime.has_separate_launcher else "node",
         "launcherResources": dict(launcher_resources(runtime, size)),
-        "environment": environment(runtime, size, pool.device),
+        "environment": environment(runtime, size, pool.device, fabric_of(runtime, pool)),
         "volumes": {volume.mount_path: volume.claim or volume.scratch for volume in runtime.volumes},
         "tenants": list(runtime.tenants),
         "hosts": _hosts(platform, runtime),

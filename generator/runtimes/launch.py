@@ -8,23 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from generator.config.devices import DeviceKind
+from generator.config.fabrics import Fabric
 from generator.config.runtimes import Runtime
 from generator.config.volumes import HOME
 from generator.runtimes import adapter
+from generator.runtimes.data_paths import over_fabric
+from generator.runtimes.fabric import interfaces
 from generator.runtimes.sizing import NodeSize
 
 Environment = dict[str, str]
 
 
-def environment(runtime: Runtime, size: NodeSize, device: str) -> Environment:
-    """The variables of the launcher; what the platform file says comes last."""
-    return {
+def environment(runtime: Runtime, size: NodeSize, device: DeviceKind, fabric: Fabric | None = None) -> Environment:
+    """The variables of the launcher: those of a fabric replace the ones of TCP, what the platform file says comes last.
+
+    Args:
+        runtime: as declared.
+        size: of a host.
+        device: that runs ranks.
+        fabric: what they send their data over; None for the pod network.
+    """
+    found: dict[str, str | None] = {
         "HOME": HOME,
         **_MPI[runtime.family.mpi](runtime, size),
         "OMP_NUM_THREADS": str(size.threads),
         **_framework(runtime, device),
-        **runtime.environment,
     }
+    if fabric:
+        found |= over_fabric(runtime, device, fabric, interfaces(fabric, size.resources))
+    return {name: value for name, value in found.items() if value is not None} | runtime.environment
 
 
 def _open_mpi(runtime: Runtime, size: NodeSize) -> Environment:

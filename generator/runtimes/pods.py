@@ -16,7 +16,7 @@ from generator.config.runtimes import Runtime
 from generator.config.volumes import HOME, RuntimeVolume
 from generator.config.workload import MEMLOCK_SCC, OUT_OF_THE_MESH, RUNTIME_LABEL, SERVICE_ACCOUNT
 from generator.manifests import Body
-from generator.runtimes import adapter
+from generator.runtimes import adapter, fabric
 from generator.runtimes.sizing import NodeSize
 
 SSH_PORT = 2222
@@ -99,7 +99,7 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
     is_node = not (is_launcher and runtime.has_separate_launcher)
     mesh = OUT_OF_THE_MESH if parts.cluster.mesh else {}
     metadata: Body = {"labels": {**runtime.labels, **mesh, RUNTIME_LABEL: runtime.name}}
-    if annotations := _annotations(parts):
+    if annotations := _annotations(parts, size, is_node=is_node):
         metadata["annotations"] = annotations
     spec: Body = {
         "serviceAccountName": SERVICE_ACCOUNT,
@@ -115,6 +115,8 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
         spec["nodeSelector"] = selected
     if pool.taints:
         spec["tolerations"] = _tolerations(pool)
+    if is_node and (claims := fabric.pod_claims(runtime, pool)):
+        spec["resourceClaims"] = claims
     if runtime.pod_scheduler:
         spec["schedulerName"] = runtime.pod_scheduler
     spec["initContainers"] = [adapter.init_container(parts.image, runtime, _security(runtime), is_launcher=is_launcher)]
@@ -133,22 +135,29 @@ def _volumes(parts: PodParts, size: NodeSize, *, is_node: bool) -> list[Body]:
     ]
 
 
-def _annotations(parts: PodParts) -> dict[str, str]:
-    """Who the pods run as on OpenShift, and how close they are to each other.
+def _annotations(parts: PodParts, size: NodeSize, *, is_node: bool) -> dict[str, str]:
+    """How close the pods are to each other, who they run as on OpenShift, and what they are attached to."""
+    scc = MEMLOCK_SCC if parts.runtime.locks_memory else "restricted-v2"
+    return {
+        **_closeness(parts),
+        **({"openshift.io/required-scc": scc} if parts.cluster.is_openshift else {}),
+        **(fabric.pod_annotations(parts.runtime, parts.pool, size) if is_node else {}),
+    }
+
+
+def _closeness(parts: PodParts) -> dict[str, str]:
+    """What Kueue is told of where hosts are.
 
     Launcher and nodes are one group: they get one flavor, and one place (kueue v0.19.2 pkg/cache/scheduler/tas_*.go).
     Without a word on topology a flavor that has one takes no pod (flavorassigner/tas_flavorassigner.go).
     """
-    scc = MEMLOCK_SCC if parts.runtime.locks_memory else "restricted-v2"
-    annotations = {"openshift.io/required-scc": scc} if parts.cluster.is_openshift else {}
     if not parts.pool.topology:
-        return annotations
+        return {}
     wanted = parts.runtime.placement or Placement(preferred=parts.pool.neighbourhood)
     how = "required" if wanted.required else "preferred"
     return {
         "kueue.x-k8s.io/podset-group-name": "hosts",
         f"kueue.x-k8s.io/podset-{how}-topology": wanted.level,
-        **annotations,
     }
 
 
@@ -185,7 +194,7 @@ def _container(parts: PodParts, resources: Mapping[str, str], *, is_node: bool) 
         "name": "node",
         "image": parts.image,
         "securityContext": _security(parts.runtime, locks_memory=parts.runtime.locks_memory),
-        "resources": {"requests": dict(resources), "limits": dict(resources)},
+        "resources": fabric.resources(parts.runtime, parts.pool, resources, is_node=is_node),
         "volumeMounts": [
             *adapter.volume_mounts(),
             *(shared_memory if is_node else []),

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from generator import quantities
 from generator.config.pools import Pool
-from generator.config.runtimes import Runtime
+from generator.config.runtimes import Runtime, fabric_of
 
 _SHARE_OF_NODE = Fraction(9, 10)  # where nobody says what DaemonSets of monitoring, storage and network request
 _SHARED_MEMORY = Fraction(1, 8)  # of the container's memory, which it counts against
@@ -33,8 +33,8 @@ class NodeSize:
 
 
 def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
-    """The size that a runtime asks for, else all devices of a node and nine tenths of its cpu and memory."""
-    asked = {**_default(pool), **runtime.resources}
+    """The size that a runtime asks for, else all devices and NICs of a node and nine tenths of its cpu and memory."""
+    asked = {**_default(pool), **_of_fabric(runtime, pool), **runtime.resources}
     resources = {resource: amount for resource, amount in asked.items() if quantities.parse(amount).value}
     slots = runtime.processes_per_node or _ranks(runtime, resources, pool)
     shared = (quantities.parse(resources.get("memory", "0")) * _SHARED_MEMORY).floor(1024**2)
@@ -64,6 +64,13 @@ def _default(pool: Pool) -> dict[str, str]:
         share, devices = share / quantities.parse(devices).value, "1"
     resources = {resource: _part(pool.offered[resource], share, *units) for resource, units in _UNITS.items()}
     return {**resources, **({pool.accelerator: devices} if pool.accelerator else {})}
+
+
+def _of_fabric(runtime: Runtime, pool: Pool) -> dict[str, str]:
+    """A function of each NIC; with a MIG slice one of each network, as there are more slices than NICs."""
+    wiring = fabric_of(runtime, pool)
+    requests = wiring.requests if wiring else {}
+    return {name: "1" if pool.device == "nvidia-mig" else str(count) for name, count in requests.items()}
 
 
 def _part(amount: str, share: Fraction, unit: Fraction, smaller: Fraction) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from generator.config.cluster import Cluster
 from generator.config.pools import Pool
-from generator.config.runtimes import Runtime
+from generator.config.runtimes import Runtime, fabric_of
 from generator.config.volumes import HOME
 from generator.manifests import Body
 from generator.runtimes.launch import environment
@@ -67,7 +67,7 @@ def training_runtimes(  # noqa: PLR0913 - what a runtime is made of, from all ov
         patience,
         residency,
     )
-    env = {**environment(runtime, size, pool.device), **(variables or {})}
+    env = {**environment(runtime, size, pool.device, fabric_of(runtime, pool)), **(variables or {})}
     spec = _spec(
         runtime,
         size,

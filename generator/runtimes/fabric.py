@@ -1,0 +1,70 @@
+"""What a fabric adds to the pods of hosts: devices, networks, and its name.
+
+Sources: multus-cni pkg/k8sclient/k8sclient.go (parsePodNetworkAnnotation; a network named twice is attached twice, as
+net1, net2, …, and takes the devices of its resource in this order); resource.k8s.io/v1 ResourceClaimTemplate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from generator.config.fabrics import Fabric
+from generator.config.pools import Pool
+from generator.config.runtimes import Runtime, fabric_of
+from generator.config.workload import FABRIC, NETWORKS
+from generator.manifests import Body
+from generator.runtimes.sizing import NodeSize
+
+_CLAIM = "fabric"
+
+
+def pod_annotations(runtime: Runtime, pool: Pool, size: NodeSize) -> dict[str, str]:
+    """The networks of a host, and by which fabric it goes: `none` where TCP is meant although there is one."""
+    fabric = fabric_of(runtime, pool)
+    if fabric is None:
+        return {FABRIC: "none"} if pool.wiring else {}
+    networks = attachments(fabric, size.resources)
+    return {**({NETWORKS: ", ".join(networks)} if networks else {}), FABRIC: fabric.name}
+
+
+def attachments(fabric: Fabric, resources: Mapping[str, str]) -> list[str]:
+    """The network of each interface of a host, which has as many of them as devices.
+
+    Args:
+        fabric: of the host.
+        resources: that the host asks for.
+    """
+    return [
+        rail.network
+        for rail in fabric.all_rails
+        if rail.network
+        for _ in range(int(resources.get(rail.resource, "0")) if rail.resource else rail.count)
+    ]
+
+
+def interfaces(fabric: Fabric, resources: Mapping[str, str]) -> list[str]:
+    """What these interfaces are called in pods."""
+    return [f"net{number}" for number, _ in enumerate(attachments(fabric, resources), start=1)]
+
+
+def pod_claims(runtime: Runtime, pool: Pool) -> list[Body]:
+    """The claim of a host on devices that a driver gives, rather than a device plugin."""
+    fabric = fabric_of(runtime, pool)
+    is_claimed = fabric is not None and fabric.attached == "dra"
+    return [{"name": _CLAIM, "resourceClaimTemplateName": fabric.name}] if fabric and is_claimed else []
+
+
+def resources(runtime: Runtime, pool: Pool, asked: Mapping[str, str], *, is_node: bool) -> Body:
+    """The resources of a container, which are its limits too. What is claimed is no resource of the pod.
+
+    Args:
+        runtime: as declared.
+        pool: the one that it names.
+        asked: by the container: resource → quantity.
+        is_node: whether ranks run in it.
+    """
+    fabric = fabric_of(runtime, pool) if is_node else None
+    if fabric is None or fabric.attached != "dra":
+        return {"requests": dict(asked), "limits": dict(asked)}
+    counted = {name: amount for name, amount in asked.items() if name not in fabric.requests}
+    return {"requests": counted, "limits": dict(counted), "claims": [{"name": _CLAIM}]}
