@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 
 from generator.checks import (
+    fabric_attached,
+    fabric_counts,
+    fabric_covered,
     fabric_delivery,
     fabric_environment,
+    fabric_fallback,
     fabric_host,
+    fabric_links,
     fabric_memlock,
+    fabric_modes,
     fabric_names,
+    fabric_operators,
+    fabric_overlaps,
     fabric_pods,
+    fabric_policies,
+    fabric_pools,
     fabric_read,
 )
 from generator.checks.fabric_networks import NETWORKS
@@ -20,8 +31,24 @@ from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
 from generator.manifests import Manifest
 
-RULES: Mapping[str, Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]] = {
+_Rule = Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]
+
+
+def _both(*rules: _Rule) -> _Rule:
+    """Several rules with one id."""
+    return lambda gathered: chain.from_iterable(rule(gathered) for rule in rules)
+
+
+RULES: Mapping[str, _Rule] = {
     "fabric/resource-name": fabric_names.resource_name,
+    "fabric/not-attached": fabric_attached.not_attached,
+    "fabric/device-count": fabric_counts.device_count,
+    "fabric/tcp-fallback": fabric_fallback.tcp_fallback,
+    "fabric/not-covered": fabric_covered.not_covered,
+    "fabric/operator-namespace": fabric_operators.operator_namespace,
+    "fabric/node-policy": _both(fabric_policies.node_policy, fabric_overlaps.overlapping),
+    "fabric/rdma-mode": _both(fabric_modes.rdma_mode, fabric_pools.pool_nodes),
+    "fabric/link-type": fabric_links.link_type,
     "fabric/environment": fabric_environment.environment,
     "fabric/environment-lost": fabric_delivery.environment_lost,
     "fabric/control-network": fabric_delivery.control_network,

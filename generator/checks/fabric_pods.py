@@ -15,6 +15,8 @@ from generator.manifests import Body, Manifest
 from generator.quantities import parse
 
 RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
+_GKE = "networking.gke.io/interfaces"
+"""Annotation by which pods on GKE get the networks of a node's NICs, and these with them."""
 _TEMPLATED = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
 _REPLICATED: Mapping[str, Path] = {"JobSet": ("spec",), **dict.fromkeys(RUNTIMES, JOB_SET)}
 _OF_KUBEFLOW = frozenset({"JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"})
@@ -102,15 +104,14 @@ class PodTemplate:
         return found
 
     @property
-    def sees_devices_of_node(self) -> bool:
-        """Whether the pods reach network devices without asking for any: by the node's own, or by a claim."""
+    def reaches_devices(self) -> bool:
+        """Whether the pods reach network devices without asking for any: by the node's own, by a claim, or on GKE."""
+        spec, annotations = self.spec, mapping(self.body, "metadata", "annotations")
         is_privileged = any(mapping(each, "securityContext").get("privileged") is True for _, each in self.containers)
-        is_mounted = any(
-            str(mapping(volume, "hostPath").get("path", "")).startswith("/dev")
-            for _, volume in mappings(self.spec.get("volumes"))
-        )
-        claims = bool(self.spec.get("resourceClaims"))
-        return self.spec.get("hostNetwork") is True or is_privileged or is_mounted or claims
+        mounted = [mapping(volume, "hostPath").get("path") for _, volume in mappings(spec.get("volumes"))]
+        has_device = any(isinstance(path, str) and path.startswith("/dev/infiniband") for path in mounted)
+        is_given = bool(spec.get("resourceClaims")) or _GKE in annotations
+        return spec.get("hostNetwork") is True or is_privileged or has_device or is_given
 
 
 def asked(container: Mapping[str, Any]) -> Mapping[str, int]:

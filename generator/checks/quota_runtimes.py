@@ -44,7 +44,7 @@ def uncovered(gathered: Gathered) -> _Found:
     for name, jobs in sorted(queued.jobs.items()):
         lacking: dict[str, dict[str, None]] = {}
         for job in jobs:
-            for resource in _uncovered(queued.tree.queues[name], job):
+            for resource in uncovered_by(queued.tree.queues[name], job):
                 lacking.setdefault(resource, {})[f"`{job.runtime.name}`"] = None
         for resource, runtimes in sorted(lacking.items()):
             yield (
@@ -60,7 +60,8 @@ def uncovered(gathered: Gathered) -> _Found:
             )
 
 
-def _uncovered(queue: ClusterQueue, job: CountedJob) -> list[str]:
+def uncovered_by(queue: ClusterQueue, job: CountedJob) -> list[str]:
+    """What a job asks for that a queue says nothing of; nothing of a job that is not meant for the queue."""
     missing = [name for name in job.total if queue.group(name) is None]
     devices = [name for name in job.total if "/" in name]
     is_not_meant = job.runtime.kind == "ClusterTrainingRuntime" and set(devices or job.total) <= set(missing)

@@ -1,0 +1,35 @@
+"""In which namespaces pods run: those of a runtime for all run wherever its jobs are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
+from generator.checks.fabric_pods import PodTemplate
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import mapping
+from generator.checks.trainjob_runtime import reference_of
+from generator.manifests import Manifest
+
+_FOR_ALL = "ClusterTrainingRuntime"
+_RUNTIMES = "mpigen.dev/runtimes"
+"""Annotation of a Namespace: the runtimes that its jobs may be on, as `kind/name`."""
+
+
+def homes(pods: PodTemplate, gathered: Gathered) -> AbstractSet[str]:
+    """Those that the files tell; none where they tell none."""
+    manifest = pods.manifest
+    if manifest.kind != _FOR_ALL:
+        return frozenset({manifest.namespace} - {""})
+    return frozenset(_of_runtime(manifest, gathered))
+
+
+def _of_runtime(runtime: Manifest, gathered: Gathered) -> Iterator[str]:
+    for namespace in gathered.of("", "Namespace"):
+        said = mapping(namespace.body, "metadata", "annotations").get(_RUNTIMES)
+        if isinstance(said, str) and f"{_FOR_ALL}/{runtime.name}" in said.split(","):
+            yield namespace.name
+    for job in gathered.of("trainer.kubeflow.org", "TrainJob"):
+        reference = reference_of(job)
+        if reference and reference == (_FOR_ALL, runtime.name) and job.namespace:
+            yield job.namespace

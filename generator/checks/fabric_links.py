@@ -1,0 +1,117 @@
+"""fabric/link-type: is a network made by a plugin that can be on such a link?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from generator.checks.fabric_attachments import Attachment
+from generator.checks.fabric_providers import Provider, Source
+from generator.checks.fabric_read import Fabrics
+from generator.checks.finding import Breach, Severity
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import mapping, texts
+from generator.documents.load import Path
+from generator.manifests import Manifest
+
+_CHECK = "fabric/link-type"
+_OF = {"sriov": "eth", "ovs": "eth", "ib-sriov": "ib"}
+"""Plugin → the link that its virtual functions are on."""
+_NAMES = {"eth": "Ethernet", "ib": "InfiniBand"}
+_ON_ETHERNET = ("macvlan", "ipvlan")
+_WITHOUT_DHCP = ("ib-sriov", "ipoib")
+_OF_INFINIBAND = re.compile(r"ib(\d+|[opPs]\d\w*|x[0-9a-f]+)(\..+)?")
+"""Names of InfiniBand interfaces: `ib0`, `ibp65s0`, `ibP257p0s0` (systemd src/udev/udev-builtin-net_id.c)."""
+
+
+def link_type(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
+    """Judged by the policy that offers the device, or by the name of the parent interface."""
+    fabrics = gathered.fabrics
+    for network in fabrics.attachments:
+        for breach in (*_of_device(fabrics, network), *_of_parent(fabrics, network), *_of_addresses(network)):
+            yield network.manifest, breach
+
+
+def _of_device(fabrics: Fabrics, network: Attachment) -> Iterator[Breach]:
+    """sriov-cni 1b7acc5 sets MAC address and VLAN of a function, ib-sriov-cni 543060d its GUID."""
+    wanted = _OF.get(network.type)
+    given = [
+        each for each in fabrics.providers if each.link and network.resource and each.resource.may_be(network.resource)
+    ]
+    if wanted and given and all(each.link != wanted for each in given):
+        other = _NAMES.get(given[0].link, given[0].link)
+        is_managed = network.path[0] == "spec"
+        kind = {"ib": "SriovIBNetwork", "eth": "SriovNetwork"}.get(given[0].link, "network")
+        plugin = {"ib": "ib-sriov", "eth": "sriov"}.get(given[0].link, "")
+        yield Breach(
+            _place(network),
+            _CHECK,
+            f"`{network.type}` is for {_NAMES[wanted]}, and {_device(given[0])} on {other}",
+            "the plugin fails on such a function, and the pods stay in ContainerCreating",
+            f"write a {kind}, or the right `linkType`" if is_managed else f"write `{plugin}`, or the right `linkType`",
+            value=network.type,
+        )
+
+
+def _device(provider: Provider) -> str:
+    return f"{provider.manifest.resource} gives its device `{provider.resource}`"
+
+
+def _place(network: Attachment) -> Path:
+    return network.path if network.path[0] == "spec" else network.plugins_path
+
+
+def _of_parent(fabrics: Fabrics, network: Attachment) -> Iterator[Breach]:
+    """Linux drivers/net/macvlan.c macvlan_port_create, ipvlan/ipvlan_main.c ipvlan_port_create: ARPHRD_ETHER only."""
+    parent = network.main.get("master")
+    if not isinstance(parent, str) or not parent or network.type not in (*_ON_ETHERNET, "ipoib"):
+        return
+    policy = next((each for each in fabrics.offered_by(Source.POLICY) if each.link and _has_port(each, parent)), None)
+    is_infiniband = policy.link == "ib" if policy else bool(_OF_INFINIBAND.fullmatch(parent))
+    told = f"{policy.manifest.resource} says" if policy else "its name says"
+    path: Path = (
+        ("spec", "master")
+        if network.path[0] == "spec" and "master" in mapping(network.manifest.body, "spec")
+        else network.plugins_path
+    )
+    if network.type in _ON_ETHERNET and is_infiniband:
+        chained = ", and chains `rdma`, which has no device to move there" if network.chains("rdma") else ""
+        yield Breach(
+            path,
+            _CHECK,
+            f"`{network.type}` on `{parent}`, which is InfiniBand, {told}{chained}",
+            "Linux makes such an interface on Ethernet only: the pods stay in ContainerCreating",
+            "write `ipoib` (IPoIBNetwork), or attach a virtual function by `ib-sriov`",
+            value=parent,
+        )
+    elif network.type == "ipoib" and policy and not is_infiniband:
+        yield Breach(
+            path,
+            _CHECK,
+            f"`ipoib` on `{parent}`, which is Ethernet, {told}",
+            "Linux makes such an interface on InfiniBand only: the pods stay in ContainerCreating",
+            "write `macvlan`",
+            value=parent,
+        )
+
+
+def _has_port(provider: Provider, parent: str) -> bool:
+    ports = texts(mapping(provider.manifest.body, "spec", "nicSelector").get("pfNames"))
+    return parent in (port.partition("#")[0] for port in ports)
+
+
+def _of_addresses(network: Attachment) -> Iterator[Breach]:
+    """ib-sriov-cni 543060d cmd/ib-sriov-cni/main.go doAddIPAM; ipoib-cni bc0726f README.md."""
+    if network.type in _WITHOUT_DHCP and network.ipam.get("type") == "dhcp":
+        is_refused = network.type == "ib-sriov"
+        yield Breach(
+            ("spec", "ipam") if network.path[0] == "spec" else network.plugins_path,
+            _CHECK,
+            f"`{network.type}` with addresses by `dhcp`",
+            "the plugin refuses it, and the pods stay in ContainerCreating"
+            if is_refused
+            else "nobody hands out addresses by DHCP over IPoIB in a pod: it stays in ContainerCreating",
+            "write `nv-ipam` or `whereabouts`",
+            Severity.ERROR,
+            value="dhcp",
+        )
