@@ -115,7 +115,7 @@ def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest]
     from generator.gitops.waves import in_waves
     from generator.policies.admission.parameters import with_what_is_there
 
-    tree = owned(with_what_is_there(collect(app)), platform.platform)
+    tree = owned(with_what_is_there(collect(app), platform.fabrics), platform.platform)
     if platform.gitops is None:
         return tree, []
     tree += owned(account(platform, tree), platform.platform)

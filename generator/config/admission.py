@@ -16,6 +16,7 @@ RuleName = Literal[
     "images",
     "size",
     "patches",
+    "fabric",
     "priority",
     "labels",
     "owner",
@@ -40,10 +41,10 @@ class Admission(Section):
     default: Action = "deny"
     """What becomes of a request that breaks any rule that is not named here."""
     rules: dict[RuleName, Action] = Field(default={})
-    """For single rules. `queue`, `runtime`, `images`, `size`, `patches`, `priority`, `labels`, `owner`, `own-jobs`,
-    `residency` and `job-storage` are of TrainJobs, `storage` of PersistentVolumeClaims, `keys` of the Secrets by which
-    the hosts of a job trust each other, `local-queues` of where LocalQueues lead, `runtime-images` of the platform's
-    runtimes, and `generated` of whatever the release holds, which only the platform changes."""
+    """For single rules. `queue`, `runtime`, `images`, `size`, `patches`, `fabric`, `priority`, `labels`, `owner`,
+    `own-jobs`, `residency` and `job-storage` are of TrainJobs, `storage` of PersistentVolumeClaims, `keys` of the
+    Secrets by which the hosts of a job trust each other, `local-queues` of where LocalQueues lead, `runtime-images` of
+    the platform's runtimes, and `generated` of whatever the release holds, which only the platform changes."""
     controllers: tuple[Name, ...] = ()
     """Namespaces whose ServiceAccounts no rule is for, beside those that Kubernetes, Trainer, JobSet and Kueue are
     usually installed in."""

@@ -22,6 +22,8 @@ _WORDS = (
     ("PLACE", "residency", ""),
 )
 """What stands in a case → the parameter whose first entry, without its value, it is; what it is where there is none."""
+_VARIABLE = "VARIABLE"
+"""What stands in a case → the first variable by which a runtime leads its ranks to a fabric."""
 
 
 def own_cases(manifests: Iterable[Manifest]) -> list[Case]:
@@ -79,6 +81,7 @@ def _filled(case: Body, home: Manifest) -> Body:
     text = json.dumps(case)
     for word, parameter, usual in _WORDS:
         text = text.replace(word, _said(home, parameter).partition(",")[0].partition("=")[0] or usual)
+    text = text.replace(_VARIABLE, _said(home, "fabric-variables").partition(",")[0].partition("=")[2])
     filled: Body = json.loads(text)
     return filled
 
@@ -92,12 +95,13 @@ def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
         else body
         for name, body in bases.items()
     }
-    return {**marked, "job": _job(home)}
+    jobs = {"job": _job(home, "runtimes"), "wired": _job(home, "fabrics"), "led": _job(home, "fabric-variables")}
+    return {**marked, **jobs}
 
 
-def _job(home: Manifest) -> Body:
-    """A TrainJob that the namespace allows."""
-    kind, _, name = _said(home, "runtimes").partition(",")[0].partition("/")
+def _job(home: Manifest, listed: str) -> Body:
+    """A TrainJob that the namespace allows, with the first runtime that a parameter lists."""
+    kind, _, name = _said(home, listed).partition(",")[0].partition("=")[0].partition("/")
     wanted = (each.partition("=") for each in _said(home, "labels").split(",") if each)
     labels = {key: value or "case" for key, _, value in wanted}
     end = _said(home, "seconds-per-job")

@@ -17,6 +17,7 @@ from tests.conftest import EXAMPLES, small_platform
 from tests.policy_cases import FOLDERS, CaseFolder
 
 _PACK = CaseFolder.of(next(folder for folder in FOLDERS if folder.name == "pack"))
+_FOR_ALL = ("pack", "pack-claimed", "pack-efa", "pack-ib", "pack-separate", "pack-tcp")
 _CASES = [case for cases in _PACK.files.values() for case in cases]
 
 
@@ -30,8 +31,9 @@ def test_each_case_comes_out_as_written(case: Case) -> None:
     assert run(case, _world()).complaint == ""
 
 
-def test_on_openshift_its_controllers_are_let_pass_and_what_does_as_people_say_is_not() -> None:
-    folder = CaseFolder.of(next(folder for folder in FOLDERS if folder.name == "openshift"))
+@pytest.mark.parametrize("name", ["openshift", "trainer-2.2"])
+def test_each_case_of_another_platform_comes_out_as_written(name: str) -> None:
+    folder = CaseFolder.of(next(folder for folder in FOLDERS if folder.name == name))
     world = World(folder.manifests, Catalog.bundled())
     (cases,) = folder.files.values()
     assert [complaint for case in cases if (complaint := run(case, world).complaint)] == []
@@ -78,8 +80,9 @@ def test_runtimes_that_admins_add_are_open_to_the_tenants() -> None:
         for found in _PACK.manifests
         if found.kind == "Namespace"
     }
-    assert named["pack-a"] == named["pack-a-dev"] == "ClusterTrainingRuntime/pack"
-    assert named["pack-b"] == "ClusterTrainingRuntime/pack,TrainingRuntime/pack-b"
+    everywhere = [f"ClusterTrainingRuntime/{name}" for name in _FOR_ALL]
+    assert named["pack-a"] == named["pack-a-dev"] == ",".join(everywhere)
+    assert named["pack-b"] == ",".join([*everywhere, "TrainingRuntime/pack-b", "TrainingRuntime/pack-own-ib"])
 
 
 def _rendered(admission: object) -> list[Manifest]:

@@ -9,6 +9,7 @@ from generator.config.policies import Policies
 from generator.config.workload import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
 from generator.policies.admission import (
+    fabric,
     images,
     job_isolation,
     memlock,
@@ -43,6 +44,8 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     yield trainjobs.runtime(people)
     yield trainjobs.priority(people)
     yield patches.patches(people)
+    if any(pool.wiring for pool in platform.pools):  # goes again where no runtime has anything of it
+        yield fabric.fabric(people, platform.cluster.versions.trainer)
     yield owner.owner(people)
     yield owner.own_jobs(people)
     yield ownership.keys(people)

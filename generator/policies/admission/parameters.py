@@ -5,15 +5,20 @@ A tenant's people cannot write them: no role of theirs has namespaces, and they 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from generator.config.compliance import Residency
 from generator.config.durations import seconds
+from generator.config.fabrics import Fabric
 from generator.config.platform import Platform
 from generator.config.tenants import Tenant
 from generator.config.workload import LOCAL_QUEUE, PARAMETER, TENANT_LABEL
 from generator.manifests import Manifest
+from generator.policies.admission.wired import wired
+
+_GUARD = "cluster/admission/fabric.yaml"
+_WIRED = tuple(f"{PARAMETER}{name}" for name in ("fabrics", "fabric-variables"))
 
 
 def parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
@@ -49,35 +54,60 @@ def _priorities(home: Tenant, platform: Platform) -> list[str]:
     return declared if home.priorities is None else [name for name in declared if name in home.priorities]
 
 
-def with_what_is_there(tree: list[Manifest]) -> list[Manifest]:
-    """Name the runtimes and queues of the tree, those that admins add included, in the tenants' namespaces."""
-    everywhere = {f"{found.kind}/{found.name}" for found in tree if found.kind == "ClusterTrainingRuntime"}
+def with_what_is_there(tree: list[Manifest], fabrics: Sequence[Fabric] = ()) -> list[Manifest]:
+    """Name runtimes, what they have of fabrics, and queues, those that admins add included, in tenants' namespaces.
+
+    Where nothing is there that a job could drop of a fabric, the rule about it goes.
+
+    Args:
+        tree: of a release.
+        fabrics: of its platform.
+    """
+    everywhere = [found for found in tree if found.kind == "ClusterTrainingRuntime"]
     runtimes, queues = _by_namespace(tree, "TrainingRuntime"), _by_namespace(tree, "LocalQueue")
-    return [
+    told = [
         _annotated(
             found,
-            runtimes=everywhere | {f"TrainingRuntime/{name}" for name in runtimes.get(found.name, ())},
-            queues=queues.get(found.name, set()),
+            queues={each.name for each in queues.get(found.name, ())},
+            **_of_runtimes([*everywhere, *runtimes.get(found.name, ())], fabrics),
         )
         if _is_a_tenants(found)
         else found
         for found in tree
     ]
+    return told if any(_guards_fabrics(found) for found in told) else [found for found in told if found.file != _GUARD]
 
 
-def _by_namespace(tree: Iterable[Manifest], kind: str) -> dict[str, set[str]]:
-    names: dict[str, set[str]] = {}
-    for found in tree:
-        if found.kind == kind:
-            names.setdefault(found.namespace, set()).add(found.name)
-    return names
+def _guards_fabrics(manifest: Manifest) -> bool:
+    return _is_a_tenants(manifest) and any(name in manifest.body["metadata"]["annotations"] for name in _WIRED)
+
+
+def _of_runtimes(runtimes: Iterable[Manifest], fabrics: Sequence[Fabric]) -> dict[str, set[str]]:
+    """What a namespace says of the runtimes that are open to it."""
+    named = {f"{runtime.kind}/{runtime.name}": wired(runtime, fabrics) for runtime in runtimes}
+    on_fabrics = {name: found for name, found in named.items() if found}
+    return {
+        "runtimes": {*named},
+        "fabrics": {
+            f"{name}={device}={count}" for name, found in on_fabrics.items() for device, count in found.devices.items()
+        },
+        "fabric-variables": {f"{name}={each}" for name, found in on_fabrics.items() for each in found.variables},
+    }
+
+
+def _by_namespace(tree: Iterable[Manifest], kind: str) -> dict[str, list[Manifest]]:
+    found: dict[str, list[Manifest]] = {}
+    for each in tree:
+        if each.kind == kind:
+            found.setdefault(each.namespace, []).append(each)
+    return found
 
 
 def _is_a_tenants(manifest: Manifest) -> bool:
     return manifest.kind == "Namespace" and TENANT_LABEL in manifest.body["metadata"].get("labels", {})
 
 
-def _annotated(namespace: Manifest, **names: set[str]) -> Manifest:
+def _annotated(namespace: Manifest, **names: Collection[str]) -> Manifest:
     metadata = namespace.body["metadata"]
     found = {f"{PARAMETER}{parameter}": _listed(sorted(each)) for parameter, each in names.items() if each}
     annotations = {**metadata.get("annotations", {}), **found}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from generator.policies.admission.policy import TRAINJOBS, Demand, Rule, parameters
 
+RUNTIME = "object.spec.runtimeRef.?kind.orValue('ClusterTrainingRuntime') + '/' + object.spec.runtimeRef.name"
+"""CEL: the runtime of a job, as the annotations of its namespace call it."""
+
 
 def _label(key: str) -> tuple[str, str]:
     """The value of a label now, and before; empty where there is none."""
@@ -54,8 +57,7 @@ def runtime(conditions: dict[str, str]) -> Rule:
         name="runtime",
         requests=[TRAINJOBS],
         variables={
-            "runtime": "object.spec.runtimeRef.?kind.orValue('ClusterTrainingRuntime') + '/'"
-            " + object.spec.runtimeRef.name",
+            "runtime": RUNTIME,
             "runtimes": parameters("runtimes"),
         },
         demands=[

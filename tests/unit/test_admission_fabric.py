@@ -1,0 +1,113 @@
+"""What the rule about fabrics is told of runtimes: the devices and variables that their jobs may not drop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from generator import MpiRuntime, Platform, Runtime, pipeline
+from generator.app import App
+from generator.config.families import FAMILIES, FamilyName
+from generator.config.steering import steering
+from generator.manifests import Manifest
+from tests.conftest import small_platform
+
+_FABRICS: dict[str, dict[str, Any]] = {
+    "infiniband": {"operator": "none", "perNode": 8},
+    "roce": {"operator": "none", "perNode": 2, "addresses": {"range": "10.0.0.0/16"}},
+    "efa": {"perNode": 32},
+    "ethernet": {"operator": "none", "nics": {"ports": ["eth1"]}, "addresses": {"range": "10.0.0.0/16"}},
+}
+
+
+def _platform(runtimes: list[dict[str, Any]], **fabric: Any) -> Platform:
+    data = small_platform()
+    data["fabrics"] = [{"name": "fast", **_FABRICS[fabric.get("type", "infiniband")], "type": "infiniband", **fabric}]
+    for pool in data["pools"]:
+        pool["fabric"] = "fast"
+    data["runtimes"] = [{"pool": "gpu", "image": "quay.io/acme/a:1", **each} for each in runtimes]
+    return Platform.model_validate(data)
+
+
+def _said(tree: list[Manifest], parameter: str) -> list[str]:
+    """What the namespace of team-a says."""
+    home = next(found for found in tree if (found.kind, found.name) == ("Namespace", "team-a"))
+    text = home.body["metadata"]["annotations"].get(f"mpigen.dev/{parameter}", "")
+    return [each for each in text.split(",") if each]
+
+
+def _has_rule(tree: list[Manifest]) -> bool:
+    return any(found.name == "small-fabric" for found in tree)
+
+
+def _rendered(platform: Platform) -> list[Manifest]:
+    return pipeline.render(platform, App(platform))[0]
+
+
+def test_devices_are_named_with_how_many_a_host_has() -> None:
+    tree = _rendered(_platform([{"name": "mpi"}]))
+    assert _said(tree, "fabrics") == ["ClusterTrainingRuntime/mpi=openshift.io/fast=8"]
+
+
+def test_each_rail_is_a_device_of_its_own() -> None:
+    tree = _rendered(_platform([{"name": "mpi"}], type="roce"))
+    rails = ["openshift.io/fast_rail0=1", "openshift.io/fast_rail1=1"]
+    assert _said(tree, "fabrics") == [f"ClusterTrainingRuntime/mpi={rail}" for rail in rails]
+
+
+def test_a_runtime_of_fewer_devices_names_those() -> None:
+    tree = _rendered(_platform([{"name": "mpi", "resources": {"openshift.io/fast": "2"}}]))
+    assert _said(tree, "fabrics") == ["ClusterTrainingRuntime/mpi=openshift.io/fast=2"]
+
+
+def test_hosts_of_a_separate_launcher_keep_their_devices_whatever_a_job_says() -> None:
+    tree = _rendered(_platform([{"name": "mpi", "launcher": "separate"}]))
+    assert _said(tree, "fabrics") == []
+    assert "ClusterTrainingRuntime/mpi=UCX_TLS" in _said(tree, "fabric-variables")
+    assert _has_rule(tree)
+
+
+def test_a_runtime_that_is_kept_off_the_fabric_names_nothing_and_there_is_no_rule() -> None:
+    tree = _rendered(_platform([{"name": "mpi", "fabric": "none"}]))
+    assert _said(tree, "fabrics") + _said(tree, "fabric-variables") == []
+    assert not _has_rule(tree)
+
+
+def test_ranks_that_may_use_tcp_may_be_told_to() -> None:
+    tree = _rendered(_platform([{"name": "mpi"}], fallback=True))
+    assert _said(tree, "fabric-variables") == []
+    assert _has_rule(tree)  # of devices
+
+
+def test_a_runtime_that_admins_write_is_named_too() -> None:
+    platform = _platform([])
+    app = App(platform)
+    MpiRuntime(app, "own", runtime=Runtime(name="own", pool="gpu", image="quay.io/acme/a:1"))
+    tree, _ = pipeline.render(platform, app)
+    assert _said(tree, "fabrics") == ["ClusterTrainingRuntime/own=openshift.io/fast=8"]
+    assert _has_rule(tree)
+
+
+@pytest.mark.parametrize("kind", _FABRICS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_has_variables_that_lead_to_a_fabric(family: FamilyName, kind: str) -> None:
+    pool = "cpu" if FAMILIES[family].framework == "mpi" else "gpu"
+    platform = _platform([{"name": "a", "use": family, "pool": pool}], type=kind)
+    found = _said(_rendered(platform), "fabric-variables")
+    assert [each.split("=")[0] for each in found] == ["ClusterTrainingRuntime/a"] * len(found)
+    assert found
+
+
+@pytest.mark.parametrize(
+    ("environment", "names"),
+    [
+        ({"NCCL_NET": "IB", "NCCL_SOCKET_IFNAME": "=eth0", "OMPI_MCA_pml": "ob1"}, ["NCCL_IB_DISABLE", "NCCL_NET"]),
+        ({"NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": "=net1,net2"}, ["NCCL_SOCKET_IFNAME"]),
+        ({"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}, []),
+        ({"FI_PROVIDER": "mlx"}, ["FI_PROVIDER", "I_MPI_OFI_PROVIDER"]),
+        ({"OMP_NUM_THREADS": "4", "A": "net1"}, []),
+    ],
+)
+def test_what_leads_to_tcp_or_nowhere_is_free(environment: dict[str, str], names: list[str]) -> None:
+    assert steering(environment) == names
