@@ -24,7 +24,8 @@ HOSTFILE = "/etc/mpi/hostfile"
 HYDRA_HOSTFILE = f"{RUN}/hostfile"
 PATH = f"{RUN}/bin:/opt/mpi/bin:/opt/intel/oneapi/mpi/latest/bin:/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin"
 """Where Hydra's programs are found, our `mpirun` first."""
-_RESOURCES = {"cpu": "100m", "memory": "64Mi"}  # a Guaranteed pod needs both; the pod requests the larger, not the sum
+SMALL = {"cpu": "100m", "memory": "64Mi"}
+"""What init containers ask for: a Guaranteed pod needs both. The pod requests the larger, not the sum."""
 
 
 def init_container(image: str, runtime: Runtime, security: Body, *, is_launcher: bool) -> Body:
@@ -36,7 +37,7 @@ def init_container(image: str, runtime: Runtime, security: Body, *, is_launcher:
         "name": "prepare",
         "image": image,
         "securityContext": security,
-        "resources": {"requests": dict(_RESOURCES), "limits": dict(_RESOURCES)},
+        "resources": {"requests": dict(SMALL), "limits": dict(SMALL)},
         "command": ["/bin/sh", "-c", prepare_script(runtime, is_launcher=is_launcher)],
         "volumeMounts": mounts,
     }
@@ -54,7 +55,7 @@ def hosts_container(image: str, security: Body, patience: int) -> Body:
         "name": "hosts",
         "image": image,
         "securityContext": security,
-        "resources": {"requests": dict(_RESOURCES), "limits": dict(_RESOURCES)},
+        "resources": {"requests": dict(SMALL), "limits": dict(SMALL)},
         "command": ["/bin/sh", "-c", f"patience={patience}\n{script('hosts.sh')}"],
         "volumeMounts": [
             *volume_mounts(),

@@ -17,6 +17,7 @@ from generator.config.volumes import HOME, RuntimeVolume
 from generator.config.workload import MEMLOCK_SCC, OUT_OF_THE_MESH, RUNTIME_LABEL, SERVICE_ACCOUNT
 from generator.manifests import Body
 from generator.runtimes import adapter, fabric
+from generator.runtimes.preflight import preflight_container
 from generator.runtimes.sizing import NodeSize
 
 SSH_PORT = 2222
@@ -120,6 +121,8 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
     if runtime.pod_scheduler:
         spec["schedulerName"] = runtime.pod_scheduler
     spec["initContainers"] = [adapter.init_container(parts.image, runtime, _security(runtime), is_launcher=is_launcher)]
+    if is_node and (preflight := preflight_container(parts.image, runtime, pool, size, _security(runtime))):
+        spec["initContainers"].append(preflight)
     if is_launcher and runtime.gang != "kueue":
         spec["initContainers"].append(adapter.hosts_container(parts.image, _security(runtime), parts.patience))
     spec["containers"] = [container]

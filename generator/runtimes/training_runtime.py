@@ -24,6 +24,7 @@ from generator.config.volumes import HOME
 from generator.manifests import Body
 from generator.runtimes.launch import environment
 from generator.runtimes.pods import PodParts, Volume, launcher_pod, node_pod, runtime_volumes
+from generator.runtimes.preflight import PREFLIGHT
 from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
 
 _GANGS: Mapping[str, Body] = {
@@ -134,8 +135,20 @@ def _node_job(runtime: Runtime, pod: Body) -> Body:
         "name": "node",
         "groupName": "default",
         "replicas": 1,
-        "template": {"spec": {**count, "template": pod}},
+        "template": {"spec": {**count, **_end_by_preflight(pod), "template": pod}},
     }
+
+
+def _end_by_preflight(pod: Body) -> Body:
+    """A host that cannot take part ends the job at once: tried again and again, all others would wait for it.
+
+    Kubernetes v1.34.2 pkg/controller/job/pod_failure_policy.go looks at init containers too, and asks for `Never`.
+    """
+    if all(container["name"] != PREFLIGHT for container in pod["spec"]["initContainers"]):
+        return {}
+    pod["spec"]["restartPolicy"] = "Never"
+    failed = {"containerName": PREFLIGHT, "operator": "NotIn", "values": [0]}
+    return {"podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": failed}]}}
 
 
 def _launcher_job(runtime: Runtime, pod: Body) -> Body:
