@@ -5,6 +5,7 @@ from __future__ import annotations
 from generator.config.platform import Platform
 from generator.constructs import ManifestApp
 from generator.kueue.chart import KueueItself, QueueTree, TenantQueue
+from generator.networks.chart import FabricNodes, Machines, TenantNetworks
 from generator.policies.admission.memlock import MEMLOCK
 from generator.policies.chart import AdmissionPack, AuditPolicy, Baseline, Memlock, PlatformRoles, Tenancy, TenantRoles
 from generator.runtimes.chart import MpiRuntime
@@ -21,6 +22,9 @@ class App(ManifestApp):
         super().__init__(platform)
         KueueItself(self, "kueue", platform=platform)
         QueueTree(self, "queues", platform=platform)
+        for fabric in platform.fabrics:
+            FabricNodes(self, f"fabric-{fabric.name}", platform=platform, fabric=fabric)
+        Machines(self, "machines", platform=platform)
         for runtime in platform.runtimes:
             MpiRuntime(self, f"runtime-{runtime.name}", runtime=runtime)
         PlatformRoles(self, "platform-roles", platform=platform)
@@ -36,3 +40,4 @@ class App(ManifestApp):
         for tenant in platform.tenants:
             Tenancy(self, f"tenant-{tenant.name}", platform=platform, tenant=tenant)
             TenantQueue(self, f"queue-{tenant.name}", platform=platform, tenant=tenant)
+            TenantNetworks(self, f"networks-{tenant.name}", platform=platform, tenant=tenant)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.config.draft import Contradiction, Draft, suggestion
-from generator.config.fabric_room import needed, room
+from generator.config.fabric_nodes import machine_contradictions
+from generator.config.fabric_room import range_contradictions
 from generator.config.fabrics import Fabric
 from generator.config.pools import Pool
 from generator.config.tenants import Tenant
@@ -18,7 +19,8 @@ def fabric_contradictions(draft: Draft) -> Iterator[Contradiction]:
     for index, fabric in draft.fabrics.items():
         yield from _setup(("fabrics", index), fabric, draft)
         yield from _as_others(("fabrics", index), fabric, draft)
-        yield from _addresses(("fabrics", index), fabric, draft)
+    yield from range_contradictions(draft)
+    yield from machine_contradictions(draft)
     for index, pool in draft.pools.items():
         yield from _pool(("pools", index), pool, draft)
     for index, tenant in draft.tenants.items():
@@ -38,22 +40,6 @@ def _as_others(path: _Path, fabric: Fabric, draft: Draft) -> Iterator[Contradict
         if index < path[1] and both and fabric.name != other.name:  # type: ignore[operator]
             what = f"{min(both)} is also what a NIC of `{other.name}` is called"
             yield Contradiction((*path, "resource"), what, "give each fabric a resource of its own")
-
-
-def _addresses(path: _Path, fabric: Fabric, draft: Draft) -> Iterator[Contradiction]:
-    """Each rail has room for every NIC of every pod of every node."""
-    if fabric.addresses is None:
-        return
-    nodes = sum(pool.nodes for pool in draft.pools.values() if pool.fabric == fabric.name)
-    if needed(fabric, nodes) > room(fabric):
-        what = (
-            f"{fabric.addresses.range} has {room(fabric)} addresses, and {nodes} nodes with {fabric.pods_per_node} pods"
-        )
-        yield Contradiction(
-            (*path, "addresses", "range"),
-            f"{what} of {fabric.per_node} NICs need {needed(fabric, nodes)}",
-            "write a larger network",
-        )
 
 
 def _pool(path: _Path, pool: Pool, draft: Draft) -> Iterator[Contradiction]:

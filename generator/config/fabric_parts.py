@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from generator.config.egress import Network
-from generator.config.fields import Count, Name, Section, each_once, refusal
+from generator.config.fields import Count, Name, Section, Text, each_once, refusal
 from generator.documents.syntax import shown
 
 Hex = Annotated[str, Field(strict=True), StringConstraints(pattern="^[0-9a-f]{4}$")]
@@ -18,6 +18,8 @@ PciAddress = Annotated[
 ]
 # resource.k8s.io: names of DeviceClasses are subdomains, such as mrdma.google.com
 DeviceClass = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
+# Mellanox/network-operator v26.4.1 api/v1alpha1 ImageSpec, which knows no port of a registry.
+Repository = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[a-z0-9][a-z0-9./-]*[a-z0-9]$")]
 CpuSet = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
 
 
@@ -98,6 +100,11 @@ class NodeSetup(Section):
     """OpenShift: cores for the system, such as `0-3`. With `isolatedCpus` it makes a PerformanceProfile (reboots)."""
     isolated_cpus: CpuSet | None = None
     """OpenShift: cores for pods, such as `4-191`."""
+    plugin_repository: Repository | None = None
+    """Where the image of NVIDIA's device plugin is mirrored, such as `registry.example.com/mellanox`. Default:
+    NVIDIA's own registry."""
+    plugin_version: Text | None = None
+    """The tag or digest of that image. Default: that of the operator's release 26.4.1."""
     machine_config_pool: Name | None = None
     """OpenShift: the MachineConfigPool of these nodes. Default: `worker`."""
 

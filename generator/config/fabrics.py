@@ -108,8 +108,8 @@ class Fabric(Section):
     addresses: Addresses | None = None
     """IP addresses of pods on it. RoCE and Ethernet need them; InfiniBand by sriov does not."""
     rdma: Literal["exclusive", "shared"] | None = None
-    """Whether a pod sees its own RDMA devices only, or all of the node. Default: exclusive where a pod has a NIC or a
-    function for itself. Changing it reboots nodes."""
+    """Whether a pod sees its own RDMA devices only, or all of the node. Default: exclusive where the SR-IOV operator
+    sees to it on the nodes. Changing it reboots them."""
     networks: Literal["nad", "operator"] = "nad"
     """Who writes the NetworkAttachmentDefinitions: this release, or the SR-IOV operator from a SriovNetwork or
     SriovIBNetwork in each namespace."""
@@ -175,6 +175,11 @@ class Fabric(Section):
             raise refusal("each NIC is a network of its own, and none is named", "name them in `nics.ports`")
         if self.attached in ("macvlan", "ipoib") and not self.nics.ports:
             raise refusal(f"{self.attached} stands on interfaces of the node", "name them in `nics.ports`")
+        if self.operated == "nvidia" and self.attached == "host-device" and self.nics.ports:
+            # sriov-network-device-plugin 40b6f50 pkg/utils/utils.go GetPfName: only functions have the name of a NIC.
+            raise refusal("the device plugin knows whole NICs by their address alone", "name them in `nics.addresses`")
+        if self.operated == "nvidia" and self.shares_device and self.nics.addresses:
+            raise refusal("the device plugin knows no addresses", "name them in `nics.ports`")
         if self.pods_per_node > 1 and self.attached in ("host-device", "efa", "dra"):
             raise refusal(f"`{self.pods_per_node}` pods, and {self.attached} gives each NIC to one", "leave it out")
 
@@ -212,7 +217,7 @@ class Fabric(Section):
     @property
     def is_exclusive(self) -> bool:
         """Whether a pod sees only its own RDMA devices, which the `rdma` plugin sees to."""
-        is_default = self.attached in ("sriov", "host-device") and self.type in ("infiniband", "roce")
+        is_default = self.attached == "sriov" and self.operated != "none" and self.has_rdma
         return self.rdma == "exclusive" if self.rdma else is_default
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from generator.config.fabric_homes import homes
 from generator.config.platform import Platform
 
 OF_KUBERNETES = ("system:apiserver", "system:kube-controller-manager", "system:kube-scheduler")
@@ -19,7 +20,8 @@ _ON_OPENSHIFT = ("redhat-ods-applications",)
 
 
 def controller_groups(platform: Platform) -> list[str]:
-    """The groups of all ServiceAccounts in the namespaces of controllers, in order."""
+    """The groups of all ServiceAccounts in the namespaces of controllers, in order; OpenShift's own are not listed."""
     more = _ON_OPENSHIFT if platform.cluster.is_openshift else ()
-    namespaces = {*_CONTROLLERS, *more, *platform.policies.admission.controllers}
+    networks = {name for name in homes(platform.fabrics, platform.cluster) if not name.startswith("openshift-")}
+    namespaces = {*_CONTROLLERS, *more, *networks, *platform.policies.admission.controllers}
     return [f"system:serviceaccounts:{namespace}" for namespace in sorted(namespaces)]

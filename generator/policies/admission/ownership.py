@@ -29,6 +29,18 @@ _OWNED = (
         ("clusterrolebindings", "clusterroles", "rolebindings", "roles"),
         _ANY_CHANGE,
     ),
+    Requests("k8s.cni.cncf.io", ("v1",), ("network-attachment-definitions",), _ANY_CHANGE),
+    Requests("machineconfiguration.openshift.io", ("v1",), ("kubeletconfigs", "machineconfigs"), _ANY_CHANGE),
+    Requests("mellanox.com", ("v1alpha1",), ("nicnodepolicies",), _ANY_CHANGE),
+    Requests("nv-ipam.nvidia.com", ("v1alpha1",), ("ippools",), _ANY_CHANGE),
+    Requests("performance.openshift.io", ("v2",), ("performanceprofiles",), _ANY_CHANGE),
+    Requests("resource.k8s.io", ("v1",), ("deviceclasses", "resourceclaimtemplates"), _ANY_CHANGE),
+    Requests(
+        "sriovnetwork.openshift.io",
+        ("v1",),
+        ("sriovibnetworks", "sriovnetworknodepolicies", "sriovnetworkpoolconfigs", "sriovnetworks"),
+        _ANY_CHANGE,
+    ),
     Requests("trainer.kubeflow.org", ("v1alpha1",), ("clustertrainingruntimes", "trainingruntimes"), _ANY_CHANGE),
     Requests("kueue.x-k8s.io", ("*",), ("*",), _ANY_CHANGE),
 )

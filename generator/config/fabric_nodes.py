@@ -1,0 +1,77 @@
+"""What fabrics say of OpenShift's MachineConfigPools: several may name one, and must then agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from generator.config.draft import Contradiction, Draft
+from generator.config.fabrics import Fabric
+
+_WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """What is done to the nodes of one MachineConfigPool.
+
+    Attributes:
+        pool: its name.
+        memlock: whether containers may lock memory.
+        numa: the policy of the kubelet's topology manager; empty for the default.
+        reserved: cores of the system; empty where nobody says which.
+        isolated: those of pods.
+    """
+
+    pool: str
+    memlock: bool = False
+    numa: str = ""
+    reserved: str = ""
+    isolated: str = ""
+
+
+def machines(fabrics: Iterable[Fabric]) -> list[Machines]:
+    """Every pool that any fabric says something of, by name."""
+    found: dict[str, Machines] = {}
+    for fabric in fabrics:
+        if fabric.nodes.is_of_openshift:
+            mine = _of(fabric)
+            found[mine.pool] = _both(found.get(mine.pool, Machines(mine.pool)), mine)
+    return [found[name] for name in sorted(found)]
+
+
+def _of(fabric: Fabric) -> Machines:
+    setup = fabric.nodes
+    return Machines(
+        setup.machine_config_pool or _WORKER,
+        memlock=setup.memlock,
+        numa=setup.numa or "",
+        reserved=setup.reserved_cpus or "",
+        isolated=setup.isolated_cpus or "",
+    )
+
+
+def _both(one: Machines, other: Machines) -> Machines:
+    return replace(
+        one,
+        memlock=one.memlock or other.memlock,
+        numa=one.numa or other.numa,
+        reserved=one.reserved or other.reserved,
+        isolated=one.isolated or other.isolated,
+    )
+
+
+def machine_contradictions(draft: Draft) -> Iterator[Contradiction]:
+    """Fabrics that want different things of the same nodes."""
+    seen: dict[str, Fabric] = {}
+    for index, fabric in draft.fabrics.items():
+        if not fabric.nodes.is_of_openshift:
+            continue
+        mine = _of(fabric)
+        before = seen.setdefault(mine.pool, fabric)
+        other = _of(before)
+        for key, field in (("numa", "numa"), ("reserved", "reservedCpus"), ("isolated", "isolatedCpus")):
+            ours, theirs = getattr(mine, key), getattr(other, key)
+            if ours and theirs and ours != theirs:
+                what = f"{ours}, and `{before.name}` says {theirs} of the same MachineConfigPool, {mine.pool}"
+                yield Contradiction(("fabrics", index, "nodes", field), what, "write the same, or name another pool")

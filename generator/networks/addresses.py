@@ -1,0 +1,101 @@
+"""Who hands out the addresses of a fabric: what attachments say of it, and the pools of nv-ipam.
+
+Sources: whereabouts 3a262bd doc/extended-configuration.md, pkg/types/types.go; nvidia-k8s-ipam v0.4.0
+api/v1alpha1/ippool_types.go, ippool_validate.go, pkg/cni/types/types.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from generator.config.fabric_ranges import RailRange, allocator, block, excluded_blocks, rail_ranges
+from generator.config.fabric_shares import FabricShare
+from generator.config.fabrics import Fabric
+from generator.config.pools import Pool
+from generator.manifests import Body
+
+
+def ipam(fabric: Fabric, rail: int, share: FabricShare | None, owner: str) -> Body:
+    """The `ipam` of an attachment; empty where pods have no addresses on the fabric.
+
+    Args:
+        fabric: which.
+        rail: its number among all rails.
+        share: what is the team's own of it.
+        owner: the team.
+    """
+    ranges = rail_ranges(fabric, share.range if share else None)
+    if not ranges:
+        return {}
+    if allocator(fabric) == "nv-ipam":
+        return {"type": "nv-ipam", "poolName": _pool_name(fabric, rail, owner if share and share.range else "")}
+    found = ranges[rail]
+    # It would hand out the router's address as well.
+    taken = [*(str(part) for part in found.exclude), *([_alone(found.gateway)] if found.gateway else [])]
+    return {
+        "type": "whereabouts",
+        "range": str(found.network),
+        **({"exclude": taken} if taken else {}),
+        **({"gateway": found.gateway} if found.gateway else {}),
+    }
+
+
+def ip_pools(
+    fabric: Fabric, pools: Sequence[Pool], shares: Sequence[tuple[str, FabricShare]], namespace: str
+) -> Iterator[Body]:
+    """The pools of nv-ipam: one for each rail, and for each rail of a team with addresses of its own.
+
+    Args:
+        fabric: which.
+        pools: those whose nodes have it.
+        shares: team → what is its own of it.
+        namespace: where nv-ipam looks for them.
+    """
+    if fabric.addresses is None or allocator(fabric) != "nv-ipam":
+        return
+    owners = [("", None), *((team, share.range) for team, share in shares if share.range)]
+    for owner, own in owners:
+        for number, found in enumerate(rail_ranges(fabric, own)):
+            name = _pool_name(fabric, number, owner)
+            yield _ip_pool(name, namespace, found, block(fabric), pools)
+
+
+def _ip_pool(name: str, namespace: str, found: RailRange, size: int, pools: Sequence[Pool]) -> Body:
+    start = found.network[1]
+    spec: Body = {
+        "subnet": str(found.network),
+        "perNodeBlockSize": size,
+        "nodeSelector": {"nodeSelectorTerms": [_nodes(pool) for pool in pools if pool.labels]},
+    }
+    if not all(pool.labels for pool in pools):
+        del spec["nodeSelector"]
+    if found.gateway:
+        spec["gateway"] = found.gateway
+    # A block that lost some of its addresses would still be a node's: what is left out is left out by whole blocks.
+    exclusions = [
+        {"startIP": str(start + first * size), "endIP": str(start + (last + 1) * size - 1)}
+        for first, last in excluded_blocks(found, size)
+    ]
+    if exclusions:
+        spec["exclusions"] = exclusions
+    return {
+        "apiVersion": "nv-ipam.nvidia.com/v1alpha1",
+        "kind": "IPPool",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+def _nodes(pool: Pool) -> Body:
+    return {
+        "matchExpressions": [{"key": key, "operator": "In", "values": [value]} for key, value in pool.labels.items()]
+    }
+
+
+def _pool_name(fabric: Fabric, rail: int, owner: str) -> str:
+    network = fabric.all_rails[rail].network
+    return f"{network}-of-{owner}" if owner else network
+
+
+def _alone(address: str) -> str:
+    return f"{address}/{128 if ':' in address else 32}"

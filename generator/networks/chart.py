@@ -1,0 +1,63 @@
+"""The fabrics of a platform as constructs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from constructs import Construct
+
+from generator.config.fabric_homes import home, home_of_pools
+from generator.config.fabrics import Fabric
+from generator.config.platform import Platform
+from generator.config.tenants import Tenant
+from generator.constructs import Component
+from generator.manifests import Body, Manifest
+from generator.networks import addresses, attachments, dra, nvidia, openshift, sriov
+from generator.networks.reach import fabrics_of, pools_with
+
+
+class FabricNodes(Component):
+    """What admins' operators do to the nodes of one fabric. It may restart them."""
+
+    def __init__(self, scope: Construct, id: str, *, platform: Platform, fabric: Fabric) -> None:  # noqa: A002
+        bodies = self._bodies(platform, fabric)
+        super().__init__(scope, id, [Manifest(body, f"cluster/networks/{fabric.name}.yaml") for body in bodies])
+
+    @staticmethod
+    def _bodies(platform: Platform, fabric: Fabric) -> Iterator[Body]:
+        pools = pools_with(fabric, platform)
+        if fabric.attached == "sriov" and fabric.operated != "none":
+            namespace = home(fabric, platform.cluster)
+            yield from (body for pool in pools for body in sriov.node_setup(fabric, pool, namespace))
+        elif fabric.operated == "nvidia" and fabric.device:
+            yield from (nvidia.nic_node_policy(fabric, pool) for pool in pools)
+        if fabric.attached == "dra" and not fabric.device_class:
+            yield dra.device_class(fabric)
+        tenants = [tenant for tenant in platform.tenants if fabric in fabrics_of(tenant, platform)]
+        shares = [(tenant.name, each) for tenant in tenants for each in tenant.fabrics if each.name == fabric.name]
+        if pools:
+            yield from addresses.ip_pools(fabric, pools, shares, home_of_pools(fabric))
+
+
+class Machines(Component):
+    """What OpenShift does to the nodes of all fabrics. It restarts them."""
+
+    def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
+        bodies = openshift.machine_setup(platform.fabrics)
+        super().__init__(scope, id, [Manifest(body, "cluster/networks/machines.yaml") for body in bodies])
+
+
+class TenantNetworks(Component):
+    """How pods of one team are attached to fabrics, in each of its namespaces."""
+
+    def __init__(self, scope: Construct, id: str, *, platform: Platform, tenant: Tenant) -> None:  # noqa: A002
+        file = f"tenants/{tenant.name}/network.yaml"
+        super().__init__(scope, id, [Manifest(body, file) for body in self._bodies(platform, tenant)])
+
+    @staticmethod
+    def _bodies(platform: Platform, tenant: Tenant) -> Iterator[Body]:
+        for each in tenant.homes:
+            for fabric in fabrics_of(tenant, platform):
+                yield from attachments.attachments(fabric, tenant, each.name)
+                if fabric.attached == "dra":
+                    yield dra.claim_template(fabric, each.name)

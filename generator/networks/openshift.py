@@ -1,0 +1,92 @@
+"""What OpenShift's Machine Config Operator and Node Tuning Operator do to the nodes of fabrics.
+
+Each acts on a whole MachineConfigPool, so that what several fabrics say of one pool is one object here.
+
+Sources: machine-config-operator 7ff337a docs/KubeletConfigDesign.md, manifests/worker.machineconfigpool.yaml (the label
+of a pool, which a pool of one's own must be given); cri-o crio.conf `default_ulimits` (cri-o/cri-o#7703);
+cluster-node-tuning-operator d2394aa pkg/apis/performanceprofile/v2.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator
+
+from generator.config.fabric_nodes import Machines, machines
+from generator.config.fabrics import Fabric
+from generator.manifests import Body
+from generator.networks.reboots import ANNOTATION
+
+_ULIMITS = '[crio.runtime]\ndefault_ulimits = ["memlock=-1:-1"]\n'
+_MCO = "machineconfiguration.openshift.io"
+
+
+def machine_setup(fabrics: Iterable[Fabric]) -> Iterator[Body]:
+    """All objects of a cluster, in the order of the pools."""
+    for each in machines(fabrics):
+        if each.memlock:
+            yield _memlock(each)
+        if each.reserved:
+            yield _performance_profile(each)
+        elif each.numa:
+            yield _kubelet_config(each)
+
+
+def _metadata(name: str, pool: str) -> Body:
+    how = f"restarts every node of the MachineConfigPool {pool}, as many at a time as its maxUnavailable says"
+    return {"name": name, "annotations": {ANNOTATION: how}}
+
+
+def _memlock(found: Machines) -> Body:
+    """Containers inherit the limit of CRI-O; whoever is not root cannot raise it."""
+    content = base64.b64encode(_ULIMITS.encode()).decode()
+    file = {
+        "path": "/etc/crio/crio.conf.d/10-mpigen-memlock.conf",
+        "mode": 0o644,
+        "overwrite": True,
+        "contents": {"source": f"data:text/plain;charset=utf-8;base64,{content}"},
+    }
+    return {
+        "apiVersion": f"{_MCO}/v1",
+        "kind": "MachineConfig",
+        "metadata": {
+            **_metadata(f"99-{found.pool}-mpigen-memlock", found.pool),
+            "labels": {f"{_MCO}/role": found.pool},
+        },
+        "spec": {"config": {"ignition": {"version": "3.2.0"}, "storage": {"files": [file]}}},
+    }
+
+
+def _kubelet_config(found: Machines) -> Body:
+    """The topology manager aligns cores only if the CPU manager gives whole ones."""
+    return {
+        "apiVersion": f"{_MCO}/v1",
+        "kind": "KubeletConfig",
+        "metadata": _metadata(f"mpigen-{found.pool}-numa", found.pool),
+        "spec": {
+            "machineConfigPoolSelector": {"matchLabels": _pool_label(found.pool)},
+            "kubeletConfig": {"cpuManagerPolicy": "static", "topologyManagerPolicy": found.numa},
+        },
+    }
+
+
+def _performance_profile(found: Machines) -> Body:
+    spec: Body = {
+        "cpu": {"isolated": found.isolated, "reserved": found.reserved},
+        "machineConfigPoolSelector": _pool_label(found.pool),
+        "nodeSelector": {f"node-role.kubernetes.io/{found.pool}": ""},
+        # By default it trades throughput for latency.
+        "workloadHints": {"realTime": False},
+    }
+    if found.numa:
+        spec["numa"] = {"topologyPolicy": found.numa}
+    return {
+        "apiVersion": "performance.openshift.io/v2",
+        "kind": "PerformanceProfile",
+        "metadata": _metadata(f"mpigen-{found.pool}", found.pool),
+        "spec": spec,
+    }
+
+
+def _pool_label(pool: str) -> dict[str, str]:
+    return {f"pools.operator.{_MCO}/{pool}": ""}

@@ -1,0 +1,84 @@
+"""What the SR-IOV network operator does to the nodes of a pool: virtual functions of the NICs, and the RDMA mode.
+
+Fields: sriov-network-operator v1.6.0 api/v1; rules of its webhook, which is off outside OpenShift:
+pkg/webhook/validate.go, mutate.go (249e200 of August 2026).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator.config.fabrics import Fabric, Rail
+from generator.config.pools import Pool
+from generator.manifests import Body
+from generator.networks.reboots import reboots
+
+GROUP = "sriovnetwork.openshift.io"
+_LOWEST = 99  # what the webhook adds; without it the operator reads 0, the highest
+
+
+def node_setup(fabric: Fabric, pool: Pool, namespace: str) -> Iterator[Body]:
+    """All that the operator is told about the nodes of a pool."""
+    yield _pool_config(fabric, pool, namespace)
+    for rail in fabric.all_rails:
+        yield _node_policy(fabric, rail, pool, namespace)
+
+
+def _pool_config(fabric: Fabric, pool: Pool, namespace: str) -> Body:
+    """How many nodes go at a time, and whether each pod sees its own RDMA devices only.
+
+    A node in two of them is an error of the operator's (controllers/helper.go findNodePoolConfig): one for each pool.
+    """
+    mode = {"rdmaMode": "exclusive" if fabric.is_exclusive else "shared"} if fabric.has_rdma else {}
+    how = "restarts, if their RDMA mode is another," if mode else "drains, when their NICs change,"
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "SriovNetworkPoolConfig",
+        "metadata": {
+            "name": f"{fabric.name}-{pool.name}",
+            "namespace": namespace,
+            "annotations": reboots(how, pool, fabric.nodes.max_unavailable),
+        },
+        "spec": {
+            "maxUnavailable": fabric.nodes.max_unavailable,
+            "nodeSelector": {"matchLabels": dict(pool.labels)},
+            **mode,
+        },
+    }
+
+
+def _node_policy(fabric: Fabric, rail: Rail, pool: Pool, namespace: str) -> Body:
+    suffix = f"-rail{rail.index}" if rail.index >= 0 else ""
+    spec: Body = {
+        "deviceType": "netdevice",
+        "isRdma": fabric.has_rdma,
+        "linkType": "ib" if fabric.type == "infiniband" else "eth",
+        "nicSelector": _nics(fabric, rail),
+        "nodeSelector": dict(pool.labels),
+        "numVfs": fabric.pods_per_node,
+        "priority": _LOWEST,
+        "resourceName": rail.resource.rpartition("/")[2],
+    }
+    if fabric.mtu:
+        spec["mtu"] = fabric.mtu
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "SriovNetworkNodePolicy",
+        "metadata": {
+            "name": f"{fabric.name}-{pool.name}{suffix}",
+            "namespace": namespace,
+            "annotations": reboots("drains, and if its NICs need it restarts,", pool, fabric.nodes.max_unavailable),
+        },
+        "spec": spec,
+    }
+
+
+def _nics(fabric: Fabric, rail: Rail) -> Body:
+    """All of it must hold of a NIC."""
+    found = {
+        "vendor": fabric.nics.vendor,
+        "deviceID": fabric.nics.device,
+        "pfNames": [*rail.ports],
+        "rootDevices": [*rail.addresses],
+    }
+    return {key: value for key, value in found.items() if value}
