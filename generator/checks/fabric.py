@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from generator.checks import (
+    fabric_addresses,
     fabric_attached,
     fabric_counts,
     fabric_covered,
@@ -13,6 +14,7 @@ from generator.checks import (
     fabric_environment,
     fabric_fallback,
     fabric_host,
+    fabric_isolation,
     fabric_links,
     fabric_memlock,
     fabric_modes,
@@ -23,6 +25,7 @@ from generator.checks import (
     fabric_policies,
     fabric_pools,
     fabric_read,
+    fabric_shared,
 )
 from generator.checks.fabric_networks import NETWORKS
 from generator.checks.fabric_providers import is_plugin_configuration
@@ -55,6 +58,9 @@ RULES: Mapping[str, _Rule] = {
     "fabric/memlock": fabric_memlock.memlock,
     "fabric/shm": fabric_host.shm,
     "fabric/host-access": fabric_host.host_access,
+    "fabric/addresses": fabric_addresses.addresses,
+    "fabric/isolation": fabric_isolation.isolation,
+    "fabric/shared": fabric_shared.shared,
 }
 
 
@@ -63,7 +69,7 @@ def is_kept(manifest: Manifest) -> bool:
 
     Of pods only those that ask for networks or devices, as there can be very many.
     """
-    if manifest.kind in fabric_read.KINDS or manifest.kind in fabric_memlock.KINDS:
+    if manifest.kind in fabric_read.KINDS | fabric_memlock.KINDS | fabric_isolation.KINDS:
         return True
     if manifest.kind == "ConfigMap":
         return is_plugin_configuration(manifest)

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from generator.checks.fabric_boxes import Box, Pods
+from generator.checks.fabric_homes import homes
 from generator.checks.fabric_resource import EFA
 from generator.checks.fabric_workload import Workload, workloads
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings, texts
-from generator.checks.trainjob_runtime import reference_of
 from generator.documents.load import Path
 from generator.manifests import Manifest
 
@@ -46,7 +46,6 @@ _WITHOUT = frozenset(
     }
 )
 """OpenShift's own without it (openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests)."""
-_RUNTIMES = "mpigen.dev/runtimes"
 
 
 def memlock(gathered: Gathered) -> _Found:
@@ -64,7 +63,7 @@ def _judged(workload: Workload, pods: Pods, box: Box, gathered: Gathered) -> _Fo
     who = f"`{box.body.get('name')}` of the pods `{pods.role}` adds {_CAPABILITY}"
     for breach in (
         _not_gained(path, who, workload, pods, box),
-        _refused_by_standard(path, who, workload.manifest, gathered),
+        _refused_by_standard(path, who, pods, gathered),
         _refused_by_constraints(path, who, pods, gathered),
     ):
         if breach:
@@ -97,29 +96,16 @@ def _user(pods: Pods, box: Box) -> str:
     return "`runAsNonRoot: true`" if said.get("runAsNonRoot") is True else ""
 
 
-def _refused_by_standard(path: Path, who: str, manifest: Manifest, gathered: Gathered) -> Breach | None:
+def _refused_by_standard(path: Path, who: str, pods: Pods, gathered: Gathered) -> Breach | None:
     """By k8s.io/pod-security-admission v0.34.2 policy/check_capabilities_baseline.go."""
-    homes = _homes(manifest, gathered)
+    found = homes(pods.template, gathered)
     for namespace in gathered.of("", "Namespace"):
         standard = mapping(namespace.body, "metadata", "labels").get(_ENFORCE)
-        if standard in _REFUSING and namespace.name in homes:
+        if standard in _REFUSING and namespace.name in found:
             why = "Pod Security refuses every such pod: only `privileged` allows this capability"
             fix = f"{_NODE_LIMIT}; or relax the namespace, for this alone by a policy of admission"
             return Breach(path, _CHECK, f"{who}, and the Namespace `{namespace.name}` enforces `{standard}`", why, fix)
     return None
-
-
-def _homes(manifest: Manifest, gathered: Gathered) -> set[str]:
-    """The namespaces where its pods come to run, as far as the files tell."""
-    if manifest.kind != "ClusterTrainingRuntime":
-        return {manifest.namespace}
-    meant = (manifest.kind, manifest.name)
-    found = {each.namespace for each in gathered.of("trainer.kubeflow.org", "TrainJob") if reference_of(each) == meant}
-    for namespace in gathered.of("", "Namespace"):
-        said = mapping(namespace.body, "metadata", "annotations").get(_RUNTIMES)
-        if isinstance(said, str) and "/".join(meant) in said.split(","):
-            found.add(namespace.name)
-    return found
 
 
 def _refused_by_constraints(path: Path, who: str, pods: Pods, gathered: Gathered) -> Breach | None:

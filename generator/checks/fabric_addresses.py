@@ -1,0 +1,148 @@
+"""fabric/addresses: does each interface of a pod get an address of its own, and no default route?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from generator.checks.fabric_attachments import Attachment
+from generator.checks.fabric_ranges import NV_IPAM, Range, ipam_path, pool_kind, pool_names, pools, ranges
+from generator.checks.fabric_segments import segment
+from generator.checks.fabric_users import Crowd, crowd, uses
+from generator.checks.finding import Breach, Severity
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import mapping, mappings
+from generator.documents.load import Path
+from generator.manifests import Manifest
+
+_CHECK = "fabric/addresses"
+_Found = Iterator[tuple[Manifest, Breach]]
+_ACROSS_NODES = ("sriov", "ib-sriov", "host-device", "macvlan", "ipvlan", "ipoib")
+_EVERYWHERE = ("0.0.0.0/0", "::/0")
+_TWO_ROUTES = (
+    "pods then have two default routes, and their way to the API server, DNS and the other ranks may be this one"
+)
+
+
+def addresses(gathered: Gathered) -> _Found:
+    """All of it."""
+    for rule in _RULES:
+        yield from rule(gathered)
+
+
+def _default_routes(gathered: Gathered) -> _Found:
+    """multus-cni issue 1400."""
+    fix = "route only what is on the other side of the gateway, such as the other rails, or leave it out"
+    for network in gathered.fabrics.attachments:
+        if _leads_everywhere(network.ipam):
+            what = f"the network `{network.name}` has a route to everywhere"
+            yield network.manifest, _breach(ipam_path(network), what, _TWO_ROUTES, fix)
+    for pool in pools(gathered.fabrics).values():
+        spec = mapping(pool.body, "spec")
+        field = "defaultGateway" if spec.get("defaultGateway") is True else "routes"
+        if field == "defaultGateway" or _leads_everywhere(spec):
+            what = f"addresses of the {pool.kind} `{pool.name}` come with a route to everywhere"
+            yield pool, _breach(("spec", field), what, _TWO_ROUTES, fix)
+
+
+def _leads_everywhere(said: Mapping[str, Any]) -> bool:
+    return any(route.get("dst") in _EVERYWHERE for _, route in mappings(said.get("routes")))
+
+
+def _of_one_node(gathered: Gathered) -> _Found:
+    """host-local keeps its counts on a disk (plugins/ipam/host-local), and static gives what it says to everybody."""
+    for network in gathered.fabrics.attachments:
+        kind = network.ipam.get("type")
+        if network.type in _ACROSS_NODES and kind == "host-local":
+            what = f"`host-local` in the network `{network.name}`, which reaches over nodes by {network.type}"
+            why = "each node counts for itself, so that pods of two nodes get the same address"
+            fix = "write `whereabouts` with the same range, or `nv-ipam` with a pool"
+            yield network.manifest, _breach(ipam_path(network), what, why, fix)
+        if network.type in _ACROSS_NODES and kind == "static" and network.ipam.get("addresses"):
+            what = f"the network `{network.name}` gives each of its pods the same address (`static`)"
+            why = "there can be one pod at a time"
+            fix = "write `whereabouts` with a range, or `nv-ipam` with a pool"
+            yield network.manifest, _breach(ipam_path(network), what, why, fix)
+
+
+def _missing_pools(gathered: Gathered) -> _Found:
+    """nvidia-k8s-ipam reads pools of one namespace, and of it only their names."""
+    known = pools(gathered.fabrics)
+    for network in gathered.fabrics.attachments if known else ():
+        kind = pool_kind(network)
+        for name in pool_names(network):
+            if (kind, name) not in known:
+                names = ", ".join(sorted(f"{kind} `{name}`" for kind, name in known))
+                what = f"the network `{network.name}` takes addresses from the {kind} `{name}`, and there are: {names}"
+                why = "its pods stay in ContainerCreating until there is such a pool"
+                other = next((each for each, found in known if found == name), "")
+                fix = f'write `"poolType": "{other.lower()}"`' if other else f"name one of these, or add it ({NV_IPAM})"
+                yield network.manifest, _breach(ipam_path(network), what, why, fix)
+
+
+def _too_few(gathered: Gathered) -> _Found:
+    """Nodes times pods times interfaces, where a ResourceFlavor says how many nodes there are."""
+    told: set[tuple[str, Path]] = set()
+    for network in gathered.fabrics.attachments:
+        most = crowd(network, gathered)
+        for each in ranges(network, gathered.fabrics) if most else ():
+            place = (each.manifest.resource, each.path)
+            if most and place not in told and (what := _lack(each, most)):
+                told.add(place)
+                who = f"`{most.flavor}` has {most.nodes} nodes with {most.per_node} interfaces of `{network.name}`"
+                why = f"{who}: the last pods stay in ContainerCreating"
+                fix = f"write a range for {most.interfaces} addresses or more"
+                yield each.manifest, _breach(each.path, what, why, fix)
+
+
+def _lack(each: Range, most: Crowd) -> str:
+    if each.per_node is not None and each.per_node < most.per_node:
+        return f"{each.network} gives each node {each.per_node} addresses, and {most.per_node} are wanted"
+    if each.nodes is not None and each.nodes < most.nodes:
+        return f"{each.network} is enough for {each.nodes} nodes, and there are {most.nodes}"
+    if each.nodes is None and each.count < most.interfaces:
+        return f"{each.network} has {each.count} addresses for pods, and {most.interfaces} are wanted"
+    return ""
+
+
+def _given_twice(gathered: Gathered) -> _Found:
+    """A pod with two interfaces in one subnet, or two in one network who both give addresses."""
+    networks = [(each, ranges(each, gathered.fabrics)) for each in gathered.fabrics.attachments]
+    for number, (network, own) in enumerate(networks):
+        for other, others in networks[:number]:
+            pair = next(((a, b) for a in own for b in others if a.network.overlaps(b.network)), None)
+            reason = _clash(network, other, *pair, gathered) if pair else None
+            if pair and reason:
+                what = f"`{other.name}` ({pair[1].network}) and `{network.name}` ({pair[0].network}) overlap"
+                yield network.manifest, _breach(ipam_path(network), what, *reason)
+
+
+def _clash(
+    network: Attachment, other: Attachment, own: Range, its: Range, gathered: Gathered
+) -> tuple[str, str] | None:
+    """Why it matters that two networks overlap, and what to do; None where it does not."""
+    if other.name != network.name and _share_pods(network, other, gathered):
+        why = "a pod has both, so that what is sent to one of them leaves by the other"
+        return why, "give each network a subnet of its own"
+    if own.counted_by != its.counted_by and segment(network) == segment(other) is not None:
+        why = f"{its.counted_by} and {own.counted_by} do not know of each other, and give two pods one address"
+        return why, "let one of them give all addresses, or give each network a subnet of its own"
+    return None
+
+
+def _share_pods(network: Attachment, other: Attachment, gathered: Gathered) -> bool:
+    users = {(use.pods.manifest.identity, use.pods.path) for use in uses(network, gathered)}
+    return any((use.pods.manifest.identity, use.pods.path) in users for use in uses(other, gathered))
+
+
+_RULES: tuple[Callable[[Gathered], _Found], ...] = (
+    _default_routes,
+    _of_one_node,
+    _missing_pools,
+    _too_few,
+    _given_twice,
+)
+
+
+def _breach(path: Path, what: str, why: str, fix: str) -> Breach:
+    return Breach(path, _CHECK, what, why, fix, Severity.WARNING)

@@ -1,0 +1,72 @@
+"""fabric/shared: which teams meet on a fabric? An info, as it may be meant; nobody should believe otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator.checks.fabric_attachments import Attachment
+from generator.checks.fabric_homes import homes
+from generator.checks.fabric_providers import Source
+from generator.checks.fabric_resource import resource
+from generator.checks.fabric_segments import Segment, segment, shared_device
+from generator.checks.fabric_users import uses
+from generator.checks.finding import Breach, Severity, listed
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import mapping
+from generator.documents.load import Path
+from generator.manifests import Manifest
+
+_TENANT = "mpigen.dev/tenant"
+_WHY = "RDMA passes by NetworkPolicy and MultiNetworkPolicy: ranks of one team reach the devices of the others"
+
+
+def shared(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
+    """Each segment that two teams have networks in, and each shared device that jobs of two teams ask for; once."""
+    teams = {each.name: _team(each) for each in gathered.of("", "Namespace")}
+    for networks in _by_segment(gathered).values():
+        met = sorted({teams.get(home, home) for network, _ in networks for home in _homes(network, gathered)})
+        if len(met) > 1:
+            network, where = networks[-1]
+            others = listed(list(dict.fromkeys(each.manifest.resource for each, _ in networks[:-1])))
+            beside = f" ({others} leads there too)" if others else ""
+            yield network.manifest, _breach(("spec",), f"{listed(met)} share {where.told}{beside}", where)
+    for provider in gathered.fabrics.offered_by(Source.SHARED):
+        found = {teams.get(home, home) for home in _homes_of_device(str(provider.resource), gathered)}
+        if len(found) > 1:
+            where = shared_device(str(provider.resource))
+            yield provider.manifest, _breach(provider.path, f"{listed(sorted(found))} share {where.told}", where)
+
+
+def _by_segment(gathered: Gathered) -> dict[tuple[str, ...], list[tuple[Attachment, Segment]]]:
+    found: dict[tuple[str, ...], list[tuple[Attachment, Segment]]] = {}
+    for network in gathered.fabrics.attachments:
+        where = segment(network)
+        if where:
+            found.setdefault(where.key, []).append((network, where))
+    return found
+
+
+def _homes(network: Attachment, gathered: Gathered) -> set[str]:
+    """Whose pods get it: those of its namespace, and of others where pods name it with its namespace."""
+    found = {network.namespace} if network.namespace else set()
+    others = {home for use in uses(network, gathered) if use.is_from_elsewhere for home in homes(use.pods, gathered)}
+    return others or found
+
+
+def _homes_of_device(name: str, gathered: Gathered) -> set[str]:
+    wanted = resource(name)
+    return {
+        home
+        for pods in gathered.fabrics.pods
+        if any(resource(each).may_be(wanted) for each in pods.devices)
+        for home in homes(pods, gathered)
+    }
+
+
+def _team(namespace: Manifest) -> str:
+    said = mapping(namespace.body, "metadata", "labels").get(_TENANT)
+    return said if isinstance(said, str) else namespace.name
+
+
+def _breach(path: Path, what: str, where: Segment) -> Breach:
+    return Breach(path, "fabric/shared", what, _WHY, where.fix, Severity.INFO)
