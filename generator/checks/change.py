@@ -13,6 +13,7 @@ from generator.checks import (
     change_immutable,
     change_queues,
     change_quota,
+    change_reboots,
     change_removed,
     change_runtime,
 )
@@ -43,6 +44,7 @@ OF_TREES: Mapping[str, OfTrees] = {
     "change/priority-removed": change_removed.priorities,
     "change/queue-removed": change_queues.removed,
     "change/cohort-removed": change_queues.cohort_removed,
+    "change/reboots": change_reboots.reboots,
 }
 OF_QUEUES: Mapping[str, OfQueues] = {
     "change/less-quota": change_quota.less_quota,

@@ -23,8 +23,8 @@ def test_a_tree_that_stays_as_it_is_breaks_nothing() -> None:
     assert said(TREE) == ""
 
 
-def test_a_first_tree_breaks_nothing() -> None:
-    assert found(TREE, old="") == []
+def test_a_first_tree_breaks_nothing_and_tells_which_nodes_restart() -> None:
+    assert {(each.check, each.severity) for each in found(TREE, old="")} == {("change/reboots", Severity.INFO)}
 
 
 def test_every_check_has_a_case() -> None:
@@ -63,6 +63,7 @@ def test_what_the_api_server_refuses_is_an_error_and_the_rest_a_warning() -> Non
         ("change/flavor-nodes", Severity.WARNING),
         ("change/flavor-topology", Severity.WARNING),
         ("change/priority-removed", Severity.WARNING),
+        ("change/reboots", Severity.WARNING),
     }
 
 

@@ -1,0 +1,147 @@
+"""change/reboots: which nodes an update drains or restarts, with the jobs that run on them.
+
+Sources: sriov-network-operator v1.6.0 pkg/daemon/daemon.go, api/v1/helper.go NeedToUpdateSriov; machine-config-operator
+7ff337a docs/MachineConfigDaemon.md; cluster-node-tuning-operator d2394aa docs/performanceprofile (it makes a
+MachineConfig and a KubeletConfig); Mellanox/network-operator v26.4.1 api/v1alpha1 DriverUpgradePolicySpec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from generator.checks.change_immutable import written
+from generator.checks.finding import Breach, Severity
+from generator.checks.mpi_runtime import mapping
+from generator.manifests import Manifest
+from generator.simulate.fields import text
+
+_CHECK = "change/reboots"
+_SAID = "mpigen.dev/reboots"
+_SELECTORS = ("nodeSelector", "machineConfigPoolSelector")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a kind does to nodes.
+
+    Attributes:
+        effect: what its operator does to `{nodes}`, some at a time.
+        fields: of `spec`, a change of which does it; all where none is named.
+        goes_alone: whether nothing happens when the object goes.
+    """
+
+    effect: str
+    fields: tuple[str, ...] = ()
+    goes_alone: bool = False
+
+
+_RESTARTS = "restarts {nodes}"
+_LOADS = "drains {nodes}, and loads the driver anew"
+_MCO = "machineconfiguration.openshift.io"
+_KINDS: Mapping[tuple[str, str], _Kind] = {
+    ("sriovnetwork.openshift.io", "SriovNetworkNodePolicy"): _Kind(
+        "drains {nodes}, and restarts those whose NICs need it",
+        (
+            "bridge",
+            "deviceType",
+            "eSwitchMode",
+            "externallyManaged",
+            "linkType",
+            "mtu",
+            "nicSelector",
+            "nodeSelector",
+            "numVfs",
+            "vdpaType",
+        ),
+    ),
+    ("sriovnetwork.openshift.io", "SriovNetworkPoolConfig"): _Kind(
+        "restarts those of {nodes} whose RDMA mode is another", ("nodeSelector", "rdmaMode"), goes_alone=True
+    ),
+    (_MCO, "MachineConfig"): _Kind(_RESTARTS),
+    (_MCO, "KubeletConfig"): _Kind(_RESTARTS),
+    (_MCO, "ContainerRuntimeConfig"): _Kind(_RESTARTS),
+    ("performance.openshift.io", "PerformanceProfile"): _Kind(_RESTARTS),
+    ("mellanox.com", "NicClusterPolicy"): _Kind(_LOADS, ("ofedDriver",)),
+    ("mellanox.com", "NicNodePolicy"): _Kind(_LOADS, ("ofedDriver",)),
+}
+
+
+def reboots(
+    old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]
+) -> Iterator[tuple[Manifest, Breach]]:
+    """What comes, changes or goes, and takes nodes away; of a first release it is only told."""
+    before = {each.identity: each for each in old if (each.group, each.kind) in _KINDS}
+    severity = Severity.WARNING if old else Severity.INFO
+    for manifest in new:
+        kind = _KINDS.get((manifest.group, manifest.kind))
+        if kind is None:
+            continue
+        was = before.pop(manifest.identity, None)
+        field = _changed(was, manifest, kind)
+        if field:
+            yield manifest, _breach(was, manifest, field, kind, severity)
+    for gone in before.values():
+        kind = _KINDS[gone.group, gone.kind]
+        if not kind.goes_alone and _does_it(gone, kind):
+            yield gone, _removed(gone, kind)
+
+
+def _does_it(manifest: Manifest, kind: _Kind) -> bool:
+    spec = mapping(manifest.body, "spec")
+    return not kind.fields or any(spec.get(field) for field in kind.fields if field not in _SELECTORS)
+
+
+def _changed(was: Manifest | None, now: Manifest, kind: _Kind) -> str:
+    """The first field of the spec that does something to nodes; empty if none does."""
+    if was is None:
+        return "spec" if _does_it(now, kind) else ""
+    before, after = mapping(was.body, "spec"), mapping(now.body, "spec")
+    fields = kind.fields or tuple(sorted({*before, *after}))
+    return next((field for field in fields if before.get(field) != after.get(field)), "")
+
+
+def _breach(was: Manifest | None, now: Manifest, field: str, kind: _Kind, severity: Severity) -> Breach:
+    spec = mapping(now.body, "spec")
+    if was is None:
+        what = f"`{now.name}` is new"
+    else:
+        before = written(mapping(was.body, "spec").get(field))
+        what = f"`{field}` was {before}, and becomes {written(spec.get(field))}"
+    return Breach(
+        ("spec", field) if field in spec else ("spec",),
+        _CHECK,
+        f"{what}: {_effect(now, kind)}",
+        "jobs that run on a node are stopped with it, and begin again from their last checkpoint",
+        "let them end before: close their queues with `stopPolicy: Hold`; apply it when the nodes can be missed",
+        severity,
+    )
+
+
+def _removed(gone: Manifest, kind: _Kind) -> Breach:
+    return Breach(
+        ("metadata", "name"),
+        _CHECK,
+        f"`{gone.name}` is in the next release no more: {_effect(gone, kind)}",
+        "jobs that run on a node are stopped with it, and what it did to the nodes is undone",
+        "let them end before: close their queues with `stopPolicy: Hold`; apply it when the nodes can be missed",
+        Severity.WARNING,
+        value=gone.name,
+    )
+
+
+def _effect(manifest: Manifest, kind: _Kind) -> str:
+    """As the object says itself, or of the nodes that it selects."""
+    if said := text(mapping(manifest.body, "metadata", "annotations").get(_SAID)):
+        return f"it {said}"
+    spec = mapping(manifest.body, "spec")
+    selector = next((spec[field] for field in _SELECTORS if spec.get(field)), None)
+    role = text(mapping(manifest.body, "metadata", "labels").get(f"{_MCO}/role"))
+    which = (
+        f"the nodes with {written(selector)}"
+        if selector
+        else f"the nodes of MachineConfigPool `{role}`"
+        if role
+        else "all nodes"
+    )
+    return f"its operator {kind.effect.format(nodes=which)}"
