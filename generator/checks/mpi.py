@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from generator.checks import mpi_course, mpi_jobs, mpi_pods, mpi_resources, trainjob_written, trainjobs
+from generator.checks import (
+    mpi_course,
+    mpi_jobs,
+    mpi_pods,
+    mpi_resources,
+    mpi_selectors,
+    trainjob_written,
+    trainjobs,
+)
 from generator.checks.finding import Breach
 from generator.checks.mpi_runtime import MpiRuntime, mpi_runtime
 from generator.manifests import Body, Manifest
@@ -40,6 +48,7 @@ OF_RUNTIMES: Rules[MpiRuntime] = {
     "mpi/ssh-key-group": mpi_pods.ssh_key_group,
     "mpi/open-mpi-5": mpi_pods.open_mpi_5,
     "mpi/overridden-variable": mpi_pods.overridden_variable,
+    "mpi/foreign-selector": mpi_selectors.foreign_selector,
     "mpi/launcher-resources": mpi_resources.launcher_resources,
     "mpi/guessed-processes": mpi_resources.guessed_processes,
     "mpi/sdk": mpi_resources.sdk,

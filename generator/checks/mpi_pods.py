@@ -13,6 +13,7 @@ from generator.checks.mpi_runtime import (
     MpiRuntime,
     ReplicatedJob,
     mapping,
+    mappings,
     texts,
     texts_and_all,
 )
@@ -27,6 +28,7 @@ OVERRIDDEN = (
 )
 """What Trainer sets in the launcher (trainer v2.3.0 pkg/constants/constants.go MPIReservedEnvNames)."""
 _REFUSED_TO_ROOT = "ssh refuses a key to root that root's group may read, as Trainer mounts it"
+_KEEP = "PRTE_MCA_prte_keep_fqdn_hostnames"
 _HOSTFILES = {"PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"}
 _HOSTFILE_WORDS = ("hostfile", "machinefile", "/etc/mpi")
 
@@ -93,11 +95,13 @@ def _said(job: ReplicatedJob, field: str) -> tuple[Path, int] | None:
 
 
 def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Trainer speaks to ORTE, which Open MPI 5 replaced by PRRTE.
+    """Trainer speaks to ORTE, which Open MPI 5 replaced by PRRTE: what one is told, the other is not always to be told.
 
     trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; trainer issue 4028
     """
     box = runtime.launcher.container if runtime.launcher else None
+    if box and runtime.is_launcher_a_node:
+        yield from _full_names(box)
     if not box or box.body.get("envFrom") or _names_hostfile(box):
         return
     yield Breach(
@@ -109,6 +113,21 @@ def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
         "add `PRTE_MCA_prte_default_hostfile` with the value `/etc/mpi/hostfile`; Open MPI 4 passes over it",
         Severity.WARNING,
     )
+
+
+def _full_names(box: Container) -> Iterator[Breach]:
+    """The hostfile has names without their domain (trainer v2.3.0 mpi.go buildHostFileConfigMap; issue 4028)."""
+    for number, variable in mappings(box.body.get("env")):
+        if variable.get("name") == _KEEP and str(variable.get("value")).lower() in {"1", "true", "t", "yes", "on"}:
+            yield Breach(
+                (*box.path, "env", number),
+                "mpi/open-mpi-5",
+                f"`{_KEEP}` is `{variable['value']}`, and the launcher is in the hostfile, by its short name",
+                "Open MPI 5 then does not know itself there, and logs in where no sshd is: the job fails, or hangs",
+                "write `false`, whatever Trainer sets for Open MPI 4 (`OMPI_MCA_orte_keep_fqdn_hostnames`)",
+                Severity.WARNING,
+                value=variable["value"],
+            )
 
 
 def _names_hostfile(box: Container) -> bool:
