@@ -16,7 +16,7 @@ MISTAKES: Mapping[str, Mapping[str, Any]] = yaml.safe_load((FOLDER / "mistakes/m
 
 
 def words(finding: Finding) -> str:
-    return " ".join((finding.resource, finding.path, finding.message, finding.why, finding.fix))
+    return f"{finding.resource} {finding.path} {finding.message} {finding.why} {finding.fix}"
 
 
 def told(files: Sequence[str]) -> list[Finding]:
