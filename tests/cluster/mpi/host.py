@@ -52,7 +52,7 @@ class Host:
         assert holder.stdout
         holder.stdout.readline()
         self._sandbox = holder.pid
-        network.connect(self._sandbox, self.plan["address"], self.outside)
+        network.connect(self._sandbox, self.plan["address"], self.outside, self.plan["networks"])
         if self.plan["firewall"]:
             network.guard(self._sandbox, self.plan["firewall"])
         for container in self.plan["init"]:

@@ -1,4 +1,7 @@
-"""The network of a room: a bridge that all hosts share, and on each host a second interface that leads nowhere."""
+"""The network of a room: a bridge that all hosts share, and on each host a second interface.
+
+That one leads nowhere, unless the host is attached to secondary networks: those it then has as net1, net2, ….
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from collections.abc import Iterable
 _BRIDGE = "pods"
 _PREFIX = "10.77.0"
 _DEAD_END = "192.168.9"
+_SECONDARY = "fabric"
 
 
 def address(number: int) -> str:
@@ -26,6 +30,7 @@ def open_bridge(others: Iterable[str] = ()) -> None:
     _ip(
         [], f"link add {_BRIDGE} type bridge", f"addr add {NODE}/24 dev {_BRIDGE}", *addresses, f"link set {_BRIDGE} up"
     )
+    _ip([], f"link add {_SECONDARY} type bridge", f"link set {_SECONDARY} up")
 
 
 def guard(sandbox: int, firewall: str) -> None:
@@ -34,20 +39,18 @@ def guard(sandbox: int, firewall: str) -> None:
     subprocess.run(inside, input=firewall, text=True, check=True)
 
 
-def connect(sandbox: int, own: str, others: Iterable[str] = ()) -> None:
+def connect(sandbox: int, own: str, others: Iterable[str] = (), networks: int = 0) -> None:
     """Give the network namespace of a process eth0 on the bridge, and net1 as a secondary network gives it.
 
-    All hosts believe that they reach each other by net1, as they have addresses of one subnet there, but nothing
-    arrives: what MPI tries there takes as long as on a cluster whose secondary network is broken. The others are
-    what the bridge has more addresses for.
+    Without networks all hosts believe that they reach each other by net1, as they have addresses of one subnet there,
+    but nothing arrives: what MPI tries there takes as long as on a cluster whose secondary network is broken. The
+    others are what the bridge has more addresses for.
     """
     last = own.rpartition(".")[2]
     _ip(
         [],
         f"link add pod{last} type veth peer name eth0 netns {sandbox}",
         f"link set pod{last} master {_BRIDGE} up",
-        f"link add dead{last} type veth peer name net1 netns {sandbox}",
-        f"link set dead{last} up",
     )
     _ip(
         ["nsenter", f"--target={sandbox}", "--net"],
@@ -55,9 +58,19 @@ def connect(sandbox: int, own: str, others: Iterable[str] = ()) -> None:
         f"addr add {own}/24 dev eth0",
         "link set eth0 up",
         *(f"route add {address}/32 dev eth0" for address in others),
-        f"addr add {_DEAD_END}.{last}/24 dev net1",
-        "link set net1 up",
     )
+    if not networks:
+        _attach(sandbox, "net1", f"{_DEAD_END}.{last}", "")
+    for number in range(1, networks + 1):
+        _attach(sandbox, f"net{number}", f"192.168.{100 + number}.{last}", f"master {_SECONDARY}")
+
+
+def _attach(sandbox: int, name: str, own: str, where: str) -> None:
+    """A secondary interface, at a bridge if there is one."""
+    there = f"{name}-{own.rpartition('.')[2]}"
+    _ip([], f"link add {there} type veth peer name {name} netns {sandbox}", f"link set {there} {where} up")
+    inside = ["nsenter", f"--target={sandbox}", "--net"]
+    _ip(inside, f"addr add {own}/24 dev {name}", f"link set {name} up")
 
 
 def accepts(own: str, port: int) -> bool:

@@ -67,7 +67,8 @@ class Volume(TypedDict):
 class Pod(TypedDict):
     """A host: its own network and name. `names` are those that the DNS of the cluster has for it.
 
-    `firewall` is for nftables, in the host's network; empty where everything passes.
+    `firewall` is for nftables, in the host's network; empty where everything passes. `networks` is how many secondary
+    networks it is attached to.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Pod(TypedDict):
     init: list[Container]
     containers: list[Container]
     firewall: str
+    networks: int
 
 
 class Target(TypedDict):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from generator.config.workload import NETWORKS
 from tests.cluster.client import Body
 from tests.cluster.mpi.environment import Lookup, UnsupportedError, environment, expanded
 from tests.cluster.mpi.images import Image
@@ -78,7 +79,14 @@ def planned(pod: Body, place: Place) -> Pod:
         "init": [_container(pod, one, place) for one in spec.get("initContainers", [])],
         "containers": [_container(pod, one, place) for one in spec["containers"]],
         "firewall": place.firewall,
+        "networks": _networks(pod),
     }
+
+
+def _networks(pod: Body) -> int:
+    """As Multus counts them, in the short form (multus-cni v4.2.2 pkg/k8sclient/k8sclient.go)."""
+    asked = (pod["metadata"].get("annotations") or {}).get(NETWORKS, "")
+    return len([network for network in asked.split(",") if network.strip()])
 
 
 def hostname(pod: Body) -> str:
