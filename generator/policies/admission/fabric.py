@@ -3,14 +3,14 @@
 `resourcesPerNode` is how it is lost. Trainer 2.2 puts it in the place of all that the runtime says (trainer v2.2.0
 pkg/runtime/framework/plugins/jobset/builder.go Trainer). Trainer 2.3 merges it, by resource, but carries over amounts
 alone, so that claims are lost (v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo); and Kueue, with the code of
-Trainer 2.2 in it, counts no device that a job leaves out (kueue v0.19.2 go.mod; pkg/controller/jobs/trainjob).
+Trainer 2.2 in it, counts no device that a job leaves out (kueue v0.19.2 go.mod; pkg/controller/jobs/trainjob), unless
+an init container asks for it too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from generator.policies.admission.patches import PODS
 from generator.policies.admission.policy import TRAINJOBS, Demand, Rule, parameters
 from generator.policies.admission.trainjobs import RUNTIME
 from generator.policies.admission.wired import CLAIM
@@ -33,12 +33,11 @@ def fabric(conditions: dict[str, str], trainer: str) -> Rule:
         conditions: of all rules.
         trainer: the version, which merges what a job asks for with what its runtime says, or puts it in its place.
     """
-    parts = (_amounts(trainer), _claims(trainer), *_variables())
+    parts = (_amounts(trainer), _claims(trainer), _variables())
     return Rule(
         name="fabric",
         requests=[TRAINJOBS],
         variables={
-            **PODS,
             "runtime": RUNTIME,
             "devices": f"{_of_runtime('fabrics')}.map(each, each.split('='))",
             "wrong": f"variables.devices.filter(each, each[2] != '{CLAIM}' && !({_is_kept(trainer)}))"
@@ -89,7 +88,7 @@ def _amounts(trainer: str) -> _Part:
     why = (
         "it takes the place of all that the runtime says, and without these ranks use TCP"
         if trainer == _REPLACING
-        else "Kueue counts what it says and nothing else, and pods are attached to just these"
+        else "pods are attached to just these, and what it leaves out Kueue may not count"
     )
     message = (
         "'a host of ' + variables.runtime + ' has ' + variables.wrong.join(' and ') + '; write that below limits and"
@@ -109,19 +108,10 @@ def _claims(trainer: str) -> _Part:
     return "unclaimed", f"oldObject == null && {lost} && {is_claimed}", message
 
 
-def _variables() -> Iterator[_Part]:
-    patched = " || ".join(
-        f"pod.?{kind}.orValue([]).exists(each, each.?env.orValue([]).exists(env, env.name in variables.fixed))"
-        for kind in ("containers", "initContainers")
+def _variables() -> _Part:
+    """Of a patch Trainer itself takes none for this container (pkg/runtime/framework/plugins/jobset Validate)."""
+    message = (
+        "variables.set.join(' and ') + ': ' + variables.runtime + ' decides how its ranks use the fabric; remove it"
+        " from spec.trainer.env'"
     )
-    decides = "variables.runtime + ' decides how its ranks use the fabric; remove "
-    yield (
-        "astray",
-        "oldObject == null && variables.set.size() > 0",
-        f"variables.set.join(' and ') + ': ' + {decides}it from spec.trainer.env'",
-    )
-    yield (
-        "patchedAstray",
-        f"variables.pods.exists(pods, pods.exists(pod, {patched}))",
-        f"{decides}' + variables.fixed.join(', ') + ' from the env of spec.runtimePatches'",
-    )
+    return "astray", "oldObject == null && variables.set.size() > 0", message
