@@ -17,7 +17,7 @@ from generator.manifests import Manifest
 from generator.simulate.fields import text
 
 _CHECK = "change/reboots"
-_SAID = "mpigen.dev/reboots"
+_ANNOTATION = "mpigen.dev/reboots"
 _SELECTORS = ("nodeSelector", "machineConfigPoolSelector")
 
 
@@ -70,17 +70,20 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
 def reboots(
     old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]
 ) -> Iterator[tuple[Manifest, Breach]]:
-    """What comes, changes or goes, and takes nodes away; of a first release it is only told."""
+    """What comes, changes or goes, and takes nodes away: once for all that is alike, of a first release as an info."""
     before = {each.identity: each for each in old if (each.group, each.kind) in _KINDS}
     severity = Severity.WARNING if old else Severity.INFO
+    alike: dict[tuple[str, str], list[tuple[Manifest, str]]] = {}
     for manifest in new:
-        kind = _KINDS.get((manifest.group, manifest.kind))
-        if kind is None:
-            continue
-        was = before.pop(manifest.identity, None)
-        field = _changed(was, manifest, kind)
-        if field:
-            yield manifest, _breach(was, manifest, field, kind, severity)
+        if kind := _KINDS.get((manifest.group, manifest.kind)):
+            was = before.pop(manifest.identity, None)
+            if field := _changed(was, manifest, kind):
+                same = alike.setdefault((_said(was, manifest, field), _effect(manifest, kind)), [])
+                same.append((manifest, field))
+    for (what, effect), same in alike.items():
+        (first, field), *others = same
+        told = what or (f"`{first.name}` is new" if not others else f"`{first.name}` and {len(others)} more are new")
+        yield first, _breach(first, field, f"{told}: {effect}", severity)
     for gone in before.values():
         kind = _KINDS[gone.group, gone.kind]
         if not kind.goes_alone and _does_it(gone, kind):
@@ -101,17 +104,19 @@ def _changed(was: Manifest | None, now: Manifest, kind: _Kind) -> str:
     return next((field for field in fields if before.get(field) != after.get(field)), "")
 
 
-def _breach(was: Manifest | None, now: Manifest, field: str, kind: _Kind, severity: Severity) -> Breach:
-    spec = mapping(now.body, "spec")
+def _said(was: Manifest | None, now: Manifest, field: str) -> str:
+    """What changes; empty of what is new."""
     if was is None:
-        what = f"`{now.name}` is new"
-    else:
-        before = written(mapping(was.body, "spec").get(field))
-        what = f"`{field}` was {before}, and becomes {written(spec.get(field))}"
+        return ""
+    before, after = (written(mapping(each.body, "spec").get(field)) for each in (was, now))
+    return f"`{field}` was {before}, and becomes {after}"
+
+
+def _breach(first: Manifest, field: str, what: str, severity: Severity) -> Breach:
     return Breach(
-        ("spec", field) if field in spec else ("spec",),
+        ("spec", field) if field in mapping(first.body, "spec") else ("spec",),
         _CHECK,
-        f"{what}: {_effect(now, kind)}",
+        what,
         "jobs that run on a node are stopped with it, and begin again from their last checkpoint",
         "let them end before: close their queues with `stopPolicy: Hold`; apply it when the nodes can be missed",
         severity,
@@ -132,7 +137,7 @@ def _removed(gone: Manifest, kind: _Kind) -> Breach:
 
 def _effect(manifest: Manifest, kind: _Kind) -> str:
     """As the object says itself, or of the nodes that it selects."""
-    if said := text(mapping(manifest.body, "metadata", "annotations").get(_SAID)):
+    if said := text(mapping(manifest.body, "metadata", "annotations").get(_ANNOTATION)):
         return f"it {said}"
     spec = mapping(manifest.body, "spec")
     selector = next((spec[field] for field in _SELECTORS if spec.get(field)), None)
