@@ -25,6 +25,7 @@ from generator.manifests import Manifest
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _CHECK = "fabric/device-count"
+_INJECTED = ", unless network-resources-injector adds one, which no queue counts"
 
 
 def device_count(gathered: Gathered) -> _Found:
@@ -45,7 +46,7 @@ def _joined(fabrics: Fabrics, pods: PodTemplate, gathered: Gathered) -> Iterator
         if network and network.resource:
             needed.setdefault(network.resource, []).append(network)
     wrong = misnamed(fabrics, pods)
-    for named, networks in needed.items():
+    for named, networks in needed.items() if not pods.spec.get("resourceClaims") else ():
         has = {name: amount for name, amount in pods.devices.items() if resource(name).may_be(named)}
         if sum(has.values()) != len(networks) and not any(right.resource.may_be(named) for right in wrong.values()):
             yield _unequal(pods, named, networks, has)
@@ -69,6 +70,14 @@ def _networks(fabrics: Fabrics, pods: PodTemplate, gathered: Gathered) -> Mappin
     return found
 
 
+def _is_left_to_others(pods: PodTemplate, amount: int) -> bool:
+    """Whether network-resources-injector, if there is one, may add the device, where no queue would have to count it.
+
+    network-resources-injector 61d01b9 README.md; SriovOperatorConfig enableInjector
+    """
+    return amount == 0 and not pods.is_of_runtime
+
+
 def _unequal(pods: PodTemplate, named: Resource, networks: list[Attachment], has: Mapping[str, int]) -> Breach:
     count, amount = len(networks), sum(has.values())
     name = next(iter(has), str(named))
@@ -80,8 +89,9 @@ def _unequal(pods: PodTemplate, named: Resource, networks: list[Attachment], has
         pods.device_path(name),
         _CHECK,
         f"its pods attach {names} {_times(count)}, of which {each}, and ask for {amount or 'none'}",
-        too_few if amount < count else too_many,
+        f"{too_few}{_INJECTED if amount == 0 else ''}" if amount < count else too_many,
         f"write `{name}: {count}` below `limits`, or attach {_times(amount)}" if amount else f"add `{name}: {count}`",
+        Severity.WARNING if _is_left_to_others(pods, amount) else Severity.ERROR,
         at_key=True,
         value=amount,
     )

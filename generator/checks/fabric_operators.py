@@ -96,7 +96,7 @@ def _foreign(manifest: Manifest, fabrics: Fabrics) -> _Found:
             f"it is in `{manifest.namespace}`, and wants its network in `{said}`",
             "only from the operator's namespace may it name another: Ready is False, and no network is made",
             f"put it into {where}, or leave `networkNamespace` out, if `{manifest.namespace}` is where it belongs",
-            Severity.ERROR if known or said != manifest.namespace else Severity.WARNING,
+            Severity.ERROR if known else Severity.WARNING,
             value=said,
         ),
     )

@@ -62,7 +62,7 @@ def pool_nodes(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     found = {each.manifest.identity: each for each in pools(gathered)}
     for first, second in combinations(found.values(), 2):
         if first.is_everywhere or second.is_everywhere or _meet(first, second):
-            yield second.manifest, _in_two(first)
+            yield second.manifest, _in_two(first, second)
     for pool in found.values():
         if pool.is_everywhere and pool.mode and not _is_flat(pool):
             yield pool.manifest, _everywhere(pool)
@@ -78,11 +78,18 @@ def _labels(pool: Pool) -> Mapping[str, str]:
     return {key: value for key, value in mapping(pool.selector, "matchLabels").items() if isinstance(value, str)}
 
 
-def _in_two(first: Pool) -> Breach:
+def _why(first: Pool, second: Pool) -> str:
+    wide = next((each for each in (second, first) if each.is_everywhere), None)
+    if wide is None:
+        return ""
+    return f": {'it' if wide is second else 'that one'} has no `matchLabels` or `matchExpressions`, and so all nodes"
+
+
+def _in_two(first: Pool, second: Pool) -> Breach:
     return Breach(
         ("spec", "nodeSelector"),
         CHECK,
-        f"it has nodes that {first.manifest.resource} has too",
+        f"it has nodes that {first.manifest.resource} has too{_why(first, second)}",
         "the operator takes that for an error: it sets no RDMA mode on such a node, and does not drain it",
         "select by labels that a node has only one of",
     )
