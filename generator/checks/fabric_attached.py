@@ -60,14 +60,14 @@ def _told(
     elsewhere = [each.manifest.resource + _made_in(each) for each in there.values()]
     near = difflib.get_close_matches(wanted.name, fabrics.by_name, n=1)
     if elsewhere:
-        message, fix = f"but {_first(elsewhere)} is elsewhere", "make one in each of these namespaces"
+        message, fix = f": there is {_first(elsewhere)}", "make one in each of these namespaces"
     else:
-        message = f"and the files hold {_first([each.manifest.resource for each in fabrics.attachments])}"
+        message = f": there is {_first([each.manifest.resource for each in fabrics.attachments])}"
         fix = f"add it, or name `{near[0]}`, if that is meant" if near else "add it, or name one that is there"
     return Breach(
         pods.networks_path,
         _CHECK,
-        f"its pods ask for the network `{wanted}`, which no file holds{where}, {message}",
+        f"its pods ask for the network `{wanted}`, which no file holds{where}{message}",
         _STUCK,
         fix,
         Severity.ERROR if elsewhere and lacking else Severity.WARNING,
@@ -78,7 +78,7 @@ def _told(
 def _made_in(network: Attachment) -> str:
     """Where an operator makes it, if that is not where its object is."""
     is_elsewhere = network.namespace and network.namespace != network.manifest.namespace
-    return f", made in `{network.namespace}`," if is_elsewhere else ""
+    return f" for `{network.namespace}`" if is_elsewhere else ""
 
 
 def _isolated(pods: PodTemplate, wanted: Wanted, network: Attachment | None, outside: list[str]) -> Breach:

@@ -116,7 +116,7 @@ def _idle(
                 f"its pods ask for {amount} of `{name}` and do not attach {network.manifest.resource}, which takes it",
                 "the devices stay in the network of the node: no interface, no address, and over Ethernet no RDMA",
                 f"name `{network.name}` {_times(amount)} in the annotation `{NETWORKS}` of the pods",
-                Severity.WARNING,
+                Severity.ERROR if pods.is_of_runtime else Severity.WARNING,
                 at_key=True,
                 value=amount,
             )

@@ -29,8 +29,9 @@ def resource_name(gathered: Gathered) -> _Found:
     fabrics = gathered.fabrics
     for each in fabrics.attachments:
         offered = _offering(fabrics, each)
-        if each.resource and offered and not _is_offered(fabrics, each.resource):
-            yield each.manifest, _of_network(each, each.resource, offered)
+        if each.resource and offered and not any(one.resource.may_be(each.resource) for one in offered):
+            nodes = [one for one in fabrics.offered_by(Source.FLAVOR) if one.resource.may_be(each.resource)]
+            yield each.manifest, _of_network(each, each.resource, offered, nodes)
     for pods in fabrics.pods:
         for name, right in misnamed(fabrics, pods).items():
             yield pods.manifest, _of_pods(pods, name, right)
@@ -51,13 +52,16 @@ def _offering(fabrics: Fabrics, network: Attachment) -> list[Provider]:
     return found or [each for each in flavors if each.resource.prefix == named.prefix]
 
 
-def _of_network(network: Attachment, named: Resource, offered: Sequence[Provider]) -> Breach:
+def _of_network(network: Attachment, named: Resource, offered: Sequence[Provider], nodes: Sequence[Provider]) -> Breach:
+    """An error, unless nodes are said to have the device all the same: it may be offered by what other files hold."""
+    has = f", though the nodes of {nodes[0].manifest.resource} are to have it" if nodes else ""
     return Breach(
         network.path,
         _CHECK,
-        f"the network hands out `{named}`, but {_told(named, offered)}",
+        f"the network hands out `{named}`, but {_told(named, offered)}{has}",
         "Multus looks for devices of exactly that name, so that pods stay in ContainerCreating without one",
         f"write `{_meant(named, offered, bare=network.path[0] == 'spec')}`, or have that offered",
+        Severity.WARNING if nodes else Severity.ERROR,
         value=str(named),
     )
 

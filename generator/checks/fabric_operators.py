@@ -10,6 +10,7 @@ from generator.checks.fabric_read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
+from generator.checks.policy_relaxed import TENANT
 from generator.manifests import Manifest
 
 _Found = Iterator[tuple[Manifest, Breach]]
@@ -25,7 +26,7 @@ def operator_namespace(gathered: Gathered) -> _Found:
     yield from _names(gathered)
     fabrics = gathered.fabrics
     for manifest in gathered.of(SRIOV, "SriovNetworkNodePolicy", "SriovNetworkPoolConfig"):
-        yield from _ignored(manifest, fabrics)
+        yield from _ignored(manifest, gathered)
     for manifest in gathered.of(SRIOV, *OF_SRIOV):
         yield from _foreign(manifest, fabrics)
     for manifest in gathered.of(_IPAM, "CIDRPool", "IPPool"):
@@ -50,8 +51,9 @@ def _names(gathered: Gathered) -> _Found:
                 )
 
 
-def _ignored(manifest: Manifest, fabrics: Fabrics) -> _Found:
+def _ignored(manifest: Manifest, gathered: Gathered) -> _Found:
     """sriov-network-operator v1.6.0 main.go (its cache has one namespace), pkg/webhook/validate.go."""
+    fabrics = gathered.fabrics
     if not manifest.namespace or manifest.namespace in fabrics.operators:
         return
     known = _known(fabrics)
@@ -64,10 +66,15 @@ def _ignored(manifest: Manifest, fabrics: Fabrics) -> _Found:
             f"it is in `{manifest.namespace}`, and {where}",
             f"the SR-IOV operator reads those of its own namespace: this {manifest.kind} is accepted, and does nothing",
             f"write `namespace: {known[0] if known else 'openshift-sriov-network-operator'}`, or where it is installed",
-            Severity.ERROR if known else Severity.WARNING,
+            Severity.ERROR if known or _is_tenants(manifest.namespace, gathered) else Severity.WARNING,
             value=manifest.namespace,
         ),
     )
+
+
+def _is_tenants(namespace: str, gathered: Gathered) -> bool:
+    found = gathered.one("", "Namespace", namespace)
+    return found is not None and TENANT in mapping(found.body, "metadata", "labels")
 
 
 def _known(fabrics: Fabrics) -> Sequence[str]:

@@ -17,7 +17,7 @@ from generator.manifests import Manifest
 
 _Found = Iterator[tuple[Manifest, Breach]]
 RELAXED = "mpigen.dev/relaxed-"
-_TENANT = "mpigen.dev/tenant"
+TENANT = "mpigen.dev/tenant"
 _POD_SECURITY = "pod-security"
 _STANDARD = f"mpigen.dev/{_POD_SECURITY}"
 _ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -87,7 +87,7 @@ def _namespaces(gathered: Gathered) -> Iterator[tuple[Manifest, Mapping[str, obj
     """Those of tenants, each with its labels."""
     for manifest in gathered.of("", "Namespace"):
         labels = mapping(manifest.body, "metadata", "labels")
-        if _TENANT in labels:
+        if TENANT in labels:
             yield manifest, labels
 
 
