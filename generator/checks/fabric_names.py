@@ -29,9 +29,10 @@ def resource_name(gathered: Gathered) -> _Found:
     fabrics = gathered.fabrics
     for each in fabrics.attachments:
         offered = _offering(fabrics, each)
-        if each.resource and offered and not any(one.resource.may_be(each.resource) for one in offered):
+        if each.resource and offered and not _gives(offered, each.resource):
             nodes = [one for one in fabrics.offered_by(Source.FLAVOR) if one.resource.may_be(each.resource)]
-            yield each.manifest, _of_network(each, each.resource, offered, nodes)
+            if not nodes or any(one.resource.prefix in ("", each.resource.prefix) for one in offered):
+                yield each.manifest, _of_network(each, each.resource, offered, nodes)
     for pods in fabrics.pods:
         for name, right in misnamed(fabrics, pods).items():
             yield pods.manifest, _of_pods(pods, name, right)
@@ -102,15 +103,15 @@ def misnamed(fabrics: Fabrics, pods: PodTemplate) -> dict[str, Right]:
     found: dict[str, Right] = {}
     for name in pods.devices:
         asked = resource(name)
-        if not (is_accelerator(name) or _is_offered(fabrics, asked) or any(map(asked.may_be, fabrics.devices))):
+        if not (is_accelerator(name) or _gives(fabrics.providers, asked) or any(map(asked.may_be, fabrics.devices))):
             alike = next((each for each in _known(fabrics, pods) if _is_alike(asked, each.resource)), None)
             if alike:
                 found[name] = alike._replace(is_certain=alike.is_certain or alike.resource.name == asked.name)
     return found
 
 
-def _is_offered(fabrics: Fabrics, asked: Resource) -> bool:
-    return any(each.resource.may_be(asked) for each in fabrics.providers)
+def _gives(offered: Sequence[Provider], asked: Resource) -> bool:
+    return any(each.resource.may_be(asked) for each in offered)
 
 
 def _known(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Right]:
