@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from generator.checks.finding import Breach, Severity
+from generator.checks.schema_words import word_of
 from generator.documents.load import Path
 from generator.documents.syntax import shown
 from generator.manifests import Manifest
@@ -54,7 +55,8 @@ def breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
         rule = _RULES.get(violation.keyword, "not-allowed")
         value = None if rule == "missing-field" else violation.value
         at_key = violation.keyword in ("additionalProperties", "propertyNames")
-        yield _breach(violation.path, rule, violation.message, _fix(rule, violation), value, at_key=at_key)
+        fix = word_of(manifest, violation) or fix_of(violation)
+        yield _breach(violation.path, rule, violation.message, fix, value, at_key=at_key)
     refused = {violation.path for violation in found}
     for violation in engine.nulls(manifest.body):
         if violation.path not in refused:
@@ -83,8 +85,9 @@ def _breach(path: Path, rule: str, message: str, fix: str, value: object = None,
     return Breach(path, f"schema/{rule}", message, _WHY[rule], fix, at_key=at_key, value=value)
 
 
-def _fix(rule: str, violation: Violation) -> str:
-    match rule:
+def fix_of(violation: Violation) -> str:
+    """What to do about a place that breaks a schema."""
+    match _RULES.get(violation.keyword):
         case "unknown-field":
             return _suggested(violation.path[-1], violation.candidates) or "remove it"
         case "missing-field":

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from generator.schemas import formats, names, patterns
+from generator.schemas import cni_shapes, formats, names, patterns
 from generator.schemas.formats import Schema
 from generator.schemas.lists import KEYWORD, repeats
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
 _SHOWN = 60  # characters of an offending value
-_MEANINGS = formats.MEANINGS | names.MEANINGS | patterns.MEANINGS
+_MEANINGS = formats.MEANINGS | names.MEANINGS | patterns.MEANINGS | cni_shapes.MEANINGS
 
 
 @dataclass(frozen=True, slots=True)

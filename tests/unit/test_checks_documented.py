@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from generator.checks.change import CHECKS as CHANGE_CHECKS
+from generator.checks.fabric_alone import CHECKS as FABRIC_ALONE_CHECKS
 from generator.checks.mpi import CHECKS as MPI_CHECKS
 from generator.checks.objects import CHECKS as OBJECT_CHECKS
 from generator.checks.policy_cases import CHECKS as POLICY_CASE_CHECKS
@@ -23,6 +24,7 @@ def test_each_check_has_its_section() -> None:
         *OBJECT_CHECKS,
         *MPI_CHECKS,
         *CHANGE_CHECKS,
+        *FABRIC_ALONE_CHECKS,
         *RELATED_CHECKS,
         *POLICY_CASE_CHECKS,
         *POLICY_CHECKS,

@@ -1,0 +1,98 @@
+"""fabric/cni-*: can what stands as JSON in a text of a manifest be read, and is all of it read?
+
+The API server takes any text there. How operators use theirs: sriov-network-operator v1.6.0 api/v1/helper.go
+RenderNetAttDef and bindata/manifests/cni-config; network-operator v26.4.1 manifests/state-{macvlan,hostdevice,ipoib}-
+network. Plugins without a schema of ours are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from generator.checks.fabric_cni_mistakes import Mistake, of_chain, of_ipam, of_network, of_whole
+from generator.checks.finding import Breach
+from generator.checks.mpi_runtime import mapping
+from generator.documents.json_text import JsonTextError, read_json
+from generator.documents.locate import format_path
+from generator.manifests import Manifest
+
+_WHY = {
+    "cni-json": "the API server takes any text; whoever reads it cannot, and pods hang in ContainerCreating",
+    "cni-config": "the API server takes any text; whoever reads it later refuses it, or works on without it",
+}
+CHECKS = tuple(f"fabric/{rule}" for rule in _WHY)
+"""The ids of these checks."""
+
+
+def _objects(text: str) -> Any:
+    """What objects say that stand with commas between, as an operator puts them into a list."""
+    if text.strip().startswith("["):
+        raise JsonTextError("the operator makes the list: brackets around it make a list in a list")
+    return read_json(f"[{text}]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A field that holds JSON: where it is, what judges it, and what reads it."""
+
+    path: tuple[str, ...]
+    judge: Callable[[Any], Iterator[Mistake]]
+    read: Callable[[str], Any] = read_json
+
+
+def _made(plugin: str, *fields: str) -> tuple[_Text, ...]:
+    """The texts of a kind that an operator makes a network from."""
+    known = {
+        "ipam": _Text(("spec", "ipam"), partial(of_ipam, plugin=plugin)),
+        "capabilities": _Text(("spec", "capabilities"), partial(of_whole, "capabilities")),
+        "metaPlugins": _Text(("spec", "metaPlugins"), of_chain, _objects),
+    }
+    return tuple(known[field] for field in fields)
+
+
+def _device_plugins() -> tuple[_Text, ...]:
+    names = ("rdmaSharedDevicePlugin", "sriovDevicePlugin")
+    return tuple(_Text(("spec", name, "config"), partial(of_whole, name)) for name in names)
+
+
+_OF_SRIOV = ("ipam", "capabilities", "metaPlugins")
+_TEXTS: Mapping[tuple[str, str], tuple[_Text, ...]] = {
+    ("k8s.cni.cncf.io", "NetworkAttachmentDefinition"): (_Text(("spec", "config"), of_network),),
+    ("sriovnetwork.openshift.io", "SriovNetwork"): _made("sriov", *_OF_SRIOV),
+    ("sriovnetwork.openshift.io", "SriovIBNetwork"): _made("ib-sriov", *_OF_SRIOV),
+    ("sriovnetwork.openshift.io", "OVSNetwork"): _made("ovs", *_OF_SRIOV),
+    ("mellanox.com", "MacvlanNetwork"): _made("macvlan", "ipam"),
+    ("mellanox.com", "HostDeviceNetwork"): _made("host-device", "ipam"),
+    ("mellanox.com", "IPoIBNetwork"): _made("ipoib", "ipam"),
+    ("mellanox.com", "NicClusterPolicy"): _device_plugins(),
+    ("mellanox.com", "NicNodePolicy"): _device_plugins(),
+}
+KINDS = frozenset(kind for _, kind in _TEXTS)
+"""The kinds that hold JSON texts."""
+
+
+def breaches(manifest: Manifest) -> Iterator[Breach]:
+    """What is wrong in the JSON texts of an object. What is no text at all is left to its schema."""
+    for each in _TEXTS.get((manifest.group, manifest.kind), ()):
+        text = mapping(manifest.body, *each.path[:-1]).get(each.path[-1])
+        if isinstance(text, str) and text.strip():
+            yield from _of_text(each, text)
+
+
+def _of_text(each: _Text, text: str) -> Iterator[Breach]:
+    try:
+        said = each.read(text)
+    except JsonTextError as error:
+        yield _breach(each, "cni-json", f"this cannot be read: {error}", "correct it", text)
+        return
+    for mistake in each.judge(said):
+        place = f"in the text at `{format_path(mistake.path)}`: " if mistake.path else "in the text: "
+        breach = _breach(each, "cni-config", place + mistake.message, mistake.fix, text)
+        yield Breach(breach.path, breach.check, breach.message, breach.why, breach.fix, mistake.severity, value=text)
+
+
+def _breach(each: _Text, rule: str, message: str, fix: str, text: str) -> Breach:
+    return Breach(each.path, f"fabric/{rule}", message, _WHY[rule], fix, value=text)

@@ -1,0 +1,96 @@
+"""Objects of fabrics that are wrong on their own: each case in the right words, nothing of what only looks alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from generator.checks import fabric_alone
+from generator.checks.finding import Severity
+from generator.documents.locate import format_path
+from generator.manifests import Manifest
+from generator.schemas import cni
+from tests.check_cases import found, said
+from tests.cluster.differential.cases import read_seeds
+from tests.fabric_cases import CASES, FOLDER, told
+
+ODD: tuple[Any, ...] = (None, True, 0, -1.5, "", "x", [], {}, [None], {"type": []}, {"type": "sriov"}, 10**30)
+CHAIN = {
+    "cniVersion": "1.0.0",
+    "plugins": [
+        {"type": "sriov", "vlan": 7, "vlanQoS": 3, "min_tx_rate": 1, "max_tx_rate": 2, "capabilities": {"mac": True}},
+        {"type": "ib-sriov", "pkey": "0x6", "ipam": {"type": "whereabouts", "routes": [{"dst": "10.0.0.0/8"}]}},
+    ],
+}
+
+
+def definition(config: str) -> Manifest:
+    metadata = {"name": "a", "namespace": "b"}
+    body = {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": metadata}
+    return Manifest({**body, "spec": {"config": config}}, "x.yaml")
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    for key, child in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(child, (*path, key))
+
+
+def test_every_check_has_a_case() -> None:
+    assert set(fabric_alone.CHECKS) <= {check for case in CASES.values() for check in case["checks"].split()}
+    assert {file.stem for file in FOLDER.glob("*.txt")} == set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_is_told_in_the_reviewed_words(name: str) -> None:
+    """After a change of words: `python -m tests.fabric_cases`."""
+    assert told(name) == (FOLDER / f"{name}.txt").read_text("utf-8")
+    assert {finding.check for finding in found(CASES[name]["bad"], "x.yaml")} == set(CASES[name]["checks"].split())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_only_looks_like_a_case_passes(name: str) -> None:
+    assert said(CASES[name]["good"], f"{name}.yaml") == ""
+
+
+def test_objects_that_the_api_server_takes_for_sound_are_sound() -> None:
+    seeds = [body for body in read_seeds().values() if body["kind"] in fabric_alone.KINDS]
+    manifests = [Manifest(body, "x.yaml") for body in seeds]
+    breaches = [breach for manifest in manifests for breach in fabric_alone.breaches(manifest)]
+    assert {breach.check for breach in breaches if breach.severity is Severity.ERROR} == set()
+    assert {manifest.kind for manifest in manifests} == fabric_alone.KINDS
+
+
+@pytest.mark.parametrize("place", list(places(CHAIN)), ids=format_path)
+def test_whatever_stands_anywhere_the_rules_do_not_fail(place: tuple[Any, ...]) -> None:
+    for odd in ODD:
+        holder: dict[str, Any] = {"": deepcopy(CHAIN)}
+        node: Any = holder
+        for step in ("", *place)[:-1]:
+            node = node[step]
+        node[("", *place)[-1]] = odd
+        for breach in fabric_alone.breaches(definition(json.dumps(holder[""]))):
+            assert breach.check in fabric_alone.CHECKS
+
+
+def test_a_kind_of_another_group_is_left_alone() -> None:
+    body = {**definition("{,}").body, "apiVersion": "example.com/v1"}
+    assert list(fabric_alone.breaches(Manifest(body, "x.yaml"))) == []
+    pool = {"apiVersion": "example.com/v1", "kind": "SriovNetworkPoolConfig", "spec": {}}
+    assert list(fabric_alone.breaches(Manifest(pool, "x.yaml"))) == []
+
+
+def test_keys_are_read_as_go_reads_them() -> None:
+    said = {
+        "TYPE": "whereabouts",
+        "Range": "10.0.0.0/8",
+        "routes": [{"DST": "10.1.0.0/16", "gw": None}],
+        "gateway": None,
+    }
+    assert cni.violations("ipam", "whereabouts", said) == []
+    assert cni.violations("ipam", "whereabouts", {"type": "whereabouts", "rangestart": "10.0.0.1"}) != []
+    assert cni.violations("plugin", "../ipam/dhcp", {}) is None

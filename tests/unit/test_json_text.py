@@ -1,0 +1,55 @@
+"""JSON in a text: read as Go reads it, and refused in words that do not depend on the version of Python."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from generator.documents.json_text import JsonTextError, read_json
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_what_is_json_is_read(value: Any) -> None:
+    try:
+        text = json.dumps(value)
+        text.encode()
+    except UnicodeEncodeError:
+        return
+    if "\\ud" not in text:
+        assert read_json(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"a": 1,}', 'a comma stands before the closing bracket, after `{"a": 1,`'),
+        ('{"a": [1,\n]}', 'a comma stands before the closing bracket, after `{"a": [1,`'),
+        ('{"a" 1}', '`1` was not to be expected, after `{"a"`'),
+        ("{a: 1}", "`a` was not to be expected, after `{`"),
+        ('{"a": 1', 'it ends too early, after `{"a": 1`'),
+        ("", "it ends too early"),
+        ('{"a": 1}{', 'more stands after its end, after `{"a": 1}`'),
+        ('{"a": 1},', 'more stands after its end, after `{"a": 1}`'),
+        ('{"a": 1, "a": 2}', "`a` stands there twice"),
+        ("[NaN]", "NaN is no JSON"),
+        ("1e999", "it holds a number or a letter that JSON cannot say"),
+        (r'"\ud800"', "it holds a number or a letter that JSON cannot say"),
+        ("1" * 5000, "it holds a number or a letter that JSON cannot say"),
+        ("[" * 100_000, "it is nested too deeply"),
+        ("[" * 200 + "]" * 200, "it is nested too deeply"),
+    ],
+)
+def test_what_is_none_is_refused_with_a_reason(text: str, reason: str) -> None:
+    with pytest.raises(JsonTextError) as caught:
+        read_json(text)
+    assert str(caught.value) == reason
