@@ -43,10 +43,10 @@ class _Text:
     read: Callable[[str], Any] = read_json
 
 
-def _made(plugin: str, *fields: str) -> tuple[_Text, ...]:
+def _made(*fields: str) -> tuple[_Text, ...]:
     """The texts of a kind that an operator makes a network from."""
     known = {
-        "ipam": _Text(("spec", "ipam"), partial(of_ipam, plugin=plugin)),
+        "ipam": _Text(("spec", "ipam"), of_ipam),
         "capabilities": _Text(("spec", "capabilities"), partial(of_whole, "capabilities")),
         "metaPlugins": _Text(("spec", "metaPlugins"), of_chain, _objects),
     }
@@ -61,12 +61,12 @@ def _device_plugins() -> tuple[_Text, ...]:
 _OF_SRIOV = ("ipam", "capabilities", "metaPlugins")
 _TEXTS: Mapping[tuple[str, str], tuple[_Text, ...]] = {
     ("k8s.cni.cncf.io", "NetworkAttachmentDefinition"): (_Text(("spec", "config"), of_network),),
-    ("sriovnetwork.openshift.io", "SriovNetwork"): _made("sriov", *_OF_SRIOV),
-    ("sriovnetwork.openshift.io", "SriovIBNetwork"): _made("ib-sriov", *_OF_SRIOV),
-    ("sriovnetwork.openshift.io", "OVSNetwork"): _made("ovs", *_OF_SRIOV),
-    ("mellanox.com", "MacvlanNetwork"): _made("macvlan", "ipam"),
-    ("mellanox.com", "HostDeviceNetwork"): _made("host-device", "ipam"),
-    ("mellanox.com", "IPoIBNetwork"): _made("ipoib", "ipam"),
+    ("sriovnetwork.openshift.io", "SriovNetwork"): _made(*_OF_SRIOV),
+    ("sriovnetwork.openshift.io", "SriovIBNetwork"): _made(*_OF_SRIOV),
+    ("sriovnetwork.openshift.io", "OVSNetwork"): _made(*_OF_SRIOV),
+    ("mellanox.com", "MacvlanNetwork"): _made("ipam"),
+    ("mellanox.com", "HostDeviceNetwork"): _made("ipam"),
+    ("mellanox.com", "IPoIBNetwork"): _made("ipam"),
     ("mellanox.com", "NicClusterPolicy"): _device_plugins(),
     ("mellanox.com", "NicNodePolicy"): _device_plugins(),
 }

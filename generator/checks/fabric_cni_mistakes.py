@@ -1,8 +1,7 @@
 """What is wrong in the configuration of a network: by the schema of each plugin, and by rules that a schema cannot say.
 
-The rules: sriov-cni v2.10.0 pkg/config/config.go LoadConf; ib-sriov-cni 543060d cmd/ib-sriov-cni/main.go and
-Mellanox/ipoib-cni bc0726f cmd/ipoib/main.go (no DHCP); ib-sriov-cni README.md and Mellanox/ib-kubernetes 528f63f
-pkg/daemon/daemon.go (who sets a partition key); rdma-cni v1.6.0 cmd/rdma/main.go (needs the result of another plugin).
+The rules: sriov-cni v2.10.0 pkg/config/config.go LoadConf; ib-sriov-cni 543060d README.md and Mellanox/ib-kubernetes
+528f63f pkg/daemon/daemon.go (who sets a partition key); rdma-cni v1.6.0 cmd/rdma/main.go (needs another's result).
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from generator.documents.load import Path
 from generator.schemas import cni
 from generator.schemas.violations import Violation
 
-_WITHOUT_DHCP = ("ib-sriov", "ipoib")
 _ON_ITS_OWN = "rdma"
 _SAID_ELSEWHERE = {
     ("sriov", "mtu"): "say it in the `mtu` of the SriovNetworkNodePolicy: the plugin takes what the device has",
@@ -70,14 +68,14 @@ def of_plugin(said: Any, *, is_first: bool = True) -> Iterator[Mistake]:
         yield Mistake((), "`type` is missing", "name the plugin")
         return
     yield from _judged("plugin", kind, said)
-    yield from _inside(("ipam",), of_ipam(said.get("ipam"), kind))
+    yield from _inside(("ipam",), of_ipam(said.get("ipam")))
     for rule in _RULES.get(kind, ()):
         yield from rule(said)
     if is_first and kind == _ON_ITS_OWN:
         yield Mistake((), "`rdma` makes no interface, and no plugin stands before it", "chain it to one that does")
 
 
-def of_ipam(said: Any, plugin: str) -> Iterator[Mistake]:
+def of_ipam(said: Any) -> Iterator[Mistake]:
     """Of how a plugin gives addresses; without a type it gives none."""
     if said in (None, {}):
         return
@@ -86,8 +84,6 @@ def of_ipam(said: Any, plugin: str) -> Iterator[Mistake]:
         yield Mistake((), "`type` is missing", "name how addresses are given, such as `whereabouts`")
         return
     yield from _judged("ipam", kind, said)
-    if kind == "dhcp" and plugin in _WITHOUT_DHCP:
-        yield Mistake(("type",), f"`{plugin}` refuses `dhcp`: InfiniBand has none", "write whereabouts or nv-ipam")
 
 
 def of_whole(name: str, said: Any) -> Iterator[Mistake]:
