@@ -6,12 +6,12 @@ k8snetworkplumbingwg/multus-cni 95a0932 pkg/k8sclient/k8sclient.go parsePodNetwo
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from generator.checks.mpi_runtime import texts_and_all
+from generator.documents.json_text import read_json
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 """The annotation of a pod."""
@@ -88,7 +88,7 @@ def _is_interface(name: str) -> bool:
 
 def _of_json(value: str) -> Iterator[Wanted]:
     try:
-        items = json.loads(value)
+        items = read_json(value)
     except ValueError as error:
         raise _MalformedError(
             f"it is no JSON: {error}", "write a JSON list, or `[namespace/]name[@interface]`"

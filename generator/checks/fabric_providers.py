@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -10,6 +9,7 @@ from typing import Any
 
 from generator.checks.fabric_resource import SHARED_PREFIX, Resource, resource
 from generator.checks.mpi_runtime import mapping, mappings, texts
+from generator.documents.json_text import read_json
 from generator.documents.load import Path
 from generator.manifests import Manifest
 
@@ -130,7 +130,7 @@ def _flavor(manifest: Manifest) -> Iterator[Provider]:
 def parsed(text: object) -> Any:
     """What a JSON text says; nothing where it is none."""
     try:
-        return json.loads(text) if isinstance(text, str) else None
+        return read_json(text) if isinstance(text, str) else None
     except ValueError:
         return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from generator.checks.fabric_networks import Wanted
 from generator.checks.fabric_pods import PodTemplate, whole
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
+from generator.documents.json_text import read_json
 from generator.manifests import Manifest
 from generator.simulate.read import ALLOCATABLE, NODES
 
@@ -93,6 +93,6 @@ def _pods_per_node(pods: PodTemplate, flavor: Manifest) -> int:
 def _allocatable(flavor: Manifest) -> Mapping[str, object]:
     said = mapping(flavor.body, "metadata", "annotations").get(ALLOCATABLE)
     try:
-        return mapping(json.loads(said)) if isinstance(said, str) else {}
+        return mapping(read_json(said)) if isinstance(said, str) else {}
     except ValueError:
         return {}

@@ -6,7 +6,6 @@ Kueue never asks how many nodes there are: it admits what quotas promise, and wh
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
@@ -14,6 +13,7 @@ from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE, Queued
+from generator.documents.json_text import read_json
 from generator.manifests import Manifest
 from generator.simulate.amounts import FlavorResource, Requests, shown
 from generator.simulate.queues import Quota
@@ -151,7 +151,7 @@ def _reservations(manifest: Manifest) -> Iterator[tuple[str, dt.date]]:
     """The name and the last day of each that the annotation of a queue tells."""
     written = mapping(manifest.body, "metadata", "annotations").get(RESERVATIONS)
     try:
-        found = json.loads(written) if isinstance(written, str) else None
+        found = read_json(written) if isinstance(written, str) else None
     except ValueError:
         return
     for name, until in sorted(found.items()) if isinstance(found, dict) else ():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from generator.documents.json_text import read_json
 from generator.errors import Problem
 from generator.manifests import Body, Manifest
 from generator.quantities import parse
@@ -102,7 +102,7 @@ def _flavor(manifest: Manifest, levels: Mapping[str, tuple[str, ...]]) -> Flavor
 
 def _allocatable(manifest: Manifest, written: str) -> Requests:
     try:
-        found: Any = json.loads(written)
+        found: Any = read_json(written)
     except ValueError:
         found = None
     if not isinstance(found, dict):
