@@ -33,11 +33,12 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     Example:
       mpigen job new platform.yaml --runtime openmpi --nodes 3 -- mpirun ./my-program > job.yaml
       mpigen job new platform.yaml --runtime openmpi --smoke | kubectl create -f -
+      mpigen job new platform.yaml --fabric ib --smoke | kubectl create -f -
     """
 )
 @click.argument("platform", type=click.Path(path_type=Path))
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@click.option("--runtime", required=True, metavar="NAME", help="A runtime that the platform declares.")
+@click.option("--runtime", default="", metavar="NAME", help="A runtime that the platform declares.")
 @click.option("--tenant", default="", metavar="NAME", help="Whose job it is. Default: the only one that can have it.")
 @click.option("--name", default="", metavar="NAME", help="Of the TrainJob. Default: that of the runtime.")
 @click.option(
@@ -54,6 +55,18 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     "--label", "labels", multiple=True, metavar="KEY=VALUE", callback=_pairs, help="One that jobs here must have."
 )
 @click.option("--smoke", is_flag=True, help="A test of the runtime: 1 launcher, 2 workers, an allreduce of all ranks.")
+@click.option(
+    "--fabric",
+    default="",
+    metavar="NAME",
+    help="The runtime that is on this fabric. With --smoke: measure it, on 2 hosts.",
+)
+@click.option(
+    "--link",
+    type=click.IntRange(min=1),
+    metavar="GBIT",
+    help="Gbit/s of each NIC. Default: what is known of its servers.",
+)
 @click.option(
     "-o",
     "--output",
@@ -74,6 +87,8 @@ def new(  # noqa: PLR0913 - one for each option
     owner: str,
     labels: dict[str, str],
     smoke: bool,
+    fabric: str,
+    link: int | None,
     output: Path | None,
 ) -> None:
     """Print a TrainJob for PLATFORM, whose launcher runs COMMAND.
@@ -86,7 +101,13 @@ def new(  # noqa: PLR0913 - one for each option
     from generator.jobs.isolation import beside
     from generator.jobs.job import Wanted, new_job
 
-    wanted = Wanted(runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority, owner, labels)
+    if not runtime and not fabric:
+        raise click.UsageError("Missing option '--runtime'.")
+    if link and not (smoke and fabric):
+        raise click.UsageError("--link is for a measurement: pass --smoke and --fabric too.")
+    wanted = Wanted(
+        runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority, owner, labels, fabric, link or 0
+    )
     declaration = declared(platform)
     done = new_job(declaration, wanted)
     _write([*beside(declaration, done.body), done.body], output)

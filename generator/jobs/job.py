@@ -12,14 +12,16 @@ from dataclasses import dataclass, field
 
 from generator.config.draft import suggestion
 from generator.config.platform import Platform
-from generator.config.runtimes import Runtime
-from generator.config.shares import amounts
+from generator.config.runtimes import Runtime, fabric_of
 from generator.config.tenants import Tenant
 from generator.config.workload import OWNER
 from generator.documents.syntax import shown
-from generator.errors import MpigenError, Problem
+from generator.errors import Problem
+from generator.jobs import benchmark
 from generator.jobs.admitted import deadline, labels_for, refused
-from generator.jobs.reach import Reach, reach, reaches
+from generator.jobs.benchmark import Benchmark
+from generator.jobs.chosen import JobError, fewest_hosts, others_for, runtime_for, tenant_for
+from generator.jobs.reach import Reach, reach
 from generator.jobs.smoke import smoke_command, smoke_nodes
 from generator.manifests import Body
 
@@ -30,16 +32,12 @@ _QUEUE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _STARTER = re.compile(r"mpirun|mpiexec|prterun|orterun|horovodrun")
 
 
-class JobError(MpigenError):
-    """The job that is asked for would not run on this platform."""
-
-
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What somebody asks for; what is empty is chosen.
 
     Attributes:
-        runtime: its name in the platform.
+        runtime: its name in the platform; may be empty where a fabric is named that only one runtime is on.
         tenant: whose job it is. Default: the only tenant that can have it.
         name: of the TrainJob. Default: the runtime's, with `-smoke` for a smoke test.
         nodes: `numNodes`. Default: what the runtime says, or three pods for a smoke test.
@@ -50,6 +48,8 @@ class Wanted:
         priority: one of the platform's. Default: none, which counts as 0.
         owner: the user name of who may stop it without being an editor. Default: nobody.
         labels: beside those that the platform knows.
+        fabric: one of the platform. A smoke test measures it.
+        link: Gbit/s of each of its NICs, where the platform does not say of which servers it is.
     """
 
     runtime: str
@@ -63,6 +63,8 @@ class Wanted:
     priority: str = ""
     owner: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    fabric: str = ""
+    link: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,11 @@ def new_job(platform: Platform, wanted: Wanted) -> Job:
     Raises:
         JobError: it would be refused, wait for ever, or not do what its owner thinks; with every reason.
     """
-    runtime = _runtime(platform, wanted.runtime)
-    tenant = _tenant(platform, runtime, wanted.tenant)
-    name = wanted.name or (f"{runtime.name}-smoke" if wanted.is_smoke else runtime.name)
-    nodes = wanted.nodes or (smoke_nodes(runtime) if wanted.is_smoke else _usual_nodes(runtime, tenant))
+    runtime = runtime_for(platform, wanted.runtime, wanted.fabric)
+    tenant = tenant_for(platform, runtime, wanted.tenant)
+    measured = _measured(platform, runtime, wanted)
+    name = wanted.name or _usual_name(runtime, wanted)
+    nodes = measured.nodes if measured else wanted.nodes or _usual_nodes(runtime, tenant, wanted)
     far = reach(platform, tenant, runtime)
     labels = labels_for(platform, tenant, wanted.labels)
     problems = [
@@ -91,21 +94,48 @@ def new_job(platform: Platform, wanted: Wanted) -> Job:
         *_of_words(wanted),
         *_of_place(wanted, tenant),
         *refused(platform, tenant, labels=labels, priority=wanted.priority),
+        *(benchmark.refused(measured, has_own_command=bool(wanted.command)) if measured else ()),
     ]
     if problems:
         raise JobError(tuple(problems))
-    if wanted.is_smoke:
-        command = smoke_command(runtime, platform.pool(runtime.pool), nodes)
-    else:
-        command = list(wanted.command or runtime.family.command)
+    command = _command(platform, runtime, wanted, nodes, measured)
     said = {**_labels(wanted, labels), **_owner(wanted)}
     body = _train_job(runtime, {"name": name, "namespace": wanted.namespace or tenant.name, **said}, nodes, command)
     body["spec"] |= deadline(tenant)
-    return Job(body, tuple(_notes(runtime, tenant, nodes, far, wanted)))
+    notes = [*_notes(runtime, tenant, nodes, far, wanted), *(benchmark.notes(measured) if measured else ())]
+    return Job(body, tuple(notes))
 
 
-def _usual_nodes(runtime: Runtime, tenant: Tenant) -> int:
+def _measured(platform: Platform, runtime: Runtime, wanted: Wanted) -> Benchmark | None:
+    """What is measured, if anything is."""
+    pool = platform.pool(runtime.pool)
+    fabric = fabric_of(runtime, pool) if wanted.is_smoke and wanted.fabric else None
+    if fabric is None:
+        return None
+    link = wanted.link or (fabric.known_server.link if fabric.known_server else 0)
+    return Benchmark(runtime, pool, fabric, link, wanted.nodes or benchmark.HOSTS)
+
+
+def _command(platform: Platform, runtime: Runtime, wanted: Wanted, nodes: int, measured: Benchmark | None) -> list[str]:
+    if wanted.command:
+        return list(wanted.command)
+    if measured:
+        return benchmark.command(measured)
+    if wanted.is_smoke:
+        return smoke_command(runtime, platform.pool(runtime.pool), nodes)
+    return list(runtime.family.command)
+
+
+def _usual_name(runtime: Runtime, wanted: Wanted) -> str:
+    if not wanted.is_smoke:
+        return runtime.name
+    return f"{runtime.name}-{'bench' if wanted.fabric else 'smoke'}"
+
+
+def _usual_nodes(runtime: Runtime, tenant: Tenant, wanted: Wanted) -> int:
     """What the runtime says, or as many of them as the tenant may have in one job."""
+    if wanted.is_smoke:
+        return smoke_nodes(runtime)
     return min(runtime.nodes or 2, tenant.limits.hosts_per_job or 2**31)
 
 
@@ -131,57 +161,6 @@ def _train_job(runtime: Runtime, metadata: Body, nodes: int, command: list[str])
     }
 
 
-def _runtime(platform: Platform, name: str) -> Runtime:
-    by_name = {runtime.name: runtime for runtime in platform.runtimes}
-    if name not in by_name:
-        fix = suggestion(name, by_name) if by_name else "declare it in the platform file"
-        raise JobError((Problem(f"there is no runtime {shown(name)}", fix, path="--runtime"),))
-    return by_name[name]
-
-
-def _tenant(platform: Platform, runtime: Runtime, name: str) -> Tenant:
-    """The tenant of that name; without a name the only one that can have the runtime."""
-    by_name = {tenant.name: tenant for tenant in platform.tenants}
-    if name and name not in by_name:
-        raise JobError((Problem(f"there is no tenant {shown(name)}", suggestion(name, by_name), path="--tenant"),))
-    if name and not _is_for(runtime, name):
-        what = f"runtime `{runtime.name}` is not for `{name}`"
-        raise JobError((Problem(what, _others(platform, by_name[name]), path="--runtime"),))
-    if name:
-        return by_name[name]
-    asking = [each for each in platform.tenants if _is_for(runtime, each.name)]
-    far = reaches(platform, asking, runtime)
-    able = [each for each in asking if far[each.name].most >= _fewest(runtime)]
-    if not able:
-        has_some = any(_has_some(platform, each, runtime.pool) for each in asking)
-        fix = "pass --tenant to see why of each" if has_some else f"give one a quota of pool `{runtime.pool}`"
-        raise JobError((Problem(f"no tenant can have a host of runtime `{runtime.name}`", fix, path="--runtime"),))
-    if len(able) > 1:
-        fix = f"name one of: {', '.join(each.name for each in able)}"
-        raise JobError((Problem(f"several tenants can have runtime `{runtime.name}`", fix, path="--tenant"),))
-    return able[0]
-
-
-def _has_some(platform: Platform, tenant: Tenant, pool: str) -> bool:
-    """Whether a tenant owns or borrows anything of a pool."""
-    return any(pool in amounts(shares, platform.supplies) for shares in (*tenant.quotas, tenant.borrow))
-
-
-def _is_for(runtime: Runtime, tenant: str) -> bool:
-    return not runtime.tenants or tenant in runtime.tenants
-
-
-def _fewest(runtime: Runtime) -> int:
-    """Hosts that a job has at least."""
-    return 1 if runtime.has_separate_launcher else 2
-
-
-def _others(platform: Platform, tenant: Tenant) -> str:
-    able = [each for each in platform.runtimes if _is_for(each, tenant.name)]
-    usable = [each.name for each in able if reach(platform, tenant, each).most >= _fewest(each)]
-    return f"it can have: {', '.join(usable)}" if usable else "there is no other runtime that it can have"
-
-
 def _of_name(name: str) -> Iterator[Problem]:
     if not _NAME.fullmatch(name):
         fix = "begin with a letter, and go on with lower-case letters, digits and hyphens"
@@ -192,10 +171,10 @@ def _of_name(name: str) -> Iterator[Problem]:
 
 
 def _of_nodes(nodes: int, platform: Platform, tenant: Tenant, runtime: Runtime, far: Reach) -> Iterator[Problem]:
-    fewest = _fewest(runtime)
+    fewest = fewest_hosts(runtime)
     if far.most < fewest:
         what = f"`{tenant.name}` can have {far.most or 'no'} host of runtime `{runtime.name}`: {far.reason}"
-        yield Problem(what, _others(platform, tenant), path="--runtime")
+        yield Problem(what, others_for(platform, tenant), path="--runtime")
     elif nodes < fewest:
         # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: beside it max(numNodes - 1, 1) others
         what = f"`{nodes}`, and Trainer would start 2: the launcher is one of them, and never the only one"
@@ -212,7 +191,7 @@ def _of_words(wanted: Wanted) -> Iterator[Problem]:
         yield Problem(
             f"{shown(wanted.queue)} is not the name of a queue", "leave it out to take the team's", path="--queue"
         )
-    if wanted.is_smoke and wanted.command:
+    if wanted.is_smoke and wanted.command and not wanted.fabric:
         yield Problem("a smoke test has a command of its own", "leave out yours, or --smoke", path="COMMAND")
     for word in wanted.command:
         if any("\ud800" <= letter <= "\udfff" for letter in word):  # how Python reads an argument that is not UTF-8
@@ -239,7 +218,7 @@ def _notes(runtime: Runtime, tenant: Tenant, nodes: int, far: Reach, wanted: Wan
     if runtime.placement and runtime.placement.required:
         place = f"one {runtime.placement.required}"
         yield f"all pods must be in {place}: if none has room for them even when it is empty, the job waits for ever"
-    if wanted.is_smoke and not runtime.image:
+    if wanted.is_smoke and not runtime.image and not wanted.fabric:
         yield f"nothing in {runtime.family.default_image} calls MPI: this tests that ranks start, and no allreduce"
     if not wanted.is_smoke and not wanted.command:
         yield "the command is an example: pass your own after `--`"

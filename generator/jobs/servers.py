@@ -31,7 +31,7 @@ def server_facts(server: Server) -> dict[str, Any]:
     }
 
 
-def at_least(gigabits: int) -> float:
+def at_least(gigabits: float) -> float:
     """GB/s of bus bandwidth below which something is wrong, where a node's links carry so many Gbit/s."""
     return round(gigabits / 8 * ENOUGH, 1)
 

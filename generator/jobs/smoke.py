@@ -40,16 +40,34 @@ def smoke_nodes(runtime: Runtime) -> int:
 
 def smoke_command(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
     """What the launcher runs: it prints PASS with the ranks and hosts that took part, or prints FAIL and fails."""
-    size = [str(nodes), str(nodes * node_size(runtime, pool).slots)]
     if not runtime.image:
-        return ["sh", "-c", script("smoke/launch.sh"), "smoke", *size]
-    program, arguments = _program(runtime, pool)
-    text = f"{script(f'smoke/{program}')}{script('smoke/verdict')}"
-    return ["mpirun", "python3", "-c", text, *size, *arguments]
+        return ["sh", "-c", script("smoke/launch.sh"), "smoke", *_size(runtime, pool, nodes)]
+    return python_command(runtime, pool, nodes, "smoke/pass")
 
 
-def _program(runtime: Runtime, pool: Pool) -> tuple[str, tuple[str, ...]]:
-    """The name of the program, and what it is told beside the number of hosts and ranks."""
+def python_command(runtime: Runtime, pool: Pool, nodes: int, verdict: str, *more: str, header: str = "") -> list[str]:
+    """The command that starts a program on every rank: the family's start, a sum, more, and what is said in the end.
+
+    Args:
+        runtime: whose ranks.
+        pool: its own.
+        nodes: `numNodes`.
+        verdict: the script that says what came out, once the sum was right.
+        more: scripts between the sum and the end.
+        header: what stands before all.
+    """
+    start, arguments = started_by(runtime, pool)
+    parts = (f"smoke/{start}", "smoke/sum", *more, "smoke/verdict", verdict)
+    text = header + "".join(map(script, parts))
+    return ["mpirun", "python3", "-c", text, *_size(runtime, pool, nodes), *arguments]
+
+
+def _size(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
+    return [str(nodes), str(nodes * node_size(runtime, pool).slots)]
+
+
+def started_by(runtime: Runtime, pool: Pool) -> tuple[str, tuple[str, ...]]:
+    """The name of the script that starts the family, and what it is told beside the number of hosts and ranks."""
     family, (backend, device) = runtime.family, _TORCH[pool.device]
     if family.framework == "mpi":
         return "mpi", _LIBRARIES[family.mpi]

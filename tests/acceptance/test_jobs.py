@@ -146,3 +146,19 @@ def test_a_runtime_of_a_platform_py_can_be_used(mpigen: Run) -> None:
     ran = mpigen("job", "new", EXAMPLES["custom-python"], "--runtime", "openmpi-scratch", "--", "mpirun", "x")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert yaml.safe_load(ran.stdout)["spec"]["runtimeRef"] == {"name": "openmpi-scratch"}
+
+
+def test_a_fabric_is_measured_and_what_is_expected_is_said_as_the_page_shows(mpigen: Run) -> None:
+    page = (ROOT / "docs/fabric-benchmarks.md").read_text()
+    line, note, *_ = page.partition("```console\n$ ")[2].splitlines()
+    words = shlex.split(line.partition(" | ")[0])
+    ran = mpigen(*[H100 if word == "platform.yaml" else word for word in words[1:]])
+    assert (ran.returncode, ran.stderr.splitlines()[0]) == (0, note)
+    body = yaml.safe_load(ran.stdout)
+    assert (body["metadata"]["name"], body["spec"]["trainer"]["numNodes"]) == ("openmpi-h100-bench", 2)
+
+
+@pytest.mark.parametrize("line", ["", "--link 100 --runtime openmpi", "--link 100 --fabric ib"])
+def test_options_that_do_not_go_together_are_wrong_usage(line: str, mpigen: Run) -> None:
+    ran = mpigen("job", "new", CPU, *line.split())
+    assert (ran.returncode, "Error:" in ran.stderr) == (2, True)

@@ -12,7 +12,8 @@ import yaml
 from generator import Platform
 from generator.config.workload import PARAMETER, PART_OF, TENANT_LABEL
 from generator.documents.brief import BriefEmitter
-from generator.jobs.job import LONGEST_NAME, JobError, Wanted, new_job
+from generator.jobs.chosen import JobError
+from generator.jobs.job import LONGEST_NAME, Wanted, new_job
 from generator.jobs.reach import reach
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.control_plane import FINISH

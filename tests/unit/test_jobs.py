@@ -14,7 +14,8 @@ from generator import Platform
 from generator.checks.run import check_text
 from generator.cli.platform_file import declared
 from generator.documents.brief import BriefEmitter
-from generator.jobs.job import LONGEST_NAME, Job, JobError, Wanted, new_job
+from generator.jobs.chosen import JobError
+from generator.jobs.job import LONGEST_NAME, Job, Wanted, new_job
 from generator.manifests import Body
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine

@@ -54,6 +54,7 @@ STUBS = {
         "def init(): print('horovod')\n"
         "def rank(): return 0\n"
         "local_rank = rank\n"
+        "def size(): return 1\n"
         "def allreduce(tensor, op): assert op == Sum; return tensor\n"
         "def allgather_object(mine): return [mine]\n"
         "def shutdown(): pass\n"
@@ -141,7 +142,7 @@ def test_an_image_without_the_mpi_of_its_family_is_told_so() -> None:
     assert (ran.returncode, ran.stderr) == (1, "FAIL: there is no libnothing.so.1 or libnowhere.so.2 in this image\n")
 
 
-WORLD = "import sys\nrank, hosts, sums = {rank}, ['a', 'a', 'b', 'b'], {sums}\n"
+WORLD = "import sys\nrank, hosts, sums, stop = {rank}, ['a', 'a', 'b', 'b'], {sums}, lambda: None\n"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,8 @@ WORLD = "import sys\nrank, hosts, sums = {rank}, ['a', 'a', 'b', 'b'], {sums}\n"
     ],
 )
 def test_the_verdict(rank: int, sums: set[float], expected: str, code: int, told: str) -> None:
-    ran = run(WORLD.format(rank=rank, sums=sums) + script("smoke/verdict"), *expected.split())
+    ending = script("smoke/verdict") + script("smoke/pass")
+    ran = run(WORLD.format(rank=rank, sums=sums) + ending, *expected.split())
     assert (ran.returncode, ran.stdout + ran.stderr) == (code, told)
 
 

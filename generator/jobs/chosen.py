@@ -1,0 +1,104 @@
+"""Whose job it is and on what it runs: what somebody names, or the only one that fits."""
+
+from __future__ import annotations
+
+from generator.config.draft import suggestion
+from generator.config.platform import Platform
+from generator.config.runtimes import Runtime, fabric_of
+from generator.config.shares import amounts
+from generator.config.tenants import Tenant
+from generator.documents.syntax import shown
+from generator.errors import MpigenError, Problem
+from generator.jobs.reach import reach, reaches
+
+
+class JobError(MpigenError):
+    """The job that is asked for would not run on this platform."""
+
+
+def runtime_for(platform: Platform, name: str, fabric: str) -> Runtime:
+    """The runtime of that name; without a name the only one on a fabric.
+
+    Raises:
+        JobError: there is none, or it is not on the fabric.
+    """
+    if fabric and not name:
+        return _only_one_on(platform, fabric)
+    by_name = {runtime.name: runtime for runtime in platform.runtimes}
+    if name not in by_name:
+        fix = suggestion(name, by_name) if by_name else "declare it in the platform file"
+        raise JobError((Problem(f"there is no runtime {shown(name)}", fix, path="--runtime"),))
+    if fabric and by_name[name] not in _on(platform, fabric):
+        fix = "name one that is on it" if _on(platform, fabric) else "declare one on a pool that has the fabric"
+        raise JobError((Problem(f"ranks of runtime `{name}` do not use the fabric `{fabric}`", fix, path="--runtime"),))
+    return by_name[name]
+
+
+def _on(platform: Platform, fabric: str) -> list[Runtime]:
+    """The runtimes whose ranks use a fabric.
+
+    Raises:
+        JobError: there is no such fabric.
+    """
+    declared = [each.name for each in platform.fabrics]
+    if fabric not in declared:
+        fix = suggestion(fabric, declared) if declared else "declare it in the platform file"
+        raise JobError((Problem(f"there is no fabric {shown(fabric)}", fix, path="--fabric"),))
+    found = ((runtime, fabric_of(runtime, platform.pool(runtime.pool))) for runtime in platform.runtimes)
+    return [runtime for runtime, its in found if its is not None and its.name == fabric]
+
+
+def _only_one_on(platform: Platform, fabric: str) -> Runtime:
+    able = _on(platform, fabric)
+    if not able:
+        fix = "declare one on a pool that has it"
+        raise JobError((Problem(f"no runtime is on the fabric `{fabric}`", fix, path="--fabric"),))
+    if len(able) > 1:
+        fix = f"name one of: {', '.join(each.name for each in able)}"
+        raise JobError((Problem(f"several runtimes are on the fabric `{fabric}`", fix, path="--runtime"),))
+    return able[0]
+
+
+def tenant_for(platform: Platform, runtime: Runtime, name: str) -> Tenant:
+    """The tenant of that name; without a name the only one that can have the runtime."""
+    by_name = {tenant.name: tenant for tenant in platform.tenants}
+    if name and name not in by_name:
+        raise JobError((Problem(f"there is no tenant {shown(name)}", suggestion(name, by_name), path="--tenant"),))
+    if name and not is_for(runtime, name):
+        what = f"runtime `{runtime.name}` is not for `{name}`"
+        raise JobError((Problem(what, others_for(platform, by_name[name]), path="--runtime"),))
+    if name:
+        return by_name[name]
+    asking = [each for each in platform.tenants if is_for(runtime, each.name)]
+    far = reaches(platform, asking, runtime)
+    able = [each for each in asking if far[each.name].most >= fewest_hosts(runtime)]
+    if not able:
+        has_some = any(_has_some(platform, each, runtime.pool) for each in asking)
+        fix = "pass --tenant to see why of each" if has_some else f"give one a quota of pool `{runtime.pool}`"
+        raise JobError((Problem(f"no tenant can have a host of runtime `{runtime.name}`", fix, path="--runtime"),))
+    if len(able) > 1:
+        fix = f"name one of: {', '.join(each.name for each in able)}"
+        raise JobError((Problem(f"several tenants can have runtime `{runtime.name}`", fix, path="--tenant"),))
+    return able[0]
+
+
+def _has_some(platform: Platform, tenant: Tenant, pool: str) -> bool:
+    """Whether a tenant owns or borrows anything of a pool."""
+    return any(pool in amounts(shares, platform.supplies) for shares in (*tenant.quotas, tenant.borrow))
+
+
+def is_for(runtime: Runtime, tenant: str) -> bool:
+    """Whether a tenant may use it."""
+    return not runtime.tenants or tenant in runtime.tenants
+
+
+def fewest_hosts(runtime: Runtime) -> int:
+    """Hosts that a job has at least."""
+    return 1 if runtime.has_separate_launcher else 2
+
+
+def others_for(platform: Platform, tenant: Tenant) -> str:
+    """The runtimes that a tenant can have, in words."""
+    able = [each for each in platform.runtimes if is_for(each, tenant.name)]
+    usable = [each.name for each in able if reach(platform, tenant, each).most >= fewest_hosts(each)]
+    return f"it can have: {', '.join(usable)}" if usable else "there is no other runtime that it can have"

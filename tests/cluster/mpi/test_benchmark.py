@@ -1,0 +1,50 @@
+"""What `mpigen job new --smoke --fabric` prints, really run over TCP: it judges by what the fabric should carry."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from generator import Fabric
+from generator.jobs.benchmark import Benchmark, command
+from tests.cluster.mpi.conftest import MPIS, Play, World
+from tests.cluster.mpi.gangs import Gang
+from tests.cluster.mpi.test_worlds import command as running
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+ETHERNET: dict[str, Any] = {
+    "name": "plain",
+    "type": "ethernet",
+    "nics": {"ports": ["eth1"]},
+    "addresses": {"range": "192.168.0.0/16"},
+}
+INFINIBAND: dict[str, Any] = {"name": "ib", "server": "hgx-h100"}
+
+
+def measured(play: Play, gang: Gang, fabric: dict[str, Any], link: int) -> tuple[World, str]:
+    """Measure the pod network as if it were a fabric."""
+    pool = gang.platform.pool(gang.declared.pool)
+    asked = Benchmark(gang.declared, pool, Fabric.model_validate(fabric), link, gang.hosts)
+    world = play(gang, running(*command(asked)))
+    return world, world.outcome.log(world.launcher, "node")
+
+
+@pytest.mark.parametrize("runtime", MPIS)
+def test_a_network_passes_by_what_its_own_links_carry(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
+    world, said = measured(play, gangs[runtime], ETHERNET, 1)
+    assert (world.code, said.count("PASS: plain: a host sent ")) == (0, 1), str(world.outcome)
+    rows = re.findall(r"^ +(\d+) +([0-9.]+) +([0-9.]+)$", said, flags=re.MULTILINE)
+    assert [row[0] for row in rows] == ["65536", "1048576", "4194304"], said
+    best = max(float(number) for row in rows for number in row[1:])
+    assert f"a host sent {best:.1f} Gbit/s, where each of 1 NICs carries 1" in said
+
+
+def test_tcp_where_a_fabric_was_to_carry_is_a_failure(play: Play, gangs: dict[str, Gang]) -> None:
+    world, said = measured(play, gangs["openmpi-4"], INFINIBAND, 400)
+    assert world.code not in {0, None}
+    assert re.search(r"FAIL: ib: a host sent [0-9.]+ Gbit/s, where each of 8 NICs carries 400; 320 or more", said), said
+    assert "ranks use TCP, or find no device" in said
+    assert "PASS" not in said

@@ -1,0 +1,283 @@
+"""The measurement of a fabric: what it expects, what it computes, and what it says of low numbers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generator import Fabric, Platform, Runtime
+from generator.config.devices import DeviceKind
+from generator.config.families import FAMILIES, FamilyName
+from generator.jobs.benchmark import Benchmark, command, notes
+from generator.jobs.chosen import JobError
+from generator.jobs.job import Job, Wanted, new_job
+from generator.runtimes.adapter import script
+from tests.conftest import small_platform
+from tests.unit.test_runtimes import CATALOGUE, POOLS
+
+INFINIBAND: dict[str, Any] = {"name": "ib", "server": "hgx-h100"}
+FRAMEWORK = (
+    "import sys\n"
+    "from types import SimpleNamespace\n"
+    "clock = [0.0]\n"
+    "GIGABYTES = {gigabytes}\n"
+    "class Tensor(list):\n"
+    "    tolist = list.copy\n"
+    "def full(shape, value, device): return Tensor([value] * shape[0])\n"
+    "cuda = SimpleNamespace(\n"
+    "    set_device=lambda number: None, synchronize=lambda: None, mem_get_info=lambda: (1 << 25, 1 << 30)\n"
+    ")\n"
+    "def init_process_group(backend): pass\n"
+    "def get_rank(): return 0\n"
+    "def get_world_size(): return 16\n"
+    "def all_reduce(tensor):\n"
+    "    clock[0] += 4 * len(tensor) * 2 * 15 / 16 / GIGABYTES / 1e9\n"
+    "    tensor[:] = [120.0] * len(tensor)\n"
+    "def all_gather_object(objects, mine):\n"
+    "    objects[:] = [f'host-{{number // 8}}' if isinstance(mine, str) else mine for number in range(16)]\n"
+    "def destroy_process_group(): pass\n"
+)
+"""PyTorch on sixteen devices of two hosts, whose clock goes on while they talk and at no other time."""
+
+
+def platform(**changes: Any) -> Platform:
+    """The small one, with InfiniBand on its GPU nodes, and `changes` made to the runtime there."""
+    data = small_platform()
+    data["fabrics"] = [INFINIBAND]
+    data["pools"][0]["fabric"] = "ib"
+    data["runtimes"][0] |= changes
+    return Platform.model_validate(data)
+
+
+def job(*, changes: dict[str, Any] | None = None, **wanted: Any) -> Job:
+    return new_job(platform(**(changes or {})), Wanted("", "team-a", is_smoke=True, fabric="ib", **wanted))
+
+
+def measured(family: FamilyName, device: DeviceKind, **fabric: Any) -> Benchmark:
+    runtime = Runtime(name="r", use=family, pool=POOLS[device].name, image="quay.io/acme/mpi:1")
+    found = Fabric.model_validate({**INFINIBAND, **fabric})
+    return Benchmark(runtime, POOLS[device], found, 400, 2)
+
+
+@pytest.mark.parametrize(("family", "device"), CATALOGUE, ids=lambda value: value)
+def test_every_family_starts_a_program_that_knows_what_is_expected(family: FamilyName, device: DeviceKind) -> None:
+    words = command(measured(family, device))
+    assert words[:3] == ["mpirun", "python3", "-c"]
+    compile(words[3], family, "exec")
+    assert "    'fabric': 'ib',\n" in words[3]
+    assert not any("$(" in word or "$$" in word for word in words)
+
+
+def test_a_fabric_is_measured_on_the_only_runtime_that_is_on_it_between_two_hosts() -> None:
+    body = job().body
+    assert body["metadata"]["name"] == "openmpi-gpu-bench"
+    assert body["spec"]["runtimeRef"] == {"name": "openmpi-gpu"}
+    assert body["spec"]["trainer"]["numNodes"] == 2
+    assert job(nodes=3).body["spec"]["trainer"]["command"][4:6] == ["3", "24"]
+
+
+def test_a_fabric_names_the_runtime_of_other_jobs_too() -> None:
+    found = new_job(platform(), Wanted("", "team-a", fabric="ib", command=("mpirun", "./a.out")))
+    assert (found.body["spec"]["runtimeRef"], found.notes) == ({"name": "openmpi-gpu"}, ())
+
+
+def test_hosts_are_judged_by_one_nic_and_by_small_messages_devices_by_all_nics() -> None:
+    assert job().notes[0] == (
+        "expected of `ib`: 320 Gbit/s from one host to another or more, and less than 10 us for a small message"
+    )
+    changes = {"use": "pytorch-mpi", "image": "quay.io/acme/torch:1"}
+    assert job(changes=changes).notes[0] == "expected of `ib`: 320 GB/s of bus bandwidth or more"
+    assert "others measured 386 GB/s on 12 servers, 8 GiB: https://" in "\n".join(job(changes=changes).notes)
+
+
+def test_half_of_the_devices_of_a_node_can_use_half_of_its_nics() -> None:
+    changes = {"use": "pytorch-mpi", "image": "quay.io/acme/torch:1", "resources": {"nvidia.com/gpu": 4}}
+    assert job(changes=changes).notes[0] == "expected of `ib`: 160 GB/s of bus bandwidth or more"
+
+
+def test_amazons_small_messages_and_those_of_tcp_are_not_judged() -> None:
+    for fabric in ({"name": "efa", "server": "p5.48xlarge"}, {"name": "eth", "type": "ethernet"}):
+        more = {"nics": {"ports": ["eth1"]}, "addresses": {"range": "10.0.0.0/16"}} if fabric["name"] == "eth" else {}
+        found = Fabric.model_validate({**fabric, **more})
+        asked = Benchmark(measured("openmpi", "cpu").runtime, POOLS["cpu"], found, 100, 2)
+        assert "    'microseconds': None,\n" in command(asked)[3]
+        assert "us for a small message" not in "\n".join(notes(asked))
+
+
+def test_hosts_that_nvlink_joins_measure_something_else() -> None:
+    told = "\n".join(notes(measured("pytorch-mpi", "nvidia", server="gb200-nvl72")))
+    assert "NCCL joins hosts of one rack by NVLink, and the fabric is not used: place them in two racks" in told
+
+
+def test_ones_own_program_is_taken_instead_and_what_to_expect_is_said_all_the_same() -> None:
+    found = job(command=("mpirun", "all_reduce_perf", "-b", "8", "-e", "8G", "-f", "2", "-g", "1"))
+    assert found.body["spec"]["trainer"]["command"][:2] == ["mpirun", "all_reduce_perf"]
+    assert (
+        "with nccl-tests or rccl-tests in the image pass `-- mpirun all_reduce_perf -b 8 -e 8G -f 2 -g 1`: "
+        "320 GB/s of busbw or more for 8 GiB"
+    ) in found.notes
+
+
+@pytest.mark.parametrize(
+    ("family", "other"),
+    [
+        ("openmpi", "mpirun --map-by ppr:1:node -np 2 osu_bw"),
+        ("mpich", "mpirun -ppn 1 -n 2 osu_bw"),
+        ("intel-mpi", "mpirun -ppn 1 -n 2 IMB-MPI1 PingPong"),
+    ],
+)
+def test_each_mpi_has_other_programs(family: FamilyName, other: str) -> None:
+    assert f"with other programs in the image pass `-- {other}`" in notes(measured(family, "cpu"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted", "told"),
+    [
+        ({}, {"fabric": "ibs"}, "--fabric: there is no fabric `ibs`; did you mean `ib`?"),
+        (
+            {},
+            {"runtime": "openmpi-cpu"},
+            "--runtime: ranks of runtime `openmpi-cpu` do not use the fabric `ib`; name one that is on it",
+        ),
+        ({"fabric": "none"}, {}, "--fabric: no runtime is on the fabric `ib`; declare one on a pool that has it"),
+        (
+            {"fabric": "none"},
+            {"runtime": "openmpi-gpu"},
+            (
+                "--runtime: ranks of runtime `openmpi-gpu` do not use the fabric `ib`; "
+                "declare one on a pool that has the fabric"
+            ),
+        ),
+        (
+            {"launcher": "separate"},
+            {"nodes": 1},
+            "--nodes: `1`, and a host alone uses no fabric; pass 2 or more",
+        ),
+    ],
+    ids=["fabric", "runtime", "none", "off", "alone"],
+)
+def test_what_cannot_be_measured_is_refused(changes: dict[str, Any], wanted: dict[str, Any], told: str) -> None:
+    asked = {"runtime": "", "tenant": "team-a", "is_smoke": True, "fabric": "ib", **wanted}
+    with pytest.raises(JobError) as refused:
+        new_job(platform(**changes), Wanted(**asked))
+    assert list(map(str, refused.value.problems)) == [told]
+
+
+def test_of_several_runtimes_on_a_fabric_one_is_named() -> None:
+    data = platform().model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    data["runtimes"].append({"name": "torch", "use": "pytorch-mpi", "pool": "gpu", "image": "quay.io/acme/torch:1"})
+    with pytest.raises(JobError, match="several runtimes are on the fabric `ib`; name one of: openmpi-gpu, torch"):
+        new_job(Platform.model_validate(data), Wanted("", "team-a", is_smoke=True, fabric="ib"))
+
+
+def test_images_without_programs_and_links_that_nobody_knows_measure_nothing() -> None:
+    data = small_platform()
+    data["fabrics"] = [{"name": "ib", "type": "infiniband", "nics": {"vendor": "15b3"}}]
+    data["pools"][1] |= {"fabric": "ib", "labels": {"example.com/pool": "cpu"}}
+    with pytest.raises(JobError) as refused:
+        new_job(Platform.model_validate(data), Wanted("", "team-a", is_smoke=True, fabric="ib"))
+    assert [each.path for each in refused.value.problems] == ["--link", "--runtime"]
+    assert "nothing in docker.io/mpioperator/openmpi" in str(refused.value)
+
+
+def test_sums_of_cpus_do_not_measure_a_fabric() -> None:
+    data = small_platform()
+    data["fabrics"] = [{"name": "ib", "type": "infiniband", "nics": {"vendor": "15b3"}}]
+    data["pools"][1] |= {"fabric": "ib", "labels": {"example.com/pool": "cpu"}}
+    data["runtimes"][1] |= {"use": "horovod-pytorch", "image": "quay.io/acme/horovod:1"}
+    with pytest.raises(JobError, match=r"^--runtime: ranks of `openmpi-cpu` add up on CPUs, which takes longer"):
+        new_job(Platform.model_validate(data), Wanted("", "team-a", is_smoke=True, fabric="ib", link=100))
+
+
+def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "code", "told"),
+    [
+        (357.0, 0, "PASS: ib: 357.0 GB/s, where 8 NICs carry 400; 320 or more was expected"),
+        (250.0, 1, "FAIL: ib: 250.0 GB/s, where 8 NICs carry 400; 320 or more was expected. All NICs carry, but"),
+        (99.5, 1, "FAIL: ib: 99.5 GB/s, where 8 NICs carry 400; 320 or more was expected. Some NICs carry nothing"),
+        (2.5, 1, "FAIL: ib: 2.5 GB/s, where 8 NICs carry 400; 320 or more was expected. Less than one NIC carries"),
+    ],
+    ids=["sound", "loss", "part", "tcp"],
+)
+def test_an_allreduce_is_computed_as_bus_bandwidth_and_judged(
+    gigabytes: float, code: int, told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "torch").mkdir()
+    text = FRAMEWORK.format(gigabytes=gigabytes)
+    (tmp_path / "torch" / "__init__.py").write_text(f"{text}from torch import distributed\n")
+    (tmp_path / "torch" / "distributed.py").write_text(
+        "from torch import all_gather_object, all_reduce, destroy_process_group, get_rank, get_world_size\n"
+        "from torch import init_process_group\n"
+    )
+    _, _, _, program, *arguments = command(measured("pytorch-mpi", "nvidia"))
+    stopped = "import time, torch\ntime.perf_counter = lambda: torch.clock[0]\n"
+    ran = run(f"{stopped}{program}", *arguments, PYTHONPATH=str(tmp_path), LOCAL_RANK="0")
+    said = (ran.stdout if code == 0 else ran.stderr).splitlines()
+    assert (ran.returncode, said[-1][: len(told)]) == (code, told)
+    rows = [line.split() for line in ran.stdout.splitlines() if line.split()[0].isdigit()]
+    assert [(row[0], row[2]) for row in rows] == [
+        ("1048576", f"{gigabytes:.2f}"),
+        ("8388608", f"{gigabytes:.2f}"),
+    ]
+
+
+PAIRS = (
+    "import sys\nrank, best, latency, spoiled = {rank}, {best}, {latency}, {spoiled}\n"
+    "EXPECTED = {{'fabric': 'ib', 'atLeast': 320.0, 'gigabits': 400, 'nics': 8, 'microseconds': {limit},"
+    " 'low': 'LOW', 'slow': 'SLOW'}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "told"),
+    [
+        (
+            {"best": 390.0},
+            0,
+            "PASS: ib: a host sent 390.0 Gbit/s, where each of 8 NICs carries 400; 320 or more was expected",
+        ),
+        (
+            {"best": 21.0},
+            1,
+            "FAIL: ib: a host sent 21.0 Gbit/s, where each of 8 NICs carries 400; 320 or more was expected. LOW",
+        ),
+        (
+            {"best": 390.0, "latency": 31.0},
+            1,
+            (
+                "FAIL: ib: a host sent 390.0 Gbit/s, where each of 8 NICs carries 400, "
+                "but a message takes 31.0 us and not less than 10. SLOW"
+            ),
+        ),
+        (
+            {"best": 390.0, "latency": 31.0, "limit": None},
+            0,
+            "PASS: ib: a host sent 390.0 Gbit/s, where each of 8 NICs carries 400; 320 or more was expected",
+        ),
+        ({"best": 21.0, "rank": 1}, 0, ""),
+        ({"best": 390.0, "rank": 1, "spoiled": True}, 1, "FAIL: rank 1 received what nobody sent"),
+    ],
+    ids=["sound", "tcp", "slow", "amazon", "others", "spoiled"],
+)
+def test_what_hosts_sent_is_judged_by_the_first_rank(given: dict[str, Any], code: int, told: str) -> None:
+    values = {"rank": 0, "best": 0.0, "latency": 1.9, "spoiled": False, "limit": 10, **given}
+    ran = run(PAIRS.format(**values) + script("measure/pairs-verdict"))
+    assert (ran.returncode, (ran.stdout + ran.stderr).strip()) == (code, told)
+
+
+def test_every_family_that_measures_devices_says_how_to_wait_for_them() -> None:
+    for family in FAMILIES.values():
+        if family.framework != "mpi" and "nvidia" in family.devices:
+            text = command(measured(family.name, "nvidia"))[3]
+            assert "def room():" in text
+            assert "def wait(data):" in text
