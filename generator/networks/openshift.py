@@ -58,14 +58,21 @@ def _memlock(found: Machines) -> Body:
 
 
 def _kubelet_config(found: Machines) -> Body:
-    """The topology manager aligns cores only if the CPU manager gives whole ones."""
+    """The topology manager aligns cores only if the CPU manager gives whole ones.
+
+    It looks at pods as a whole: else the init container that looks at the NICs would bind the other to where they are.
+    """
     return {
         "apiVersion": f"{_MCO}/v1",
         "kind": "KubeletConfig",
         "metadata": _metadata(f"mpigen-{found.pool}-numa", found.pool),
         "spec": {
             "machineConfigPoolSelector": {"matchLabels": _pool_label(found.pool)},
-            "kubeletConfig": {"cpuManagerPolicy": "static", "topologyManagerPolicy": found.numa},
+            "kubeletConfig": {
+                "cpuManagerPolicy": "static",
+                "topologyManagerPolicy": found.numa,
+                "topologyManagerScope": "pod",
+            },
         },
     }
 
@@ -78,12 +85,15 @@ def _performance_profile(found: Machines) -> Body:
         # By default it trades throughput for latency.
         "workloadHints": {"realTime": False},
     }
+    metadata = _metadata(f"mpigen-{found.pool}", found.pool)
     if found.numa:
         spec["numa"] = {"topologyPolicy": found.numa}
+        # For what it has no field (cluster-node-tuning-operator …/components/kubeletconfig/kubeletconfig.go).
+        metadata["annotations"]["kubeletconfig.experimental"] = '{"topologyManagerScope": "pod"}'
     return {
         "apiVersion": "performance.openshift.io/v2",
         "kind": "PerformanceProfile",
-        "metadata": _metadata(f"mpigen-{found.pool}", found.pool),
+        "metadata": metadata,
         "spec": spec,
     }
 

@@ -62,6 +62,8 @@ def known_fields(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
         "data",
         "defaultRequest",
         "targets",
+        "config",  # of a MachineConfig and a KubeletConfig, whose kinds leave them open
+        "kubeletConfig",
     )
     if isinstance(body, dict) and (not path or path[-1] not in free):
         for key, value in body.items():
