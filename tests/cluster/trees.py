@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from generator import Platform, manifests, pipeline
+from generator.config.fabric_homes import homes
 from generator.manifests import Manifest
 from tests.cluster.argocd_order import in_order
 from tests.cluster.argocd_scope import read_by
@@ -118,10 +119,10 @@ def _read(folder: Path) -> Iterator[Manifest]:
 
 
 def _prerequisites(platform: Platform) -> list[Body]:
-    """What is there before the tree: the namespace of Argo CD."""
+    """What is there before the tree: the namespaces of Argo CD, and of the operators of networks."""
     assert platform.gitops
-    argocd = platform.gitops.namespace_on(platform.cluster)
-    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": argocd}}]
+    names = {platform.gitops.namespace_on(platform.cluster), *homes(platform.fabrics, platform.cluster)}
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names)]
 
 
 def _apply(account: Client, manifest: Manifest) -> Outcome:
