@@ -23,6 +23,8 @@ _SAID_ELSEWHERE = {
     ("sriov", "master"): "remove it: the device that Multus hands over says whose it is",
 }
 """Plugin and unknown key → what to do."""
+_OF_OLD = {("whereabouts", "datastore"), ("whereabouts", "etcd_host")}
+"""Keys that once were read and do no harm since: whereabouts v0.6 dropped etcd (pkg/types/types.go UnmarshalJSON)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,10 @@ def of_whole(name: str, said: Any) -> Iterator[Mistake]:
 
 def _judged(sort: str, name: str, said: Any) -> Iterator[Mistake]:
     for violation in cni.violations(sort, name, said) or ():
-        fix = _SAID_ELSEWHERE.get((name, str(violation.path[-1] if violation.path else ""))) or fix_of(violation)
-        yield Mistake(violation.path, _message(violation, name), fix)
+        key = (name, str(violation.path[-1] if violation.path else ""))
+        fix = _SAID_ELSEWHERE.get(key) or fix_of(violation)
+        severity = Severity.WARNING if key in _OF_OLD else Severity.ERROR
+        yield Mistake(violation.path, _message(violation, name), fix, severity)
 
 
 def _message(violation: Violation, name: str) -> str:

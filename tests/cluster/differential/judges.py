@@ -49,7 +49,7 @@ class Mpigen:
     """`mpigen validate`, in this process: what it says of an object's form.
 
     What it says of MPI is about runtimes that the API server takes and nobody can run: `test_mpi_checks.py` judges it.
-    Of queues it is the form of their quotas. A secret value is no matter of form.
+    Of queues it is the form of their quotas. A secret value is no matter of form, nor is what operators make of fabrics.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Mpigen:
         checked = check_text(raw, "case.yaml", self._engine)
         checked.findings += check_together(checked.related, self._engine.targets, lambda _: raw)
         found = [each for each in checked.in_order() if each.check in QUOTAS or not each.check.startswith("quota/")]
-        of_form = [each for each in found if not each.check.startswith(("mpi/", "secret/", "trainjob/"))]
+        of_form = [each for each in found if not each.check.startswith(("fabric/", "mpi/", "secret/", "trainjob/"))]
         return [(each.severity, f"{each.path}: {each.message}") for each in of_form]
 
 
