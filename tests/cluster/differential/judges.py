@@ -49,7 +49,7 @@ class Mpigen:
     """`mpigen validate`, in this process: what it says of an object's form.
 
     What it says of MPI is about runtimes that the API server takes and nobody can run: `test_mpi_checks.py` judges it.
-    Of queues it is the form of their quotas. A secret value is no matter of form, nor is what operators make of fabrics.
+    Of queues it is the form of their quotas. No matter of form are secret values, and what operators make of fabrics.
     """
 
     def __init__(self) -> None:
