@@ -161,6 +161,8 @@ class Fabric(Section):
             raise refusal(f"`exclusive` with {self.attached}, which shares devices", "leave `rdma` out")
         if self.rdma and not self.has_rdma:
             raise refusal("`rdma` where there is none", "remove it")
+        if self.fallback and not self.has_rdma:
+            raise refusal("`fallback` to TCP, which is all that ethernet has", "remove it")
         if self.networks == "operator" and (self.attached != "sriov" or self.pkey):
             raise refusal("no SriovNetwork or SriovIBNetwork can say this", "leave `networks` out")
 
