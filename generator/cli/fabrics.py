@@ -12,7 +12,13 @@ import click
 from generator.cli.output import format_option, printing, show
 from generator.errors import ConfigError, Problem
 
-_SERVERS = ("SERVER", "ACCELERATORS", "TYPE", "NICS", "GBIT/S EACH", "ATTACHED BY", "WHAT IT IS")
+_HEADER = ("SERVER", "ACCELERATORS", "TYPE", "NICS", "GBIT/S EACH", "ATTACHED BY", "WHAT IT IS")
+
+
+def _names(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
+    from generator.config.servers import SERVERS
+
+    return [name for name in SERVERS if name.startswith(begun)]
 
 
 @click.command(
@@ -25,7 +31,13 @@ _SERVERS = ("SERVER", "ACCELERATORS", "TYPE", "NICS", "GBIT/S EACH", "ATTACHED B
     """
 )
 @click.argument("platform", type=click.Path(path_type=Path), required=False)
-@click.option("--server", default="", metavar="NAME", help="Show what is known of one server type, with its sources.")
+@click.option(
+    "--server",
+    default="",
+    metavar="NAME",
+    help="Show what is known of one server type, with its sources.",
+    shell_complete=_names,
+)
 @format_option
 def fabrics(platform: Path | None, server: str, form: str) -> None:
     """List the server types that `fabrics[].server` may name or, given PLATFORM, its fabrics.
@@ -75,12 +87,12 @@ def _list_servers(form: str) -> None:
     facts = [server_facts(server) for server in SERVERS.values()]
     rows = [_row(each) for each in facts]
     if form == "json" or not (sys.stdout and sys.stdout.isatty()):
-        show(form, {"servers": facts}, (), table.plain(_SERVERS, rows))
+        show(form, {"servers": facts}, (), table.plain(_HEADER, rows))
         return
     from rich.console import Console
 
     with printing():
-        Console(highlight=False).print(table.coloured(_SERVERS, rows))
+        Console(highlight=False).print(table.coloured(_HEADER, rows))
 
 
 def _row(facts: dict[str, Any]) -> Sequence[str]:

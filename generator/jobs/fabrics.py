@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from generator.config.fabric_homes import home
 from generator.config.fabric_room import needed, room
 from generator.config.fabrics import Fabric
 from generator.config.platform import Platform
 from generator.config.runtimes import Runtime
 from generator.jobs.partitions import Partition, enforcer, partitions, runtimes_on, separation
 from generator.manifests import Body
+from generator.networks import openshift, sriov
+from generator.networks.reach import pools_with
+from generator.networks.reboots import ANNOTATION
 from generator.runtimes.training_runtime import training_runtimes
 
 Facts = dict[str, Any]
@@ -48,7 +52,7 @@ def fabric_facts(platform: Platform, fabric: Fabric) -> Facts:
         "runtimes": [runtime.name for runtime in runtimes],
         "partitions": [{"key": each.key, "tenants": list(each.tenants)} for each in partitions(platform, fabric)],
         "addresses": _addresses(fabric, sum(pools.values())),
-        "restarts": list(restarts(fabric)),
+        "restarts": restarts(platform, fabric),
         "maxUnavailable": fabric.nodes.max_unavailable,
         "memlock": {runtime.name: memlock(runtime, fabric) for runtime in runtimes},
         "variables": {runtime.name: variables(platform, runtime) for runtime in runtimes},
@@ -80,7 +84,7 @@ def about_fabric(platform: Platform, fabric: Fabric) -> Topics:
         yield "nics", f"each host of a job takes {taken}"
     yield "runtimes", ", ".join(facts["runtimes"]) or "none: no runtime is on a pool that has it"
     if facts["networks"]:
-        yield "networks", f"{', '.join(facts['networks'])}, in every team's namespaces"
+        yield "networks", f"{', '.join(facts['networks'])}, in the namespaces of each of these teams"
     yield from _isolation(partitions(platform, fabric), fabric)
     if addresses := facts["addresses"]:
         counts = f"{addresses['needed']} of {addresses['available']} can be needed at the same time"
@@ -117,24 +121,15 @@ def _isolation(parts: tuple[Partition, ...], fabric: Fabric) -> Topics:
         yield "teams", f"no NetworkPolicy is asked here; what separates them: {separation(fabric)}"
 
 
-def restarts(fabric: Fabric) -> Iterator[str]:
-    """What restarts nodes when it is set up or changed.
-
-    Sources: sriov-network-operator 249e200 pkg/plugins/mellanox, controllers/drain_controller.go; machine-config-
-    operator docs/MachineConfigDaemon.md; cluster-node-tuning-operator docs/performanceprofile.
-    """
-    is_told = fabric.operated != "none"
-    if is_told and fabric.attached == "sriov":
-        yield "the number of virtual functions: nodes are drained, and restarted where the firmware has fewer"
-        if fabric.is_exclusive:
-            yield "RDMA devices for each pod alone (`rdmaMode: exclusive`): once for each node"
-    nodes = fabric.nodes
-    if nodes.memlock:
-        yield "the limit of locked memory (MachineConfig)"
-    if nodes.reserved_cpus:
-        yield "cores that are kept for pods (PerformanceProfile)"
-    elif nodes.numa:
-        yield "devices and cores that are near each other (KubeletConfig)"
+def restarts(platform: Platform, fabric: Fabric) -> list[str]:
+    """What drains or restarts nodes when it is applied or changed: kinds of objects, and what they say of it."""
+    made = [*openshift.machine_setup([fabric])]
+    if fabric.attached == "sriov" and fabric.operated != "none":
+        namespace = home(fabric, platform.cluster)
+        pools = pools_with(fabric, platform)
+        made = [*(body for pool in pools for body in sriov.node_setup(fabric, pool, namespace)), *made]
+    said = (f"{body['kind']} {body['metadata']['annotations'][ANNOTATION]}" for body in made)
+    return list(dict.fromkeys(said))
 
 
 def memlock(runtime: Runtime, fabric: Fabric) -> str:

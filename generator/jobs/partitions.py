@@ -6,13 +6,13 @@ networkpolicy README.md; openshift/api operator/v1/types_network.go). RDMA does 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from generator.config.fabrics import Fabric
 from generator.config.platform import Platform
 from generator.config.runtimes import Runtime, fabric_of
 from generator.config.tenants import Tenant
+from generator.networks.reach import fabrics_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +34,12 @@ def runtimes_on(platform: Platform, fabric: Fabric) -> tuple[Runtime, ...]:
 
 
 def partitions(platform: Platform, fabric: Fabric) -> tuple[Partition, ...]:
-    """The parts of a fabric, by the teams that can have a runtime on it; of one without partitions a single one."""
+    """The parts of a fabric, by the teams that can have some of it; of one without partitions a single one."""
     found: dict[str, list[str]] = {}
-    for tenant in _on(platform, fabric):
-        found.setdefault(_key(tenant, fabric), []).append(tenant.name)
-    return tuple(Partition(key, tuple(names)) for key, names in sorted(found.items()))
-
-
-def _on(platform: Platform, fabric: Fabric) -> Iterator[Tenant]:
-    runtimes = runtimes_on(platform, fabric)
     for tenant in platform.tenants:
-        if any(not runtime.tenants or tenant.name in runtime.tenants for runtime in runtimes):
-            yield tenant
+        if fabric in fabrics_of(tenant, platform):
+            found.setdefault(_key(tenant, fabric), []).append(tenant.name)
+    return tuple(Partition(key, tuple(names)) for key, names in sorted(found.items()))
 
 
 def _key(tenant: Tenant, fabric: Fabric) -> str:

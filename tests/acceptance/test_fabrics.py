@@ -61,3 +61,9 @@ def test_a_platform_without_fabrics_is_told_so(mpigen: Run, tmp_path: Path) -> N
         0,
         "this platform declares no fabric: ranks use the network of pods\n",
     )
+
+
+def test_a_shell_completes_server_types(mpigen: Run) -> None:
+    asked = {"_MPIGEN_COMPLETE": "bash_complete", "COMP_WORDS": "mpigen fabrics --server p5", "COMP_CWORD": "3"}
+    completed = mpigen(**asked).stdout.split()
+    assert completed == ["plain,p5.48xlarge", "plain,p5e.48xlarge", "plain,p5en.48xlarge"]

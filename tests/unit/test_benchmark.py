@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from generator import Fabric, Platform, Runtime
+from generator.checks.run import check_text
+from generator.cli.platform_file import declared
 from generator.config.devices import DeviceKind
 from generator.config.families import FAMILIES, FamilyName
+from generator.config.runtimes import fabric_of
+from generator.documents.brief import BriefEmitter
 from generator.jobs.benchmark import Benchmark, command, notes
 from generator.jobs.chosen import JobError
 from generator.jobs.job import Job, Wanted, new_job
 from generator.runtimes.adapter import script
-from tests.conftest import small_platform
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+from tests.conftest import EXAMPLES, small_platform
 from tests.unit.test_runtimes import CATALOGUE, POOLS
 
 INFINIBAND: dict[str, Any] = {"name": "ib", "server": "hgx-h100"}
@@ -79,6 +86,19 @@ def test_a_fabric_is_measured_on_the_only_runtime_that_is_on_it_between_two_host
     assert body["spec"]["runtimeRef"] == {"name": "openmpi-gpu"}
     assert body["spec"]["trainer"]["numNodes"] == 2
     assert job(nodes=3).body["spec"]["trainer"]["command"][4:6] == ["3", "24"]
+
+
+def test_measurements_of_every_fabric_of_the_examples_pass_the_checks() -> None:
+    texts = []
+    for theirs in map(declared, EXAMPLES.values()):
+        for runtime in theirs.runtimes:
+            fabric = fabric_of(runtime, theirs.pool(runtime.pool))
+            if fabric is not None:
+                asked = [Wanted(runtime.name, each.name, is_smoke=True, fabric=fabric.name) for each in theirs.tenants]
+                texts += [new_job(theirs, replace(each, nodes=2, link=400)).body for each in asked]
+    checked = check_text(BriefEmitter().emit(texts).encode(), "jobs.yaml", Engine(Catalog.bundled()))
+    assert texts
+    assert (checked.findings, checked.objects) == ([], len(texts))
 
 
 def test_a_fabric_names_the_runtime_of_other_jobs_too() -> None:
