@@ -42,7 +42,7 @@ spec:
       - name: x
         template: {spec: {template: {spec: {containers: [{name: a, image: a}]}}}}
 """
-UNSEEN = {"mpi/ssh-key-group", "mpi/open-mpi-5", "mpi/launcher-resources", "mpi/scheduler"}
+UNSEEN = {"mpi/foreign-selector", "mpi/ssh-key-group", "mpi/open-mpi-5", "mpi/launcher-resources", "mpi/scheduler"}
 """Checks of what only containers show, or another scheduler."""
 OF_44, OF_45, OF_51, OF_52 = ("n" * length for length in (44, 45, 51, 52))
 
