@@ -19,7 +19,7 @@ CHECK = "fabric/environment"
 _UNUSED = "the device is reserved, and the data goes by TCP all the same"
 _ON = frozenset({"1", "true", "yes", "y", "on"})
 _PORTLESS = re.compile(r"^(mlx|bnxt_re|irdma|rocep|ibp)\w+$")
-_MATCHES_MORE = re.compile(r"(?<!\d)[1-9]\d*$")
+_MATCHES_MORE = re.compile(r"(?<!\d)(?<!^mlx)[1-9]\d*$")  # `mlx5` is how all names of a driver begin
 _SECOND = re.compile(r"^=?net\d*$")
 
 

@@ -10,7 +10,7 @@ import base64
 import binascii
 import re
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator.checks.fabric_boxes import Box, Pods
@@ -124,7 +124,7 @@ def _refused_by_constraints(path: Path, who: str, pods: Pods, gathered: Gathered
 
 def _unknown_limit(gathered: Gathered) -> _Found:
     """Nothing tells how much may be locked: neither the pods nor, on OpenShift, a MachineConfig."""
-    if any(_lifts_limit(each) for each in gathered.of(MACHINE_CONFIG, "MachineConfig")):
+    if any(lifts_limit(each) for each in gathered.of(MACHINE_CONFIG, "MachineConfig")):
         return
     for workload in workloads(gathered):
         text = " ".join(box.text for box in workload.written)
@@ -143,13 +143,18 @@ def _may_lock(box: Box) -> bool:
     return security.get("privileged") is True or _CAPABILITY in texts(mapping(security, "capabilities").get("add"))
 
 
-def _lifts_limit(manifest: Manifest) -> bool:
+def lifts_limit(manifest: Manifest) -> bool:
     """Whether a file or a unit of a MachineConfig speaks of it, in the clear, encoded or by its name."""
     config = mapping(manifest.body, "spec", "config")
     files = [each for _, each in mappings(mapping(config, "storage").get("files"))]
-    units = [str(each.get("contents")) for _, each in mappings(mapping(config, "systemd").get("units"))]
+    whole = [each for _, each in mappings(mapping(config, "systemd").get("units"))]
+    units = [str(part.get("contents")) for each in whole for part in (each, *_inside(each))]
     said = [f"{each.get('path')} {_content(mapping(each, 'contents').get('source'))}" for each in files]
     return any("memlock" in text.lower() for text in (*said, *units))
+
+
+def _inside(unit: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [part for _, part in mappings(unit.get("dropins"))]
 
 
 def _content(source: object) -> str:

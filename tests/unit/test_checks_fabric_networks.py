@@ -1,0 +1,118 @@
+"""How many addresses networks give, and where they meet."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from generator.checks.fabric_attachments import attachment
+from generator.checks.fabric_ranges import ranges
+from generator.checks.fabric_read import Fabrics
+from generator.checks.fabric_segments import segment
+from generator.manifests import Manifest
+
+
+def network(**config: Any) -> Manifest:
+    body = {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition"}
+    annotations = {"k8s.v1.cni.cncf.io/resourceName": "openshift.io/vf"}
+    metadata = {"name": "net", "namespace": "team-cv", "annotations": annotations}
+    return Manifest({**body, "metadata": metadata, "spec": {"config": json.dumps(config)}}, "x.yaml")
+
+
+def pool(kind: str, **spec: Any) -> Manifest:
+    return Manifest(
+        {"apiVersion": "nv-ipam.nvidia.com/v1alpha1", "kind": kind, "metadata": {"name": "p"}, "spec": spec}, "x.yaml"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ipam", "counts"),
+    [
+        ({"range": "10.0.0.0/24"}, [254]),
+        ({"range": "10.0.0.7/24"}, [254]),
+        ({"range": "10.0.0.0/24", "range_start": "10.0.0.100", "range_end": "10.0.0.109"}, [10]),
+        ({"range": "10.0.0.0/24", "range_start": "10.0.1.1"}, [254]),
+        ({"range": "10.0.0.225-10.0.0.230/28"}, [6]),
+        ({"range": "10.0.0.0/24", "exclude": ["10.0.0.0/25", "10.9.0.0/24", "fd00::/64", 7]}, [127]),
+        ({"range": "10.0.0.0/31"}, [2]),
+        ({"range": "fd00::/120"}, [254]),
+        ({"ipRanges": [{"range": "10.0.0.0/30"}, {"range": "fd00::/126"}]}, [2, 2]),
+        ({"range": "10.0.0.0"}, []),
+        ({"range": 7, "ipRanges": [7]}, []),
+    ],
+)
+def test_whereabouts_gives_neither_the_first_nor_the_last_address(ipam: dict[str, Any], counts: list[int]) -> None:
+    found = attachment(network(type="sriov", ipam={"type": "whereabouts", **ipam}))
+    assert found is not None
+    assert [each.count for each in ranges(found, Fabrics(()))] == counts
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "per_node", "nodes"),
+    [
+        ("IPPool", {"subnet": "10.0.0.0/24", "perNodeBlockSize": 16}, 16, 15),
+        ("IPPool", {"subnet": "10.0.0.0/30", "perNodeBlockSize": 1}, 1, 2),
+        ("CIDRPool", {"cidr": "10.0.0.0/16", "perNodeNetworkPrefix": 24}, 254, 256),
+        ("CIDRPool", {"cidr": "10.0.0.0/16", "perNodeNetworkPrefix": 24, "gatewayIndex": 1}, 253, 256),
+        ("CIDRPool", {"cidr": "10.0.0.0/16", "perNodeNetworkPrefix": 31}, 2, 32768),
+    ],
+)
+def test_nv_ipam_gives_each_node_a_block(kind: str, spec: dict[str, Any], per_node: int, nodes: int) -> None:
+    by = {"poolType": kind.lower()} if kind == "CIDRPool" else {}
+    found = attachment(network(type="sriov", ipam={"type": "nv-ipam", "poolName": "p", **by}))
+    assert found is not None
+    (only,) = ranges(found, Fabrics((pool(kind, **spec),)))
+    assert (only.per_node, only.nodes) == (per_node, nodes)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"subnet": "10.0.0.0/24"},
+        {"subnet": 7, "perNodeBlockSize": 1},
+        {"subnet": "10.0.0.0/24", "perNodeBlockSize": True},
+    ],
+)
+def test_of_a_pool_that_cannot_be_read_nothing_is_said(spec: dict[str, Any]) -> None:
+    found = attachment(network(type="sriov", ipam={"type": "nv-ipam", "poolName": "p"}))
+    assert found is not None
+    assert ranges(found, Fabrics((pool("IPPool", **spec),))) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ({"type": "sriov", "vlan": 5}, {"type": "sriov", "vlan": 5}, True),
+        ({"type": "sriov", "vlan": 5}, {"type": "sriov", "vlan": 6}, False),
+        ({"type": "sriov"}, {"type": "sriov", "vlan": 0}, True),
+        ({"type": "ib-sriov", "pkey": "0x8006"}, {"type": "ib-sriov", "pkey": "6"}, True),
+        ({"type": "ib-sriov"}, {"type": "ib-sriov", "pkey": "0xffff"}, True),
+        ({"type": "ib-sriov", "pkey": "none"}, {"type": "ib-sriov", "pkey": "0x6"}, False),
+        ({"type": "macvlan", "master": "eth1"}, {"type": "ipvlan", "master": "eth1"}, True),
+        ({"type": "host-device"}, {"type": "sriov"}, False),
+    ],
+)
+def test_networks_meet_in_a_vlan_a_partition_or_on_an_interface(
+    one: dict[str, Any],
+    other: dict[str, Any],
+    is_same: bool,
+) -> None:
+    first, second = (attachment(network(**each)) for each in (one, other))
+    assert first is not None
+    assert second is not None
+    segments = segment(first), segment(second)
+    assert all(segments)
+    assert (
+        (segments[0] and segments[0].key) == (segments[1] and segments[1].key)
+        if is_same
+        else segments[0] != segments[1]
+    )
+
+
+def test_a_network_that_says_no_device_is_in_no_known_segment() -> None:
+    found = attachment(network(type="bridge"))
+    assert found is not None
+    assert segment(found) is None
