@@ -19,6 +19,7 @@ from generator.checks import (
     fabric_memlock,
     fabric_modes,
     fabric_names,
+    fabric_nodes,
     fabric_operators,
     fabric_overlaps,
     fabric_pods,
@@ -45,7 +46,7 @@ def _both(*rules: _Rule) -> _Rule:
 RULES: Mapping[str, _Rule] = {
     "fabric/resource-name": fabric_names.resource_name,
     "fabric/not-attached": fabric_attached.not_attached,
-    "fabric/device-count": fabric_counts.device_count,
+    "fabric/device-count": _both(fabric_counts.device_count, fabric_nodes.part_of_node),
     "fabric/tcp-fallback": fabric_fallback.tcp_fallback,
     "fabric/not-covered": fabric_covered.not_covered,
     "fabric/operator-namespace": fabric_operators.operator_namespace,

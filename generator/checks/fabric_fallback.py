@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from generator.checks.fabric_nodes import flavors_of
 from generator.checks.fabric_pods import PodTemplate, pod_templates, whole
-from generator.checks.fabric_providers import amounts_of
 from generator.checks.fabric_read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
@@ -107,14 +107,8 @@ def _names_transport(value: str) -> bool:
 
 def _flavor(fabrics: Fabrics, pods: PodTemplate, gathered: Gathered) -> tuple[Manifest, str] | None:
     """Nodes that these pods select, and a device of a fabric that they have."""
-    selected = mapping(pods.spec, "nodeSelector")
-    for flavor in gathered.of("kueue.x-k8s.io", "ResourceFlavor"):
-        labels = mapping(flavor.body, "spec", "nodeLabels")
-        if labels and labels.items() <= selected.items():
-            for name, amount in amounts_of(flavor).items():
-                if fabrics.is_device(name) and whole(amount):
-                    return flavor, name
-    return None
+    found = ((flavor, name) for flavor, has in flavors_of(pods, gathered) for name in has if fabrics.is_device(name))
+    return next(found, None)
 
 
 def _passed_over(pods: PodTemplate, flavor: Manifest, device: str) -> Breach:
