@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from generator.checks.mpi_runtime import texts_and_all
 from generator.documents.json_text import read_json
+from generator.documents.syntax import shown
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 """The annotation of a pod."""
@@ -19,10 +20,16 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_INTERFACE = 15  # IFNAMSIZ of Linux, without the NUL
 _BYTE = "[0-9a-fA-F]{2}"
 _ADDRESS = re.compile(
-    rf"{_BYTE}([:-]{_BYTE}){{5}}(([:-]{_BYTE}){{2}})?(([:-]{_BYTE}){{12}})?|{_BYTE * 2}(\.{_BYTE * 2}){{2,9}}"
+    rf"{_BYTE}(?P<by>[:-]){_BYTE}((?P=by){_BYTE}){{4}}(((?P=by){_BYTE}){{2}})?(((?P=by){_BYTE}){{12}})?"
+    rf"|{_BYTE * 2}\.{_BYTE * 2}(\.{_BYTE * 2}){{1,2}}((\.{_BYTE * 2}){{6}})?"
 )
 """What Go's net.ParseMAC takes: 6, 8 or 20 bytes."""
-_TEXTS = ("name", "namespace", "interface", "mac", "infiniband-guid")
+_TYPES: Mapping[str, tuple[type, str]] = {
+    **dict.fromkeys(("name", "namespace", "interface", "mac", "infiniband-guid"), (str, "text")),
+    **dict.fromkeys(("ips", "default-route", "portmappings"), (list, "list")),
+    **dict.fromkeys(("bandwidth", "cni-args"), (dict, "mapping")),
+}
+"""Key, as Go compares it, and what it holds (network-attachment-definition-client v1.7.7 types.go)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +76,10 @@ class _MalformedError(Exception):
 def _short(item: str) -> Wanted:
     """`[namespace/]name[@interface]`."""
     text = item.strip()
-    place, slash, rest = text.rpartition("/")
+    place, _, rest = text.rpartition("/")
     name, at, interface = rest.partition("@")
     name, place, interface = name.strip(), place.strip(), interface.strip()
-    parts = [name, place] if slash else [name]
-    wrong = next((part for part in parts if not _LABEL.fullmatch(part)), None)
+    wrong = next((part for part in (name, place) if part and not _LABEL.fullmatch(part)), None if name else name)
     if wrong is not None:
         message = f"`{wrong}` in `{text}` is no name" if wrong else f"a name is missing in `{text}`"
         raise _MalformedError(message, "write `[namespace/]name[@interface]`: lower-case letters, digits and `-`")
@@ -83,7 +89,7 @@ def _short(item: str) -> Wanted:
 
 
 def _is_interface(name: str) -> bool:
-    return len(name) <= _LONGEST_INTERFACE and not re.search(r"[\s/@]", name)
+    return len(name.encode()) <= _LONGEST_INTERFACE and not re.search(r"[\s/@]", name)
 
 
 def _of_json(value: str) -> Iterator[Wanted]:
@@ -95,27 +101,40 @@ def _of_json(value: str) -> Iterator[Wanted]:
         ) from None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise _MalformedError("it is no JSON list of objects", 'write `[{"name": "…", "namespace": "…"}]`')
-    for item in items:
-        wrong = next((key for key in _TEXTS if not isinstance(item.get(key) or "", str)), None)
+    for item in ({key.lower(): value for key, value in each.items()} for each in items):
+        wrong = next((key for key, (kind, _) in _TYPES.items() if not _is_a(kind, item.get(key))), None)
         if wrong:
-            raise _MalformedError(f"`{wrong}` is no text", "put it in double quotes")
+            raise _MalformedError(f"`{wrong}` is no {_TYPES[wrong][1]}", f"write a {_TYPES[wrong][1]}, texts in quotes")
         if not item.get("name"):
             raise _MalformedError("an entry has no `name`", "name the NetworkAttachmentDefinition")
         _judge_addresses(item)
         yield Wanted(item["name"], item.get("namespace") or "", item.get("interface") or "")
 
 
-def _judge_addresses(item: dict[str, object]) -> None:
+def _is_a(kind: type, value: object) -> bool:
+    return value is None or isinstance(value, kind)
+
+
+def _judge_addresses(item: Mapping[str, object]) -> None:
     """Multus parses them before it attaches anything."""
     for key in ("mac", "infiniband-guid"):
         if (address := item.get(key)) and not _ADDRESS.fullmatch(str(address)):
-            raise _MalformedError(
-                f"`{key}` is {address}, which is no hardware address", "write pairs of hex digits and `:`"
-            )
-    for address in texts_and_all(item.get("ips")):
-        try:
-            ipaddress.ip_interface(str(address))
-        except ValueError:
-            raise _MalformedError(
-                f"`ips` has {address}, which is no IP address", "write an address or a CIDR"
-            ) from None
+            what = f"`{key}` is {address}, which is no hardware address"
+            raise _MalformedError(what, "write pairs of hex digits and `:`")
+    for key in ("ips", "default-route"):
+        for address in texts_and_all(item.get(key)):
+            if not _is_ip(address, has_mask=key == "ips"):
+                what = f"`{key}` has {shown(address)}, which is no IP address"
+                raise _MalformedError(what, "write an address or a CIDR" if key == "ips" else "write an address")
+
+
+def _is_ip(value: object, *, has_mask: bool) -> bool:
+    """What Go's net.ParseIP takes, or net.ParseCIDR: no zone, and no mask but the number of its bits."""
+    if not isinstance(value, str) or "%" in value:
+        return False
+    address, slash, bits = value.partition("/")
+    try:
+        known = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return not slash or (has_mask and bits.isascii() and bits.isdecimal() and int(bits) <= known.max_prefixlen)
