@@ -133,7 +133,9 @@ class Fabric(Section):
             return value
         given = {cls.model_fields[name].alias or name for name in value if name in cls.model_fields}
         known = SERVERS[value["server"]].fabric
-        return {**{key: each for key, each in known.items() if key not in value and key not in given}, **value}
+        nics, named = known.get("nics"), value.get("nics")
+        both = {"nics": {**nics, **named}} if isinstance(nics, dict) and isinstance(named, dict) else {}
+        return {**{key: each for key, each in known.items() if key not in value and key not in given}, **value, **both}
 
     @field_validator("selectors")
     @classmethod
