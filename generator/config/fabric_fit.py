@@ -40,6 +40,11 @@ def _as_others(path: _Path, fabric: Fabric, draft: Draft) -> Iterator[Contradict
         if index < path[1] and both and fabric.name != other.name:  # type: ignore[operator]
             what = f"{min(both)} is also what a NIC of `{other.name}` is called"
             yield Contradiction((*path, "resource"), what, "give each fabric a resource of its own")
+        is_claimed = fabric.attached == other.attached == "dra" and fabric.name != other.name
+        if index < path[1] and is_claimed and fabric.claimed == other.claimed:  # type: ignore[operator]
+            # kueue v0.19.2 pkg/config/validation.go validateDeviceClassMappings
+            what = f"`{fabric.claimed}` is also the class of `{other.name}`: Kueue could not tell whose quota is used"
+            yield Contradiction((*path, "deviceClass"), what, "give each fabric a DeviceClass of its own")
 
 
 def _pool(path: _Path, pool: Pool, draft: Draft) -> Iterator[Contradiction]:

@@ -63,15 +63,20 @@ def _both(one: Machines, other: Machines) -> Machines:
 
 def machine_contradictions(draft: Draft) -> Iterator[Contradiction]:
     """Fabrics that want different things of the same nodes."""
-    seen: dict[str, Fabric] = {}
+    seen: list[tuple[str, Machines]] = []
     for index, fabric in draft.fabrics.items():
-        if not fabric.nodes.is_of_openshift:
-            continue
-        mine = _of(fabric)
-        before = seen.setdefault(mine.pool, fabric)
-        other = _of(before)
-        for key, field in (("numa", "numa"), ("reserved", "reservedCpus"), ("isolated", "isolatedCpus")):
-            ours, theirs = getattr(mine, key), getattr(other, key)
-            if ours and theirs and ours != theirs:
-                what = f"{ours}, and `{before.name}` says {theirs} of the same MachineConfigPool, {mine.pool}"
-                yield Contradiction(("fabrics", index, "nodes", field), what, "write the same, or name another pool")
+        if fabric.nodes.is_of_openshift:
+            mine = _of(fabric)
+            yield from _apart(("fabrics", index, "nodes"), mine, [each for each in seen if each[1].pool == mine.pool])
+            seen.append((fabric.name, mine))
+
+
+def _apart(
+    path: tuple[str | int, ...], mine: Machines, others: Iterable[tuple[str, Machines]]
+) -> Iterator[Contradiction]:
+    for key, field in (("numa", "numa"), ("reserved", "reservedCpus"), ("isolated", "isolatedCpus")):
+        ours = getattr(mine, key)
+        name, theirs = next(((name, got) for name, each in others if (got := getattr(each, key))), ("", ours))
+        if ours and ours != theirs:
+            what = f"{ours}, and `{name}` says {theirs} of the same MachineConfigPool, {mine.pool}"
+            yield Contradiction((*path, field), what, "write the same, or name another pool")

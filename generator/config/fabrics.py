@@ -245,6 +245,11 @@ class Fabric(Section):
         return self.resource or f"{prefix}/{self.name.replace('-', '_')}"
 
     @property
+    def claimed(self) -> str:
+        """dra: the DeviceClass of its NICs."""
+        return self.device_class or self.name
+
+    @property
     def shares_device(self) -> bool:
         """Whether one device stands for all NICs, and several pods may have it."""
         return self.attached in _SHARED and bool(self.device)

@@ -110,6 +110,22 @@ class Platform(Section):
             raise ValidationError.from_exception_data("Platform", errors)
         return value
 
+    @field_validator("fabrics")
+    @classmethod
+    def _can_be_claimed(cls, value: tuple[Fabric, ...], info: ValidationInfo) -> tuple[Fabric, ...]:
+        """Kubernetes 1.34 is the first that has DeviceClasses and claims for good."""
+        cluster = info.data.get("cluster")
+        is_old = isinstance(cluster, Cluster) and cluster.versions.kubernetes == "1.33"
+        refused = refusal("Kubernetes 1.33 has no resource.k8s.io/v1", "go on to Kubernetes 1.34")
+        errors = [
+            InitErrorDetails(type=refused, loc=(index, "attach"), input=None)
+            for index, fabric in enumerate(value)
+            if is_old and fabric.attached == "dra"
+        ]
+        if errors:
+            raise ValidationError.from_exception_data("Platform", errors)
+        return value
+
     @field_validator("pools")
     @classmethod
     def _are_wired(cls, value: tuple[Pool, ...], info: ValidationInfo) -> tuple[Pool, ...]:

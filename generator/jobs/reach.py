@@ -63,7 +63,7 @@ def _reach(largest: Largest, nodes: int) -> Reach:
 
 def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
     """All queues, since others lend, and how Kueue counts; the doors and limits of those tenants that ask."""
-    yield kueue_object(platform.queues, platform.cluster)
+    yield kueue_object(platform.queues, platform.cluster, platform.fabrics)
     yield from map(resource_flavor, platform.pools)
     yield from (topology(pool) for pool in platform.pools if pool.topology)
     yield from admission_checks(platform.pools, platform.queues.multi_kueue)

@@ -23,7 +23,9 @@ class KueueItself(Component):
     """What Kueue must be told for the queues to work; it lies beside what an engine applies."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
-        super().__init__(scope, id, [Manifest(kueue_object(platform.queues, platform.cluster), CONFIGURATION)])
+        super().__init__(
+            scope, id, [Manifest(kueue_object(platform.queues, platform.cluster, platform.fabrics), CONFIGURATION)]
+        )
 
 
 class QueueTree(Component):

@@ -7,8 +7,11 @@ and pkg/config/validation.go, where an unknown field keeps Kueue from starting (
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from generator.config.cluster import Cluster
 from generator.config.durations import seconds
+from generator.config.fabrics import Fabric
 from generator.config.queues import Queues
 from generator.documents.emit import Emitter
 from generator.kueue.installed import INSTALLED
@@ -46,11 +49,11 @@ _PAUSES = {"backoffBaseSeconds": 60, "backoffMaxSeconds": 3600}
 the two fails where one is absent (openshift/kueue-operator at dc3b65774c45 types.go `RequeuingStrategy`)."""
 
 
-def kueue_object(queues: Queues, cluster: Cluster) -> Body:
+def kueue_object(queues: Queues, cluster: Cluster, fabrics: Sequence[Fabric] = ()) -> Body:
     """The object that the configuration is read from: upstream's ConfigMap, or the resource of OpenShift's operator."""
     if cluster.is_openshift:
-        return operator_resource(queues, cluster.versions.kueue)
-    text = Emitter().emit([configuration(queues, cluster.versions.kueue)]).removeprefix("---\n")
+        return operator_resource(queues, cluster.versions.kueue, fabrics)
+    text = Emitter().emit([configuration(queues, cluster.versions.kueue, fabrics)]).removeprefix("---\n")
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -59,7 +62,7 @@ def kueue_object(queues: Queues, cluster: Cluster) -> Body:
     }
 
 
-def configuration(queues: Queues, version: str) -> Body:
+def configuration(queues: Queues, version: str, fabrics: Sequence[Fabric] = ()) -> Body:
     """Kueue's `Configuration`, whole: what the install of that version says, and what the platform wants of it."""
     installed = INSTALLED[version]
     body: Body = {
@@ -80,15 +83,15 @@ def configuration(queues: Queues, version: str) -> Body:
     if queues.fair_sharing:
         strategies = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
         body["fairSharing"] = {"preemptionStrategies": strategies}
-    if resources := _resources(queues):
+    if resources := _resources(queues, fabrics):
         body["resources"] = resources
     if queues.retain_finished is not None:
         body["objectRetentionPolicies"] = {"workloads": {"afterFinished": queues.retain_finished}}
     return body
 
 
-def _resources(queues: Queues) -> Body:
-    body: Body = {}
+def _resources(queues: Queues, fabrics: Sequence[Fabric]) -> Body:
+    body = _claims(fabrics)
     if queues.exclude_resource_prefixes:
         body["excludeResourcePrefixes"] = list(queues.exclude_resource_prefixes)
     if queues.transformations:
@@ -103,6 +106,14 @@ def _resources(queues: Queues) -> Body:
     return body
 
 
+def _claims(fabrics: Sequence[Fabric]) -> Body:
+    """What Kueue counts a claim as; of a class that it has no word for it admits none (pkg/dra/claims.go)."""
+    mapped = [
+        {"name": fabric.device, "deviceClassNames": [fabric.claimed]} for fabric in fabrics if fabric.attached == "dra"
+    ]
+    return {"deviceClassMappings": mapped} if mapped else {}
+
+
 def _waiting(queues: Queues) -> Body:
     wanted = queues.wait_for_pods_ready
     body: Body = {"timeout": wanted.timeout, "blockAdmission": False}
@@ -113,15 +124,17 @@ def _waiting(queues: Queues) -> Body:
     return body
 
 
-def operator_resource(queues: Queues, version: str) -> Body:
+def operator_resource(queues: Queues, version: str, fabrics: Sequence[Fabric] = ()) -> Body:
     """`Kueue` of the Red Hat build of Kueue, from which its operator writes the configuration.
 
     openshift/kueue-operator, for Kueue 0.19 at dc3b65774c45 (main, 1.5.0), for 0.18 at a82b72a1a973 (release-1.4):
     pkg/apis/kueueoperator/v1/types.go, and pkg/configmap/configmap.go for what becomes of it. The operator decides by
     itself which namespaces are managed (`kueue.openshift.io/managed`), how many objects are worked on at once, and
-    where certificates come from; it has no word for the retention of what has finished, nor for what is counted.
+    where certificates come from; it has no word for the retention of what has finished, nor for what is counted, other
+    than claims.
     """
     policy = "None" if queues.manage_jobs_without_queue_name else "QueueName"
+    claims = _claims(fabrics)
     frameworks = [_OPERATOR_NAMES[name] for name in INSTALLED[version].frameworks if name in _OPERATOR_NAMES]
     return {
         "apiVersion": "kueue.openshift.io/v1",
@@ -136,6 +149,7 @@ def operator_resource(queues: Queues, version: str) -> Body:
                 "workloadManagement": {"labelPolicy": policy},
                 "gangScheduling": _gang_scheduling(queues, version),
                 "preemption": {"preemptionPolicy": "FairSharing" if queues.fair_sharing else "Classical"},
+                **({"resources": claims} if claims else {}),
             },
         },
     }

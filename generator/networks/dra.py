@@ -28,7 +28,7 @@ def device_class(fabric: Fabric) -> Body:
 def claim_template(fabric: Fabric, namespace: str) -> Body:
     """What each host of a job gets: as many NICs as the fabric says, each for itself alone."""
     exactly: Body = {
-        "deviceClassName": fabric.device_class or fabric.name,
+        "deviceClassName": fabric.claimed,
         "allocationMode": "ExactCount",
         "count": fabric.per_node,
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import http.client
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from generator.config.cluster import Cluster
+from generator.config.fabrics import Fabric
 from generator.config.queues import Queues
 from generator.kueue.configuration import KEY, kueue_object
 from tests.cluster.build import build
@@ -91,10 +92,10 @@ class Controller:
             return False
 
 
-def told(queues: Queues, kueue: Program) -> str:
+def told(queues: Queues, kueue: Program, fabrics: Sequence[Fabric] = ()) -> str:
     """The configuration of Kueue that mpigen emits for a platform on Kubernetes."""
     cluster = Cluster.model_validate({"versions": {"kueue": kueue.minor}})
-    return str(kueue_object(queues, cluster)["data"][KEY])
+    return str(kueue_object(queues, cluster, fabrics)["data"][KEY])
 
 
 def token(client: Client, program: Program) -> str:

@@ -14,6 +14,7 @@ import yaml
 
 from generator.config.cluster import Cluster as Distribution
 from generator.config.durations import canonical_duration
+from generator.config.fabrics import Fabric
 from generator.config.queues import Queues
 from generator.kueue.configuration import KEY, kueue_object
 from tests.cluster.build import build
@@ -76,6 +77,20 @@ def test_kueue_starts_with_what_it_is_told_and_means_the_same(wishes: Body, kueu
     assert (loaded["msg"], last["msg"]) == ("Configuration loaded", "Initializing")
     meant = yaml.safe_load(loaded["config"])
     assert dict(kept(yaml.safe_load(settings), meant)) == {}
+
+
+def test_kueue_knows_what_claims_on_fabrics_count_as(kueue: Program, tmp_path: Path) -> None:
+    fabrics = [
+        Fabric.model_validate({"name": "ib", "type": "infiniband", "attach": "dra"}),
+        Fabric.model_validate({"name": "e-fa", "type": "efa", "attach": "dra", "deviceClass": "efa.example.com"}),
+    ]
+    settings = told(Queues.model_validate(WISHES["everything"]), kueue, fabrics)
+    loaded, last = said(kueue, settings, tmp_path)
+    assert last["msg"] == "Initializing"
+    assert yaml.safe_load(loaded["config"])["resources"]["deviceClassMappings"] == [
+        {"name": "dra.net/ib", "deviceClassNames": ["ib"]},
+        {"name": "dra.net/e_fa", "deviceClassNames": ["efa.example.com"]},
+    ]
 
 
 def kept(wanted: Any, meant: Any, path: str = "") -> Iterator[tuple[str, object]]:

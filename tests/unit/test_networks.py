@@ -7,16 +7,21 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generator import Platform
 from generator.app import App
+from generator.config.kinds import KINDS as EMITTED
+from generator.config.queues import CONFIGURATION
 from generator.constructs import collect
+from generator.kueue.configuration import KEY
 from generator.manifests import Body, Manifest
 from generator.networks.attachments import RESOURCE
 from generator.networks.reboots import ANNOTATION
 from generator.pipeline import check, render
+from generator.policies.roles import tenant_roles
 from tests.random_fabrics import KINDS, platform_with, random_fabric
 
 
@@ -234,3 +239,50 @@ def test_a_performance_profile_takes_the_place_of_a_kubelet_config() -> None:
     (profile,) = of_kind(platform, "PerformanceProfile")
     assert profile["spec"]["numa"] == {"topologyPolicy": "restricted"}
     assert not of_kind(platform, "KubeletConfig")
+
+
+def test_a_team_whose_jobs_run_elsewhere_has_no_network_here() -> None:
+    tenants = [{"name": "team-a", "quota": {"gpu": 2}, "multiKueue": True}]
+    queues = {"multiKueue": {"clusters": [{"name": "west", "kubeConfigSecret": "west"}]}}
+    assert not [
+        each
+        for each in built(platform_with(KINDS["roce"], tenants=tenants, queues=queues))
+        if each.namespace == "team-a"
+    ]
+
+
+def test_all_that_is_made_for_fabrics_changes_by_a_release_alone_and_by_no_team() -> None:
+    nodes = {"memlock": True, "numa": "restricted"}
+    fabrics = [*KINDS.values(), {**KINDS["infiniband"], "nodes": nodes}]
+    profiled = {**KINDS["infiniband"], "nodes": {"reservedCpus": "0-3", "isolatedCpus": "4-63"}}
+    openshift = {"cluster": {"distribution": "openshift"}, "access": {"admin": ["group:admins"]}}
+    platforms = [platform_with(fabric, **openshift) for fabric in (*fabrics, profiled)]
+    made = {(each.group, each.kind) for platform in platforms for each in built(platform)}
+    resources = {(each.group, each.kind): each.resource for each in EMITTED}
+    tree = collect(App(platforms[0]))
+    (policy,) = [each.body for each in tree if each.kind.endswith("Policy") and each.file.endswith("generated.yaml")]
+    guarded = {
+        (rule["apiGroups"][0], resource)
+        for rule in policy["spec"]["matchConstraints"]["resourceRules"]
+        for resource in rule["resources"]
+    }
+    assert {(group, resources[group, kind]) for group, kind in made} <= guarded
+    roles = tenant_roles(platforms[0].isolation)
+    assert not {group for group, _ in made} & {
+        group for role in roles for rule in role["rules"] for group in rule["apiGroups"]
+    }
+
+
+@pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
+def test_kueue_knows_what_a_claim_counts_as(distribution: str) -> None:
+    platform = platform_with(KINDS["efa-dra"], cluster={"distribution": distribution})
+    (body,) = [each.body for each in collect(App(platform)) if each.file == CONFIGURATION]
+    resources = (
+        body["spec"]["config"]["resources"]
+        if distribution == "openshift"
+        else yaml.safe_load(body["data"][KEY])["resources"]
+    )
+    mapping = {"name": "dra.net/fast", "deviceClassNames": ["efa.networking.k8s.aws"]}
+    assert resources == {"deviceClassMappings": [mapping]}
+    (queue,) = [each for each in collect(App(platform)) if (each.kind, each.name) == ("ClusterQueue", "team-a")]
+    assert "dra.net/fast" in queue.body["spec"]["resourceGroups"][0]["coveredResources"]
