@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from generator.checks.fabric_boxes import Box, Pods
-from generator.checks.fabric_workload import Workload, workloads
+from generator.checks.fabric_workload import Workload
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import LAUNCHER, NODE, mapping, mpi_runtime
@@ -146,7 +146,7 @@ def _has_file(box: Box) -> bool:
 
 
 def _all_started(gathered: Gathered) -> Iterator[Started]:
-    for workload in workloads(gathered):
+    for workload in gathered.workloads:
         is_runtime = mpi_runtime(workload.manifest.body) is not None
         if not is_runtime and workload.manifest.kind != "MPIJob":
             continue

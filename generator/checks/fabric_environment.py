@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from generator.checks.fabric_boxes import Variable
-from generator.checks.fabric_workload import Workload, workloads
+from generator.checks.fabric_workload import Workload
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.manifests import Manifest
@@ -140,7 +140,7 @@ _JUDGES: Mapping[str, Callable[[str, Workload], Advice | None]] = {
 
 def environment(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Each variable that is said by its value; what comes from elsewhere, or from another variable, is not known."""
-    for workload in workloads(gathered):
+    for workload in gathered.workloads:
         for variable in workload.variables:
             if variable.value and "$" not in variable.value and (advice := _advice(variable, workload)):
                 yield workload.manifest, _breach(variable, workload, advice)

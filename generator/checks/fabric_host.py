@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.checks.fabric_boxes import Box, Pods
-from generator.checks.fabric_workload import Workload, workloads
+from generator.checks.fabric_workload import Workload
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings
@@ -23,7 +23,7 @@ _OWN = "mount a volume there with `emptyDir: {medium: Memory, sizeLimit: …}`; 
 
 def shm(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Ranks of a host exchange data there, and the sandbox of a pod has 64 MiB by default."""
-    for workload in workloads(gathered):
+    for workload in gathered.workloads:
         for pods in workload.pods:
             for box in pods.boxes:
                 if breach := _shared_memory(workload, pods, box):
@@ -54,7 +54,7 @@ def _shared_memory(workload: Workload, pods: Pods, box: Box) -> Breach | None:
 
 def host_access(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Privilege, the network or the device files of the node, for a fabric that a device plugin would give."""
-    for workload in workloads(gathered):
+    for workload in gathered.workloads:
         for pods in workload.pods:
             taken = list(_taken(pods))
             if not taken or not (pods.fabric_devices or any(what == _hosted(_VERBS) for _, what in taken)):

@@ -16,7 +16,7 @@ from typing import Any
 from generator.checks.fabric_boxes import Box, Pods
 from generator.checks.fabric_homes import homes
 from generator.checks.fabric_resource import EFA
-from generator.checks.fabric_workload import Workload, workloads
+from generator.checks.fabric_workload import Workload
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings, texts
@@ -50,7 +50,7 @@ _WITHOUT = frozenset(
 
 def memlock(gathered: Gathered) -> _Found:
     """All of it."""
-    for workload in workloads(gathered):
+    for workload in gathered.workloads:
         for pods in workload.pods:
             for box in pods.boxes:
                 if _CAPABILITY in texts(mapping(box.body, "securityContext", "capabilities").get("add")):
@@ -126,7 +126,7 @@ def _unknown_limit(gathered: Gathered) -> _Found:
     """Nothing tells how much may be locked: neither the pods nor, on OpenShift, a MachineConfig."""
     if any(lifts_limit(each) for each in gathered.of(MACHINE_CONFIG, "MachineConfig")):
         return
-    for workload in workloads(gathered):
+    for workload in gathered.workloads:
         text = " ".join(box.text for box in workload.written)
         for pods in workload.pods if workload.is_of_ranks else ():
             devices = [name for name in pods.fabric_devices if name != EFA]

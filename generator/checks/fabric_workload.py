@@ -9,14 +9,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from generator.checks.fabric_boxes import KINDS, Box, Pods, Variable, is_fabric, pods_of
 from generator.checks.fabric_pods import RUNTIMES, pod_templates
 from generator.checks.fabric_resource import EFA
-from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
 from generator.checks.trainjob_runtime import FIELD, runtime_of
 from generator.manifests import Manifest
+
+if TYPE_CHECKING:
+    from generator.checks.gathered import Gathered  # which holds these
 
 GROUPS = ("", "batch", "jobset.x-k8s.io", "kubeflow.org", "trainer.kubeflow.org")
 _OF_FRAMEWORKS = re.compile(r"^(NCCL|RCCL|HCCL|CCL|GLOO|TORCH|HOROVOD|DS)_")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from generator.checks.fabric_read import Fabrics
+from generator.checks.fabric_workload import Workload, workloads
 from generator.checks.queued import Queued, queued
 from generator.manifests import Manifest
 
@@ -49,6 +50,11 @@ class Gathered:
     def fabrics(self) -> Fabrics:
         """The objects among them that make fabrics."""
         return Fabrics(self.manifests)
+
+    @cached_property
+    def workloads(self) -> tuple[Workload, ...]:
+        """The jobs among them, and the runtimes of jobs, as rules read what ranks are told and have."""
+        return tuple(workloads(self))
 
     def names(self, group: str, kind: str) -> Mapping[str, AbstractSet[str]]:
         """Namespace → the names that are there of a kind."""

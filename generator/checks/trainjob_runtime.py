@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings, resized_containers
 from generator.documents.load import Path
 from generator.manifests import Manifest
+
+if TYPE_CHECKING:
+    from generator.checks.gathered import Gathered  # which reads TrainJobs by this
 
 FIELD: Path = ("spec", "trainer", "resourcesPerNode")
 AMOUNTS = ("limits", "requests")
