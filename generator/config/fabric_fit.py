@@ -19,6 +19,7 @@ def fabric_contradictions(draft: Draft) -> Iterator[Contradiction]:
     for index, fabric in draft.fabrics.items():
         yield from _setup(("fabrics", index), fabric, draft)
         yield from _as_others(("fabrics", index), fabric, draft)
+        yield from _as_counted(("fabrics", index), fabric, draft)
     yield from range_contradictions(draft)
     yield from machine_contradictions(draft)
     for index, pool in draft.pools.items():
@@ -45,6 +46,16 @@ def _as_others(path: _Path, fabric: Fabric, draft: Draft) -> Iterator[Contradict
             # kueue v0.19.2 pkg/config/validation.go validateDeviceClassMappings
             what = f"`{fabric.claimed}` is also the class of `{other.name}`: Kueue could not tell whose quota is used"
             yield Contradiction((*path, "deviceClass"), what, "give each fabric a DeviceClass of its own")
+
+
+def _as_counted(path: _Path, fabric: Fabric, draft: Draft) -> Iterator[Contradiction]:
+    """Kueue counts claimed devices whatever else it is told (v0.19.2 pkg/workload/workload.go)."""
+    counting = draft.counting
+    if fabric.attached != "dra" or counting is None:
+        return
+    if fabric.device.startswith(counting.excluded) or fabric.device in counting.transformations:
+        what = f"Kueue counts {fabric.device}, which is claimed, whatever `queues` says of it"
+        yield Contradiction((*path, "resource"), what, "let `queues` leave it out, or give it another `resource`")
 
 
 def _pool(path: _Path, pool: Pool, draft: Draft) -> Iterator[Contradiction]:

@@ -14,6 +14,7 @@ from generator.kueue.configuration import kueue_object
 from generator.kueue.flavors import resource_flavor, topology
 from generator.kueue.queues import cluster_queue, local_queues
 from generator.manifests import Body, Manifest
+from generator.networks.dra import claim_template
 from generator.policies.namespace import namespace
 from generator.runtimes.training_runtime import training_runtimes
 from generator.simulate.largest import Largest, largest_jobs
@@ -75,3 +76,4 @@ def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
     for tenant in tenants:
         yield from local_queues(tenant)
         yield namespace(tenant, tenant.name, platform)
+        yield from (claim_template(each, tenant.name) for each in platform.fabrics if each.attached == "dra")

@@ -37,10 +37,12 @@ class Counting:
     Attributes:
         excluded: beginnings of the names of resources that are not counted.
         transformations: input → what it counts as.
+        classes: DeviceClass → the resource that its claimed devices count as; None where nothing is known of them.
     """
 
     excluded: tuple[str, ...] = ()
     transformations: Mapping[str, Transformation] = field(default_factory=dict)
+    classes: Mapping[str, str] | None = None
 
     def of(self, requests: Requests) -> Requests:
         """What is counted of what one pod asks for, or of what one node offers."""
@@ -56,6 +58,18 @@ class Counting:
             for output, factor in transformation.outputs.items():
                 counted[output] = counted.get(output, Fraction(0)) + _plain(name, amount) * factor
         return {name: ceil(amount * (_CPU if name == "cpu" else 1)) for name, amount in counted.items()}
+
+    def of_claims(self, devices: Mapping[str, int]) -> Requests:
+        """What is counted of claimed devices, by their class.
+
+        Of a class that counts as nothing Kueue admits no claim (v0.19.2 pkg/dra/claims.go): it stands for itself here,
+        of which there is no quota.
+        """
+        counted: dict[str, int] = {}
+        for name, count in devices.items() if self.classes is not None else ():
+            resource = (self.classes or {}).get(name, name)
+            counted[resource] = counted.get(resource, 0) + count
+        return counted
 
     def is_counted(self, resource: str) -> bool:
         """Whether quota of a resource can ever be used up."""

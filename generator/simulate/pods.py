@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from generator.manifests import Body, Manifest
 from generator.simulate.amounts import Requests, requested
 from generator.simulate.counting import AS_ASKED, Counting
-from generator.simulate.fields import mapping, mappings, text
+from generator.simulate.fields import mapping, mappings, text, whole
 from generator.simulate.limit_ranges import Bound, bounds
 
 _POD_LEVEL = ("cpu", "memory")
+_CLAIMS = "resource.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Surroundings:
         overheads: RuntimeClass → what its pods take beside their containers.
         bounds: what the namespace lets containers and pods ask for.
         counting: what Kueue counts of what a pod asks for.
+        claims: ResourceClaimTemplate → DeviceClass → how many devices of it a pod claims.
     """
 
     limits: Requests = field(default_factory=dict)
@@ -35,6 +37,7 @@ class Surroundings:
     overheads: Mapping[str, Requests] = field(default_factory=dict)
     bounds: tuple[Bound, ...] = ()
     counting: Counting = AS_ASKED
+    claims: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def surroundings(manifests: Iterable[Manifest], namespace: str, counting: Counting = AS_ASKED) -> Surroundings:
@@ -47,17 +50,40 @@ def surroundings(manifests: Iterable[Manifest], namespace: str, counting: Counti
     requests: dict[str, int] = {}
     overheads: dict[str, Requests] = {}
     limited: list[Bound] = []
+    claims: dict[str, Mapping[str, int]] = {}
     for manifest in manifests:
         place = manifest.resource
         if (manifest.group, manifest.kind) == ("node.k8s.io", "RuntimeClass"):
             overheads[manifest.name] = requested(mapping(manifest.body, "overhead").get("podFixed"), place)
+        if (manifest.group, manifest.kind, manifest.namespace) == (_CLAIMS, "ResourceClaimTemplate", namespace):
+            claims[manifest.name] = _devices(manifest.body)
         if (manifest.kind, manifest.namespace) == ("LimitRange", namespace):
             limited += bounds(manifest)
             for item in mappings(mapping(manifest.body, "spec").get("limits")):
                 if item.get("type") == "Container":
                     ours, theirs = _defaults(item, place)
                     limits, requests = {**ours, **limits}, {**theirs, **requests}
-    return Surroundings(limits, requests, overheads, tuple(limited), counting)
+    return Surroundings(limits, requests, overheads, tuple(limited), counting, claims)
+
+
+def _devices(template: Body) -> dict[str, int]:
+    """DeviceClass → how many of it a ResourceClaimTemplate claims; of the other modes Kueue admits none."""
+    found: dict[str, int] = {}
+    for each in mappings(mapping(template, "spec", "spec", "devices").get("requests")):
+        exactly = mapping(each, "exactly")
+        name = text(exactly.get("deviceClassName"))
+        found[name] = found.get(name, 0) + whole(exactly.get("count"), 1)
+    return found
+
+
+def claimed(pod: Body, around: Surroundings) -> Requests:
+    """What Kueue counts of the devices that a pod claims, beside what it asks for."""
+    names = (text(each.get("resourceClaimTemplateName")) for each in mappings(pod.get("resourceClaims")))
+    devices: dict[str, int] = {}
+    for name in names:
+        for kind, count in around.claims.get(name, {}).items():
+            devices[kind] = devices.get(kind, 0) + count
+    return around.counting.of_claims(devices)
 
 
 def _defaults(item: Body, place: str) -> tuple[Requests, Requests]:

@@ -14,7 +14,7 @@ from generator.manifests import Body
 from generator.simulate.amounts import Requests, shown
 from generator.simulate.fields import labels, mapping, mappings, text, whole
 from generator.simulate.limit_ranges import Bound
-from generator.simulate.pods import Surroundings, beyond, requests
+from generator.simulate.pods import Surroundings, beyond, claimed, requests
 from generator.simulate.topology import Wish, wish
 
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -161,7 +161,7 @@ def _podset(job: Body, around: Surroundings, place: str) -> PodSet:
     pod = dict(mapping(template, "spec"))
     required = mapping(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     asked = requests(pod, around, place)
-    counted = around.counting.of(asked)
+    counted = {**around.counting.of(asked), **claimed(pod, around)}
     return PodSet(
         name=text(job.get("name")),
         count=1,

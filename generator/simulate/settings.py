@@ -64,8 +64,9 @@ def _of(manifest: Manifest) -> Iterator[Settings]:
         with suppress(DocumentError):
             yield from map(_read, (each.body for each in read(mapping(manifest.body, "data")[_KEY], manifest.file)))
     elif manifest.kind == OPERATOR:
-        policy = mapping(manifest.body, "spec", "config", "preemption").get("preemptionPolicy")
-        yield Settings(is_fair=policy == "FairSharing")
+        config = mapping(manifest.body, "spec", "config")
+        policy = mapping(config, "preemption").get("preemptionPolicy")
+        yield Settings(policy == "FairSharing", Counting(classes=_classes(mapping(config, "resources"))))
     else:
         yield _read(manifest.body)
 
@@ -79,9 +80,19 @@ def _read(body: Mapping[str, Any]) -> Settings:
     known = {text(each.get("input")): made for each in written if (made := _transformation(each))}
     return Settings(
         is_fair=isinstance(fair, dict) and (fair.get("enable") is True or not has_switch),
-        counting=Counting(texts(resources.get("excludeResourcePrefixes")), known),
+        counting=Counting(texts(resources.get("excludeResourcePrefixes")), known, _classes(resources)),
         is_modelled=not is_ignored and len(known) == len(written),
     )
+
+
+def _classes(resources: Mapping[str, Any]) -> dict[str, str]:
+    """DeviceClass → what its devices count as, for those that are counted one by one."""
+    return {
+        name: text(each.get("name"))
+        for each in mappings(resources.get("deviceClassMappings"))
+        if not each.get("sources")
+        for name in texts(each.get("deviceClassNames"))
+    }
 
 
 def _transformation(body: Body) -> Transformation | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from generator.config.fabrics import Fabric
 from generator.config.queues import Queues
 from generator.policies.audit import FLAGS, audit
 from tests.cluster.build import build
@@ -54,9 +55,9 @@ class Cluster:
     certificates: Certificates
 
     @contextmanager
-    def told(self, queues: Queues) -> Iterator[None]:
+    def told(self, queues: Queues, fabrics: Sequence[Fabric] = ()) -> Iterator[None]:
         """Kueue with what another platform wants of it, started anew, and afterwards as it was."""
-        self._restart(replace(self.kueue, queues=queues))
+        self._restart(replace(self.kueue, queues=queues, fabrics=fabrics))
         try:
             yield
         finally:

@@ -37,12 +37,14 @@ class Controller:
         webhook_port: where the API server calls it.
         health_port: where it says that it is ready.
         queues: what a platform wants of Kueue.
+        fabrics: of the platform.
     """
 
     program: Program
     webhook_port: int
     health_port: int
     queues: Queues = field(default_factory=Queues)
+    fabrics: Sequence[Fabric] = ()
 
     def objects(self, bundle: str) -> tuple[list[Body], list[Body]]:
         """What must be installed before any controller starts, and the webhooks for when this one is ready."""
@@ -79,7 +81,7 @@ class Controller:
     def _installed(self) -> str:
         """The file that the controller would find in its container."""
         if self.program.name == "kueue":
-            return told(self.queues, self.program)
+            return told(self.queues, self.program, self.fabrics)
         return (module_folder(self.program) / self.program.configuration).read_text()
 
     def is_ready(self) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 
 import pytest
 
@@ -12,13 +11,12 @@ from generator import Platform
 from generator.app import App
 from generator.config.workload import FABRIC
 from generator.pipeline import render
-from generator.simulate.amounts import requested
-from tests.cluster import trees
-from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
+from tests.cluster.client import Body, Client, RefusedError
 from tests.cluster.control_plane import Cluster
 from tests.cluster.nodes import add_nodes
 from tests.cluster.policies import installed
-from tests.cluster.training import ROLE, Training, conditions
+from tests.cluster.training import ROLE
+from tests.cluster.wired import WiredJob, charged, container
 
 pytestmark = pytest.mark.cluster
 DEVICE, NETWORKS = "openshift.io/wired_ib", "k8s.v1.cni.cncf.io/networks"
@@ -59,29 +57,6 @@ def _platform(cluster: Cluster) -> Platform:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A TrainJob of a team on the fabric; what it asks for of each host, empty for what the runtime says."""
-
-    training: Training
-    name: str
-    resources: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def body(self) -> Body:
-        """What is submitted."""
-        body = self.training.body
-        asked = {"limits": self.resources, "requests": self.resources}
-        trainer = {**body["spec"]["trainer"], **({"resourcesPerNode": asked} if self.resources else {})}
-        metadata = {**body["metadata"], "name": self.name}
-        return {**body, "metadata": metadata, "spec": {**body["spec"], "trainer": trainer}}
-
-    def submit(self, admin: Client) -> None:
-        """Create it as the people of the team."""
-        (group,) = self.training.tenant.access.edit
-        admin.as_group(group.removeprefix("group:")).create(self.body)
-
-
 @pytest.fixture(scope="module")
 def platform(cluster: Cluster) -> Iterator[Platform]:
     """The platform on the cluster."""
@@ -94,70 +69,13 @@ def platform(cluster: Cluster) -> Iterator[Platform]:
         cluster.admin.delete(body)
 
 
-def _job(
-    platform: Platform, tenant: str, name: str, resources: dict[str, str] | None = None, runtime: str = "wired"
-) -> Job:
-    team = next(each for each in platform.tenants if each.name == tenant)
-    found = next(each for each in platform.runtimes if each.name == runtime)
-    return Job(Training(team, found, platform.pool(runtime), 2), name, resources or {})
-
-
-def _admitted(admin: Client, job: Job) -> Body:
-    """Its Workload, once Kueue let it go."""
-
-    def found() -> Body | None:
-        workload = _workload(admin, job)
-        return workload if _holds(workload, "Admitted") else None
-
-    return wait_for(f"{job.name} is admitted", found)
-
-
-def _workload(admin: Client, job: Job) -> Body:
-    owned = admin.items("kueue.x-k8s.io/v1beta2", "Workload", job.training.tenant.name)
-    return next((each for each in owned if each["metadata"]["ownerReferences"][0]["name"] == job.name), {})
-
-
-def _holds(body: Body, condition: str) -> bool:
-    return any(each["type"] == condition and each["status"] == "True" for each in conditions(body))
-
-
-def _charged(workload: Body, device: str = DEVICE) -> int:
-    """How many devices of the fabric are taken from the quota."""
-    assignments = workload["status"]["admission"]["podSetAssignments"]
-    return sum(requested(each["resourceUsage"], "").get(device, 0) for each in assignments)
-
-
-def _pods(admin: Client, job: Job) -> list[Body]:
-    """All of its pods, once they are there."""
-
-    def found() -> list[Body] | None:
-        every = admin.items("v1", "Pod", job.training.tenant.name)
-        mine = [each for each in every if each["metadata"]["labels"].get("jobset.sigs.k8s.io/jobset-name") == job.name]
-        return mine if len(mine) == job.training.pod_count else None
-
-    return wait_for(f"{job.name}: its pods", found)
-
-
-def _container(pod: Body) -> Body:
-    found: Body = next(each for each in pod["spec"]["containers"] if each["name"] == "node")
-    return found
-
-
-def _ended(admin: Client, *jobs: Job) -> None:
-    for job in jobs:
-        admin.delete(job.body)
-    for job in jobs:
-        wait_until(f"{job.name} is gone", partial(trees.is_gone, admin, job.body))
-        wait_until(f"{job.name}: nothing is charged", lambda job=job: not _workload(admin, job))  # type: ignore[misc]
-
-
 def _is_old(cluster: Cluster) -> bool:
     return cluster.versions["trainer"].minor == "2.2"
 
 
 def test_a_job_that_forgets_the_fabric_is_refused_and_told_what_to_write(platform: Platform, cluster: Cluster) -> None:
     with pytest.raises(RefusedError) as refused:
-        _job(platform, "wired-team", "forgetful", _SOME).submit(cluster.admin)
+        WiredJob.of(platform, "wired-team", "wired", "forgetful", _SOME).submit(cluster.admin)
     asked = f"a host of ClusterTrainingRuntime/wired has {DEVICE}: 2 (here limits: none, requests: none); write that"
     assert asked in refused.value.message
     why = "it takes the place of all that the runtime says" if _is_old(cluster) else "pods are attached to just these"
@@ -169,56 +87,49 @@ def test_a_job_that_forgets_the_fabric_is_refused_and_told_what_to_write(platfor
 def test_a_job_with_the_fabric_is_charged_for_it_and_its_pods_have_devices_networks_and_variables(
     platform: Platform, admin: Client, resources: dict[str, str]
 ) -> None:
-    job = _job(platform, "wired-team", "wired", resources)
+    job = WiredJob.of(platform, "wired-team", "wired", "wired", resources)
     job.submit(admin)
-    workload = _admitted(admin, job)
-    assert _charged(workload) == 4
-    flavors = {each["flavors"][DEVICE] for each in workload["status"]["admission"]["podSetAssignments"]}
-    assert flavors == {"wired"}
-    pods = _pods(admin, job)
+    workload = job.admitted(admin)
+    assert charged(workload, DEVICE) == 4
+    assert {each["flavors"][DEVICE] for each in workload["status"]["admission"]["podSetAssignments"]} == {"wired"}
+    pods = job.pods(admin, "Running")
     assert {pod["metadata"]["labels"][ROLE] for pod in pods} == {"launcher", "node"}
     for pod in pods:
-        asked = _container(pod)["resources"]
+        asked = container(pod)["resources"]
         assert (asked["limits"][DEVICE], asked["requests"][DEVICE]) == ("2", "2")
         assert pod["metadata"]["annotations"][NETWORKS] == "wired-ib, wired-ib"
         assert pod["metadata"]["annotations"][FABRIC] == "wired-ib"
     (launcher,) = (pod for pod in pods if pod["metadata"]["labels"][ROLE] == "launcher")
-    variables = {each["name"]: each.get("value") for each in _container(launcher)["env"]}
-    assert variables["OMPI_MCA_pml"] == "ucx"
-    assert "tcp" in (variables["UCX_TLS"] or "")
-    assert variables["OMPI_MCA_oob_tcp_if_include"] == "eth0"
-    _ended(admin, job)
+    variables = {each["name"]: each.get("value", "") for each in container(launcher)["env"]}
+    assert (
+        variables.items() >= {"OMPI_MCA_pml": "ucx", "UCX_TLS": "^tcp", "OMPI_MCA_oob_tcp_if_include": "eth0"}.items()
+    )
+    job.end(admin)
 
 
 def test_where_all_devices_of_the_quota_are_taken_the_next_job_waits(platform: Platform, admin: Client) -> None:
-    first = _job(platform, "wired-team", "first", _ALL)
+    first = WiredJob.of(platform, "wired-team", "wired", "first", _ALL)
     first.submit(admin)
-    _admitted(admin, first)
+    first.admitted(admin)
     second = replace(first, name="second")
     second.submit(admin)
-
-    def said() -> str | None:
-        found = [each for each in conditions(_workload(admin, second)) if each["type"] == "QuotaReserved"]
-        return next((each["message"] for each in found if each["status"] == "False"), None)
-
-    message = wait_for("Kueue says why not", said)
-    assert f"insufficient unused quota for {DEVICE} in flavor wired" in message
-    assert "cpu" not in message
-    _ended(admin, first)
-    assert _charged(_admitted(admin, second)) == 4
-    _ended(admin, second)
+    said = second.obstacle(admin)
+    assert f"insufficient unused quota for {DEVICE} in flavor wired" in said
+    assert "cpu" not in said
+    first.end(admin)
+    assert charged(second.admitted(admin), DEVICE) == 4
+    second.end(admin)
 
 
-@pytest.mark.parametrize(("runtime", "charged"), [("wired", 4), ("bare", 0)], ids=["preflight", "no preflight"])
+@pytest.mark.parametrize(("runtime", "counted"), [("wired", 4), ("bare", 0)], ids=["preflight", "no preflight"])
 def test_without_the_rule_hosts_lose_their_devices_or_are_not_charged_for_them(
-    platform: Platform, cluster: Cluster, runtime: str, charged: int
+    platform: Platform, cluster: Cluster, runtime: str, counted: int
 ) -> None:
     device = f"openshift.io/{runtime}_ib"
-    job = _job(platform, "wired-loose", f"forgetful-{runtime}", _SOME, runtime)
+    job = WiredJob.of(platform, "wired-loose", runtime, f"forgetful-{runtime}", _SOME)
     job.submit(cluster.admin)
-    workload = _admitted(cluster.admin, job)
-    assert _charged(workload, device) == charged
-    for pod in _pods(cluster.admin, job):
+    assert charged(job.admitted(cluster.admin), device) == counted
+    for pod in job.pods(cluster.admin):
         assert pod["metadata"]["annotations"][NETWORKS] == f"{runtime}-ib, {runtime}-ib"
-        assert _container(pod)["resources"]["limits"].get(device) == (None if _is_old(cluster) else "2")
-    _ended(cluster.admin, job)
+        assert container(pod)["resources"]["limits"].get(device) == (None if _is_old(cluster) else "2")
+    job.end(cluster.admin)

@@ -1,0 +1,91 @@
+"""NICs that are claimed of a driver count in quotas, and in how large a job can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from generator import Platform, pipeline
+from generator.app import App
+from generator.jobs.reach import reach
+from generator.kueue.configuration import KEY
+from generator.manifests import Manifest
+from generator.simulate.largest import Largest, largest_jobs
+from generator.simulate.read import queue_tree
+from generator.simulate.settings import settings
+from tests.conftest import small_platform
+
+_NODES = {"cpu": 384, "memory": "4Ti", "nvidia.com/gpu": 32}
+
+
+def _platform(quota: dict[str, Any] | None = None, **changes: Any) -> Platform:
+    """A team on four nodes whose NICs are claimed."""
+    data = small_platform() | changes
+    data["fabrics"] = [{"name": "fast", "type": "infiniband", "attach": "dra", "perNode": 2}]
+    data["pools"][0]["fabric"] = "fast"
+    data["tenants"][0] |= {"borrow": {}, "quota": quota or {"gpu": 4}}
+    data["tenants"] = data["tenants"][:1]
+    return Platform.model_validate(data)
+
+
+def _tree(platform: Platform) -> list[Manifest]:
+    return pipeline.render(platform, App(platform))[0]
+
+
+@pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
+def test_what_claims_count_as_is_read_from_what_kueue_is_told(distribution: str) -> None:
+    tree = _tree(_platform(cluster={"distribution": distribution}))
+    assert settings(tree).counting.classes == {"fast": "dra.net/fast"}
+
+
+def _largest(tree: list[Manifest]) -> Largest:
+    """The largest job of the team on the nodes with the fabric."""
+    return next(each for each in largest_jobs(queue_tree(tree), tree) if each.runtime == "openmpi-gpu")
+
+
+def test_the_queues_cover_claimed_devices() -> None:
+    queues = [each.body for each in _tree(_platform()) if (each.kind, each.name) == ("ClusterQueue", "team-a")]
+    (group,) = queues[0]["spec"]["resourceGroups"]
+    flavors = {flavor["name"]: flavor["resources"] for flavor in group["flavors"]}
+    quotas = {each["name"]: each["nominalQuota"] for each in flavors["gpu"]}
+    assert quotas["dra.net/fast"] == "8"
+
+
+def test_a_job_of_whole_nodes_is_as_large_as_without() -> None:
+    platform = _platform()
+    runtime = next(each for each in platform.runtimes if each.name == "openmpi-gpu")
+    assert reach(platform, platform.tenants[0], runtime).most == _largest(_tree(platform)).most == 4
+
+
+def test_a_job_is_no_larger_than_the_quota_of_claimed_devices() -> None:
+    platform = _platform(quota={"gpu": _NODES | {"dra.net/fast": 5}})
+    found = _largest(_tree(platform))
+    assert (found.most, "6 dra.net/fast" in found.reason) == (2, True), found.reason
+    runtime = next(each for each in platform.runtimes if each.name == "openmpi-gpu")
+    assert reach(platform, platform.tenants[0], runtime).most == 2
+
+
+def test_what_kueue_is_not_told_of_it_never_admits() -> None:
+    tree = _tree(_platform())
+    (found,) = (each for each in tree if each.file == "kueue/configuration.yaml")
+    told = yaml.safe_load(found.body["data"][KEY])
+    del told["resources"]
+    found.body["data"][KEY] = yaml.safe_dump(told)
+    assert _largest(tree).most == 0
+
+
+@pytest.mark.parametrize(
+    "queues",
+    [
+        {"excludeResourcePrefixes": ["dra.net/"]},
+        {"transformations": [{"input": "dra.net/fast", "strategy": "replace"}]},
+    ],
+    ids=["prefixes", "transformations"],
+)
+def test_what_kueue_cannot_be_told_of_claims_is_refused(queues: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as refused:
+        _platform(queues=queues)
+    assert "Kueue counts dra.net/fast, which is claimed, whatever `queues` says of it" in str(refused.value)
