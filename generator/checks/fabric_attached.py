@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from generator.checks.fabric_attachments import Attachment
-from generator.checks.fabric_homes import homes
+from generator.checks.fabric_homes import homes, likely_homes
 from generator.checks.fabric_networks import Wanted
 from generator.checks.fabric_pods import PodTemplate
 from generator.checks.fabric_read import Fabrics
@@ -33,9 +34,11 @@ def not_attached(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
             told = f"Multus cannot read it: {pods.networks.error}"
             yield pods.manifest, Breach(pods.networks_path, _CHECK, told, _STUCK, pods.networks.fix)
         elif pods.networks.wanted and fabrics.attachments:
-            spaces = homes(pods, gathered)
+            spaces, likely = homes(pods, gathered), likely_homes(pods, gathered)
             for wanted in dict.fromkeys(pods.networks.wanted):
-                for breach in _missing(fabrics, pods, wanted, spaces):
+                certain = list(_missing(fabrics, pods, wanted, spaces))
+                maybe = _missing(fabrics, pods, wanted, likely) if likely and not certain else ()
+                for breach in (*certain, *(replace(each, severity=Severity.WARNING) for each in maybe)):
                     yield pods.manifest, breach
 
 

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from generator.checks.fabric_pods import PodTemplate
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
+from generator.checks.quota_runtimes import has_quota
 from generator.checks.trainjob_runtime import reference_of
 from generator.manifests import Manifest
 
@@ -22,6 +23,21 @@ def homes(pods: PodTemplate, gathered: Gathered) -> AbstractSet[str]:
     if manifest.kind != _FOR_ALL:
         return frozenset({manifest.namespace} - {""})
     return frozenset(_of_runtime(manifest, gathered))
+
+
+def likely_homes(pods: PodTemplate, gathered: Gathered) -> AbstractSet[str]:
+    """Namespaces beside these, where nothing names the runtimes, whose queue has quota for a job on this one."""
+    queued, runtime = gathered.queued, pods.manifest
+    if queued is None or runtime.kind != _FOR_ALL:
+        return frozenset()
+    found: set[str] = set()
+    for name, jobs in queued.jobs.items():
+        mine = (job for job in jobs if job.runtime.identity == runtime.identity)
+        if any(has_quota(queued, queued.tree.queues[name], job) for job in mine):
+            found |= {door.namespace for door in queued.doors.get(name, ())}
+    spaces = gathered.of("", "Namespace")
+    told = {each.name for each in spaces if _RUNTIMES in mapping(each.body, "metadata", "annotations")}
+    return found - told - homes(pods, gathered)
 
 
 def _of_runtime(runtime: Manifest, gathered: Gathered) -> Iterator[str]:

@@ -31,7 +31,7 @@ def resource_name(gathered: Gathered) -> _Found:
         offered = _offering(fabrics, each)
         if each.resource and offered and not _gives(offered, each.resource):
             nodes = [one for one in fabrics.offered_by(Source.FLAVOR) if one.resource.may_be(each.resource)]
-            if not nodes or any(one.resource.prefix in ("", each.resource.prefix) for one in offered):
+            if not nodes or any(_may_be_of_same(one.resource, each.resource) for one in offered):
                 yield each.manifest, _of_network(each, each.resource, offered, nodes)
     for pods in fabrics.pods:
         for name, right in misnamed(fabrics, pods).items():
@@ -103,11 +103,23 @@ def misnamed(fabrics: Fabrics, pods: PodTemplate) -> dict[str, Right]:
     found: dict[str, Right] = {}
     for name in pods.devices:
         asked = resource(name)
-        if not (is_accelerator(name) or _gives(fabrics.providers, asked) or any(map(asked.may_be, fabrics.devices))):
+        if not (is_accelerator(name) or any(map(asked.may_be, fabrics.devices)) or _only_nodes_give(fabrics, asked)):
             alike = next((each for each in _known(fabrics, pods) if _is_alike(asked, each.resource)), None)
             if alike:
                 found[name] = alike._replace(is_certain=alike.is_certain or alike.resource.name == asked.name)
     return found
+
+
+def _only_nodes_give(fabrics: Fabrics, asked: Resource) -> bool:
+    """Whether nodes are said to have a device, and nobody here offers others with the same prefix."""
+    others = fabrics.offered_by(Source.POLICY, Source.PLUGIN, Source.SHARED)
+    is_theirs = any(each.resource.prefix == asked.prefix for each in others)
+    return not is_theirs and _gives(fabrics.offered_by(Source.FLAVOR), asked)
+
+
+def _may_be_of_same(one: Resource, other: Resource) -> bool:
+    """Whether one operator may offer both."""
+    return one.prefix == other.prefix or not (one.prefix and other.prefix)
 
 
 def _gives(offered: Sequence[Provider], asked: Resource) -> bool:
@@ -127,10 +139,10 @@ def _known(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Right]:
 
 
 def _is_alike(asked: Resource, right: Resource) -> bool:
-    """The same name with another prefix, or the same prefix with almost the same name."""
+    """The same name with another prefix, or the same prefix: of NVIDIA's, which is for more, almost the same name."""
     if asked.prefix != right.prefix:
         return asked.name == right.name
-    return difflib.SequenceMatcher(None, asked.name, right.name).ratio() >= _NEAR
+    return asked.prefix != "nvidia.com" or difflib.SequenceMatcher(None, asked.name, right.name).ratio() >= _NEAR
 
 
 def _of_pods(pods: PodTemplate, name: str, right: Right) -> Breach:

@@ -1,7 +1,8 @@
 """fabric/node-policy: two policies of the SR-IOV operator that take the same functions, or contradict each other.
 
 sriov-network-operator v1.6.0 pkg/webhook/validate.go validatePolicyForNodePolicy. Which nodes there are nobody knows
-here, so only policies are compared of which one selects all nodes of the other.
+here, so only policies are compared of which one selects all nodes of the other. The webhook stops at the first two
+ports that do not overlap; here all are compared.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_]+")
 _NAME_SINCE = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?")
 _LONGEST = 63
 _BY = ("vendor", "deviceID", "pfNames", "rootDevices", "netFilter")
-_RANGE = re.compile(r"(?P<first>\d+)-(?P<last>\d+)")
+_RANGE = re.compile(r"(?P<first>\+?[0-9]+)-(?P<last>\+?[0-9]+)")
 _MOST_OF_MELLANOX = 128
 _MELLANOX = "15b3"
 _WHY = "the operator's webhook refuses it; where that is off, as by default outside OpenShift, it never works"
@@ -39,21 +39,20 @@ def node_policy(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
 
 
 def _name(spec: _Spec) -> Iterator[Breach]:
+    """Up to 1.6 hyphens are refused; later a name has at most 63 letters, and `_` neither first nor last."""
     name = spec.get("resourceName")
-    if not isinstance(name, str) or (_NAME.fullmatch(name) and len(name) <= _LONGEST):
+    if not isinstance(name, str):
         return
-    is_since = _NAME_SINCE.fullmatch(name) is not None and len(name) <= _LONGEST
-    why = "the webhook of the operator refuses it, up to its release 1.6 hyphens too"
-    fix = re.sub(r"[^a-zA-Z0-9_]+", "_", name)[:_LONGEST] or "ib_vf"
-    severity = Severity.WARNING if is_since else Severity.ERROR
-    yield _told(
-        ("resourceName",),
-        f"{shown(name)} has other signs than letters, digits and `_`, or more than {_LONGEST}",
-        f"write `{fix}`",
-        name,
-        why,
-        severity,
+    before, since = bool(_NAME.fullmatch(name)), bool(_NAME_SINCE.fullmatch(name)) and len(name) <= _LONGEST
+    if before and since:
+        return
+    which = {(True, False): ", from releases after 1.6 on", (False, True): " up to release 1.6"}.get(
+        (before, since), ""
     )
+    message = f"{shown(name)} is no name that every release of the operator takes"
+    fix = f"write `{re.sub('[^a-zA-Z0-9]+', '_', name)[:_LONGEST].strip('_') or 'ib_vf'}`"
+    why = f"the webhook of the operator refuses it{which}"
+    yield _told(("resourceName",), message, fix, name, why, Severity.WARNING if which else Severity.ERROR)
 
 
 def _selector(spec: _Spec) -> Iterator[Breach]:
