@@ -112,7 +112,7 @@ class Fabric(Section):
     sees to it on the nodes. Changing it reboots them."""
     networks: Literal["nad", "operator"] = "nad"
     """Who writes the NetworkAttachmentDefinitions: this release, or the SR-IOV operator from a SriovNetwork or
-    SriovIBNetwork in each namespace."""
+    SriovIBNetwork in each namespace, which it reads from OpenShift 4.20 on, elsewhere since August 2025."""
     device_class: DeviceClass | None = None
     """dra: the DeviceClass of the NICs, which this release makes, unless it is the driver's own."""
     selectors: tuple[Text, ...] = ()

@@ -87,7 +87,7 @@ def test_every_fabric_passes_every_check_and_agrees_with_itself(name: str) -> No
     agrees(platform)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(min_value=0))
 def test_whatever_the_sizes_and_names_all_parts_agree(number: int) -> None:
     platform = platform_with(random_fabric(number))
