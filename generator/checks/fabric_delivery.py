@@ -15,6 +15,7 @@ from generator.checks.fabric_workload import Workload
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import LAUNCHER, NODE, mapping, mpi_runtime
+from generator.documents.load import Path
 from generator.manifests import Manifest
 
 _OF_RANKS = re.compile(r"^(NCCL|RCCL|UCX|FI|RDMAV|IBV|HCCL|CCL|GLOO|I_MPI|OMPI_MCA|PMIX_MCA)_")
@@ -28,6 +29,7 @@ _PASSING = re.compile(
 _BY_HYDRA = re.compile(r"^(HYDRA|I_MPI_HYDRA)_")
 _STARTS = re.compile(r"\b(mpirun|mpiexec|orterun|prterun)\b")
 _FILES = ("openmpi-mca-params.conf", "prte-mca-params.conf")
+_TRAINER: Path = ("spec", "trainer")
 _DATA = ("btl_tcp_if_include", "btl_tcp_if_exclude")
 _CONTROL = ("oob_tcp_if_include", "oob_tcp_if_exclude", "prte_if_include", "prte_if_exclude")
 
@@ -70,16 +72,29 @@ def environment_lost(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     for started in _all_started(gathered):
         host = started.host
         if host and _drops_environment(started):
-            lost = [each for each in host.variables if _OF_RANKS.match(each.name) and each.name not in started.told]
-            if lost:
-                names = listed([each.name for each in lost])
-                what = f"{names}: set on the hosts `{started.hosts.role}`, and not on `{LAUNCHER}`"
-                yield started.workload.manifest, _lost(host, what, [each.name for each in lost])
-        if started.is_complete and not started.is_hydra and _STARTS.search(started.launcher.text):
-            kept = [each.name for each in started.launcher.variables if _is_kept_back(each.name, started)]
+            names = [each.name for each in host.variables if _OF_RANKS.match(each.name)]
+            if lost := [name for name in names if name not in started.told and not _is_in_file(name, host)]:
+                what = f"{listed(lost)}: set on the hosts `{started.hosts.role}`, and not on `{LAUNCHER}`"
+                yield started.workload.manifest, _lost(host, what, lost)
+        if started.is_complete and not started.is_hydra:
+            kept = _kept_back(started.launcher, host)
             if kept:
                 what = f"{listed(kept)}: set on `{LAUNCHER}`, whose `mpirun` hands on no such variable to the hosts"
                 yield started.workload.manifest, _lost(started.launcher, what, kept)
+    yield from _lost_of_jobs(gathered)
+
+
+def _lost_of_jobs(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
+    """`trainer.env` of a TrainJob is that of its launcher (trainer v2.3.0 pkg/runtime/framework/plugins/jobset)."""
+    known = {id(started.workload.manifest): started for started in _all_started(gathered)}
+    for job in gathered.workloads:
+        started = known.get(id(job.runtime.manifest)) if job.runtime else None
+        if started and not started.is_hydra and not any(_PASSING.search(box.text) for box in started.workload.written):
+            for box in (each for each in job.written if each.path == _TRAINER):
+                if kept := _kept_back(box, started.host):
+                    runtime = started.workload.manifest.name
+                    what = f"{listed(kept)}: the launcher of `{runtime}` gets it, whose `mpirun` does not hand it on"
+                    yield job.manifest, _lost(box, what, kept)
 
 
 def _drops_environment(started: Started) -> bool:
@@ -90,11 +105,19 @@ def _drops_environment(started: Started) -> bool:
     return is_sshd and not any(_PASSING.search(box.text) for box in boxes)
 
 
-def _is_kept_back(name: str, started: Started) -> bool:
-    text = started.launcher.text
-    if not _OF_RANKS.match(name) or _FORWARDED.match(name) or "mca_base_env_list" in text or _PASSING.search(text):
-        return False
-    return not re.search(rf"(-x|--x|-genv)\s+[\"']?{name}\b", text)
+def _kept_back(box: Box, host: Box | None) -> list[str]:
+    """The variables of a launcher that the `mpirun` of its command does not hand on; none if that starts no ranks."""
+    text = box.text
+    if not _STARTS.search(text) or "mca_base_env_list" in text or _PASSING.search(text):
+        return []
+    names = [each.name for each in box.variables if _OF_RANKS.match(each.name) and not _FORWARDED.match(each.name)]
+    lost = [name for name in names if not re.search(rf"(-x|--x|-genv)\s+[\"']?{name}\b", text)]
+    return [name for name in lost if not (host and _is_in_file(name, host))]
+
+
+def _is_in_file(name: str, host: Box) -> bool:
+    """Whether NCCL of the hosts has a file that may say it (NVIDIA/nccl docs/userguide/source/env.rst)."""
+    return name.startswith("NCCL_") and bool(host.mount("/etc/nccl.conf"))
 
 
 def _lost(box: Box, what: str, names: Sequence[str]) -> Breach:

@@ -84,6 +84,14 @@ def test_nothing_is_said_of_a_sound_mpijob() -> None:
         ([ON_WORKER, ("-x, NCCL_DEBUG", "-x, NCCL_DEBUG, -x, NCCL_NET=IB")], 0),
         ([ON_LAUNCHER, ("-x, NCCL_DEBUG", "-x, NCCL_DEBUG, --mca, mca_base_env_list, NCCL_NET")], 0),
         ([ON_LAUNCHER, ("[mpirun, -x", "[/start.sh, -x")], 0),
+        (
+            [
+                ON_LAUNCHER,
+                ON_WORKER,
+                ("mountPath: /dev/shm/}", "mountPath: /dev/shm}, {name: n, mountPath: /etc/nccl.conf}"),
+            ],
+            0,
+        ),
         ([ON_LAUNCHER, ON_WORKER, ("spec:\n  mpi", "spec:\n  mpiImplementation: Intel\n  mpi")], 0),
         ([ON_WORKER, ("- name: worker\n", "- name: worker\n            command: [/entrypoint.sh]\n")], 0),
         (
@@ -165,6 +173,15 @@ spec:
       hostNetwork: true
       containers: [{name: a, securityContext: {privileged: true}, resources: {limits: {rdma/hca: 1}}}]
 """
+
+
+def test_of_gpudirect_tcpxo_nccl_reads_no_settings_of_infiniband() -> None:
+    text = MPI_JOB.replace("NCCL_DEBUG, value: WARN", "NCCL_IB_HCA, value: =mlx5_0").replace(
+        "-x, NCCL_DEBUG", "-x, NCCL_IB_HCA"
+    )
+    assert told(text) == []
+    tcpxo = text.replace("k8s.v1.cni.cncf.io/networks: roce", "devices.gke.io/container.tcpxo-daemon: /dev/nvidia0")
+    assert "fabric/environment" in {breach.check for breach in told(tcpxo)}
 
 
 def test_what_a_daemon_takes_of_its_node_is_not_judged() -> None:
