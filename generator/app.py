@@ -24,7 +24,8 @@ class App(ManifestApp):
         QueueTree(self, "queues", platform=platform)
         for fabric in platform.fabrics:
             FabricNodes(self, f"fabric-{fabric.name}", platform=platform, fabric=fabric)
-        Machines(self, "machines", platform=platform)
+        if platform.fabrics:
+            Machines(self, "machines", platform=platform)
         for runtime in platform.runtimes:
             MpiRuntime(self, f"runtime-{runtime.name}", runtime=runtime)
         PlatformRoles(self, "platform-roles", platform=platform)
@@ -40,4 +41,5 @@ class App(ManifestApp):
         for tenant in platform.tenants:
             Tenancy(self, f"tenant-{tenant.name}", platform=platform, tenant=tenant)
             TenantQueue(self, f"queue-{tenant.name}", platform=platform, tenant=tenant)
-            TenantNetworks(self, f"networks-{tenant.name}", platform=platform, tenant=tenant)
+            if platform.fabrics:
+                TenantNetworks(self, f"networks-{tenant.name}", platform=platform, tenant=tenant)
