@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from generator.checks.fabric_attachments import Attachment
 from generator.checks.fabric_homes import homes
@@ -16,29 +16,44 @@ from generator.checks.mpi_runtime import mapping
 from generator.documents.load import Path
 from generator.manifests import Manifest
 
+_Meeting = list[tuple[Attachment, Segment]]
+"""The networks that lead to one segment."""
 _TENANT = "mpigen.dev/tenant"
 _WHY = "RDMA passes by NetworkPolicy and MultiNetworkPolicy: ranks of one team reach the devices of the others"
 
 
 def shared(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
-    """Each segment that two teams have networks in, and each shared device that jobs of two teams ask for; once."""
+    """The segments that two teams have networks in, and the shared devices that jobs of two teams ask for."""
     teams = {each.name: _team(each) for each in gathered.of("", "Namespace")}
+    yield from _of_networks(gathered, teams)
+    yield from _of_devices(gathered, teams)
+
+
+def _of_networks(gathered: Gathered, teams: Mapping[str, str]) -> Iterator[tuple[Manifest, Breach]]:
+    """Once for the same teams in several segments of a kind, as rails are."""
+    told: dict[tuple[str, ...], list[_Meeting]] = {}
     for networks in _by_segment(gathered).values():
         met = sorted({teams.get(home, home) for network, _ in networks for home in _homes(network, gathered)})
         if len(met) > 1:
-            network, where = networks[-1]
-            others = listed(list(dict.fromkeys(each.manifest.resource for each, _ in networks[:-1])))
-            beside = f" ({others} leads there too)" if others else ""
-            yield network.manifest, _breach(("spec",), f"{listed(met)} share {where.told}{beside}", where)
+            told.setdefault((networks[0][1].key[0], *met), []).append(networks)
+    for (_, *met), meetings in told.items():
+        network, where = meetings[0][-1]
+        others = listed(list(dict.fromkeys(each.manifest.resource for each, _ in meetings[0][:-1])))
+        beside = f" ({others} leads there too)" if others else ""
+        more = f", and {len(meetings) - 1} more like it" if len(meetings) > 1 else ""
+        yield network.manifest, _breach(("spec",), f"{listed(met)} share {where.told}{beside}{more}", where)
+
+
+def _of_devices(gathered: Gathered, teams: Mapping[str, str]) -> Iterator[tuple[Manifest, Breach]]:
     for provider in gathered.fabrics.offered_by(Source.SHARED):
-        found = {teams.get(home, home) for home in _homes_of_device(str(provider.resource), gathered)}
-        if len(found) > 1:
+        met = sorted({teams.get(home, home) for home in _homes_of_device(str(provider.resource), gathered)})
+        if len(met) > 1:
             where = shared_device(str(provider.resource))
-            yield provider.manifest, _breach(provider.path, f"{listed(sorted(found))} share {where.told}", where)
+            yield provider.manifest, _breach(provider.path, f"{listed(met)} share {where.told}", where)
 
 
-def _by_segment(gathered: Gathered) -> dict[tuple[str, ...], list[tuple[Attachment, Segment]]]:
-    found: dict[tuple[str, ...], list[tuple[Attachment, Segment]]] = {}
+def _by_segment(gathered: Gathered) -> dict[tuple[str, ...], _Meeting]:
+    found: dict[tuple[str, ...], _Meeting] = {}
     for network in gathered.fabrics.attachments:
         where = segment(network)
         if where:
