@@ -8,6 +8,7 @@ from itertools import chain
 from generator.checks import (
     fabric_addresses,
     fabric_attached,
+    fabric_claims,
     fabric_counts,
     fabric_covered,
     fabric_delivery,
@@ -46,6 +47,7 @@ def _both(*rules: _Rule) -> _Rule:
 RULES: Mapping[str, _Rule] = {
     "fabric/resource-name": fabric_names.resource_name,
     "fabric/not-attached": fabric_attached.not_attached,
+    "fabric/claim": fabric_claims.claim,
     "fabric/device-count": _both(fabric_counts.device_count, fabric_nodes.part_of_node),
     "fabric/tcp-fallback": fabric_fallback.tcp_fallback,
     "fabric/not-covered": fabric_covered.not_covered,
@@ -70,11 +72,11 @@ def is_kept(manifest: Manifest) -> bool:
 
     Of pods only those that ask for networks or devices, as there can be very many.
     """
-    if manifest.kind in fabric_read.KINDS | fabric_memlock.KINDS | fabric_isolation.KINDS:
+    if manifest.kind in fabric_read.KINDS | fabric_memlock.KINDS | fabric_isolation.KINDS | fabric_claims.KINDS:
         return True
     if manifest.kind == "ConfigMap":
         return is_plugin_configuration(manifest)
     return any(
-        pods.devices or NETWORKS in mapping(pods.body, "metadata", "annotations")
+        pods.devices or pods.spec.get("resourceClaims") or NETWORKS in mapping(pods.body, "metadata", "annotations")
         for pods in fabric_pods.pod_templates(manifest)
     )

@@ -59,7 +59,7 @@ def _missing(fabrics: Fabrics, pods: PodTemplate, wanted: Wanted, spaces: Abstra
 def _told(
     pods: PodTemplate, wanted: Wanted, there: Mapping[str, Attachment], lacking: list[str], fabrics: Fabrics
 ) -> Breach:
-    where = f" in {_named(lacking)}" if lacking else ""
+    where = f" in {named(lacking)}" if lacking else ""
     elsewhere = [each.manifest.resource + _made_in(each) for each in there.values()]
     near = difflib.get_close_matches(wanted.name, fabrics.by_name, n=1)
     if elsewhere:
@@ -89,14 +89,15 @@ def _isolated(pods: PodTemplate, wanted: Wanted, network: Attachment | None, out
     return Breach(
         pods.networks_path,
         _CHECK,
-        f"its pods run in {_named(outside)} and ask for {what}, which is in `{wanted.namespace}`",
+        f"its pods run in {named(outside)} and ask for {what}, which is in `{wanted.namespace}`",
         "on OpenShift Multus lends no networks to other namespaces, and the pods stay in ContainerCreating",
-        f"make the network in {_named(outside)}, and leave `{wanted.namespace}/` out",
+        f"make the network in {named(outside)}, and leave `{wanted.namespace}/` out",
         value=str(wanted),
     )
 
 
-def _named(names: list[str]) -> str:
+def named(names: list[str]) -> str:
+    """Names in a message: the first ones, and how many more."""
     shown = ", ".join(f"`{name}`" for name in names[:_MANY])
     return f"{shown} and {len(names) - _MANY} more" if len(names) > _MANY else shown
 

@@ -154,6 +154,27 @@ def not_covered(manifests: list[Manifest]) -> bool:
     return bool(names)
 
 
+def no_template(manifests: list[Manifest]) -> bool:
+    """A team that may use the runtime has no template of its claims."""
+    gone = [each for each in manifests if (each.kind, each.namespace) == ("ResourceClaimTemplate", "team-a-dev")]
+    for each in gone:
+        manifests.remove(each)
+    return bool(gone)
+
+
+def other_claim(manifests: list[Manifest]) -> bool:
+    """Containers claim what their pods do not."""
+    claims = [
+        claim
+        for template in pods(manifests)
+        for container in template["spec"]["containers"]
+        for claim in container.get("resources", {}).get("claims", ())
+    ]
+    for claim in claims:
+        claim["name"] += "-other"
+    return bool(claims)
+
+
 BREAKS: dict[str, tuple[Callable[[list[Manifest]], bool], set[str]]] = {
     "other-device": (other_device, {"fabric/resource-name", "fabric/device-count"}),
     "other-policy": (other_policy, {"fabric/resource-name"}),
@@ -163,6 +184,8 @@ BREAKS: dict[str, tuple[Callable[[list[Manifest]], bool], set[str]]] = {
     "shared-mode": (shared_mode, {"fabric/rdma-mode"}),
     "other-link": (other_link, {"fabric/link-type"}),
     "elsewhere": (elsewhere, {"fabric/operator-namespace"}),
+    "no-template": (no_template, {"fabric/claim"}),
+    "other-claim": (other_claim, {"fabric/claim"}),
     "not-covered": (not_covered, {"fabric/not-covered", "quota/uncovered"}),
 }
 """What is done to a platform, whether there is anything to do it to, and which checks may find it."""

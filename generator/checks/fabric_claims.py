@@ -1,0 +1,76 @@
+"""fabric/claim: do pods that claim devices of a driver find the claim's template, and do their containers mean it?
+
+k8s.io/kubernetes v1.34.2 pkg/controller/resourceclaim/controller.go (the template is of the pod's namespace);
+pkg/apis/core/validation/validation.go validateContainerResourceRequirements
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from generator.checks.fabric_attached import named
+from generator.checks.fabric_homes import homes, likely_homes
+from generator.checks.fabric_pods import PodTemplate
+from generator.checks.finding import Breach, Severity
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import mapping, mappings
+from generator.documents.load import Path
+from generator.manifests import Manifest
+
+KINDS = frozenset({"ResourceClaimTemplate"})
+_CHECK = "fabric/claim"
+_GROUP = "resource.k8s.io"
+_TEMPLATE = "resourceClaimTemplateName"
+
+
+def claim(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
+    """Templates are judged where the files hold any; what containers claim, always."""
+    templates = gathered.names(_GROUP, "ResourceClaimTemplate")
+    for pods in gathered.fabrics.pods:
+        claims = mappings(pods.spec.get("resourceClaims"))
+        for number, said in claims if templates else ():
+            name, path = said.get(_TEMPLATE), (*pods.path, "spec", "resourceClaims", number, _TEMPLATE)
+            if isinstance(name, str):
+                there = {namespace for namespace, names in templates.items() if name in names}
+                for breach in _missing(pods, path, name, there, gathered):
+                    yield pods.manifest, breach
+        known = [each["name"] for _, each in claims if isinstance(each.get("name"), str)]
+        for breach in _unknown(pods, known) if not pods.is_patch else ():
+            yield pods.manifest, breach
+
+
+def _missing(pods: PodTemplate, path: Path, name: str, there: set[str], gathered: Gathered) -> Iterator[Breach]:
+    certain, likely = (sorted(spaces - there) for spaces in (homes(pods, gathered), likely_homes(pods, gathered)))
+    lacking = certain or likely
+    if "" in there or (there and not lacking):
+        return
+    where = f" in {named(lacking)}" if lacking else ""
+    other = f": there is one in {named(sorted(there))}" if there else ""
+    yield Breach(
+        path,
+        _CHECK,
+        f"its pods claim by the ResourceClaimTemplate `{name}`, which no file holds{where}{other}",
+        "no claim is made of a template that is not in the namespace of the pods, and they stay Pending",
+        "make one in each of these namespaces" if there else "add it, or name one that is there",
+        Severity.ERROR if there and certain else Severity.WARNING,
+        value=name,
+    )
+
+
+def _unknown(pods: PodTemplate, known: Sequence[str]) -> Iterator[Breach]:
+    """What containers claim. They need not claim what is in the pod's network, such as an interface of dranet."""
+    first = mappings(pods.spec.get("initContainers"))
+    boxes = [((*pods.path, "spec", "initContainers", number), each) for number, each in first]
+    for path, container in (*boxes, *pods.containers):
+        for number, each in mappings(mapping(container, "resources").get("claims")):
+            name = each.get("name")
+            if isinstance(name, str) and name not in known:
+                has = f"`resourceClaims` of its pods has {named(list(known))}" if known else "its pods claim nothing"
+                yield Breach(
+                    (*path, "resources", "claims", number, "name"),
+                    _CHECK,
+                    f"the container claims `{name}`, and {has}",
+                    "the API server refuses such pods",
+                    "write one of these, or add it there" if known else "add it to `resourceClaims` of the pods",
+                    value=name,
+                )
