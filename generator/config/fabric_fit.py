@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.config.draft import Contradiction, Draft, suggestion
+from generator.config.fabric_homes import homes
 from generator.config.fabric_nodes import machine_contradictions
 from generator.config.fabric_room import range_contradictions
 from generator.config.fabrics import Fabric
@@ -20,6 +21,7 @@ def fabric_contradictions(draft: Draft) -> Iterator[Contradiction]:
         yield from _setup(("fabrics", index), fabric, draft)
         yield from _as_others(("fabrics", index), fabric, draft)
         yield from _as_counted(("fabrics", index), fabric, draft)
+    yield from _inhabited(draft)
     yield from range_contradictions(draft)
     yield from machine_contradictions(draft)
     for index, pool in draft.pools.items():
@@ -32,6 +34,22 @@ def _setup(path: _Path, fabric: Fabric, draft: Draft) -> Iterator[Contradiction]
     if draft.is_openshift is False and fabric.nodes.is_of_openshift:
         what = "only OpenShift's Machine Config Operator does this to nodes"
         yield Contradiction((*path, "nodes"), what, "set up the image of the nodes, and remove it")
+    if draft.is_openshift and (fabric.attached, fabric.operated) == ("sriov", "nvidia"):
+        # There NVIDIA's operator comes without an SR-IOV operator of its own, whose devices begin with nvidia.com/.
+        what = "on OpenShift virtual functions are made by the SR-IOV operator, and called openshift.io/…"
+        yield Contradiction((*path, "operator"), what, "write sriov")
+
+
+def _inhabited(draft: Draft) -> Iterator[Contradiction]:
+    """A team in an operator's namespace would be held to nothing, as the operator is not."""
+    if draft.is_openshift is None:
+        return
+    taken = homes(draft.fabrics.values(), is_openshift=draft.is_openshift)
+    for index, tenant in draft.tenants.items():
+        for name in sorted(taken & {tenant.name, *tenant.namespaces}):
+            field = "name" if name == tenant.name else "namespaces"
+            what = f"`{name}` is where an operator of a fabric runs"
+            yield Contradiction(("tenants", index, field), what, "choose another namespace")
 
 
 def _as_others(path: _Path, fabric: Fabric, draft: Draft) -> Iterator[Contradiction]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from generator.config.cluster import Cluster
 from generator.config.fabrics import Fabric
 
 _NVIDIA = "nvidia-network-operator"
 
 
-def home(fabric: Fabric, cluster: Cluster) -> str:
+def home(fabric: Fabric, *, is_openshift: bool) -> str:
     """The namespace of the SR-IOV operator that sets up a fabric: it reads its objects nowhere else.
 
     Where each is installed: OpenShift's OperatorGroup; sriov-network-operator v1.6.0 README.md;
@@ -18,7 +17,7 @@ def home(fabric: Fabric, cluster: Cluster) -> str:
     """
     if fabric.operator_namespace:
         return fabric.operator_namespace
-    if cluster.is_openshift:
+    if is_openshift:
         return "openshift-sriov-network-operator"
     return _NVIDIA if fabric.operated == "nvidia" else "sriov-network-operator"
 
@@ -28,10 +27,10 @@ def home_of_pools(fabric: Fabric) -> str:
     return fabric.operator_namespace if fabric.operated == "nvidia" and fabric.operator_namespace else _NVIDIA
 
 
-def homes(fabrics: Iterable[Fabric], cluster: Cluster) -> set[str]:
+def homes(fabrics: Iterable[Fabric], *, is_openshift: bool) -> set[str]:
     """The namespaces of all operators that read something of these fabrics."""
     fabrics = list(fabrics)
-    sriov = {home(fabric, cluster) for fabric in fabrics if _is_told(fabric)}
+    sriov = {home(fabric, is_openshift=is_openshift) for fabric in fabrics if _is_told(fabric)}
     return sriov | {home_of_pools(fabric) for fabric in fabrics if _has_pools(fabric)}
 
 

@@ -125,7 +125,7 @@ def restarts(platform: Platform, fabric: Fabric) -> list[str]:
     """What drains or restarts nodes when it is applied or changed: kinds of objects, and what they say of it."""
     made = [*openshift.machine_setup([fabric])]
     if fabric.attached == "sriov" and fabric.operated != "none":
-        namespace = home(fabric, platform.cluster)
+        namespace = home(fabric, is_openshift=platform.cluster.is_openshift)
         pools = pools_with(fabric, platform)
         made = [*(body for pool in pools for body in sriov.node_setup(fabric, pool, namespace)), *made]
     said = (f"{body['kind']} {body['metadata']['annotations'][ANNOTATION]}" for body in made)

@@ -27,7 +27,7 @@ class FabricNodes(Component):
     def _bodies(platform: Platform, fabric: Fabric) -> Iterator[Body]:
         pools = pools_with(fabric, platform)
         if fabric.attached == "sriov" and fabric.operated != "none":
-            namespace = home(fabric, platform.cluster)
+            namespace = home(fabric, is_openshift=platform.cluster.is_openshift)
             yield from (body for pool in pools for body in sriov.node_setup(fabric, pool, namespace))
         elif fabric.operated == "nvidia" and fabric.device:
             yield from (nvidia.nic_node_policy(fabric, pool) for pool in pools)

@@ -22,6 +22,10 @@ _ON_OPENSHIFT = ("redhat-ods-applications",)
 def controller_groups(platform: Platform) -> list[str]:
     """The groups of all ServiceAccounts in the namespaces of controllers, in order; OpenShift's own are not listed."""
     more = _ON_OPENSHIFT if platform.cluster.is_openshift else ()
-    networks = {name for name in homes(platform.fabrics, platform.cluster) if not name.startswith("openshift-")}
+    networks = {
+        name
+        for name in homes(platform.fabrics, is_openshift=platform.cluster.is_openshift)
+        if not name.startswith("openshift-")
+    }
     namespaces = {*_CONTROLLERS, *more, *networks, *platform.policies.admission.controllers}
     return [f"system:serviceaccounts:{namespace}" for namespace in sorted(namespaces)]

@@ -31,7 +31,9 @@ _ON_OPENSHIFT = {
 def namespaces(admin: Client) -> Iterator[set[str]]:
     """Those of all teams, and of all operators."""
     platforms = [platform_with(fabric) for fabric in KINDS.values()]
-    operators = {name for platform in platforms for name in homes(platform.fabrics, platform.cluster)}
+    operators = {
+        name for platform in platforms for name in homes(platform.fabrics, is_openshift=platform.cluster.is_openshift)
+    }
     names = {*operators, "openshift-sriov-network-operator", "team-a", "team-a-dev", "team-b"}
     bodies = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names)]
     for body in bodies:

@@ -121,7 +121,10 @@ def _read(folder: Path) -> Iterator[Manifest]:
 def _prerequisites(platform: Platform) -> list[Body]:
     """What is there before the tree: the namespaces of Argo CD, and of the operators of networks."""
     assert platform.gitops
-    names = {platform.gitops.namespace_on(platform.cluster), *homes(platform.fabrics, platform.cluster)}
+    names = {
+        platform.gitops.namespace_on(platform.cluster),
+        *homes(platform.fabrics, is_openshift=platform.cluster.is_openshift),
+    }
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names)]
 
 

@@ -252,11 +252,15 @@ def test_a_team_whose_jobs_run_elsewhere_has_no_network_here() -> None:
 
 
 def test_all_that_is_made_for_fabrics_changes_by_a_release_alone_and_by_no_team() -> None:
-    nodes = {"memlock": True, "numa": "restricted"}
-    fabrics = [*KINDS.values(), {**KINDS["infiniband"], "nodes": nodes}]
-    profiled = {**KINDS["infiniband"], "nodes": {"reservedCpus": "0-3", "isolatedCpus": "4-63"}}
-    openshift = {"cluster": {"distribution": "openshift"}, "access": {"admin": ["group:admins"]}}
-    platforms = [platform_with(fabric, **openshift) for fabric in (*fabrics, profiled)]
+    admins = {"access": {"admin": ["group:admins"]}}
+    machines = [{"memlock": True, "numa": "restricted"}, {"reservedCpus": "0-3", "isolatedCpus": "4-63"}]
+    platforms = [
+        *(platform_with(fabric, **admins) for fabric in KINDS.values()),
+        *(
+            platform_with({**KINDS["infiniband"], "nodes": nodes}, cluster={"distribution": "openshift"}, **admins)
+            for nodes in machines
+        ),
+    ]
     made = {(each.group, each.kind) for platform in platforms for each in built(platform)}
     resources = {(each.group, each.kind): each.resource for each in EMITTED}
     tree = collect(App(platforms[0]))
