@@ -19,6 +19,11 @@ _OF = {"sriov": "eth", "ovs": "eth", "ib-sriov": "ib"}
 """Plugin → the link that its virtual functions are on."""
 _NAMES = {"eth": "Ethernet", "ib": "InfiniBand"}
 _ON_ETHERNET = ("macvlan", "ipvlan")
+_INSTEAD = {
+    "ib": "write `ipoib` (IPoIBNetwork), or attach a virtual function by `ib-sriov`",
+    "eth": "write `macvlan` (MacvlanNetwork)",
+}
+"""Link → what to make an interface with there."""
 _WITHOUT_DHCP = ("ib-sriov", "ipoib")
 _OF_INFINIBAND = re.compile(r"ib(\d+|[opPs]\d\w*|x[0-9a-f]+)(\..+)?")
 """Names of InfiniBand interfaces: `ib0`, `ibp65s0`, `ibP257p0s0` (systemd src/udev/udev-builtin-net_id.c)."""
@@ -63,36 +68,30 @@ def _place(network: Attachment) -> Path:
 
 def _of_parent(fabrics: Fabrics, network: Attachment) -> Iterator[Breach]:
     """Linux drivers/net/macvlan.c macvlan_port_create, ipvlan/ipvlan_main.c ipvlan_port_create: ARPHRD_ETHER only."""
-    parent = network.main.get("master")
-    if not isinstance(parent, str) or not parent or network.type not in (*_ON_ETHERNET, "ipoib"):
+    parent, wanted = network.main.get("master"), "eth" if network.type in _ON_ETHERNET else "ib"
+    if not isinstance(parent, str) or network.type not in (*_ON_ETHERNET, "ipoib"):
         return
-    policy = next((each for each in fabrics.offered_by(Source.POLICY) if each.link and _has_port(each, parent)), None)
-    is_infiniband = policy.link == "ib" if policy else bool(_OF_INFINIBAND.fullmatch(parent))
-    told = f"{policy.manifest.resource} says" if policy else "its name says"
-    path: Path = (
-        ("spec", "master")
-        if network.path[0] == "spec" and "master" in mapping(network.manifest.body, "spec")
-        else network.plugins_path
-    )
-    if network.type in _ON_ETHERNET and is_infiniband:
+    link, told = _link_of(fabrics, parent)
+    if link not in ("", wanted):
         chained = ", and chains `rdma`, which has no device to move there" if network.chains("rdma") else ""
+        is_said = "master" in mapping(network.manifest.body, "spec")
         yield Breach(
-            path,
+            ("spec", "master") if is_said else network.plugins_path,
             _CHECK,
-            f"`{network.type}` on `{parent}`, which is InfiniBand, {told}{chained}",
-            "Linux makes such an interface on Ethernet only: the pods stay in ContainerCreating",
-            "write `ipoib` (IPoIBNetwork), or attach a virtual function by `ib-sriov`",
+            f"`{network.type}` on `{parent}`, which is {_NAMES[link]}, {told}{chained}",
+            f"Linux makes such an interface on {_NAMES[wanted]} only: the pods stay in ContainerCreating",
+            _INSTEAD[link],
             value=parent,
         )
-    elif network.type == "ipoib" and policy and not is_infiniband:
-        yield Breach(
-            path,
-            _CHECK,
-            f"`ipoib` on `{parent}`, which is Ethernet, {told}",
-            "Linux makes such an interface on InfiniBand only: the pods stay in ContainerCreating",
-            "write `macvlan`",
-            value=parent,
-        )
+
+
+def _link_of(fabrics: Fabrics, parent: str) -> tuple[str, str]:
+    """The link of an interface of a node, and who tells: the policies for it, if they agree, or an InfiniBand name."""
+    policies = [each for each in fabrics.offered_by(Source.POLICY) if each.link and _has_port(each, parent)]
+    if policies:
+        is_one = len({each.link for each in policies}) == 1 and policies[0].link in _NAMES
+        return (policies[0].link, f"{policies[0].manifest.resource} says") if is_one else ("", "")
+    return ("ib", "its name says") if _OF_INFINIBAND.fullmatch(parent) else ("", "")
 
 
 def _has_port(provider: Provider, parent: str) -> bool:

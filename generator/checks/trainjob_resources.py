@@ -39,7 +39,9 @@ def lost_devices(gathered: Gathered) -> _Found:
             fix = "leave `resourcesPerNode` out, and have a runtime with other amounts"
             yield _told("lost-devices", pair, f"{pair.runtime.resource} claims {names}", why, fix)
         if is_old and (devices := _devices(pair.left_out)):
-            yield _left_out("lost-devices", pair, devices, f"{_PLACED}: its pods run without them")
+            is_fabric = any(map(gathered.fabrics.is_device, devices))
+            rest = ", and its ranks over TCP, or not at all" if is_fabric else ""
+            yield _left_out("lost-devices", pair, devices, f"{_PLACED}: its pods run without them{rest}")
 
 
 def lost_resources(gathered: Gathered) -> _Found:
