@@ -206,3 +206,20 @@ def test_every_way_to_break_is_tried_on_some_fabric() -> None:
     for kind in KINDS:
         unused -= {name for name, (change, _) in BREAKS.items() if name in unused and change(rendered(kind))}
     assert unused == set()
+
+
+@pytest.mark.parametrize("kind", ["efa", "infiniband", "roce-rails", "infiniband-shared"])
+@pytest.mark.parametrize("trainer", ["2.2", "2.3"])
+def test_a_job_that_changes_the_devices_of_its_runtime_is_told_what_its_ranks_use_then(kind: str, trainer: str) -> None:
+    manifests = rendered(kind)
+    (device, *_) = sorted({name for _, name in amounts(manifests)})
+    for said, check in (({"cpu": 8}, "trainjob/lost-devices"), ({"cpu": 8, device: 0}, "fabric/tcp-fallback")):
+        body: Body = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+        body["metadata"] = {"name": "train", "namespace": "team-a"}
+        resources = {"limits": said, "requests": said}
+        body["spec"] = {"runtimeRef": {"name": "mpi"}, "trainer": {"resourcesPerNode": resources}}
+        found = related.breaches([*manifests, Manifest(body, "job.yaml")], {"trainer": trainer, "kueue": "0.19"})
+        whys = [breach.why for manifest, breach in found if manifest.kind == "TrainJob" and breach.check == check]
+        is_lost = trainer == "2.2" or check == "fabric/tcp-fallback"
+        assert [why for why in whys if "TCP" in why] == whys
+        assert bool(whys) == is_lost
