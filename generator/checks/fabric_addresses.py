@@ -8,7 +8,7 @@ from typing import Any
 from generator.checks.fabric_attachments import Attachment
 from generator.checks.fabric_ranges import NV_IPAM, Range, ipam_path, pool_kind, pool_names, pools, ranges
 from generator.checks.fabric_segments import segment
-from generator.checks.fabric_users import Crowd, crowd, uses
+from generator.checks.fabric_users import Crowd, Users
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings
@@ -83,8 +83,9 @@ def _missing_pools(gathered: Gathered) -> _Found:
 def _too_few(gathered: Gathered) -> _Found:
     """Nodes times pods times interfaces, where a ResourceFlavor says how many nodes there are."""
     told: set[tuple[str, Path]] = set()
+    users = Users(gathered)
     for network in gathered.fabrics.attachments:
-        most = crowd(network, gathered)
+        most = users.crowd(network)
         for each in ranges(network, gathered.fabrics) if most else ():
             place = (each.manifest.resource, each.path)
             if most and place not in told and (what := _lack(each, most)):
@@ -107,32 +108,43 @@ def _lack(each: Range, most: Crowd) -> str:
 
 def _given_twice(gathered: Gathered) -> _Found:
     """A pod with two interfaces in one subnet, or two in one network who both give addresses."""
-    networks = [(each, ranges(each, gathered.fabrics)) for each in gathered.fabrics.attachments]
-    for number, (network, own) in enumerate(networks):
-        for other, others in networks[:number]:
-            pair = next(((a, b) for a in own for b in others if a.network.overlaps(b.network)), None)
-            reason = _clash(network, other, *pair, gathered) if pair else None
-            if pair and reason:
-                what = f"`{other.name}` ({pair[1].network}) and `{network.name}` ({pair[0].network}) overlap"
-                yield network.manifest, _breach(ipam_path(network), what, *reason)
+    users = Users(gathered)
+    for network, other, own, its in _overlapping(gathered, lambda each: each.namespace):
+        if other.name != network.name and _pods(network, users) & _pods(other, users):
+            why = "a pod has both, so that what is sent to one of them leaves by the other"
+            yield _overlap(network, other, own, its, why, "give each network a subnet of its own")
+    for network, other, own, its in _overlapping(gathered, segment):
+        is_both = other.namespace == network.namespace and _pods(network, users) & _pods(other, users)
+        if own.counted_by != its.counted_by and not is_both:
+            why = f"{its.counted_by} and {own.counted_by} do not know of each other, and give two pods one address"
+            fix = "let one of them give all addresses, or give each network a subnet of its own"
+            yield _overlap(network, other, own, its, why, fix)
 
 
-def _clash(
-    network: Attachment, other: Attachment, own: Range, its: Range, gathered: Gathered
-) -> tuple[str, str] | None:
-    """Why it matters that two networks overlap, and what to do; None where it does not."""
-    if other.name != network.name and _share_pods(network, other, gathered):
-        why = "a pod has both, so that what is sent to one of them leaves by the other"
-        return why, "give each network a subnet of its own"
-    if own.counted_by != its.counted_by and segment(network) == segment(other) is not None:
-        why = f"{its.counted_by} and {own.counted_by} do not know of each other, and give two pods one address"
-        return why, "let one of them give all addresses, or give each network a subnet of its own"
-    return None
+_Pair = tuple[Attachment, Attachment, Range, Range]
 
 
-def _share_pods(network: Attachment, other: Attachment, gathered: Gathered) -> bool:
-    users = {(use.pods.manifest.identity, use.pods.path) for use in uses(network, gathered)}
-    return any((use.pods.manifest.identity, use.pods.path) in users for use in uses(other, gathered))
+def _overlapping(gathered: Gathered, place: Callable[[Attachment], object]) -> Iterator[_Pair]:
+    """Two networks of one place, and what of them overlaps; each pair once, the later one first."""
+    found: dict[object, list[tuple[Attachment, list[Range]]]] = {}
+    for network in gathered.fabrics.attachments:
+        own, key = ranges(network, gathered.fabrics), place(network)
+        before = found.setdefault(key, []) if key else []
+        for other, others in before:
+            pairs = [(a, b) for a in own for b in others if a.network.overlaps(b.network)]
+            yield from ((network, other, *pair) for pair in pairs[:1])
+        before.append((network, own))
+
+
+def _pods(network: Attachment, users: Users) -> set[int]:
+    return {id(use.pods) for use in users.of(network)}
+
+
+def _overlap(
+    network: Attachment, other: Attachment, own: Range, its: Range, why: str, fix: str
+) -> tuple[Manifest, Breach]:
+    what = f"`{other.name}` ({its.network}) and `{network.name}` ({own.network}) overlap"
+    return network.manifest, _breach(ipam_path(network), what, why, fix)
 
 
 _RULES: tuple[Callable[[Gathered], _Found], ...] = (

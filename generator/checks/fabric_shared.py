@@ -9,7 +9,7 @@ from generator.checks.fabric_homes import homes
 from generator.checks.fabric_providers import Source
 from generator.checks.fabric_resource import resource
 from generator.checks.fabric_segments import Segment, segment, shared_device
-from generator.checks.fabric_users import uses
+from generator.checks.fabric_users import Users
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
@@ -31,9 +31,10 @@ def shared(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
 
 def _of_networks(gathered: Gathered, teams: Mapping[str, str]) -> Iterator[tuple[Manifest, Breach]]:
     """Once for the same teams in several segments of a kind, as rails are."""
+    users = Users(gathered)
     told: dict[tuple[str, ...], list[_Meeting]] = {}
     for networks in _by_segment(gathered).values():
-        met = sorted({teams.get(home, home) for network, _ in networks for home in _homes(network, gathered)})
+        met = sorted({teams.get(home, home) for network, _ in networks for home in _homes(network, users)})
         if len(met) > 1:
             told.setdefault((networks[0][1].key[0], *met), []).append(networks)
     for (_, *met), meetings in told.items():
@@ -61,10 +62,11 @@ def _by_segment(gathered: Gathered) -> dict[tuple[str, ...], _Meeting]:
     return found
 
 
-def _homes(network: Attachment, gathered: Gathered) -> set[str]:
+def _homes(network: Attachment, users: Users) -> set[str]:
     """Whose pods get it: those of its namespace, and of others where pods name it with its namespace."""
     found = {network.namespace} if network.namespace else set()
-    others = {home for use in uses(network, gathered) if use.is_from_elsewhere for home in homes(use.pods, gathered)}
+    outside = [use for use in users.of(network) if use.is_from_elsewhere]
+    others = {home for use in outside for home in homes(use.pods, users.gathered)}
     return others or found
 
 

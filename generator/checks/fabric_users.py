@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from generator.checks.fabric_attachments import Attachment
 from generator.checks.fabric_networks import Wanted
@@ -11,7 +12,6 @@ from generator.checks.fabric_pods import PodTemplate, whole
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
 from generator.documents.json_text import read_json
-from generator.manifests import Manifest
 from generator.simulate.read import ALLOCATABLE, NODES
 
 _KUEUE = "kueue.x-k8s.io"
@@ -52,12 +52,66 @@ class Crowd:
         return self.nodes * self.per_node
 
 
-def uses(network: Attachment, gathered: Gathered) -> Iterator[Use]:
-    """The pods that ask for a network by its name, in its namespace or from another."""
-    for pods in gathered.fabrics.pods:
-        wanted = [each for each in pods.networks.wanted if each.name == network.name and _is_meant(each, pods, network)]
-        if wanted:
-            yield Use(pods, len(wanted), any(each.namespace for each in wanted))
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """What a ResourceFlavor says of its nodes: their labels, how many there are, and what one of them has."""
+
+    flavor: str
+    labels: Mapping[str, object]
+    count: int
+    offered: Mapping[str, int]
+
+    def per_node(self, pods: PodTemplate) -> int:
+        """How many of some pods fit on a node, by its devices; 1 where that is not known."""
+        counts = [self.offered[name] // wanted for name, wanted in pods.devices.items() if name in self.offered]
+        return max(1, min(counts, default=1))
+
+
+@dataclass(frozen=True)
+class Users:
+    """The pods that get networks.
+
+    Attributes:
+        gathered: what they are among.
+    """
+
+    gathered: Gathered
+
+    def of(self, network: Attachment) -> list[Use]:
+        """The pods that ask for a network by its name, in its namespace or from another."""
+        found = []
+        for pods, all_wanted in self._by_name.get(network.name, ()):
+            wanted = [each for each in all_wanted if _is_meant(each, pods, network)]
+            if wanted:
+                found.append(Use(pods, len(wanted), any(each.namespace for each in wanted)))
+        return found
+
+    def crowd(self, network: Attachment) -> Crowd | None:
+        """The most pods that nodes of one flavor can hold; None where nobody says how many nodes there are."""
+        found = [
+            Crowd(nodes.flavor, nodes.count, count * use.interfaces)
+            for use in self.of(network)
+            for nodes, count in self._on_nodes[id(use.pods)]
+        ]
+        return max(found, key=lambda each: (each.interfaces, each.flavor), default=None)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, list[tuple[PodTemplate, list[Wanted]]]]:
+        found: dict[str, list[tuple[PodTemplate, list[Wanted]]]] = {}
+        for pods in self.gathered.fabrics.pods:
+            wanted = pods.networks.wanted
+            for name in dict.fromkeys(each.name for each in wanted):
+                found.setdefault(name, []).append((pods, [each for each in wanted if each.name == name]))
+        return found
+
+    @cached_property
+    def _on_nodes(self) -> Mapping[int, list[tuple[_Nodes, int]]]:
+        """The nodes that pods may be on by what they select, and how many of them fit on each."""
+        known = list(_nodes(self.gathered))
+        return {
+            id(pods): [(nodes, nodes.per_node(pods)) for nodes in known if _is_selected(nodes, pods)]
+            for pods in self.gathered.fabrics.pods
+        }
 
 
 def _is_meant(wanted: Wanted, pods: PodTemplate, network: Attachment) -> bool:
@@ -66,32 +120,21 @@ def _is_meant(wanted: Wanted, pods: PodTemplate, network: Attachment) -> bool:
     return not namespace or not network.namespace or namespace == network.namespace
 
 
-def crowd(network: Attachment, gathered: Gathered) -> Crowd | None:
-    """The largest number of pods that nodes of one flavor can hold; None where nobody says how many nodes there are."""
-    found = [each for use in uses(network, gathered) for each in _crowds(use, gathered)]
-    return max(found, key=lambda each: (each.interfaces, each.flavor), default=None)
+def _is_selected(nodes: _Nodes, pods: PodTemplate) -> bool:
+    selected = mapping(pods.spec, "nodeSelector")
+    return bool(nodes.labels) and all(selected.get(key) == value for key, value in nodes.labels.items())
 
 
-def _crowds(use: Use, gathered: Gathered) -> Iterator[Crowd]:
-    selected = mapping(use.pods.spec, "nodeSelector")
+def _nodes(gathered: Gathered) -> Iterator[_Nodes]:
     for flavor in gathered.of(_KUEUE, "ResourceFlavor"):
-        labels = mapping(flavor.body, "spec", "nodeLabels")
-        nodes = whole(mapping(flavor.body, "metadata", "annotations").get(NODES))
-        if nodes and labels and all(selected.get(key) == value for key, value in labels.items()):
-            yield Crowd(flavor.name, nodes, _pods_per_node(use.pods, flavor) * use.interfaces)
+        said = mapping(flavor.body, "metadata", "annotations")
+        if count := whole(said.get(NODES)):
+            amounts = {name: whole(amount) for name, amount in _parsed(said.get(ALLOCATABLE)).items()}
+            offered = {name: amount for name, amount in amounts.items() if amount is not None}
+            yield _Nodes(flavor.name, mapping(flavor.body, "spec", "nodeLabels"), count, offered)
 
 
-def _pods_per_node(pods: PodTemplate, flavor: Manifest) -> int:
-    """By the devices of a node; 1 where that is not known."""
-    offered = _allocatable(flavor)
-    counts = [
-        amount // wanted for name, wanted in pods.devices.items() if (amount := whole(offered.get(name))) is not None
-    ]
-    return max(1, min(counts, default=1))
-
-
-def _allocatable(flavor: Manifest) -> Mapping[str, object]:
-    said = mapping(flavor.body, "metadata", "annotations").get(ALLOCATABLE)
+def _parsed(said: object) -> Mapping[str, object]:
     try:
         return mapping(read_json(said)) if isinstance(said, str) else {}
     except ValueError:
