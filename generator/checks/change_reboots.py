@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from generator.checks.change_immutable import written
 from generator.checks.finding import Breach, Severity
 from generator.checks.mpi_runtime import mapping
+from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.simulate.fields import text
 
 _CHECK = "change/reboots"
 _ANNOTATION = "mpigen.dev/reboots"
+_NEW, _GONE = "new", "in the next release no more"
 _SELECTORS = ("nodeSelector", "machineConfigPoolSelector")
 
 
@@ -72,22 +74,20 @@ def reboots(
 ) -> Iterator[tuple[Manifest, Breach]]:
     """What comes, changes or goes, and takes nodes away: once for all that is alike, of a first release as an info."""
     before = {each.identity: each for each in old if (each.group, each.kind) in _KINDS}
-    severity = Severity.WARNING if old else Severity.INFO
-    alike: dict[tuple[str, str], list[tuple[Manifest, str]]] = {}
+    alike: dict[tuple[str, str], list[tuple[Manifest, Path]]] = {}
     for manifest in new:
         if kind := _KINDS.get((manifest.group, manifest.kind)):
             was = before.pop(manifest.identity, None)
-            if field := _changed(was, manifest, kind):
-                same = alike.setdefault((_said(was, manifest, field), _effect(manifest, kind)), [])
-                same.append((manifest, field))
-    for (what, effect), same in alike.items():
-        (first, field), *others = same
-        told = what or (f"`{first.name}` is new" if not others else f"`{first.name}` and {len(others)} more are new")
-        yield first, _breach(first, field, f"{told}: {effect}", severity)
+            if fields := _changed(was, manifest, kind):
+                same = alike.setdefault((_said(was, manifest, fields), _effect(manifest, kind)), [])
+                same.append((manifest, _path(manifest, fields[0])))
     for gone in before.values():
         kind = _KINDS[gone.group, gone.kind]
         if not kind.goes_alone and _does_it(gone, kind):
-            yield gone, _removed(gone, kind)
+            alike.setdefault((_GONE, _effect(gone, kind)), []).append((gone, ("metadata", "name")))
+    severity = Severity.WARNING if old else Severity.INFO
+    for (what, effect), ((first, path), *others) in alike.items():
+        yield first, _breach(path, f"{_named(first.name, len(others), what)}: {effect}", severity)
 
 
 def _does_it(manifest: Manifest, kind: _Kind) -> bool:
@@ -95,43 +95,43 @@ def _does_it(manifest: Manifest, kind: _Kind) -> bool:
     return not kind.fields or any(spec.get(field) for field in kind.fields if field not in _SELECTORS)
 
 
-def _changed(was: Manifest | None, now: Manifest, kind: _Kind) -> str:
-    """The first field of the spec that does something to nodes; empty if none does."""
+def _changed(was: Manifest | None, now: Manifest, kind: _Kind) -> tuple[str, ...]:
+    """The fields of the spec that differ and do something to nodes."""
     if was is None:
-        return "spec" if _does_it(now, kind) else ""
+        return ("",) if _does_it(now, kind) else ()
     before, after = mapping(was.body, "spec"), mapping(now.body, "spec")
     fields = kind.fields or tuple(sorted({*before, *after}))
-    return next((field for field in fields if before.get(field) != after.get(field)), "")
+    return tuple(field for field in fields if before.get(field) != after.get(field))
 
 
-def _said(was: Manifest | None, now: Manifest, field: str) -> str:
-    """What changes; empty of what is new."""
+def _path(manifest: Manifest, field: str) -> Path:
+    return ("spec", field) if field in mapping(manifest.body, "spec") else ("spec",)
+
+
+def _said(was: Manifest | None, now: Manifest, fields: tuple[str, ...]) -> str:
+    """What changes."""
     if was is None:
-        return ""
-    before, after = (written(mapping(each.body, "spec").get(field)) for each in (was, now))
-    return f"`{field}` was {before}, and becomes {after}"
+        return _NEW
+    before, after = mapping(was.body, "spec"), mapping(now.body, "spec")
+    changes = (f"`{each}` was {written(before.get(each))}, and becomes {written(after.get(each))}" for each in fields)
+    return "; ".join(changes)
 
 
-def _breach(first: Manifest, field: str, what: str, severity: Severity) -> Breach:
+def _named(name: str, others: int, what: str) -> str:
+    """What comes or goes is told by its name, and what changes by that."""
+    if what not in (_NEW, _GONE):
+        return what
+    return f"`{name}` and {others} more are {what}" if others else f"`{name}` is {what}"
+
+
+def _breach(path: Path, what: str, severity: Severity) -> Breach:
     return Breach(
-        ("spec", field) if field in mapping(first.body, "spec") else ("spec",),
+        path,
         _CHECK,
         what,
         "jobs that run on a node are stopped with it, and begin again from their last checkpoint",
         "let them end before: close their queues with `stopPolicy: Hold`; apply it when the nodes can be missed",
         severity,
-    )
-
-
-def _removed(gone: Manifest, kind: _Kind) -> Breach:
-    return Breach(
-        ("metadata", "name"),
-        _CHECK,
-        f"`{gone.name}` is in the next release no more: {_effect(gone, kind)}",
-        "jobs that run on a node are stopped with it, and what it did to the nodes is undone",
-        "let them end before: close their queues with `stopPolicy: Hold`; apply it when the nodes can be missed",
-        Severity.WARNING,
-        value=gone.name,
     )
 
 
