@@ -150,7 +150,7 @@ def put(admin: Client, case: Case) -> Said:
     person = case.person
     client = admin.as_person(person.user, person.groups, person.uid, person.extra)
     try:
-        return _asked(client, case)
+        return _asked(client, case, admin)
     finally:
         for body in before:
             setup.request("DELETE", setup.path_of(body), {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
@@ -170,25 +170,25 @@ def _placed(body: Body, case: Case, client: Client) -> Body:
     return body if is_placed else {**body, "metadata": {**metadata, "namespace": case.namespace}}
 
 
-def _asked(client: Client, case: Case) -> Said:
+def _asked(client: Client, case: Case, admin: Client) -> Said:
     try:
         answer = _request(client, case)
     except RefusedError as refused:
         warned = _warned(refused.warnings)
         if match := _DENIED.search(refused.message):
             return Said((match["policy"], match["said"], refused.reason), warned)
-        return Said(None, warned, "" if _comes_after(refused, client, case) else refused.message)
+        return Said(None, warned, "" if _comes_after(refused, admin, case) else refused.message)
     return Said(None, _warned(answer.warnings))
 
 
-def _comes_after(refused: RefusedError, client: Client, case: Case) -> bool:
+def _comes_after(refused: RefusedError, admin: Client, case: Case) -> bool:
     """Whether the policies let it pass: what refuses it is asked later, or is nobody to connect to.
 
     kubernetes v1.34.2 pkg/kubeapiserver/options/plugins.go `AllOrderedPlugins`
     """
     if case.operation == "CONNECT":
         return True
-    found = client.items(_API, "ValidatingWebhookConfiguration")
+    found = admin.items(_API, "ValidatingWebhookConfiguration")
     names = {webhook["name"] for body in found for webhook in body["webhooks"]}
     return any(f'admission webhook "{name}" denied the request' in refused.message for name in names)
 

@@ -1,0 +1,85 @@
+"""Devices of a fabric are in quotas: of nodes and of themselves, for whoever asks how large a job can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from generator import Platform, pipeline
+from generator.app import App
+from generator.jobs.reach import Reach, reach
+from generator.simulate.largest import largest_jobs
+from generator.simulate.read import queue_tree
+from tests.conftest import small_platform
+
+_NODES = {"cpu": 384, "memory": "4Ti", "nvidia.com/gpu": 32}
+_WHOLE = {"type": "infiniband", "operator": "none", "perNode": 8}
+_SHARED = {"type": "infiniband", "attach": "rdma-shared", "operator": "none", "podsPerNode": 3}
+
+
+def _platform(fabric: dict[str, Any], quota: dict[str, Any], **changes: Any) -> Platform:
+    """A team on four nodes with a fabric."""
+    data = small_platform() | changes
+    data["fabrics"] = [{"name": "fast", **fabric}]
+    data["pools"][0]["fabric"] = "fast"
+    data["tenants"] = [{"name": "team-a", "quota": quota}]
+    return Platform.model_validate(data)
+
+
+def _quotas(platform: Platform) -> dict[str, str]:
+    """What the team has of the pool, by resource."""
+    tree, _ = pipeline.render(platform, App(platform))
+    (queue,) = (each.body for each in tree if (each.kind, each.name) == ("ClusterQueue", "team-a"))
+    (group,) = queue["spec"]["resourceGroups"]
+    (flavor,) = (each for each in group["flavors"] if each["name"] == "gpu")
+    return {each["name"]: each["nominalQuota"] for each in flavor["resources"]}
+
+
+def _reach(platform: Platform) -> Reach:
+    """That of the runtime on the nodes with the fabric, which the queues of the release say too."""
+    runtime = next(each for each in platform.runtimes if each.pool == "gpu")
+    found = reach(platform, platform.tenants[0], runtime)
+    tree, _ = pipeline.render(platform, App(platform))
+    said = {each.runtime: each.most for each in largest_jobs(queue_tree(tree), tree)}
+    assert said[runtime.name] == found.most
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fabric", "device", "of_two_nodes"),
+    [
+        (_WHOLE, "openshift.io/fast", "16"),
+        (_SHARED, "rdma/fast", "6"),
+        ({"type": "efa", "perNode": 32}, "vpc.amazonaws.com/efa", "64"),
+        (_WHOLE | {"podsPerNode": 4}, "openshift.io/fast", "64"),
+    ],
+    ids=["functions", "shared", "efa", "several pods"],
+)
+def test_a_quota_of_nodes_has_all_devices_that_they_offer(
+    fabric: dict[str, Any], device: str, of_two_nodes: str
+) -> None:
+    platform = _platform(fabric, {"gpu": 2})
+    assert _quotas(platform)[device] == of_two_nodes
+    assert _reach(platform).most == 2
+
+
+@pytest.mark.parametrize(
+    ("fabric", "device", "each"), [(_WHOLE, "openshift.io/fast", 8), (_SHARED, "rdma/fast", 1)], ids=["whole", "shared"]
+)
+def test_a_job_is_no_larger_than_the_quota_of_devices(fabric: dict[str, Any], device: str, each: int) -> None:
+    found = _reach(_platform(fabric, {"gpu": _NODES | {device: 2 * each}}))
+    assert found.most == 2
+    assert f"3 nodes take {3 * each} {device} of flavor `gpu`" in found.reason
+
+
+def test_more_devices_than_nodes_have_are_no_quota() -> None:
+    with pytest.raises(ValidationError, match=r"`40` is more than the 32 openshift\.io/fast of pool `gpu`"):
+        _platform(_WHOLE, {"gpu": _NODES | {"openshift.io/fast": 40}})
+
+
+def test_devices_that_kueue_is_told_not_to_count_limit_nobody() -> None:
+    platform = _platform(_WHOLE, {"gpu": 2}, queues={"excludeResourcePrefixes": ["openshift.io/"]})
+    assert "openshift.io/fast" not in _quotas(platform)
+    assert _reach(platform).most == 2
