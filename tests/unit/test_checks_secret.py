@@ -6,10 +6,13 @@ import base64
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from generator.checks.finding import Finding
 from generator.checks.run import check_rendered, check_text
 from generator.checks.secret import CHECK
+from generator.documents.credentials import TOKENS as FORMS
 from generator.manifests import Manifest, read, write
 from generator.report.machine import report
 from generator.report.text import plain
@@ -212,3 +215,11 @@ def test_the_whole_output_passes_read_as_one() -> None:
     kinds = [manifest.kind for text in texts for manifest in read(text, "x.yaml")]
     assert "ExternalSecret" in kinds
     assert "Secret" not in kinds
+
+
+@pytest.mark.parametrize("what", FORMS)
+@given(data=st.data())
+def test_no_text_of_a_form_is_passed_over_for_want_of_its_words(what: str, data: st.DataObject) -> None:
+    words, form = FORMS[what]
+    text = data.draw(st.from_regex(form))
+    assert any(word in text for word in words.split())
