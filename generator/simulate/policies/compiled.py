@@ -98,12 +98,12 @@ class Expression:
         return Failed(in_go(value))
 
     @property
-    def declared(self) -> Any:
+    def declared(self) -> str:
         """The type that a variable has to which this is assigned: of what CEL itself does not know, any.
 
         composition.go `convertCelTypeToDeclType`
         """
-        return cel.Type(_known(self.type)) if self.type else cel.Type.DYN
+        return _known(self.type)
 
 
 def _handed_on(type_: str) -> tuple[str, str]:

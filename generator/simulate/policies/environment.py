@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from cel_expr_python import cel  # type: ignore[import-untyped]
@@ -29,6 +29,7 @@ from generator.simulate.policies.signatures import (
 Fields = Mapping[str, Any]
 """Field → the text of its type, or its own fields."""
 
+_REMEMBERED = 64  # environments: the expressions of a policy share a few
 EVERYTHING = 99
 """A minor version of Kubernetes that has all functions."""
 _LIBRARIES = (
@@ -101,12 +102,13 @@ def leaves(fields: Fields = TYPED, path: tuple[str, ...] = ()) -> Iterator[tuple
             yield from leaves(found, (*path, name))
 
 
-def checking(minor: int, variables: Mapping[str, Any], *, has_params: bool, has_authorizer: bool) -> Any:
+@lru_cache(_REMEMBERED)
+def checking(minor: int, variables: tuple[tuple[str, str], ...], *, has_params: bool, has_authorizer: bool) -> Any:
     """Where expressions are held against the types of Kubernetes.
 
     Args:
         minor: the version of Kubernetes whose functions there are.
-        variables: those of the policy: the name that `named` gives → the type.
+        variables: those of the policy: the name that `named` gives, and the text of the type.
         has_params: whether the policy has a paramKind.
         has_authorizer: whether the authorizer may be asked.
     """
@@ -116,7 +118,8 @@ def checking(minor: int, variables: Mapping[str, Any], *, has_params: bool, has_
     config, added = _checked(minor)
     asked = {"authorizer": cel.Type(AUTHORIZER)} if has_authorizer else {}
     dynamic = dict.fromkeys(roots, cel.Type.DYN)
-    return cel.NewEnv(config=config, variables={**dynamic, **asked, **known, **variables}, extensions=[added])
+    own = {name: cel.Type(type_) for name, type_ in variables}
+    return cel.NewEnv(config=config, variables={**dynamic, **asked, **known, **own}, extensions=[added])
 
 
 @cache

@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cel_expr_python import cel  # type: ignore[import-untyped]
-
 from generator.errors import Problem
 from generator.simulate.access import Access
 from generator.simulate.policies.authorizer import ANSWERS, Authorizer
@@ -96,7 +94,7 @@ def _type(text: str, found: list[Reading], scope: Scope, others: Collection[str]
     types = {named(("variables", name)): each.declared for name, each in scope.variables.items()}
     env = checking(
         scope.minor,
-        {**types, **dict.fromkeys(others, cel.Type.DYN)},
+        tuple(sorted({**types, **dict.fromkeys(others, "dyn")}.items())),
         has_params=scope.has_params,
         has_authorizer=scope.has_authorizer,
     )

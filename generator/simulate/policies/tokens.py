@@ -6,7 +6,8 @@ The grammar is in https://github.com/google/cel-spec/blob/v0.24.0/doc/langdef.md
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 _TOKEN = re.compile(
@@ -21,6 +22,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 
+_REMEMBERED = 64  # expressions: each is looked through several times in a row
 _CONVERSIONS = {"string", "int", "uint", "double", "bool", "bytes", "duration", "timestamp"}
 
 
@@ -55,10 +57,11 @@ class Reading(NamedTuple):
     bracket: str
 
 
-def tokens(expression: str) -> list[Token]:
+@lru_cache(_REMEMBERED)
+def tokens(expression: str) -> tuple[Token, ...]:
     """All tokens but blanks and comments; a text that does not end is cut into signs, as nobody can compile it."""
     found = (Token(str(one.lastgroup), one.group(), one.start(), one.end()) for one in _TOKEN.finditer(expression))
-    return [token for token in found if token.kind != "space"]
+    return tuple(token for token in found if token.kind != "space")
 
 
 def readings(expression: str) -> Iterator[Reading]:
@@ -81,7 +84,7 @@ def conversions(expression: str) -> Iterator[tuple[int, int]]:
                 yield words[index + 1].end, words[end].start
 
 
-def _closing(words: list[Token], opening: int) -> int | None:
+def _closing(words: Sequence[Token], opening: int) -> int | None:
     depth = 0
     for index in range(opening, len(words)):
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(words[index].text, 0)
@@ -90,7 +93,7 @@ def _closing(words: list[Token], opening: int) -> int | None:
     return None
 
 
-def _reading(words: list[Token], index: int) -> Reading:
+def _reading(words: Sequence[Token], index: int) -> Reading:
     fields: list[str] = []
     ends = [words[index].end]
     certain, at = None, index + 1
@@ -110,5 +113,5 @@ def _reading(words: list[Token], index: int) -> Reading:
     return Reading(words[index].text, tuple(fields), tuple(ends), words[index].start, number, is_tested, opened)
 
 
-def _text(words: list[Token], at: int) -> str:
+def _text(words: Sequence[Token], at: int) -> str:
     return words[at].text if 0 <= at < len(words) else ""
