@@ -133,16 +133,20 @@ OPERATOR = (
 )
 
 
+COUNTED = Counting(classes={})
+"""Whoever has a configuration, and says of no DeviceClass what it counts as, counts none."""
+
+
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [
         ((), Settings()),
-        ((CONFIGURATION.format(version="v1beta2", text="fairSharing: {}"),), Settings(is_fair=True)),
-        ((CONFIGURATION.format(version="v1beta2", text=""),), Settings(is_fair=False)),
-        ((CONFIGURATION.format(version="v1beta1", text="fairSharing: {}"),), Settings(is_fair=False)),
-        ((CONFIGURATION.format(version="v1beta1", text="fairSharing: {enable: true}"),), Settings(is_fair=True)),
-        ((OPERATOR.format("FairSharing"),), Settings(is_fair=True)),
-        ((OPERATOR.format("Classical"),), Settings(is_fair=False)),
+        ((CONFIGURATION.format(version="v1beta2", text="fairSharing: {}"),), Settings(True, COUNTED)),
+        ((CONFIGURATION.format(version="v1beta2", text=""),), Settings(False, COUNTED)),
+        ((CONFIGURATION.format(version="v1beta1", text="fairSharing: {}"),), Settings(False, COUNTED)),
+        ((CONFIGURATION.format(version="v1beta1", text="fairSharing: {enable: true}"),), Settings(True, COUNTED)),
+        ((OPERATOR.format("FairSharing"),), Settings(True, COUNTED)),
+        ((OPERATOR.format("Classical"),), Settings(False, COUNTED)),
         ((OPERATOR.format("FairSharing"), OPERATOR.format("Classical")), Settings()),
         (
             (
@@ -155,7 +159,9 @@ OPERATOR = (
             Settings(
                 is_fair=False,
                 counting=Counting(
-                    ("x/",), {"a": Transformation({"b": Fraction(1, 2)}), "c": Transformation({}, keeps_input=False)}
+                    ("x/",),
+                    {"a": Transformation({"b": Fraction(1, 2)}), "c": Transformation({}, keeps_input=False)},
+                    {},
                 ),
             ),
         ),
@@ -166,13 +172,13 @@ OPERATOR = (
                         version="v1beta2", text=f"resources: {{transformations: [{{input: a, {more}}}]}}"
                     ),
                 ),
-                Settings(is_fair=False, is_modelled=False),
+                Settings(False, COUNTED, is_modelled=False),
             )
             for more in ("multiplyBy: c, outputs: {b: 1}", "outputs: {b: -1}", "outputs: {b: much}")
         ),
         (
             (CONFIGURATION.format(version="v1beta2", text="resources: {quotaCheckStrategy: IgnoreUndeclared}"),),
-            Settings(is_fair=False, is_modelled=False),
+            Settings(False, COUNTED, is_modelled=False),
         ),
     ],
 )
