@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from generator import MpiRuntime, Platform, Runtime, pipeline
 from generator.app import App
+from generator.config.case_files import load_cases
 from generator.config.families import FAMILIES, FamilyName
+from generator.config.runtimes import fabric_of
 from generator.config.steering import steering
+from generator.jobs.job import Wanted, new_job
 from generator.manifests import Manifest
-from tests.conftest import small_platform
+from generator.schemas.catalog import Catalog
+from generator.simulate.policies.trial import run
+from generator.simulate.policies.world import World
+from tests.conftest import EXAMPLES, small_platform
 
 _FABRICS: dict[str, dict[str, Any]] = {
     "infiniband": {"operator": "none", "perNode": 8},
@@ -97,6 +105,23 @@ def test_every_family_has_variables_that_lead_to_a_fabric(family: FamilyName, ki
     found = _said(_rendered(platform), "fabric-variables")
     assert [each.split("=")[0] for each in found] == ["ClusterTrainingRuntime/a"] * len(found)
     assert found
+
+
+@pytest.mark.parametrize("name", ["eks-p5", "openshift-h100", "roce-h200"])
+def test_what_measures_a_fabric_passes_the_rule(name: str) -> None:
+    platform, app = pipeline.load(EXAMPLES[name])
+    tree, _ = pipeline.render(platform, app)
+    for tenant in platform.tenants:
+        for fabric in platform.fabrics:
+            runtimes = [each for each in platform.runtimes if fabric_of(each, platform.pool(each.pool)) == fabric]
+            for runtime in runtimes:
+                wanted = Wanted(runtime.name, tenant.name, is_smoke=True, fabric=fabric.name, owner="ada")
+                body = {**new_job(platform, wanted).body}
+                body["metadata"] |= {"labels": {"kueue.x-k8s.io/queue-name": "default"}}
+                cases = {"as": "ada", "cases": [{"name": "it", "create": body, "expect": "accepted"}]}
+                (case,) = load_cases(Path("cases.yaml"), json.dumps(cases).encode())
+                assert run(case, World(tree, Catalog.bundled())).complaint == ""
+            assert runtimes
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,14 @@ from generator.policies.admission.wired import CLAIM
 
 _ASKED = "object.spec.?trainer.?resourcesPerNode"
 _SAYS_AMOUNTS = f"({_ASKED}.?limits.hasValue() || {_ASKED}.?requests.hasValue())"
+_IS_TOLD = (  # -env and -genv are Hydra's, --mca and -mca Open MPI's
+    r"variables.line.matches(r'\b' + name + r'=|\b(env|genv|unset)\s+' + name + r'\b')"
+    r" || (name.startsWith('OMPI_MCA_') && variables.line.matches(r'-mca\s+' + name.substring(9) + r'\s'))"
+)
 _Part = tuple[str, str, str]
 """A name, CEL that says whether it is broken, and the message then."""
 
+_LINE = "object.spec.?trainer.?{}.orValue([])"
 _KINDS = ("limits", "requests")
 _REPLACING = "2.2"
 
@@ -33,7 +38,7 @@ def fabric(conditions: dict[str, str], trainer: str) -> Rule:
         conditions: of all rules.
         trainer: the version, which merges what a job asks for with what its runtime says, or puts it in its place.
     """
-    parts = (_amounts(trainer), _claims(trainer), _variables())
+    parts = (_amounts(trainer), _claims(trainer), _variables(), _arguments())
     return Rule(
         name="fabric",
         requests=[TRAINJOBS],
@@ -44,6 +49,8 @@ def fabric(conditions: dict[str, str], trainer: str) -> Rule:
             f".map(each, each[1] + ': ' + each[2] + ' (here ' + {_said()} + ')')",
             "fixed": f"{_of_runtime('fabric-variables')}.map(each, each.split('=')[1])",
             "set": "object.spec.?trainer.?env.orValue([]).map(each, each.name).filter(name, name in variables.fixed)",
+            "line": f"({_LINE.format('command')} + {_LINE.format('args')}).join(' ')",
+            "told": f"variables.fixed.filter(name, {_IS_TOLD})",
             **{name: broken for name, broken, _ in parts},
         },
         demands=[Demand(" && ".join(f"!variables.{name}" for name, _, _ in parts), _first_of(parts))],
@@ -110,8 +117,18 @@ def _claims(trainer: str) -> _Part:
 
 def _variables() -> _Part:
     """Of a patch Trainer itself takes none for this container (pkg/runtime/framework/plugins/jobset Validate)."""
-    message = (
-        "variables.set.join(' and ') + ': ' + variables.runtime + ' decides how its ranks use the fabric; remove it"
-        " from spec.trainer.env'"
+    return "astray", "oldObject == null && variables.set.size() > 0", _decided("set", "spec.trainer.env")
+
+
+def _arguments() -> _Part:
+    """What a launcher is told comes before what it is given: `mpirun --mca pml ob1`, `-x UCX_TLS=tcp`."""
+    return (
+        "toldAstray",
+        "oldObject == null && variables.told.size() > 0",
+        _decided("told", "spec.trainer.command and args"),
     )
-    return "astray", "oldObject == null && variables.set.size() > 0", message
+
+
+def _decided(names: str, place: str) -> str:
+    decides = "variables.runtime + ' decides how its ranks use the fabric; remove it"
+    return f"variables.{names}.join(' and ') + ': ' + {decides} from {place}'"
