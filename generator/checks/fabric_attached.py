@@ -34,12 +34,19 @@ def not_attached(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
             told = f"Multus cannot read it: {pods.networks.error}"
             yield pods.manifest, Breach(pods.networks_path, _CHECK, told, _STUCK, pods.networks.fix)
         elif pods.networks.wanted and fabrics.attachments:
-            spaces, likely = homes(pods, gathered), likely_homes(pods, gathered)
+            spaces = homes(pods, gathered)
             for wanted in dict.fromkeys(pods.networks.wanted):
                 certain = list(_missing(fabrics, pods, wanted, spaces))
-                maybe = _missing(fabrics, pods, wanted, likely) if likely and not certain else ()
+                likely = likely_homes(pods, gathered) if not certain and _may_lack(wanted, gathered) else ()
+                maybe = _missing(fabrics, pods, wanted, frozenset(likely)) if likely else ()
                 for breach in (*certain, *(replace(each, severity=Severity.WARNING) for each in maybe)):
                     yield pods.manifest, breach
+
+
+def _may_lack(wanted: Wanted, gathered: Gathered) -> bool:
+    """Whether any namespace with a queue has no such network: mostly none, and nothing else need be computed."""
+    queues = gathered.queued.queues if gathered.queued else {}
+    return not queues.keys() <= gathered.fabrics.by_name.get(wanted.name, {}).keys()
 
 
 def _missing(fabrics: Fabrics, pods: PodTemplate, wanted: Wanted, spaces: AbstractSet[str]) -> Iterator[Breach]:

@@ -38,7 +38,7 @@ def resource_name(gathered: Gathered) -> _Found:
             yield pods.manifest, _of_pods(pods, name, right)
 
 
-def _offering(fabrics: Fabrics, network: Attachment) -> list[Provider]:
+def _offering(fabrics: Fabrics, network: Attachment) -> Sequence[Provider]:
     """Who would offer the devices of a network, if the files hold any such."""
     named = network.resource or Resource("", "")
     if network.manifest.kind in OF_SRIOV:

@@ -52,9 +52,15 @@ class Fabrics:
         """The resources that are offered."""
         return tuple(found for manifest in self.manifests for found in providers(manifest))
 
-    def offered_by(self, *sources: Source) -> list[Provider]:
+    def offered_by(self, *sources: Source) -> Sequence[Provider]:
         """Those of some sources."""
-        return [each for each in self.providers if each.source in sources]
+        if sources not in self._offered:
+            self._offered[sources] = [each for each in self.providers if each.source in sources]
+        return self._offered[sources]
+
+    @cached_property
+    def _offered(self) -> dict[tuple[Source, ...], Sequence[Provider]]:
+        return {}
 
     @cached_property
     def attachments(self) -> tuple[Attachment, ...]:
