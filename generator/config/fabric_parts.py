@@ -18,8 +18,8 @@ PciAddress = Annotated[
 ]
 # resource.k8s.io: names of DeviceClasses are subdomains, such as mrdma.google.com
 DeviceClass = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
-# Mellanox/network-operator v26.4.1 api/v1alpha1 ImageSpec, which knows no port of a registry.
-Repository = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[a-z0-9][a-z0-9./-]*[a-z0-9]$")]
+# As in an image, without its last part; Mellanox/network-operator v26.4.1 api/v1alpha1 puts a slash after it.
+Repository = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[a-z0-9][a-z0-9._:/-]*[a-z0-9]$")]
 CpuSet = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
 
 
