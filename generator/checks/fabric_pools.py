@@ -52,7 +52,9 @@ def pools(gathered: Gathered) -> list[Pool]:
     for manifest in gathered.of(SRIOV, "SriovNetworkPoolConfig"):
         spec = mapping(manifest.body, "spec")
         mode = spec.get("rdmaMode")
-        if not mapping(spec, "ovsHardwareOffloadConfig").get("name"):
+        selector = spec.get("nodeSelector")
+        is_selector = selector is None or isinstance(selector, dict)  # anything else the API server refuses
+        if is_selector and not mapping(spec, "ovsHardwareOffloadConfig").get("name"):
             found.append(Pool(manifest, mapping(spec, "nodeSelector"), mode if isinstance(mode, str) else ""))
     return found
 
@@ -61,7 +63,8 @@ def pool_nodes(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Pools that share nodes for certain."""
     found = {each.manifest.identity: each for each in pools(gathered)}
     for first, second in combinations(found.values(), 2):
-        if first.is_everywhere or second.is_everywhere or _meet(first, second):
+        is_of_one = first.manifest.namespace == second.manifest.namespace
+        if is_of_one and (first.is_everywhere or second.is_everywhere or _meet(first, second)):
             yield second.manifest, _in_two(first, second)
     for pool in found.values():
         if pool.is_everywhere and pool.mode and not _is_flat(pool):
