@@ -19,6 +19,8 @@ _Found = Iterator[tuple[Manifest, Breach]]
 _CHECK = "fabric/tcp-fallback"
 _VERBS = ("mlx", "verbs", "efa")
 _TRANSPORTS = ("rc", "dc", "ud", "ib")
+_FABRIC = "mpigen.dev/fabric"
+"""Annotation of pods: their fabric, or `none` where TCP is meant although there is one."""
 _ON_TOP = ("macvlan", "ipvlan", "ipoib", "bridge", "vlan")
 
 
@@ -60,7 +62,8 @@ def _without_device(fabrics: Fabrics, pods: Sequence[PodTemplate], gathered: Gat
         )
         return
     for each in (each for each in pods if each.is_of_runtime and each.role == NODE):
-        if nodes := _flavor(fabrics, each, gathered):
+        is_meant = mapping(each.body, "metadata", "annotations").get(_FABRIC) == "none"
+        if not is_meant and (nodes := _flavor(fabrics, each, gathered)):
             yield _passed_over(each, *nodes)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from generator.checks.fabric_pods import PodTemplate
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
-from generator.checks.quota_runtimes import has_quota
+from generator.checks.quota_runtimes import has_quota, is_meant
 from generator.checks.trainjob_runtime import reference_of
 from generator.manifests import Manifest
 
@@ -43,9 +43,21 @@ def likely_homes(pods: PodTemplate, gathered: Gathered) -> AbstractSet[str]:
 def _of_runtime(runtime: Manifest, gathered: Gathered) -> Iterator[str]:
     for namespace in gathered.of("", "Namespace"):
         said = mapping(namespace.body, "metadata", "annotations").get(_RUNTIMES)
-        if isinstance(said, str) and f"{_FOR_ALL}/{runtime.name}" in said.split(","):
+        is_named = isinstance(said, str) and f"{_FOR_ALL}/{runtime.name}" in said.split(",")
+        if is_named and _may_run(runtime, namespace.name, gathered):
             yield namespace.name
     for job in gathered.of("trainer.kubeflow.org", "TrainJob"):
         reference = reference_of(job)
         if reference and reference == (_FOR_ALL, runtime.name) and job.namespace:
             yield job.namespace
+
+
+def _may_run(runtime: Manifest, namespace: str, gathered: Gathered) -> bool:
+    """Whether a queue of the namespace is for jobs on a runtime, or nobody knows its queues."""
+    queued = gathered.queued
+    names = queued.queues.get(namespace, frozenset()) if queued else frozenset()
+    job = queued.job(runtime, namespace) if queued and names else None
+    if queued is None or job is None or not names <= queued.tree.queues.keys():
+        return True
+    found = [queued.tree.queues[name] for name in names]
+    return any(is_meant(queue, job) and not queue.is_elsewhere for queue in found)

@@ -62,10 +62,20 @@ def uncovered(gathered: Gathered) -> _Found:
 
 def uncovered_by(queue: ClusterQueue, job: CountedJob) -> list[str]:
     """What a job asks for that a queue says nothing of; nothing of a job that is not meant for the queue."""
-    missing = [name for name in job.total if queue.group(name) is None]
+    return [name for name in job.total if queue.group(name) is None] if is_meant(queue, job) else []
+
+
+def is_meant(queue: ClusterQueue, job: CountedJob) -> bool:
+    """Whether a queue is for such jobs, whatever it says of what they ask for.
+
+    Of a runtime that everybody has it is not where it knows none of its devices, or none of the nodes that its pods
+    may go to: the team has no part in that pool.
+    """
+    if job.runtime.kind != "ClusterTrainingRuntime":
+        return True
     devices = [name for name in job.total if "/" in name]
-    is_not_meant = job.runtime.kind == "ClusterTrainingRuntime" and set(devices or job.total) <= set(missing)
-    return [] if is_not_meant else missing
+    is_known = any(queue.group(name) for name in devices or job.total)
+    return is_known and all(not flavors.isdisjoint(queue.flavors) for flavors in job.places)
 
 
 def too_large(gathered: Gathered) -> _Found:

@@ -113,7 +113,8 @@ def _isolation(parts: tuple[Partition, ...], fabric: Fabric) -> Topics:
         elif len(part.tenants) == 1 and len(parts) == 1:
             yield "teams", f"{names}: nobody else is on it"
         elif len(part.tenants) == 1:
-            yield "teams", f"{names}: the part that is left, alone"
+            left = "the default partition" if fabric.type == "infiniband" else "what has no VLAN"
+            yield "teams", f"{names}: none of its own; {left}, with whatever else is on the switches"
         else:
             where = part.key or "nothing separates them"
             yield "teams", f"{names}: {where}; each reaches the others' ranks"

@@ -88,9 +88,13 @@ def test_teams_with_partitions_of_their_own_are_said_to_be_apart_and_by_whom() -
     ]
     found = platform(ROCE, team_a={"vlan": 7})
     assert told(found, "teams") == [
-        "team-b: the part that is left, alone",
+        "team-b: none of its own; what has no VLAN, with whatever else is on the switches",
         "team-a: vlan 7, its own; the switches keep others out",
     ]
+    found = platform(INFINIBAND, team_a={"pkey": "0x101"})
+    assert told(found, "teams")[0] == (
+        "team-b: none of its own; the default partition, with whatever else is on the switches"
+    )
 
 
 def test_a_partition_of_the_whole_fabric_separates_nobody_on_it() -> None:
