@@ -46,9 +46,16 @@ def texts_and_all(value: object) -> Sequence[object]:
 
 
 def resized_containers(runtime: Body) -> Iterator[Mapping[str, Any]]:
-    """The containers that get `resourcesPerNode` of a TrainJob: `node`, of the trainer's job, and of the hosts of MPI.
+    """The containers that get `resourcesPerNode` of a TrainJob: those called `node`."""
+    for pod in resized_pods(runtime):
+        for _, container in mappings(pod.get("containers")):
+            if container.get("name") == NODE:
+                yield container
 
-    The hosts only if the launcher is one of them.
+
+def resized_pods(runtime: Body) -> Iterator[Mapping[str, Any]]:
+    """The pods in which they are: of the trainer's job, and of the hosts of MPI if the launcher is one of them.
+
     trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0
     pkg/runtime/core/trainingruntime.go newRuntimeInfo
     """
@@ -56,9 +63,7 @@ def resized_containers(runtime: Body) -> Iterator[Mapping[str, Any]]:
     for _, job in mappings(mapping(runtime, *map(str, JOB_SET)).get("replicatedJobs")):
         is_trainer = mapping(job, "template", "metadata", "labels").get(STEP) == TRAINER
         if is_trainer or (is_launcher_a_node and job.get("name") == NODE):
-            for _, container in mappings(mapping(job, "template", "spec", "template", "spec").get("containers")):
-                if container.get("name") == NODE:
-                    yield container
+            yield mapping(job, "template", "spec", "template", "spec")
 
 
 @dataclass(frozen=True, slots=True)

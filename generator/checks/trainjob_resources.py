@@ -59,10 +59,10 @@ def uncounted_resources(gathered: Gathered) -> _Found:
     if gathered.targets.get("trainer") == _REPLACING or kueue not in _COUNTING_AS_2_2:
         return
     for pair in on_runtimes(gathered):
-        if pair.names_amounts and pair.left_out and is_queued(pair.job, gathered):
+        if pair.names_amounts and (lost := pair.uncounted) and is_queued(pair.job, gathered):
             why = f"its pods get them, and Kueue {kueue} counts none of them: they are used beyond the quota"
-            severity = Severity.ERROR if _devices(pair.left_out) else Severity.WARNING
-            yield _left_out("uncounted-resources", pair, _devices(pair.left_out) or pair.left_out, why, severity)
+            severity = Severity.ERROR if _devices(lost) else Severity.WARNING
+            yield _left_out("uncounted-resources", pair, _devices(lost) or lost, why, severity)
 
 
 def contradicting_resources(gathered: Gathered) -> _Found:

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from generator.checks.mpi_runtime import mapping, mappings, resized_containers
+from generator.checks.mpi_runtime import mapping, mappings, resized_containers, resized_pods
 from generator.documents.load import Path
 from generator.manifests import Manifest
+from generator.quantities import parse
 
 if TYPE_CHECKING:
     from generator.checks.gathered import Gathered  # which reads TrainJobs by this
@@ -58,6 +59,19 @@ class OnRuntime:
         return {name: amount for name, amount in amounts.items() if name not in named}
 
     @property
+    def uncounted(self) -> Mapping[str, object]:
+        """What is left out, but for what init containers ask for too: Kueue counts the larger of the two.
+
+        kueue v0.19.2 pkg/workload/workload.go totalRequestsFromPodSets
+        """
+        pods = list(resized_pods(self.runtime.body))
+        return {
+            name: amount
+            for name, amount in self.left_out.items()
+            if not all(_is_asked_before(pod, name, amount) for pod in pods)
+        }
+
+    @property
     def claims(self) -> list[str]:
         """The claims of devices in the runtime that `resourcesPerNode` touches."""
         names = [claim.get("name") for each in self.resources() for _, claim in mappings(each.get("claims"))]
@@ -66,6 +80,16 @@ class OnRuntime:
     def resources(self) -> Iterator[Mapping[str, Any]]:
         """Those of the containers that get the TrainJob's."""
         return (mapping(container, "resources") for container in resized_containers(self.runtime.body))
+
+
+def _is_asked_before(pod: Mapping[str, Any], name: str, amount: object) -> bool:
+    """Whether an init container asks for at least as much of a resource."""
+    asked = (mapping(each, "resources") for _, each in mappings(pod.get("initContainers")))
+    amounts = ({**mapping(each, "limits"), **mapping(each, "requests")}.get(name) for each in asked)
+    try:
+        return any(parse(str(each)).value >= parse(str(amount)).value for each in amounts if each is not None)
+    except ValueError:
+        return False
 
 
 def on_runtimes(gathered: Gathered) -> Iterator[OnRuntime]:

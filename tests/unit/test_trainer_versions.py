@@ -81,6 +81,16 @@ def test_what_resources_leave_out_is_lost_or_not_counted() -> None:
     assert said(text, NEW) == [("trainer.resourcesPerNode", "trainjob/uncounted-resources")]
 
 
+def test_what_an_init_container_asks_for_too_is_counted() -> None:
+    job = JOB + "  trainer: {resourcesPerNode: {limits: {cpu: 8}}}\n"
+    look = "[{name: look, image: a, resources: {limits: {nvidia.com/gpu: %s}}}]"
+    before = f"initContainers: {look}\n{' ' * 16}containers:"
+    for amount, expected in ((8, []), (4, ["trainjob/uncounted-resources"])):
+        runtime = RUNTIME.replace("containers:", before % amount)
+        assert runtime != RUNTIME
+        assert [check for _, check in said(job + runtime, NEW)] == expected
+
+
 def test_only_what_is_merged_can_contradict_itself() -> None:
     text = JOB + "  trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 4}}}\n" + RUNTIME
     assert said(text, OLD) == []
