@@ -38,6 +38,38 @@ PKey = Annotated[str, Field(strict=True), AfterValidator(_is_pkey)]
 Vlan = Annotated[int, Field(strict=True, ge=1, le=4094)]
 
 
+def _is_for_hosts(value: str) -> str:
+    network = ipaddress.ip_network(value)
+    if network.prefixlen == 0:
+        raise refusal(f"{value} is all there is: pods would send everything over the fabric", "write a private network")
+    if network.is_multicast or network.is_loopback:
+        raise refusal(f"no host can have an address of {value}", "write a private network, such as 192.168.0.0/16")
+    return value
+
+
+Range = Annotated[Network, AfterValidator(_is_for_hosts)]
+
+
+def _is_cel(value: str) -> str:
+    """The API server compiles it, too, with all functions of Kubernetes, which may be newer than what is known here."""
+    from cel_expr_python import cel  # type: ignore[import-untyped]
+
+    from generator.simulate.policies.errors import all_words
+
+    try:
+        made = cel.NewEnv(variables={"device": cel.Type.DYN}).compile(value).return_type()
+    except RuntimeError as error:
+        if wrong := next((words for words in all_words(error) if words.startswith("Syntax error")), ""):
+            raise refusal(f"{shown(value)} is not CEL: {wrong.partition(' expecting ')[0]}", "correct it") from None
+        return value
+    if made not in (cel.Type.BOOL, cel.Type.DYN):
+        raise refusal(f"{shown(value)} is neither true nor false", 'compare it, as in `device.driver == "dra.net"`')
+    return value
+
+
+Selector = Annotated[Text, AfterValidator(_is_cel)]
+
+
 class Nics(Section):
     """Which network interfaces of a node are the fabric's: all that is said must hold of each."""
 
@@ -60,7 +92,7 @@ class Nics(Section):
 class Addresses(Section):
     """Where pods get their addresses on the fabric from."""
 
-    range: Network
+    range: Range
     """The network of all of it, such as 192.168.0.0/16; where each rail is a network of its own, they share it out."""
     by: Literal["whereabouts", "nv-ipam"] | None = None
     """Who hands them out. Default: nv-ipam where NVIDIA's network operator runs, else whereabouts."""
@@ -73,7 +105,8 @@ class Addresses(Section):
     def _lie_within(self) -> Self:
         whole = ipaddress.ip_network(self.range)
         for part in self.exclude:
-            if not ipaddress.ip_network(part).subnet_of(whole):  # type: ignore[arg-type]
+            taken = ipaddress.ip_network(part)
+            if taken.version != whole.version or not taken.subnet_of(whole):  # type: ignore[arg-type]
                 raise refusal(f"{part} is no part of {whole}", "exclude only what is in `range`")
         if self.gateway is not None:
             try:

@@ -92,7 +92,9 @@ def free(rail: RailRange, size: int, by: Allocator) -> int:
     """The addresses that can be handed out: with nv-ipam whole blocks."""
     usable = rail.network.num_addresses - 2
     if by == "whereabouts":
-        return usable - sum(part.num_addresses for part in rail.exclude) - bool(rail.gateway)
+        apart: Iterable[IPNetwork] = ipaddress.collapse_addresses(rail.exclude)  # type: ignore[type-var]
+        taken = sum(part.num_addresses for part in apart)
+        return max(0, usable - taken - bool(rail.gateway))
     lost = sum(last - first + 1 for first, last in excluded_blocks(rail, size))
     return (usable // size - lost) * size
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from generator.config.egress import Network
-from generator.config.fabric_parts import PKey, Vlan
+from generator.config.fabric_parts import PKey, Range, Vlan
 from generator.config.fields import Name, Section
 
 
@@ -16,5 +15,5 @@ class FabricShare(Section):
     """InfiniBand: the key of its partition, in quotes, such as `"0x101"`."""
     vlan: Vlan | None = None
     """RoCE and Ethernet: its VLAN."""
-    range: Network | None = None
+    range: Range | None = None
     """Its addresses, instead of those of the fabric."""

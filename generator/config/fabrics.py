@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from generator.config.fabric_parts import Addresses, DeviceClass, Nics, NodeSetup, PKey, Vlan
-from generator.config.fields import Count, Name, Resource, Section, Text, refusal
+from generator.config.fabric_parts import Addresses, DeviceClass, Nics, NodeSetup, PKey, Selector, Vlan
+from generator.config.fields import Count, Name, Resource, Section, refusal
 from generator.config.server import Server, ServerName
 from generator.config.servers import SERVERS
 
@@ -115,7 +115,7 @@ class Fabric(Section):
     SriovIBNetwork in each namespace, which it reads from OpenShift 4.20 on, elsewhere since August 2025."""
     device_class: DeviceClass | None = None
     """dra: the DeviceClass of the NICs, which this release makes, unless it is the driver's own."""
-    selectors: tuple[Text, ...] = ()
+    selectors: tuple[Selector, ...] = ()
     """dra: CEL over `device`, all of which a NIC must meet, such as `device.attributes["dra.net"].rdma`."""
     gpu_direct: Annotated[bool, Field(strict=True)] = True
     """Whether NICs read and write the memory of GPUs; needs DMA-BUF or nvidia-peermem on the nodes."""
@@ -129,10 +129,11 @@ class Fabric(Section):
     @model_validator(mode="before")
     @classmethod
     def _as_its_server(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or value.get("server") not in SERVERS:
+        server = value.get("server") if isinstance(value, dict) else None
+        if not isinstance(server, str) or server not in SERVERS:
             return value
         given = {cls.model_fields[name].alias or name for name in value if name in cls.model_fields}
-        known = SERVERS[value["server"]].fabric
+        known = SERVERS[server].fabric
         nics, named = known.get("nics"), value.get("nics")
         both = {"nics": {**nics, **named}} if isinstance(nics, dict) and isinstance(named, dict) else {}
         return {**{key: each for key, each in known.items() if key not in value and key not in given}, **value, **both}
