@@ -44,6 +44,7 @@ def _both(*rules: _Rule) -> _Rule:
     return lambda gathered: chain.from_iterable(rule(gathered) for rule in rules)
 
 
+_KINDS = fabric_read.KINDS | fabric_memlock.KINDS | fabric_isolation.KINDS | fabric_claims.KINDS
 RULES: Mapping[str, _Rule] = {
     "fabric/resource-name": fabric_names.resource_name,
     "fabric/not-attached": fabric_attached.not_attached,
@@ -72,7 +73,7 @@ def is_kept(manifest: Manifest) -> bool:
 
     Of pods only those that ask for networks or devices, as there can be very many.
     """
-    if manifest.kind in fabric_read.KINDS | fabric_memlock.KINDS | fabric_isolation.KINDS | fabric_claims.KINDS:
+    if manifest.kind in _KINDS:
         return True
     if manifest.kind == "ConfigMap":
         return is_plugin_configuration(manifest)

@@ -45,7 +45,7 @@ class Checked:
     def add(self, other: Checked) -> None:
         """Take in what another part of the files gave."""
         self.files += other.files
-        self.kinds += other.kinds
+        self.kinds.update(other.kinds)  # several times as fast as `+=`, and this is done for every file
         self.findings += other.findings
         self.related += other.related
 
