@@ -109,31 +109,46 @@ def _lack(each: Range, most: Crowd) -> str:
 def _given_twice(gathered: Gathered) -> _Found:
     """A pod with two interfaces in one subnet, or two in one network who both give addresses."""
     users = Users(gathered)
-    for network, other, own, its in _overlapping(gathered, lambda each: each.namespace):
+    for network, other, own, its in _overlapping(gathered, lambda each: each.namespace, lambda *_: True):
         if other.name != network.name and _pods(network, users) & _pods(other, users):
             why = "a pod has both, so that what is sent to one of them leaves by the other"
             yield _overlap(network, other, own, its, why, "give each network a subnet of its own")
-    for network, other, own, its in _overlapping(gathered, segment):
-        is_both = other.namespace == network.namespace and _pods(network, users) & _pods(other, users)
-        if own.counted_by != its.counted_by and not is_both:
+    for network, other, own, its in _overlapping(gathered, segment, _count_apart):
+        if not (other.namespace == network.namespace and _pods(network, users) & _pods(other, users)):
             why = f"{its.counted_by} and {own.counted_by} do not know of each other, and give two pods one address"
             fix = "let one of them give all addresses, or give each network a subnet of its own"
             yield _overlap(network, other, own, its, why, fix)
 
 
+def _count_apart(own: Range, its: Range) -> bool:
+    return own.counted_by != its.counted_by
+
+
 _Pair = tuple[Attachment, Attachment, Range, Range]
+_Matters = Callable[[Range, Range], bool]
 
 
-def _overlapping(gathered: Gathered, place: Callable[[Attachment], object]) -> Iterator[_Pair]:
-    """Two networks of one place, and what of them overlaps; each pair once, the later one first."""
-    found: dict[object, list[tuple[Attachment, list[Range]]]] = {}
+def _overlapping(gathered: Gathered, place: Callable[[Attachment], object], matters: _Matters) -> Iterator[_Pair]:
+    """Two networks of one place, and what of them overlaps; each pair once, the later one first.
+
+    Those of many teams say the same, and are compared with others once.
+    """
+    found: dict[object, dict[object, list[tuple[Attachment, list[Range]]]]] = {}
     for network in gathered.fabrics.attachments:
         own, key = ranges(network, gathered.fabrics), place(network)
-        before = found.setdefault(key, []) if key else []
-        for other, others in before:
-            pairs = [(a, b) for a in own for b in others if a.network.overlaps(b.network)]
-            yield from ((network, other, *pair) for pair in pairs[:1])
-        before.append((network, own))
+        if not (own and key):
+            continue
+        alike = found.setdefault(key, {})
+        for before in alike.values():
+            pair = _first_overlap(own, before[0][1])
+            if pair and matters(own[pair[0]], before[0][1][pair[1]]):
+                yield from ((network, other, own[pair[0]], others[pair[1]]) for other, others in before)
+        alike.setdefault(tuple((each.network, each.counted_by) for each in own), []).append((network, own))
+
+
+def _first_overlap(own: list[Range], others: list[Range]) -> tuple[int, int] | None:
+    pairs = ((a, b) for a in range(len(own)) for b in range(len(others)))
+    return next((pair for pair in pairs if own[pair[0]].network.overlaps(others[pair[1]].network)), None)
 
 
 def _pods(network: Attachment, users: Users) -> set[int]:
