@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from generator.checks.fabric_cni_mistakes import Mistake, of_chain, of_ipam, of_network, of_whole
-from generator.checks.finding import Breach
+from generator.checks.finding import Breach, Severity
 from generator.checks.mpi_runtime import mapping
 from generator.documents.json_text import JsonTextError, read_json
 from generator.documents.locate import format_path
@@ -25,6 +25,7 @@ _WHY = {
 }
 CHECKS = tuple(f"fabric/{rule}" for rule in _WHY)
 """The ids of these checks."""
+_REMEMBERED = 256  # texts: those of one team are those of the next
 
 
 def _objects(text: str) -> Any:
@@ -82,17 +83,19 @@ def breaches(manifest: Manifest) -> Iterator[Breach]:
             yield from _of_text(each, text)
 
 
-def _of_text(each: _Text, text: str) -> Iterator[Breach]:
+@lru_cache(_REMEMBERED)
+def _of_text(each: _Text, text: str) -> tuple[Breach, ...]:
     try:
         said = each.read(text)
     except JsonTextError as error:
-        yield _breach(each, "cni-json", f"this cannot be read: {error}", "correct it", text)
-        return
-    for mistake in each.judge(said):
-        place = f"in the text at `{format_path(mistake.path)}`: " if mistake.path else "in the text: "
-        breach = _breach(each, "cni-config", place + mistake.message, mistake.fix, text)
-        yield Breach(breach.path, breach.check, breach.message, breach.why, breach.fix, mistake.severity, value=text)
+        return (_breach(each, "cni-json", f"this cannot be read: {error}", "correct it", text),)
+    return tuple(_mistaken(each, mistake, text) for mistake in each.judge(said))
 
 
-def _breach(each: _Text, rule: str, message: str, fix: str, text: str) -> Breach:
-    return Breach(each.path, f"fabric/{rule}", message, _WHY[rule], fix, value=text)
+def _mistaken(each: _Text, mistake: Mistake, text: str) -> Breach:
+    place = f"in the text at `{format_path(mistake.path)}`: " if mistake.path else "in the text: "
+    return _breach(each, "cni-config", place + mistake.message, mistake.fix, text, mistake.severity)
+
+
+def _breach(each: _Text, rule: str, message: str, fix: str, text: str, severity: Severity = Severity.ERROR) -> Breach:
+    return Breach(each.path, f"fabric/{rule}", message, _WHY[rule], fix, severity, value=text)

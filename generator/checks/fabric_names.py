@@ -49,8 +49,8 @@ def _offering(fabrics: Fabrics, network: Attachment) -> Sequence[Provider]:
         found = fabrics.offered_by(Source.SHARED, Source.PLUGIN)
     else:
         found = fabrics.offered_by(Source.POLICY, Source.PLUGIN)
-    flavors = [each for each in fabrics.offered_by(Source.FLAVOR) if not is_accelerator(str(each.resource))]
-    return found or [each for each in flavors if each.resource.prefix == named.prefix]
+    nodes = [each for each in fabrics.offered_by(Source.FLAVOR) if each.resource.prefix == named.prefix]
+    return found or [each for each in nodes if not is_accelerator(str(each.resource))]
 
 
 def _of_network(network: Attachment, named: Resource, offered: Sequence[Provider], nodes: Sequence[Provider]) -> Breach:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from generator.checks.fabric_resource import SHARED_PREFIX, Resource, resource
@@ -12,6 +13,7 @@ from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.json_text import read_json
 from generator.documents.load import Path
 from generator.manifests import Manifest
+from generator.simulate.read import ALLOCATABLE
 
 SRIOV = "sriovnetwork.openshift.io"
 MELLANOX = "mellanox.com"
@@ -24,8 +26,9 @@ PREFIXES = {
 
 sriov-network-operator v1.6.0 hack/env.sh; network-operator b06827e deployment/network-operator/values.yaml
 """
-_ALLOCATABLE = "mpigen.dev/allocatable"
 _PLUGIN_PREFIX = "intel.com"  # sriov-network-device-plugin 40b6f50 cmd/sriovdp/main.go
+
+_REMEMBERED = 256  # texts: the networks of one team say what those of the next do
 
 
 class Source(Enum):
@@ -120,21 +123,26 @@ def _link(selectors: object) -> str:
 
 
 def _flavor(manifest: Manifest) -> Iterator[Provider]:
-    path: Path = ("metadata", "annotations", _ALLOCATABLE)
-    amounts = parsed(mapping(manifest.body, "metadata", "annotations").get(_ALLOCATABLE))
+    path: Path = ("metadata", "annotations", ALLOCATABLE)
+    amounts = parsed(mapping(manifest.body, "metadata", "annotations").get(ALLOCATABLE))
     for name in mapping(amounts):
         if "/" in name:
             yield Provider(manifest, path, resource(name), Source.FLAVOR)
 
 
 def parsed(text: object) -> Any:
-    """What a JSON text says; nothing where it is none."""
+    """What a JSON text says, which nobody changes; nothing where it is none."""
+    return _parsed(text) if isinstance(text, str) else None
+
+
+@lru_cache(_REMEMBERED)
+def _parsed(text: str) -> Any:
     try:
-        return read_json(text) if isinstance(text, str) else None
+        return read_json(text)
     except ValueError:
         return None
 
 
 def amounts_of(manifest: Manifest) -> Mapping[str, object]:
     """What each node of a ResourceFlavor has for pods, if its annotation says so."""
-    return mapping(parsed(mapping(manifest.body, "metadata", "annotations").get(_ALLOCATABLE)))
+    return mapping(parsed(mapping(manifest.body, "metadata", "annotations").get(ALLOCATABLE)))

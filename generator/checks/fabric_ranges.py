@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from generator.checks.fabric_attachments import CNI, Attachment
@@ -19,6 +20,7 @@ from generator.manifests import Manifest
 
 NV_IPAM = "nv-ipam.nvidia.com"
 _POOLS = {"ippool": "IPPool", "cidrpool": "CIDRPool"}
+_REMEMBERED = 1024  # networks: those of one team are those of the next
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -154,8 +156,13 @@ def _count(network: Network, first: Any, last: Any, excluded: list[Network]) -> 
 
 
 def _network(text: object) -> Network | None:
+    return _read(text) if isinstance(text, str) and "/" in text else None
+
+
+@lru_cache(_REMEMBERED)
+def _read(text: str) -> Network | None:
     try:
-        return ipaddress.ip_network(text, strict=False) if isinstance(text, str) and "/" in text else None
+        return ipaddress.ip_network(text, strict=False)
     except ValueError:
         return None
 

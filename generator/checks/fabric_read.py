@@ -59,10 +59,6 @@ class Fabrics:
         return self._offered[sources]
 
     @cached_property
-    def _offered(self) -> dict[tuple[Source, ...], Sequence[Provider]]:
-        return {}
-
-    @cached_property
     def attachments(self) -> tuple[Attachment, ...]:
         """The networks that pods can ask for."""
         found = (attachment(manifest) for manifest in self.manifests)
@@ -105,6 +101,10 @@ class Fabrics:
         """The namespaces where an SR-IOV operator is known to be."""
         configured = {each.namespace for each in self.of("SriovOperatorConfig") if each.namespace}
         return frozenset(PREFIXES) | configured
+
+    @cached_property
+    def _offered(self) -> dict[tuple[Source, ...], list[Provider]]:
+        return {}
 
     @cached_property
     def _by_kind(self) -> Mapping[str, Sequence[Manifest]]:

@@ -9,10 +9,10 @@ from functools import cached_property
 from generator.checks.fabric_attachments import Attachment
 from generator.checks.fabric_networks import Wanted
 from generator.checks.fabric_pods import PodTemplate, whole
+from generator.checks.fabric_providers import amounts_of
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
-from generator.documents.json_text import read_json
-from generator.simulate.read import ALLOCATABLE, NODES
+from generator.simulate.read import NODES
 
 _KUEUE = "kueue.x-k8s.io"
 
@@ -129,13 +129,6 @@ def _nodes(gathered: Gathered) -> Iterator[_Nodes]:
     for flavor in gathered.of(_KUEUE, "ResourceFlavor"):
         said = mapping(flavor.body, "metadata", "annotations")
         if count := whole(said.get(NODES)):
-            amounts = {name: whole(amount) for name, amount in _parsed(said.get(ALLOCATABLE)).items()}
+            amounts = {name: whole(amount) for name, amount in amounts_of(flavor).items()}
             offered = {name: amount for name, amount in amounts.items() if amount is not None}
             yield _Nodes(flavor.name, mapping(flavor.body, "spec", "nodeLabels"), count, offered)
-
-
-def _parsed(said: object) -> Mapping[str, object]:
-    try:
-        return mapping(read_json(said)) if isinstance(said, str) else {}
-    except ValueError:
-        return {}
