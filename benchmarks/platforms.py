@@ -8,12 +8,15 @@ _HEAD = """\
 platform: {name}
 release: 1.0.0
 cluster: {{distribution: openshift}}
+fabrics:
+  - {{name: ib, server: hgx-h100, nodes: {{memlock: true, numa: restricted, machineConfigPool: h100}}}}
 pools:
   - name: h100
     nodes: {nodes}
     allocatable: {{cpu: 192, memory: 2Ti, nvidia.com/gpu: 8}}
     labels: {{nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}
     taints: [{{key: nvidia.com/gpu, effect: NoSchedule}}]
+    fabric: ib
   - {{name: cpu, nodes: {nodes}, allocatable: {{cpu: 64, memory: 256Gi}}}}
 runtimes:
   - {{name: openmpi-cpu, use: openmpi, pool: cpu}}
@@ -31,7 +34,7 @@ _TAIL = "gitops: {repository: https://git.example.com/platform.git}\n"
 
 
 def platform_file(folder: Path, tenants: int) -> Path:
-    """Write a platform with that many tenants, two pools and two runtimes; 13 objects in 5 files for each tenant."""
+    """Write a platform with that many tenants, two pools, one of them on InfiniBand, and two runtimes."""
     file = folder / f"bench-{tenants}.yaml"
     teams = "".join(_TENANT.format(number=number) for number in range(tenants))
     file.write_text(_HEAD.format(name=f"bench-{tenants}", nodes=2 * tenants) + teams + _TAIL, encoding="utf-8")
