@@ -121,7 +121,7 @@ def random_fabric(number: int) -> dict[str, Any]:
     if "addresses" in fabric and chance.random() < 0.5:
         fabric["addresses"] = {**fabric["addresses"], "by": chance.choice(("whereabouts", "nv-ipam"))}
     if chance.random() < 0.3 and fabric.get("attach") != "dra":
-        fabric["mtu"] = chance.choice((1500, 4092, 9000))
+        fabric["mtu"] = chance.choice((1500, 4092) if fabric["type"] == "infiniband" else (1500, 4092, 9000))
     if chance.random() < 0.3:
         fabric["operatorNamespace"] = "networks"
     return fabric

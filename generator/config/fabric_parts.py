@@ -5,69 +5,12 @@ from __future__ import annotations
 import ipaddress
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from generator.config.egress import Network
+from generator.config.fabric_words import CpuSet, Hex, PciAddress, Port, Range, Repository, cores
 from generator.config.fields import Count, Name, Section, Text, each_once, refusal
 from generator.documents.syntax import shown
-
-Hex = Annotated[str, Field(strict=True), StringConstraints(pattern="^[0-9a-f]{4}$")]
-Port = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,14}$")]
-PciAddress = Annotated[
-    str, Field(strict=True), StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
-]
-# resource.k8s.io: names of DeviceClasses are subdomains, such as mrdma.google.com
-DeviceClass = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
-# As in an image, without its last part; Mellanox/network-operator v26.4.1 api/v1alpha1 puts a slash after it.
-Repository = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[a-z0-9][a-z0-9._:/-]*[a-z0-9]$")]
-CpuSet = Annotated[str, Field(strict=True), StringConstraints(pattern=r"^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
-
-
-def _is_pkey(value: str) -> str:
-    """Fifteen bits, of which 0 is invalid and 0x7fff the partition that everybody is in."""
-    try:
-        number = int(value, 16)
-    except ValueError:
-        number = 0
-    if not value.startswith("0x") or not 0 < number & 0x7FFF < 0x7FFF or number > 0xFFFF:  # noqa: PLR2004 - 16 bits
-        raise refusal(f"{shown(value)} is not the key of a partition", "write it in quotes, from 0x1 to 0x7ffe")
-    return hex(number & 0x7FFF)
-
-
-PKey = Annotated[str, Field(strict=True), AfterValidator(_is_pkey)]
-Vlan = Annotated[int, Field(strict=True, ge=1, le=4094)]
-
-
-def _is_for_hosts(value: str) -> str:
-    network = ipaddress.ip_network(value)
-    if network.prefixlen == 0:
-        raise refusal(f"{value} is all there is: pods would send everything over the fabric", "write a private network")
-    if network.is_multicast or network.is_loopback:
-        raise refusal(f"no host can have an address of {value}", "write a private network, such as 192.168.0.0/16")
-    return value
-
-
-Range = Annotated[Network, AfterValidator(_is_for_hosts)]
-
-
-def _is_cel(value: str) -> str:
-    """The API server compiles it, too, with all functions of Kubernetes, which may be newer than what is known here."""
-    from cel_expr_python import cel  # type: ignore[import-untyped]
-
-    from generator.simulate.policies.errors import all_words
-
-    try:
-        made = cel.NewEnv(variables={"device": cel.Type.DYN}).compile(value).return_type()
-    except RuntimeError as error:
-        if wrong := next((words for words in all_words(error) if words.startswith("Syntax error")), ""):
-            raise refusal(f"{shown(value)} is not CEL: {wrong.partition(' expecting ')[0]}", "correct it") from None
-        return value
-    if made not in (cel.Type.BOOL, cel.Type.DYN):
-        raise refusal(f"{shown(value)} is neither true nor false", 'compare it, as in `device.driver == "dra.net"`')
-    return value
-
-
-Selector = Annotated[Text, AfterValidator(_is_cel)]
 
 
 class Nics(Section):
@@ -150,4 +93,9 @@ class NodeSetup(Section):
     def _shares_all_cores_out(self) -> Self:
         if (self.reserved_cpus is None) != (self.isolated_cpus is None):
             raise refusal("`reservedCpus` and `isolatedCpus` go together", "write both, or none of them")
+        for one, (first, last) in cores(self.reserved_cpus):
+            for other, (begin, end) in cores(self.isolated_cpus):
+                if first <= end and begin <= last:
+                    # cluster-node-tuning-operator d2394aa: the sets of a PerformanceProfile must not overlap.
+                    raise refusal(f"`reservedCpus` {one} and `isolatedCpus` {other} overlap", "give each core once")
         return self

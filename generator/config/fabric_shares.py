@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.config.fabric_parts import PKey, Range, Vlan
+from generator.config.fabric_words import PKey, Range, Vlan
 from generator.config.fields import Name, Section
 
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from generator.config.fabric_parts import Addresses, DeviceClass, Nics, NodeSetup, PKey, Selector, Vlan
+from generator.config.fabric_parts import Addresses, Nics, NodeSetup
+from generator.config.fabric_words import DeviceClass, PKey, Selector, Vlan
 from generator.config.fields import Count, Name, Resource, Section, refusal
 from generator.config.server import Server, ServerName
 from generator.config.servers import SERVERS
@@ -40,6 +41,7 @@ _OPERATORS: Mapping[Attach, tuple[Operator, ...]] = {
 _SHARED: tuple[Attach, ...] = ("rdma-shared", "macvlan", "ipoib")
 _PREFIXES: Mapping[Operator, str] = {"sriov": "openshift.io", "nvidia": "nvidia.com", "none": "openshift.io"}
 EFA = "vpc.amazonaws.com/efa"
+_IB_MTU = 4092  # linux drivers/infiniband/ulp/ipoib/ipoib_main.c ipoib_change_mtu: 4096, less a header of 4
 
 
 def _is_short(value: str) -> str:
@@ -151,6 +153,7 @@ class Fabric(Section):
             fit = " or ".join(_OPERATORS[self.attached])
             raise refusal(f"the operator `{self.operated}` does not attach by {self.attached}", f"write {fit}")
         self._partition_is_possible()
+        self._interfaces_are_possible()
         self._nics_are_enough()
         self._addresses_are_enough()
         return self
@@ -168,6 +171,14 @@ class Fabric(Section):
             raise refusal("`fallback` to TCP, which is all that ethernet has", "remove it")
         if self.networks == "operator" and (self.attached != "sriov" or self.pkey):
             raise refusal("no SriovNetwork or SriovIBNetwork can say this", "leave `networks` out")
+
+    def _interfaces_are_possible(self) -> None:
+        if self.rails == "separate" and not self.has_networks:
+            raise refusal(f"`rails: separate`, and {self.attached} gives pods no network", "leave it out")
+        if (self.selectors or self.device_class) and self.attached != "dra":
+            raise refusal(f"`selectors` or `deviceClass` with {self.attached}, which claims nothing", "remove it")
+        if self.mtu and self.mtu > _IB_MTU and self.type == "infiniband":
+            raise refusal(f"`mtu: {self.mtu}`, and interfaces of InfiniBand have {_IB_MTU} at most", "write less")
 
     def _nics_are_enough(self) -> None:
         named = len(self.nics.ports or self.nics.addresses)
