@@ -34,7 +34,7 @@ def lost_devices(gathered: Gathered) -> _Found:
         if is_old and not pair.names_amounts:
             continue
         if pair.claims:
-            names = " and ".join(map(shown, pair.claims))
+            names = " and ".join(dict.fromkeys(map(shown, pair.claims)))
             why = "Trainer carries over amounts alone, so that its containers see nothing of what is claimed"
             fix = "leave `resourcesPerNode` out, and have a runtime with other amounts"
             yield _told("lost-devices", pair, f"{pair.runtime.resource} claims {names}", why, fix)

@@ -11,6 +11,7 @@ from generator import Platform, pipeline
 from generator.app import App
 from generator.checks import related
 from generator.manifests import Manifest
+from tests.random_fabrics import KINDS, platform_with
 
 _TARGETS = {"trainer": "2.3", "kueue": "0.19"}
 _ROCE = {"type": "roce", "nics": {"vendor": "15b3", "ports": ["ens8f0np0"]}, "addresses": {"range": "10.0.0.0/16"}}
@@ -111,3 +112,18 @@ def _forget_the_purpose(manifest: Manifest) -> None:
     if manifest.kind == "ClusterTrainingRuntime":
         for job in manifest.body["spec"]["template"]["spec"]["replicatedJobs"]:
             del job["template"]["spec"]["template"]["metadata"]["annotations"]["mpigen.dev/fabric"]
+
+
+def test_what_both_kinds_of_pods_of_a_runtime_claim_is_named_once() -> None:
+    platform = platform_with(
+        KINDS["infiniband-dra"], runtimes=[{"name": "mpi", "pool": "gpu", "image": "q.io/a/mpi:1"}]
+    )
+    job = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "train", "namespace": "team-a"},
+        "spec": {"runtimeRef": {"name": "mpi"}, "trainer": {"resourcesPerNode": {"limits": {"cpu": 8}}}},
+    }
+    breaches = related.breaches([*_rendered(platform), Manifest(job, "job.yaml", 0)], _TARGETS)
+    found = [each.message for _, each in breaches if each.check == "trainjob/lost-devices"]
+    assert found == ["ClusterTrainingRuntime mpi claims `fabric`"]
