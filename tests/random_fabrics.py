@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from generator import Platform
+from generator.config.fabrics import Fabric
 
 _NVIDIA = {"vendor": "15b3", "device": "1021"}
 _IPS = {"range": "192.168.0.0/16"}
@@ -116,12 +117,13 @@ def random_fabric(number: int) -> dict[str, Any]:
     fabric = {**KINDS[chance.choice(sorted(KINDS))]}
     if chance.random() < 0.5 and fabric["type"] in ("infiniband", "efa") and fabric.get("attach") != "ipoib":
         fabric["perNode"] = chance.randint(1, 16)
-    if fabric.get("attach", "sriov") == "sriov" and fabric["type"] != "efa":
+    made = Fabric.model_validate({"name": "fast", **fabric})
+    if made.attached == "sriov":
         fabric["podsPerNode"] = chance.randint(1, 16)
     if "addresses" in fabric and chance.random() < 0.5:
         fabric["addresses"] = {**fabric["addresses"], "by": chance.choice(("whereabouts", "nv-ipam"))}
-    if chance.random() < 0.3 and fabric.get("attach") != "dra":
+    if chance.random() < 0.3 and made.has_networks:
         fabric["mtu"] = chance.choice((1500, 4092) if fabric["type"] == "infiniband" else (1500, 4092, 9000))
-    if chance.random() < 0.3:
+    if chance.random() < 0.3 and made.operated != "none":
         fabric["operatorNamespace"] = "networks"
     return fabric

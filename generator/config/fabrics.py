@@ -6,13 +6,13 @@ Mellanox/network-operator api/v1alpha1; aws/eks-charts stable/aws-efa-k8s-device
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from generator.config.fabric_impossible import SHARED, refuse_impossible
 from generator.config.fabric_parts import Addresses, Nics, NodeSetup
 from generator.config.fabric_words import DeviceClass, PKey, Selector, Vlan
 from generator.config.fields import Count, Name, Resource, Section, refusal
@@ -38,10 +38,8 @@ _OPERATORS: Mapping[Attach, tuple[Operator, ...]] = {
     "efa": ("none",),
     "dra": ("none",),
 }
-_SHARED: tuple[Attach, ...] = ("rdma-shared", "macvlan", "ipoib")
 _PREFIXES: Mapping[Operator, str] = {"sriov": "openshift.io", "nvidia": "nvidia.com", "none": "openshift.io"}
 EFA = "vpc.amazonaws.com/efa"
-_IB_MTU = 4092  # linux drivers/infiniband/ulp/ipoib/ipoib_main.c ipoib_change_mtu: 4096, less a header of 4
 
 
 def _is_short(value: str) -> str:
@@ -152,61 +150,8 @@ class Fabric(Section):
         if self.operated not in _OPERATORS[self.attached]:
             fit = " or ".join(_OPERATORS[self.attached])
             raise refusal(f"the operator `{self.operated}` does not attach by {self.attached}", f"write {fit}")
-        self._partition_is_possible()
-        self._interfaces_are_possible()
-        self._nics_are_enough()
-        self._addresses_are_enough()
+        refuse_impossible(self)
         return self
-
-    def _partition_is_possible(self) -> None:
-        if self.pkey and (self.type != "infiniband" or self.attached != "sriov"):
-            raise refusal("`pkey` where virtual functions of InfiniBand are not attached", "remove it")
-        if self.vlan and (self.type not in ("roce", "ethernet") or self.attached != "sriov"):
-            raise refusal("`vlan` where virtual functions of Ethernet are not attached", "remove it")
-        if self.rdma == "exclusive" and self.attached in _SHARED:
-            raise refusal(f"`exclusive` with {self.attached}, which shares devices", "leave `rdma` out")
-        if self.rdma and not self.has_rdma:
-            raise refusal("`rdma` where there is none", "remove it")
-        if self.fallback and not self.has_rdma:
-            raise refusal("`fallback` to TCP, which is all that ethernet has", "remove it")
-        if self.networks == "operator" and (self.attached != "sriov" or self.pkey):
-            raise refusal("no SriovNetwork or SriovIBNetwork can say this", "leave `networks` out")
-
-    def _interfaces_are_possible(self) -> None:
-        if self.rails == "separate" and not self.has_networks:
-            raise refusal(f"`rails: separate`, and {self.attached} gives pods no network", "leave it out")
-        if (self.selectors or self.device_class) and self.attached != "dra":
-            raise refusal(f"`selectors` or `deviceClass` with {self.attached}, which claims nothing", "remove it")
-        if self.mtu and self.mtu > _IB_MTU and self.type == "infiniband":
-            raise refusal(f"`mtu: {self.mtu}`, and interfaces of InfiniBand have {_IB_MTU} at most", "write less")
-
-    def _nics_are_enough(self) -> None:
-        named = len(self.nics.ports or self.nics.addresses)
-        is_told = self.operated != "none" or self.attached in ("macvlan", "ipoib")
-        if self.operated != "none" and self.nics == Nics():
-            raise refusal(f"the operator `{self.operated}` is not told which NICs", "name them in `nics`")
-        if is_told and named and named != self.per_node:
-            raise refusal(f"{named} ports, and `perNode` is {self.per_node}", "name as many ports as there are NICs")
-        if self.is_separate and not named and is_told:
-            raise refusal("each NIC is a network of its own, and none is named", "name them in `nics.ports`")
-        if self.attached in ("macvlan", "ipoib") and not self.nics.ports:
-            raise refusal(f"{self.attached} stands on interfaces of the node", "name them in `nics.ports`")
-        if self.operated == "nvidia" and self.attached == "host-device" and self.nics.ports:
-            # sriov-network-device-plugin 40b6f50 pkg/utils/utils.go GetPfName: only functions have the name of a NIC.
-            raise refusal("the device plugin knows whole NICs by their address alone", "name them in `nics.addresses`")
-        if self.operated == "nvidia" and self.shares_device and self.nics.addresses:
-            raise refusal("the device plugin knows no addresses", "name them in `nics.ports`")
-        if self.pods_per_node > 1 and self.attached in ("host-device", "efa", "dra"):
-            raise refusal(f"`{self.pods_per_node}` pods, and {self.attached} gives each NIC to one", "leave it out")
-
-    def _addresses_are_enough(self) -> None:
-        needs = self.has_networks and (self.type != "infiniband" or self.attached == "ipoib")
-        if needs and self.addresses is None:
-            raise refusal("pods have no addresses on it", "add `addresses: {range: 192.168.0.0/16}`")
-        if self.addresses and not self.has_networks:
-            raise refusal(f"`addresses`, and {self.attached} gives pods none", "remove it")
-        if self.addresses and ipaddress.ip_network(self.addresses.range).num_addresses < self.per_node * 4:
-            raise refusal(f"{self.addresses.range} for {self.per_node} NICs of a node", "write a larger one")
 
     @property
     def attached(self) -> Attach:
@@ -251,7 +196,7 @@ class Fabric(Section):
             return ""
         if self.attached == "efa":
             return self.resource or EFA
-        prefix = "rdma" if self.attached in _SHARED else _PREFIXES[self.operated]
+        prefix = "rdma" if self.attached in SHARED else _PREFIXES[self.operated]
         prefix = "dra.net" if self.attached == "dra" else prefix
         # Before August 2026 the SR-IOV operator refused hyphens (commit f900cbcf).
         return self.resource or f"{prefix}/{self.name.replace('-', '_')}"
@@ -264,13 +209,13 @@ class Fabric(Section):
     @property
     def shares_device(self) -> bool:
         """Whether one device stands for all NICs, and several pods may have it."""
-        return self.attached in _SHARED and bool(self.device)
+        return self.attached in SHARED and bool(self.device)
 
     @property
     def all_rails(self) -> tuple[Rail, ...]:
         """Its networks, in the order in which pods are attached to them."""
         network = self.name if self.has_networks else ""
-        resource = "" if self.attached in _SHARED else self.device
+        resource = "" if self.attached in SHARED else self.device
         if not self.is_separate:
             return (Rail(-1, network, resource, self.per_node, self.nics.ports, self.nics.addresses),)
         many = self.per_node > 1
