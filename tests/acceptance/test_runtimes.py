@@ -33,11 +33,11 @@ def test_the_catalogue_is_a_table_that_can_be_searched(mpigen: Run) -> None:
 def test_the_runtimes_of_a_platform_are_a_table(mpigen: Run) -> None:
     ran = mpigen("runtimes", EXAMPLES["openshift-h100"])
     assert ran.stdout == (
-        "NAME          FAMILY   POOL  DEVICE  HOSTS  RANKS  EACH HOST TAKES                           "
+        "NAME          FAMILY   POOL  DEVICE  HOSTS  RANKS  EACH HOST TAKES                                              "
         "LAUNCHER  TENANTS  NOTE\n"
-        "openmpi-cpu   openmpi  cpu   cpu     2      57     57 cpu, 230Gi memory                      "
+        "openmpi-cpu   openmpi  cpu   cpu     2      57     57 cpu, 230Gi memory                                         "
         "node      all      -\n"
-        "openmpi-h100  openmpi  h100  nvidia  2      8      172 cpu, 1843Gi memory, 8 nvidia.com/gpu  "
+        "openmpi-h100  openmpi  h100  nvidia  2      8      172 cpu, 1843Gi memory, 8 nvidia.com/gpu, 8 openshift.io/ib  "
         "node      all      -\n"
     )
 
@@ -48,7 +48,7 @@ def test_both_lists_come_for_machines_too(mpigen: Run) -> None:
     summary = json.loads(mpigen("runtimes", EXAMPLES["openshift-h100"], "--format=json").stdout)["summary"]
     assert summary["platform"] == "openshift-h100"
     (gpu,) = [each for each in summary["runtimes"] if each["name"] == "openmpi-h100"]
-    assert gpu["resources"] == {"cpu": "172", "memory": "1843Gi", "nvidia.com/gpu": "8"}
+    assert gpu["resources"] == {"cpu": "172", "memory": "1843Gi", "nvidia.com/gpu": "8", "openshift.io/ib": "8"}
     assert gpu["hosts"]["team-weather"] == {"always": 2, "most": 2}
 
 
