@@ -33,12 +33,12 @@ def test_the_catalogue_is_a_table_that_can_be_searched(mpigen: Run) -> None:
 def test_the_runtimes_of_a_platform_are_a_table(mpigen: Run) -> None:
     ran = mpigen("runtimes", EXAMPLES["openshift-h100"])
     assert ran.stdout == (
-        "NAME          FAMILY   POOL  DEVICE  HOSTS  RANKS  EACH HOST TAKES                                              "
-        "LAUNCHER  TENANTS  NOTE\n"
-        "openmpi-cpu   openmpi  cpu   cpu     2      57     57 cpu, 230Gi memory                                         "
-        "node      all      -\n"
-        "openmpi-h100  openmpi  h100  nvidia  2      8      172 cpu, 1843Gi memory, 8 nvidia.com/gpu, 8 openshift.io/ib  "
-        "node      all      -\n"
+        "NAME          FAMILY   POOL  DEVICE  HOSTS  RANKS  EACH HOST TAKES                                           "
+        "   LAUNCHER  TENANTS  NOTE\n"
+        "openmpi-cpu   openmpi  cpu   cpu     2      57     57 cpu, 230Gi memory                                      "
+        "   node      all      -\n"
+        "openmpi-h100  openmpi  h100  nvidia  2      8      172 cpu, 1843Gi memory, 8 nvidia.com/gpu, 8 openshift.io/ib"
+        "  node      all      -\n"
     )
 
 
