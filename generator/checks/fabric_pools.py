@@ -19,7 +19,6 @@ from generator.simulate.selectors import selects
 CHECK = "fabric/rdma-mode"
 SHARED = "shared"
 EXCLUSIVE = "exclusive"
-MODE = ("spec", "rdmaMode")
 
 
 @dataclass(frozen=True, slots=True)
