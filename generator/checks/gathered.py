@@ -8,8 +8,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
-from generator.checks.fabric_read import Fabrics
-from generator.checks.fabric_workload import Workload, workloads
+from generator.checks.fabric.read import Fabrics
+from generator.checks.fabric.workload import Workload, workloads
 from generator.checks.queued import Queued, queued
 from generator.manifests import Manifest
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from generator.checks import fabric, mpi_volumes, policy_relaxed, quota, trainjob_references, trainjob_resources
+from generator.checks import mpi_volumes, policy_relaxed, quota, trainjob_references, trainjob_resources
+from generator.checks.fabric import rules as fabric
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.manifests import Manifest

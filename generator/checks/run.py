@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from generator.checks import fabric_alone, mpi, policy_lint, related
+from generator.checks import mpi, policy_lint, related
+from generator.checks.fabric import alone
 from generator.checks.finding import Breach, Finding, Severity
 from generator.checks.objects import misplaced, unnamed
 from generator.checks.schema import breaches
@@ -148,8 +149,8 @@ def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
             yield from mpi.breaches(manifest, engine.targets)
         elif manifest.kind in policy_lint.KINDS:
             yield from policy_lint.breaches(manifest, engine.targets)
-        elif manifest.kind in fabric_alone.KINDS:
-            yield from fabric_alone.breaches(manifest)
+        elif manifest.kind in alone.KINDS:
+            yield from alone.breaches(manifest)
 
 
 def placed(found: Sequence[_Found], text: str | bytes) -> list[Finding]:

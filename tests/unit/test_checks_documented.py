@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from generator.checks.change import CHECKS as CHANGE_CHECKS
-from generator.checks.fabric_alone import CHECKS as FABRIC_ALONE_CHECKS
+from generator.checks.fabric.alone import CHECKS as FABRIC_ALONE_CHECKS
 from generator.checks.mpi import CHECKS as MPI_CHECKS
 from generator.checks.objects import CHECKS as OBJECT_CHECKS
 from generator.checks.policy_cases import CHECKS as POLICY_CASE_CHECKS

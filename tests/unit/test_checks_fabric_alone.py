@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from generator.checks import fabric_alone
+from generator.checks.fabric import alone
 from generator.checks.finding import Severity
 from generator.documents.locate import format_path
 from generator.manifests import Manifest
@@ -41,7 +41,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def test_every_check_has_a_case() -> None:
-    assert set(fabric_alone.CHECKS) <= {check for case in CASES.values() for check in case["checks"].split()}
+    assert set(alone.CHECKS) <= {check for case in CASES.values() for check in case["checks"].split()}
     assert {file.stem for file in FOLDER.glob("*.txt")} == set(CASES)
 
 
@@ -58,11 +58,11 @@ def test_what_only_looks_like_a_case_passes(name: str) -> None:
 
 
 def test_objects_that_the_api_server_takes_for_sound_are_sound() -> None:
-    seeds = [body for body in read_seeds().values() if body["kind"] in fabric_alone.KINDS]
+    seeds = [body for body in read_seeds().values() if body["kind"] in alone.KINDS]
     manifests = [Manifest(body, "x.yaml") for body in seeds]
-    breaches = [breach for manifest in manifests for breach in fabric_alone.breaches(manifest)]
+    breaches = [breach for manifest in manifests for breach in alone.breaches(manifest)]
     assert {breach.check for breach in breaches if breach.severity is Severity.ERROR} == set()
-    assert {manifest.kind for manifest in manifests} == fabric_alone.KINDS
+    assert {manifest.kind for manifest in manifests} == alone.KINDS
 
 
 @pytest.mark.parametrize("place", list(places(CHAIN)), ids=format_path)
@@ -73,15 +73,15 @@ def test_whatever_stands_anywhere_the_rules_do_not_fail(place: tuple[Any, ...]) 
         for step in ("", *place)[:-1]:
             node = node[step]
         node[("", *place)[-1]] = odd
-        for breach in fabric_alone.breaches(definition(json.dumps(holder[""]))):
-            assert breach.check in fabric_alone.CHECKS
+        for breach in alone.breaches(definition(json.dumps(holder[""]))):
+            assert breach.check in alone.CHECKS
 
 
 def test_a_kind_of_another_group_is_left_alone() -> None:
     body = {**definition("{,}").body, "apiVersion": "example.com/v1"}
-    assert list(fabric_alone.breaches(Manifest(body, "x.yaml"))) == []
+    assert list(alone.breaches(Manifest(body, "x.yaml"))) == []
     pool = {"apiVersion": "example.com/v1", "kind": "SriovNetworkPoolConfig", "spec": {}}
-    assert list(fabric_alone.breaches(Manifest(pool, "x.yaml"))) == []
+    assert list(alone.breaches(Manifest(pool, "x.yaml"))) == []
 
 
 def test_keys_are_read_as_go_reads_them() -> None:

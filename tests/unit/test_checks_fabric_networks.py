@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from generator.checks.fabric_attachments import attachment
-from generator.checks.fabric_ranges import ranges
-from generator.checks.fabric_read import Fabrics
-from generator.checks.fabric_segments import segment
+from generator.checks.fabric.attachments import attachment
+from generator.checks.fabric.ranges import ranges
+from generator.checks.fabric.read import Fabrics
+from generator.checks.fabric.segments import segment
 from generator.manifests import Manifest
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from generator.checks.fabric_policies import node_policy
+from generator.checks.fabric.policies import node_policy
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.manifests import Manifest

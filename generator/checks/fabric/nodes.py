@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from generator.checks.fabric_pods import PodTemplate, whole
-from generator.checks.fabric_providers import amounts_of
-from generator.checks.fabric_resource import EFA
+from generator.checks.fabric.pods import PodTemplate, whole
+from generator.checks.fabric.providers import amounts_of
+from generator.checks.fabric.resource import EFA
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import NODE, mapping

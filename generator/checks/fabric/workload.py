@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from generator.checks.fabric_boxes import KINDS, Box, Pods, Variable, is_fabric, pods_of
-from generator.checks.fabric_pods import RUNTIMES, pod_templates
-from generator.checks.fabric_resource import EFA
+from generator.checks.fabric.boxes import KINDS, Box, Pods, Variable, is_fabric, pods_of
+from generator.checks.fabric.pods import RUNTIMES, pod_templates
+from generator.checks.fabric.resource import EFA
 from generator.checks.mpi_runtime import mapping
 from generator.checks.trainjob_runtime import FIELD, runtime_of
 from generator.manifests import Manifest

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from generator.checks.fabric_attachments import Attachment
-from generator.checks.fabric_pools import CHECK, EXCLUSIVE, Pool, pools
-from generator.checks.fabric_providers import Source
-from generator.checks.fabric_read import Fabrics
+from generator.checks.fabric.attachments import Attachment
+from generator.checks.fabric.pools import CHECK, EXCLUSIVE, Pool, pools
+from generator.checks.fabric.providers import Source
+from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping

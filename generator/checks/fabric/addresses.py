@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from generator.checks.fabric_attachments import Attachment
-from generator.checks.fabric_ranges import NV_IPAM, Range, ipam_path, pool_kind, pool_names, pools, ranges
-from generator.checks.fabric_segments import segment
-from generator.checks.fabric_users import Crowd, Users
+from generator.checks.fabric.attachments import Attachment
+from generator.checks.fabric.ranges import NV_IPAM, Range, ipam_path, pool_kind, pool_names, pools, ranges
+from generator.checks.fabric.segments import segment
+from generator.checks.fabric.users import Crowd, Users
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings

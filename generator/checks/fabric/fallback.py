@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from generator.checks.fabric_nodes import flavors_of
-from generator.checks.fabric_pods import PodTemplate, pod_templates, whole
-from generator.checks.fabric_read import Fabrics
+from generator.checks.fabric.nodes import flavors_of
+from generator.checks.fabric.pods import PodTemplate, pod_templates, whole
+from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import NODE, mapping, resized_containers

@@ -13,10 +13,10 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from generator.checks.fabric_boxes import Box, Pods
-from generator.checks.fabric_homes import homes
-from generator.checks.fabric_resource import EFA
-from generator.checks.fabric_workload import Workload
+from generator.checks.fabric.boxes import Box, Pods
+from generator.checks.fabric.homes import homes
+from generator.checks.fabric.resource import EFA
+from generator.checks.fabric.workload import Workload
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings, texts

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
-from generator.checks.fabric_cni_mistakes import Mistake, of_chain, of_ipam, of_network, of_whole
+from generator.checks.fabric.cni_mistakes import Mistake, of_chain, of_ipam, of_network, of_whole
 from generator.checks.finding import Breach, Severity
 from generator.checks.mpi_runtime import mapping
 from generator.documents.json_text import JsonTextError, read_json

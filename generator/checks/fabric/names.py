@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from generator.checks.fabric_attachments import OF_SRIOV, Attachment
-from generator.checks.fabric_pods import PodTemplate
-from generator.checks.fabric_providers import Provider, Source
-from generator.checks.fabric_read import Fabrics
-from generator.checks.fabric_resource import SHARED_PREFIX, Resource, is_accelerator, resource
+from generator.checks.fabric.attachments import OF_SRIOV, Attachment
+from generator.checks.fabric.pods import PodTemplate
+from generator.checks.fabric.providers import Provider, Source
+from generator.checks.fabric.read import Fabrics
+from generator.checks.fabric.resource import SHARED_PREFIX, Resource, is_accelerator, resource
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.manifests import Manifest

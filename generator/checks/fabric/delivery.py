@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from generator.checks.fabric_boxes import Box, Pods
-from generator.checks.fabric_workload import Workload
+from generator.checks.fabric.boxes import Box, Pods
+from generator.checks.fabric.workload import Workload
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import LAUNCHER, NODE, mapping, mpi_runtime

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from generator.checks.fabric_attachments import Attachment
-from generator.checks.fabric_resource import resource
+from generator.checks.fabric.attachments import Attachment
+from generator.checks.fabric.resource import resource
 
 _DEFAULT_PARTITION = 0x7FFF
 _VLAN_FIX = "give each team a VLAN of its own (`vlan` of the network), which the switches carry"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from generator.checks.fabric_attached import named
-from generator.checks.fabric_homes import homes, likely_homes
-from generator.checks.fabric_pods import PodTemplate
+from generator.checks.fabric.attached import named
+from generator.checks.fabric.homes import homes, likely_homes
+from generator.checks.fabric.pods import PodTemplate
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from generator.checks.fabric_attachments import Attachment, attachment
-from generator.checks.fabric_pods import PodTemplate, pod_templates
-from generator.checks.fabric_providers import PREFIXES, Provider, Source, providers
-from generator.checks.fabric_resource import Resource, is_named_for_fabric, resource
+from generator.checks.fabric.attachments import Attachment, attachment
+from generator.checks.fabric.pods import PodTemplate, pod_templates
+from generator.checks.fabric.providers import PREFIXES, Provider, Source, providers
+from generator.checks.fabric.resource import Resource, is_named_for_fabric, resource
 from generator.manifests import Manifest
 
 KINDS = frozenset(

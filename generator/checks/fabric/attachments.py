@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from generator.checks.fabric_providers import MELLANOX, SRIOV, parsed, prefix_of
-from generator.checks.fabric_resource import Resource, resource
+from generator.checks.fabric.providers import MELLANOX, SRIOV, parsed, prefix_of
+from generator.checks.fabric.resource import Resource, resource
 from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
 from generator.manifests import Manifest

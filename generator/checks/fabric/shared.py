@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from generator.checks.fabric_attachments import Attachment
-from generator.checks.fabric_homes import homes
-from generator.checks.fabric_providers import Source
-from generator.checks.fabric_resource import resource
-from generator.checks.fabric_segments import Segment, segment, shared_device
-from generator.checks.fabric_users import Users
+from generator.checks.fabric.attachments import Attachment
+from generator.checks.fabric.homes import homes
+from generator.checks.fabric.providers import Source
+from generator.checks.fabric.resource import resource
+from generator.checks.fabric.segments import Segment, segment, shared_device
+from generator.checks.fabric.users import Users
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping

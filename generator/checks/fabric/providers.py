@@ -8,7 +8,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from generator.checks.fabric_resource import SHARED_PREFIX, Resource, resource
+from generator.checks.fabric.resource import SHARED_PREFIX, Resource, resource
 from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.json_text import read_json
 from generator.documents.load import Path

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from generator.checks.fabric_boxes import Variable
-from generator.checks.fabric_workload import Workload
+from generator.checks.fabric.boxes import Variable
+from generator.checks.fabric.workload import Workload
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.manifests import Manifest

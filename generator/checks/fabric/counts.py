@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from generator.checks.fabric_attachments import Attachment
-from generator.checks.fabric_homes import homes
-from generator.checks.fabric_names import misnamed
-from generator.checks.fabric_networks import NETWORKS
-from generator.checks.fabric_pods import PodTemplate, asked, whole
-from generator.checks.fabric_providers import Source
-from generator.checks.fabric_read import Fabrics
-from generator.checks.fabric_resource import Resource, resource
+from generator.checks.fabric.attachments import Attachment
+from generator.checks.fabric.homes import homes
+from generator.checks.fabric.names import misnamed
+from generator.checks.fabric.networks import NETWORKS
+from generator.checks.fabric.pods import PodTemplate, asked, whole
+from generator.checks.fabric.providers import Source
+from generator.checks.fabric.read import Fabrics
+from generator.checks.fabric.resource import Resource, resource
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import NODE, mapping

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from generator.checks.fabric_attachments import Attachment
-from generator.checks.fabric_homes import homes, likely_homes
-from generator.checks.fabric_networks import Wanted
-from generator.checks.fabric_pods import PodTemplate
-from generator.checks.fabric_read import Fabrics
+from generator.checks.fabric.attachments import Attachment
+from generator.checks.fabric.homes import homes, likely_homes
+from generator.checks.fabric.networks import Wanted
+from generator.checks.fabric.pods import PodTemplate
+from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.manifests import Manifest

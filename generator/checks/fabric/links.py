@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from generator.checks.fabric_attachments import Attachment
-from generator.checks.fabric_providers import Provider, Source
-from generator.checks.fabric_read import Fabrics
+from generator.checks.fabric.attachments import Attachment
+from generator.checks.fabric.providers import Provider, Source
+from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, texts

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.checks.fabric_boxes import Box, Pods
-from generator.checks.fabric_workload import Workload
+from generator.checks.fabric.boxes import Box, Pods
+from generator.checks.fabric.workload import Workload
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from generator.checks.fabric_attachments import CNI, Attachment
-from generator.checks.fabric_segments import segment
+from generator.checks.fabric.attachments import CNI, Attachment
+from generator.checks.fabric.segments import segment
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings, texts

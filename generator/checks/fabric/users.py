@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from generator.checks.fabric_attachments import Attachment
-from generator.checks.fabric_networks import Wanted
-from generator.checks.fabric_pods import PodTemplate, whole
-from generator.checks.fabric_providers import amounts_of
+from generator.checks.fabric.attachments import Attachment
+from generator.checks.fabric.networks import Wanted
+from generator.checks.fabric.pods import PodTemplate, whole
+from generator.checks.fabric.providers import amounts_of
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
 from generator.simulate.read import NODES

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from generator.checks.fabric_attachments import CNI, Attachment
-from generator.checks.fabric_read import Fabrics
+from generator.checks.fabric.attachments import CNI, Attachment
+from generator.checks.fabric.read import Fabrics
 from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.load import Path
 from generator.manifests import Manifest

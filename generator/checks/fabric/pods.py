@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from generator.checks.fabric_networks import NETWORKS, Networks, networks
+from generator.checks.fabric.networks import NETWORKS, Networks, networks
 from generator.checks.mpi_runtime import JOB_SET, NODE, mapping, mappings
 from generator.documents.load import Path
 from generator.manifests import Body, Manifest

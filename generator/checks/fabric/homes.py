@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from generator.checks.fabric_pods import PodTemplate
+from generator.checks.fabric.pods import PodTemplate
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
 from generator.checks.quota_runtimes import has_quota, is_meant

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.checks import fabric_cni, fabric_pool
+from generator.checks.fabric import cni, every_node
 from generator.checks.finding import Breach
 from generator.manifests import Manifest
 
-KINDS = fabric_cni.KINDS | {fabric_pool.KIND}
+KINDS = cni.KINDS | {every_node.KIND}
 """The kinds that they read."""
-CHECKS = (*fabric_cni.CHECKS, fabric_pool.CHECK)
+CHECKS = (*cni.CHECKS, every_node.CHECK)
 """Their ids."""
 
 
 def breaches(manifest: Manifest) -> Iterator[Breach]:
     """What one object says that cannot be meant."""
-    if manifest.kind == fabric_pool.KIND:
-        yield from fabric_pool.breaches(manifest)
+    if manifest.kind == every_node.KIND:
+        yield from every_node.breaches(manifest)
     else:
-        yield from fabric_cni.breaches(manifest)
+        yield from cni.breaches(manifest)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from generator.checks.fabric_attachments import OF_SRIOV
-from generator.checks.fabric_providers import MELLANOX, PREFIXES, SRIOV
-from generator.checks.fabric_read import Fabrics
+from generator.checks.fabric.attachments import OF_SRIOV
+from generator.checks.fabric.providers import MELLANOX, PREFIXES, SRIOV
+from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from generator.checks.fabric_networks import NETWORKS
-from generator.checks.fabric_pods import RUNTIMES, PodTemplate, asked, pod_templates
-from generator.checks.fabric_resource import is_named_for_fabric
+from generator.checks.fabric.networks import NETWORKS
+from generator.checks.fabric.pods import RUNTIMES, PodTemplate, asked, pod_templates
+from generator.checks.fabric.resource import is_named_for_fabric
 from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.load import Path
 from generator.manifests import Manifest
