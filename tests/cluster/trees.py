@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -82,8 +82,12 @@ def deploy(admin: Client, platform: Platform, tree: list[Manifest], account: Cli
 
 
 def remove(admin: Client, deployed: Deployed) -> None:
-    """Delete a tree and its nodes, and wait until they are gone; its namespaces end by themselves."""
+    """Delete a tree and its nodes, and wait until they are gone; its namespaces end by themselves.
+
+    Its TrainJobs go first: without their runtimes Kueue gives their quota back only when all pods are collected.
+    """
     theirs = {found.name for found in deployed.stored if found.kind == "Namespace"}
+    _end_jobs(admin, theirs)
     bodies = [*(found.body for found in reversed(deployed.stored)), *deployed.nodes]
     outside = [body for body in bodies if body["metadata"].get("namespace") not in theirs]
     for body in outside:
@@ -91,6 +95,16 @@ def remove(admin: Client, deployed: Deployed) -> None:
     for body in outside:
         if body["kind"] != "Namespace":
             wait_until(f"{body['kind']} {body['metadata']['name']} is gone", partial(is_gone, admin, body))
+
+
+def _end_jobs(admin: Client, namespaces: Iterable[str]) -> None:
+    kind = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+    found = [each for name in namespaces for each in admin.items(kind["apiVersion"], kind["kind"], name)]
+    jobs: list[Body] = [{**kind, "metadata": each["metadata"]} for each in found]
+    for job in jobs:
+        admin.delete(job)
+    for job in jobs:
+        wait_until(f"TrainJob {job['metadata']['name']} is gone", partial(is_gone, admin, job))
 
 
 def settled(deployed: Deployed) -> list[Body]:
