@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export MPIGEN_CACHE := $(CURDIR)/.cache
-EXAMPLES := $(sort $(wildcard examples/*/platform.yaml examples/*/platform.py))
+EXAMPLES := $(sort $(wildcard examples/*/platform.yaml examples/*/mpigen_platform.py))
 
 .PHONY: demo test quick lint format types layers cluster cluster-all cluster-previous bench schemas lock golden clean
 

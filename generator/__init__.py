@@ -159,7 +159,7 @@ def __getattr__(name: str) -> Any:
 
 
 def load_platform(file: str | Path) -> Platform:
-    """Read a platform.yaml, so that a platform.py can build on it.
+    """Read a platform.yaml, so that an mpigen_platform.py can build on it.
 
     Raises:
         generator.errors.ConfigError: with every problem found.

@@ -3,7 +3,7 @@
 import sys
 
 if not sys.flags.safe_path:
-    # Python has put the working folder first, where a platform.py would stand in for the standard library's `platform`.
+    # Python puts the working folder first, where a file such as platform.py would replace a standard library module.
     del sys.path[0]
 
 from generator.cli import main

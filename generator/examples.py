@@ -9,6 +9,9 @@ from pathlib import Path
 from generator.errors import OutputError, Problem
 
 EXAMPLES = ("cpu-kubernetes", "openshift-h100", "roce-h200", "eks-p5", "university", "custom-python", "catalogue")
+PLATFORM_FILES = ("platform.yaml", "mpigen_platform.py")
+"""The names of an example's platform file. Every other file of the folder is one that it reads."""
+
 _SCHEMA = "platform.schema.json"
 _SCHEMA_LINE = re.compile(r"(?m)^# yaml-language-server: \$schema=.*$")
 
@@ -21,7 +24,7 @@ def start(example: str, folder: Path) -> list[Path]:
     """
     from generator.config.schema import platform_schema
 
-    sources = sorted(_home(example).glob("*.*"), key=lambda path: (path.stem != "platform", path.name))
+    sources = sorted(_home(example).glob("*.*"), key=lambda path: (path.name not in PLATFORM_FILES, path.name))
     texts = {source.name: _SCHEMA_LINE.sub(_schema_line, source.read_text("utf-8")) for source in sources}
     texts[_SCHEMA] = platform_schema()
     files = {folder / name: text for name, text in texts.items()}

@@ -1,6 +1,6 @@
 """Read this first: the whole of mpigen as a few calls.
 
-platform.yaml / platform.py ── config ──▶ Platform ── charts ──▶ [Manifest] ── checks ──▶ [Finding]
+platform.yaml / mpigen_platform.py ── config ──▶ Platform ── charts ──▶ [Manifest] ── checks ──▶ [Finding]
                                                                     ├── since the release before ──▶ [Finding]
                                                                     └── release ──▶ output/<platform>/<release>/
 any YAML on disk ──────────── manifests.read ──▶ [Manifest] ── the same checks
@@ -71,10 +71,10 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
 
 
 def load(platform_file: Path) -> tuple[Platform, cdk8s.App]:
-    """The platform of a file, and its app: of a platform.py that defines one, that one.
+    """The platform of a file, and its app: of an mpigen_platform.py that defines one, that one.
 
     Raises:
-        ConfigError: the file is wrong, or a platform.py defines neither `platform` nor `app`.
+        ConfigError: the file is wrong, or an mpigen_platform.py defines neither `platform` nor `app`.
     """
     from generator.app import App
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from generator import Platform
+from generator.examples import PLATFORM_FILES
 
 ROOT = Path(__file__).parent.parent
-EXAMPLES = {path.parent.name: path for path in sorted(ROOT.glob("examples/*/platform.*")) if path.suffix != ".json"}
+EXAMPLES = {path.parent.name: path for name in PLATFORM_FILES for path in sorted(ROOT.glob(f"examples/*/{name}"))}
 MPIGEN = Path(sys.executable).with_name("mpigen")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def declared(file: Path) -> Platform:
-    """The platform of a file; of a platform.py with all runtimes that are in its app.
+    """The platform of a file; of an mpigen_platform.py with all runtimes that are in its app.
 
     Raises:
         ConfigError: the file is wrong.

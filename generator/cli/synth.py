@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )
 @format_option
 def synth(platform: Path, output: Path, replace: bool, discard_edits: bool, promote: bool | None, form: str) -> int:
-    """Write the release that PLATFORM, a platform.yaml or platform.py, describes.
+    """Write the release that PLATFORM, a platform.yaml or mpigen_platform.py, describes.
 
     The tree is rendered and checked, and only then put in place, whole or not at all:
     OUTPUT/<platform>/<release>/, and OUTPUT/<platform>/argocd/, which points at it.

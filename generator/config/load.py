@@ -74,7 +74,7 @@ def _text(file: Path) -> bytes:
     try:
         text = file.read_bytes()
     except OSError as error:
-        problem = Problem(f"cannot be read: {error.strerror}", "name a platform.yaml or platform.py", str(file))
+        problem = Problem(f"cannot be read: {error.strerror}", "name a platform.yaml or mpigen_platform.py", str(file))
         raise ConfigError((problem,)) from None
     if text.startswith(_BYTE_ORDER_MARKS):
         problem = Problem("a byte order mark at the start", "save the file as UTF-8 without it", str(file), 1, 1)

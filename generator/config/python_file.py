@@ -1,4 +1,4 @@
-"""A platform.py → what it defines, run once; what goes wrong in it is told with its line, like anything else."""
+"""Run a platform file in Python and return what it defines. Report its failures with the line of the user's file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,13 @@ _SECTIONS = {section.__name__: section for section in Section.__subclasses__()}
 
 
 def run_platform_file(file: Path) -> dict[str, Any]:
-    """Run a platform.py and return its module namespace. What it prints goes to standard error.
+    """Run an mpigen_platform.py and return its module namespace. What it prints goes to standard error.
 
     Raises:
         ConfigError: the file cannot be read, or its code fails; with the line in the user's own file.
     """
     if not _is_file(file):
-        raise ConfigError((Problem("there is no such file", "name a platform.yaml or platform.py", str(file)),))
+        raise ConfigError((Problem("there is no such file", "name a platform.yaml or mpigen_platform.py", str(file)),))
     try:
         with _siblings_importable(file), redirect_stdout(sys.stderr):  # standard output belongs to the result
             return runpy.run_path(str(file), run_name="__platform__")
@@ -45,17 +46,35 @@ def run_platform_file(file: Path) -> dict[str, Any]:
         raise ConfigError((_failure(error, file),)) from None
 
 
+def shadowed_module(file: Path) -> str:
+    """Return the installed module that Python replaces by this file when it starts in the file's folder, or "".
+
+    pytest, mypy, `python -m` and an interactive Python put that folder first on `sys.path`.
+    """
+    name = file.stem
+    if not name.isidentifier() or name == "__init__":
+        return ""
+    if name in sys.stdlib_module_names:
+        return name
+    spec = PathFinder.find_spec(name, [entry for entry in sys.path if entry and not _is_same(entry, file.parent)])
+    return name if spec is not None else ""
+
+
+def _is_same(entry: str, folder: Path) -> bool:
+    return Path(entry).resolve() == folder.resolve()
+
+
 def _is_file(file: Path) -> bool:
     try:
         return file.is_file()
     except OSError as error:  # such as a folder that may not be entered
-        fix = "name a platform.yaml or platform.py"
+        fix = "name a platform.yaml or mpigen_platform.py"
         raise ConfigError((Problem(f"cannot be read: {error.strerror}", fix, str(file)),)) from None
 
 
 @contextmanager
 def _siblings_importable(file: Path) -> Iterator[None]:
-    """Last on the path: a platform.py must not stand in for the standard library's `platform`."""
+    """Append the file's folder to the import path. A platform.py there must not replace the standard module."""
     folder = str(file.resolve().parent)
     sys.path.append(folder)
     try:

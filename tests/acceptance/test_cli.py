@@ -154,8 +154,8 @@ def test_a_wrong_platform_leaves_the_old_tree_alone(tmp_path: Path, mpigen: Run)
 def test_a_finding_in_what_is_rendered_leaves_the_output_alone(tmp_path: Path, mpigen: Run) -> None:
     source = EXAMPLES["custom-python"]
     shutil.copy(source.with_name("base.yaml"), tmp_path)
-    (tmp_path / "platform.py").write_text(source.read_text().replace('"/value"', '"/valeu"'))
-    ran = mpigen("synth", "platform.py")
+    (tmp_path / "mpigen_platform.py").write_text(source.read_text().replace('"/value"', '"/valeu"'))
+    ran = mpigen("synth", "mpigen_platform.py")
     assert ran.returncode == 1
     assert "custom/cluster/priorityclass-urgent.yaml" in ran.stdout
     assert "schema/unknown-field: PriorityClass urgent $.valeu" in ran.stdout
@@ -264,8 +264,8 @@ def test_wrong_usage_for_machines_is_the_same_document(mpigen: Run) -> None:
 
 
 def test_an_interruption_for_machines_is_the_same_document(tmp_path: Path, mpigen: Run) -> None:
-    (tmp_path / "platform.py").write_text("raise KeyboardInterrupt\n")
-    ran = mpigen("synth", "platform.py", "--format", "json")
+    (tmp_path / "mpigen_platform.py").write_text("raise KeyboardInterrupt\n")
+    ran = mpigen("synth", "mpigen_platform.py", "--format", "json")
     assert (ran.returncode, ran.stderr) == (130, "")
     assert [problem["message"] for problem in json.loads(ran.stdout)["problems"]] == ["interrupted"]
 
@@ -304,10 +304,10 @@ def test_output_that_was_closed_is_not_missed(tmp_path: Path) -> None:
 def test_what_a_platform_py_prints_stays_out_of_the_result(tmp_path: Path, mpigen: Run) -> None:
     text = EXAMPLES["cpu-kubernetes"].read_text()
     (tmp_path / "base.yaml").write_text(text)
-    (tmp_path / "platform.py").write_text(
+    (tmp_path / "mpigen_platform.py").write_text(
         "from generator import load_platform\nprint('hello')\nplatform = load_platform('base.yaml')\n"
     )
-    ran = mpigen("synth", "platform.py", "--format", "json")
+    ran = mpigen("synth", "mpigen_platform.py", "--format", "json")
     assert (ran.returncode, json.loads(ran.stdout)["problems"], ran.stderr) == (0, [], "hello\n")
 
 

@@ -18,8 +18,8 @@ from tests.conftest import EXAMPLES, ROOT, Run
 def test_a_runtime_in_python_takes_less_than_30_lines(tmp_path: Path, mpigen: Run) -> None:
     assert len(RECIPE.splitlines()) < 30
     shutil.copyfile(EXAMPLES["openshift-h100"], tmp_path / "base.yaml")
-    (tmp_path / "platform.py").write_text(RECIPE)
-    ran = mpigen("synth", "platform.py")
+    (tmp_path / "mpigen_platform.py").write_text(RECIPE)
+    ran = mpigen("synth", "mpigen_platform.py")
     assert (ran.returncode, ran.stderr) == (0, "")
     (file,) = tmp_path.rglob("torch-compiled.yaml")
     (runtime,) = manifests.read(file.read_text(), file.name)

@@ -53,9 +53,9 @@ def test_the_schema_for_editors_is_current(mpigen: Run) -> None:
 def test_the_same_platform_in_python_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
     source = EXAMPLES[name]
     platform, _ = pipeline.load(source)
-    (tmp_path / "platform.py").write_text(
+    (tmp_path / "mpigen_platform.py").write_text(
         f"from generator import *\nfrom generator import Platform\nplatform = {platform!r}\n"
     )
     pipeline.synth(source, tmp_path / "yaml", pipeline.Choices())
-    pipeline.synth(tmp_path / "platform.py", tmp_path / "python", pipeline.Choices())
+    pipeline.synth(tmp_path / "mpigen_platform.py", tmp_path / "python", pipeline.Choices())
     assert tree(tmp_path / "yaml") == tree(tmp_path / "python")

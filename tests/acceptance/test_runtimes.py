@@ -112,7 +112,7 @@ def test_a_family_can_be_shown_beside_a_platform(mpigen: Run) -> None:
         ),
         (
             ["runtimes", "nope.yaml"],
-            ("error: nope.yaml: cannot be read: No such file or directory; name a platform.yaml or platform.py\n"),
+            "error: nope.yaml: cannot be read: No such file or directory; name a platform.yaml or mpigen_platform.py\n",
         ),
     ],
     ids=["family", "runtime", "file"],

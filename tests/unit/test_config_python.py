@@ -1,89 +1,91 @@
-"""A platform.py that goes wrong is bad input with a line of the user's own file, never a traceback."""
+"""A platform file in Python that goes wrong is bad input with a line of the user's own file, never a traceback."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from generator import Platform
-from generator.config.python_file import run_platform_file
+from generator.config.python_file import run_platform_file, shadowed_module
 from generator.errors import ConfigError, ExitCode
+from tests.conftest import EXAMPLES, ROOT
 
 POOL = 'Pool(name="cpu", nodes=4, allocatable={"cpu": 64, "memory": "256Gi"})'
 SOUND = f"from generator import Platform, Pool\nplatform = Platform(platform='prod', release='1.0.0', pools=[{POOL}])\n"
 
 WRONG = {
-    "not Python": ("x = 1\nplatform = (\n", ["platform.py:2:12: not Python: '(' was never closed"]),
+    "not Python": ("x = 1\nplatform = (\n", ["fleet.py:2:12: not Python: '(' was never closed"]),
     "not text": (
         "x = 1\ny = '\udce9'\n",
-        ["platform.py:2:"],
+        ["fleet.py:2:"],
     ),
     "an exception": (
         "def load():\n    return {}['pools']\n\n\nload()\n",
-        ["platform.py:2: KeyError: 'pools'; mend the platform file"],
+        ["fleet.py:2: KeyError: 'pools'; mend the platform file"],
     ),
     "an exception of several lines": (
         "raise ValueError('one\\ntwo')\n",
-        ["platform.py:1: ValueError: one; mend the platform file"],
+        ["fleet.py:1: ValueError: one; mend the platform file"],
     ),
-    "an exception without words": ("raise ValueError\n", ["platform.py:1: ValueError; mend the platform file"]),
+    "an exception without words": ("raise ValueError\n", ["fleet.py:1: ValueError; mend the platform file"]),
     "an exception below the user's code": (
         "import json\n\njson.loads('{')\n",
-        ["platform.py:3: JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"],
+        ["fleet.py:3: JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"],
     ),
     "an endless recursion": (
         "def deeper(): return deeper()\ndeeper()\n",
-        ["platform.py:1: RecursionError: maximum recursion depth exceeded"],
+        ["fleet.py:1: RecursionError: maximum recursion depth exceeded"],
     ),
     "a slip in code that is made on the fly": (
         "import ast\n\nast.literal_eval('1 +')\n",
-        ["platform.py:3: SyntaxError: invalid syntax (<unknown>, line 1); mend the platform file"],
+        ["fleet.py:3: SyntaxError: invalid syntax (<unknown>, line 1); mend the platform file"],
     ),
-    "an exit": ("import sys\nsys.exit(0)\n", ["platform.py:2: SystemExit: 0; mend the platform file"]),
+    "an exit": ("import sys\nsys.exit(0)\n", ["fleet.py:2: SystemExit: 0; mend the platform file"]),
     "a module that is not there": (
         "import no_such_module\n",
-        ["platform.py:1: ModuleNotFoundError: No module named 'no_such_module'; mend the platform file"],
+        ["fleet.py:1: ModuleNotFoundError: No module named 'no_such_module'; mend the platform file"],
     ),
     "a wrong pool": (
         "from generator import Pool\n\nPool(name='GPU', nodes=0, allocatable={'cpu': 'many'}, colour='green')\n",
         [
-            "platform.py:3: Pool.name: `GPU` is not a Kubernetes name; use at most 63 lower-case letters,",
-            "platform.py:3: Pool.nodes: `0` is too small; write at least 1",
-            "platform.py:3: Pool.allocatable.cpu: `many` is not a quantity; write it like 64, 500m or 256Gi",
-            "platform.py:3: Pool.colour: there is no field `colour` here; write one of: allocatable, daemons,",
+            "fleet.py:3: Pool.name: `GPU` is not a Kubernetes name; use at most 63 lower-case letters,",
+            "fleet.py:3: Pool.nodes: `0` is too small; write at least 1",
+            "fleet.py:3: Pool.allocatable.cpu: `many` is not a quantity; write it like 64, 500m or 256Gi",
+            "fleet.py:3: Pool.colour: there is no field `colour` here; write one of: allocatable, daemons,",
         ],
     ),
     "a wrong platform": (
         SOUND.replace("'1.0.0'", "1.0").replace("'prod'", "'Prod'"),
         [
-            "platform.py:2: platform: `Prod` is not a Kubernetes name; ",
-            "platform.py:2: release: `1.0` is not a text; write three numbers with dots, such as 1.0.0",
+            "fleet.py:2: platform: `Prod` is not a Kubernetes name; ",
+            "fleet.py:2: release: `1.0` is not a text; write three numbers with dots, such as 1.0.0",
         ],
     ),
     "a contradiction": (
         SOUND.replace("Pool\n", "Pool, Runtime\n").replace(
             ", pools", ", runtimes=[Runtime(name='a', pool='gpu')], pools"
         ),
-        ["platform.py:2: runtimes.a.pool: there is no pool `gpu`; did you mean `cpu`?"],
+        ["fleet.py:2: runtimes.a.pool: there is no pool `gpu`; did you mean `cpu`?"],
     ),
     "a model of the user's own": (
         "import pydantic\n\n\nclass Team(pydantic.BaseModel):\n    size: float\n\n\nTeam(size='big')\n",
-        ["platform.py:8: Team.size: `big`: Input should be a valid number, unable to parse string as a number"],
+        ["fleet.py:8: Team.size: `big`: Input should be a valid number, unable to parse string as a number"],
     ),
 }
 
 
 def run(folder: Path, text: str) -> ConfigError:
-    """Run a platform.py that is named from its own folder, and return what is wrong with it."""
-    (folder / "platform.py").write_bytes(text.encode("utf-8", "surrogateescape"))
+    """Run a platform file that is named from its own folder, and return what is wrong with it."""
+    (folder / "fleet.py").write_bytes(text.encode("utf-8", "surrogateescape"))
     before = Path.cwd()
     os.chdir(folder)
     try:
         with pytest.raises(ConfigError) as caught:
-            run_platform_file(Path("platform.py"))
+            run_platform_file(Path("fleet.py"))
     finally:
         os.chdir(before)
     assert caught.value.exit_code is ExitCode.INVALID_INPUT
@@ -106,7 +108,7 @@ def test_a_slip_in_a_file_beside_it_is_told_with_that_file(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["missing.py", "."])
 def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match=r"there is no such file; name a platform\.yaml or platform\.py"):
+    with pytest.raises(ConfigError, match=r"there is no such file; name a platform\.yaml or mpigen_platform\.py"):
         run_platform_file(tmp_path / name)
 
 
@@ -116,14 +118,14 @@ def test_our_own_errors_pass_as_they_are(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_stays_an_interrupt(tmp_path: Path) -> None:
-    file = tmp_path / "platform.py"
+    file = tmp_path / "fleet.py"
     file.write_text("raise KeyboardInterrupt\n", "utf-8")
     with pytest.raises(KeyboardInterrupt):
         run_platform_file(file)
 
 
 def test_a_sound_file_is_run_and_leaves_the_import_path_as_it_was(tmp_path: Path) -> None:
-    file = tmp_path / "platform.py"
+    file = tmp_path / "fleet.py"
     file.write_text(SOUND, "utf-8")
     before = list(sys.path)
     platform = run_platform_file(file)["platform"]
@@ -133,7 +135,7 @@ def test_a_sound_file_is_run_and_leaves_the_import_path_as_it_was(tmp_path: Path
 
 
 def test_what_it_prints_goes_to_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "platform.py"
+    file = tmp_path / "fleet.py"
     file.write_text("print('hello')\n", "utf-8")
     run_platform_file(file)
     assert tuple(capsys.readouterr()) == ("", "hello\n")
@@ -142,3 +144,26 @@ def test_what_it_prints_goes_to_standard_error(tmp_path: Path, capsys: pytest.Ca
 def test_a_place_that_cannot_be_looked_at_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: File name too long"):
         run_platform_file(tmp_path / f"{'x' * 300}.py")
+
+
+@pytest.mark.parametrize("name", ["platform.py", "types.py", "yaml.py", "generator.py", "cdk8s.py", "pytest.py"])
+def test_a_file_that_replaces_an_installed_module_is_recognized(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(SOUND, "utf-8")
+    assert shadowed_module(tmp_path / name) == Path(name).stem
+
+
+@pytest.mark.parametrize("name", ["mpigen_platform.py", "prod-east.py", "fleet.py", "prod.east.py"])
+def test_any_other_name_replaces_no_module(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(SOUND, "utf-8")
+    assert shadowed_module(tmp_path / name) == ""
+    assert isinstance(run_platform_file(tmp_path / name)["platform"], Platform)
+
+
+def test_no_file_of_an_example_replaces_an_installed_module() -> None:
+    assert [path for path in ROOT.glob("examples/*/*.py") if shadowed_module(path)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", [["-m", "pytest", "--version"], ["-m", "mypy", "--version"], ["-c", "import pytest"]])
+def test_python_tools_start_in_the_folder_of_the_python_example(start: list[str]) -> None:
+    subprocess.run([sys.executable, *start], cwd=EXAMPLES["custom-python"].parent, check=True, capture_output=True)

@@ -159,9 +159,9 @@ def test_a_runtime_in_python_is_held_to_the_rules_of_the_file(platform: Platform
 
 def test_a_plain_app_beside_a_platform_is_refused(tmp_path: Path) -> None:
     """It would leave out, and Argo CD would prune, all that the platform declares."""
-    (tmp_path / "platform.py").write_text("import cdk8s\napp = cdk8s.App()\n")
+    (tmp_path / "mpigen_platform.py").write_text("import cdk8s\napp = cdk8s.App()\n")
     with pytest.raises(ConfigError, match="plain cdk8s App"):
-        pipeline.load(tmp_path / "platform.py")
+        pipeline.load(tmp_path / "mpigen_platform.py")
 
 
 def test_a_file_of_plain_yaml_can_be_included(platform: Platform, tmp_path: Path) -> None:
