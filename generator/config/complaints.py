@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sized
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
-from generator.config.draft import suggestion
+from generator.config.draft import Contradiction, suggestion
 from generator.documents.syntax import shown
 
 _EXPECTED = {
@@ -37,14 +37,31 @@ class Complaint:
     is_of_key: bool = False
 
 
+_CONTRADICTION = "contradiction"
+
+
+def contradicted(found: Contradiction) -> PydanticCustomError:
+    """Return a contradiction as an error of pydantic, which keeps all of it."""
+    context = {"message": found.message, "fix": found.fix, "path": found.path, "is_of_key": found.is_of_key}
+    return PydanticCustomError(_CONTRADICTION, "{message}", context)
+
+
+def contradictions_in(error: ValidationError) -> list[Contradiction]:
+    """Return the contradictions that an error of pydantic holds, with the positions of the sorted platform."""
+    contexts = [detail["ctx"] for detail in error.errors(include_url=False) if detail["type"] == _CONTRADICTION]
+    return [Contradiction(each["path"], each["message"], each["fix"], each["is_of_key"]) for each in contexts]
+
+
 def complaints(error: ValidationError, model: type[BaseModel], prefix: tuple[str | int, ...] = ()) -> list[Complaint]:
     """Everything that a model refuses, in the order of its fields."""
-    return [_complaint(detail, model, prefix) for detail in error.errors(include_url=False) if not _is_echo(detail)]
+    details = error.errors(include_url=False)
+    above = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
+    return [_complaint(detail, model, prefix) for detail in details if not _is_echo(detail, above)]
 
 
-def _is_echo(detail: ErrorDetails) -> bool:
+def _is_echo(detail: ErrorDetails, above: Collection[tuple[str | int, ...]]) -> bool:
     """Pydantic calls a list too short when its items are refused, each with an error of its own."""
-    return detail["type"] == "too_short" and isinstance(detail["input"], Sized) and len(detail["input"]) > 0
+    return detail["type"] == "too_short" and detail["loc"] in above
 
 
 def _complaint(detail: ErrorDetails, model: type[BaseModel], prefix: tuple[str | int, ...]) -> Complaint:
@@ -58,7 +75,7 @@ def _words(detail: ErrorDetails, path: tuple[str | int, ...], model: type[BaseMo
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     last = str(path[-1]) if path else ""
     match kind:
-        case "refused":
+        case "refused" | "contradiction":
             words = context["message"], context["fix"]
         case "missing":
             words = f"`{last}` is missing", _described(model, path)

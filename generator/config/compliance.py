@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
-from pydantic_core import PydanticCustomError
 
-from generator.config.cluster import Cluster
-from generator.config.fields import Count, LabelKey, LabelValue, Section, refusal
+from generator.config.fields import Count, LabelKey, LabelValue, Section, Unmet, refusal
 from generator.documents.syntax import shown
 
 if TYPE_CHECKING:
@@ -78,21 +76,21 @@ class Retention(Section):
     forward them."""
 
 
-def unmet(policies: Policies, cluster: Cluster | None) -> Iterator[tuple[tuple[str | int, ...], PydanticCustomError]]:
-    """What the cluster cannot keep, and what the profile `regulated` demands and is not there: path, and the fix."""
-    if cluster and cluster.is_openshift and policies.retention.audit:
+def unmet(policies: Policies, is_openshift: bool | None) -> Iterator[Unmet]:
+    """Find policies that the cluster cannot enforce, and requirements of the profile `regulated` that are not met.
+
+    `is_openshift` is None where the distribution is unknown.
+    """
+    if is_openshift and policies.retention.audit:
         fix = "remove it, and keep what a ClusterLogForwarder sends away for as long"
-        yield ("retention", "audit"), refusal("OpenShift has no such setting of its API servers", fix)
+        yield ("retention", "audit"), "OpenShift has no such setting of its API servers", fix
     if policies.profile == "standard":
         return
-    for path, message, fix in (*_weaker(policies), *_missing(policies, cluster)):
-        yield path, refusal(f"{message}: the profile `regulated` demands it", fix)
+    for path, message, fix in (*_weaker(policies), *_missing(policies, is_openshift)):
+        yield path, f"{message}: the profile `regulated` demands it", fix
 
 
-_Demand = tuple[tuple[str | int, ...], str, str]
-
-
-def _weaker(policies: Policies) -> Iterator[_Demand]:
+def _weaker(policies: Policies) -> Iterator[Unmet]:
     """What is said, and is too little."""
     if policies.pod_security != "restricted":
         yield ("podSecurity",), f"`{policies.pod_security}` is less than `restricted`", "write `restricted`"
@@ -107,7 +105,7 @@ def _weaker(policies: Policies) -> Iterator[_Demand]:
             yield ("storageClasses",), f"`{each.name}` is not said to be encrypted", fix
 
 
-def _missing(policies: Policies, cluster: Cluster | None) -> Iterator[_Demand]:
+def _missing(policies: Policies, is_openshift: bool | None) -> Iterator[Unmet]:
     """What is not said."""
     if not policies.images.registries:
         yield ("images",), "images come from anywhere, not from `registries`", "write `registries: [quay.io/acme/]`"
@@ -123,6 +121,6 @@ def _missing(policies: Policies, cluster: Cluster | None) -> Iterator[_Demand]:
         yield ("storageClasses",), "data may be written anywhere without `storageClasses`", fix
     if policies.retention.jobs is None:
         yield ("retention", "jobs"), "nobody says how long jobs are known without `retention.jobs`", "write days, as 90"
-    if policies.retention.audit is None and not (cluster and cluster.is_openshift):
+    if policies.retention.audit is None and is_openshift is False:
         fix = "write days, as 365"
         yield ("retention", "audit"), "nobody says how long the log is kept without `retention.audit`", fix

@@ -5,15 +5,21 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from generator.config.access import PlatformAccess
+from generator.config.cluster import Cluster
 from generator.config.cohorts import Cohort
 from generator.config.counting import Supply, supply
 from generator.config.fabrics import Fabric
+from generator.config.gitops import GitOps
+from generator.config.isolation import Isolation
 from generator.config.policies import Policies
 from generator.config.pools import Pool
+from generator.config.queues import Queues
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
 from generator.simulate.counting import AS_ASKED, Counting
@@ -34,19 +40,23 @@ class Contradiction:
     is_of_key: bool = False
 
 
+class Unknown(Enum):
+    """A section that is written, but is not sound."""
+
+    UNSOUND = "unsound"
+
+
 @dataclass(frozen=True)
 class Draft:
-    """The entries of a platform file that are sound by themselves, by their place in their list.
+    """The parts of a platform that are sound by themselves; entries by their place in their list.
 
     Attributes:
-        has_slack: whether what no quota owns has a queue.
-        has_workers: whether there are other clusters that jobs may be sent to.
-        is_fair: whether weights count.
-        counting: what Kueue counts; None where that is not sound.
-        policies: what holds for all; None where that is not sound.
-        is_openshift: whether the cluster is OpenShift; None where that cannot be known.
         declared: every name that the file declares in a section, sound or not; an empty one where it cannot be known.
         unsure: the pools whose labels or taints are wrong or misspelt, so that nobody knows which pods they take.
+        cluster: None where it is not sound. So are `policies`, `access`, `isolation` and `queues`.
+        gitops: None where it is left out.
+        wrong: of `queues`, the fields that are not sound; `queues` has their defaults.
+        is_openshift: whether the cluster is OpenShift; None where that cannot be known.
     """
 
     platform: str
@@ -54,26 +64,29 @@ class Draft:
     runtimes: Mapping[int, Runtime]
     tenants: Mapping[int, Tenant]
     cohorts: Mapping[int, Cohort]
+    fabrics: Mapping[int, Fabric]
     declared: Mapping[str, tuple[str, ...]]
-    has_slack: bool = True
-    has_workers: bool = False
-    is_fair: bool = False
-    counting: Counting | None = AS_ASKED
+    cluster: Cluster | None
+    policies: Policies | None
+    access: PlatformAccess | None
+    isolation: Isolation | None
+    queues: Queues | None
+    gitops: GitOps | Unknown | None
+    is_openshift: bool | None
+    wrong: Collection[str] = ()
     unsure: Collection[int] = ()
-    policies: Policies | None = field(default_factory=Policies)
-    fabrics: Mapping[int, Fabric] = field(default_factory=dict)
-    is_openshift: bool | None = None
 
     @classmethod
     def of(cls, platform: Platform) -> Draft:
         """The draft of a platform whose every section is sound."""
         return cls(
-            platform.platform,
-            dict(enumerate(platform.pools)),
-            dict(enumerate(platform.runtimes)),
-            dict(enumerate(platform.tenants)),
-            dict(enumerate(platform.cohorts)),
-            {
+            platform=platform.platform,
+            pools=dict(enumerate(platform.pools)),
+            runtimes=dict(enumerate(platform.runtimes)),
+            tenants=dict(enumerate(platform.tenants)),
+            cohorts=dict(enumerate(platform.cohorts)),
+            fabrics=dict(enumerate(platform.fabrics)),
+            declared={
                 "pools": tuple(pool.name for pool in platform.pools),
                 "runtimes": tuple(runtime.name for runtime in platform.runtimes),
                 "tenants": tuple(tenant.name for tenant in platform.tenants),
@@ -81,14 +94,41 @@ class Draft:
                 "fabrics": tuple(fabric.name for fabric in platform.fabrics),
                 "priorities": tuple(priority.name for priority in platform.queues.priorities),
             },
-            platform.queues.slack,
-            platform.queues.multi_kueue is not None,
-            platform.queues.fair_sharing,
-            platform.queues.counting,
+            cluster=platform.cluster,
             policies=platform.policies,
-            fabrics=dict(enumerate(platform.fabrics)),
+            access=platform.access,
+            isolation=platform.isolation,
+            queues=platform.queues,
+            gitops=platform.gitops,
             is_openshift=platform.cluster.is_openshift,
         )
+
+    @property
+    def has_slack(self) -> bool:
+        """Return True if resources without a quota have a queue, or may have one."""
+        return self.queues is None or self.queues.slack
+
+    @property
+    def has_workers(self) -> bool:
+        """Return True if jobs can be sent to other clusters, or may be."""
+        return self.queues is None or self.queues.multi_kueue is not None or "multiKueue" in self.wrong
+
+    @property
+    def is_fair(self) -> bool:
+        """Return True if Kueue reads weights, or may read them."""
+        return self.queues is None or self.queues.fair_sharing or "fairSharing" in self.wrong
+
+    @property
+    def counting(self) -> Counting | None:
+        """Return the resources that Kueue counts; None if unknown."""
+        if self.queues is None or {"excludeResourcePrefixes", "transformations"} & {*self.wrong}:
+            return None
+        return self.queues.counting
+
+    @cached_property
+    def namespaces(self) -> Collection[str]:
+        """Return the namespaces of all tenants."""
+        return {home.name for tenant in self.tenants.values() for home in tenant.homes}
 
     @property
     def pool_named(self) -> dict[str, Pool]:

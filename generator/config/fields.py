@@ -28,6 +28,10 @@ class Section(BaseModel):
     )
 
 
+Unmet = tuple[tuple[str | int, ...], str, str]
+"""A setting that another section makes impossible: its path inside its own section, the message, and the fix."""
+
+
 def refusal(message: str, fix: str) -> PydanticCustomError:
     """An error whose message quotes the value and whose fix says what to write instead."""
     return PydanticCustomError("refused", "{message}", {"message": message, "fix": fix})

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from generator.config.access import PlatformAccess
+from generator.config.cluster import Cluster
 from generator.config.cohorts import Cohort
-from generator.config.complaints import Complaint, complaints
-from generator.config.draft import Draft
+from generator.config.complaints import Complaint, complaints, contradictions_in
+from generator.config.draft import Contradiction, Draft, Unknown
 from generator.config.fabrics import Fabric
-from generator.config.platform import Platform
+from generator.config.gitops import GitOps
+from generator.config.isolation import Isolation
+from generator.config.platform import SORTED, Platform
 from generator.config.policies import Policies
 from generator.config.pools import Pool
 from generator.config.priorities import PRIORITIES
@@ -25,8 +30,8 @@ from generator.documents.load import Document, load
 from generator.documents.locate import format_path, locate_all
 from generator.documents.syntax import shown
 from generator.errors import ConfigError, DocumentError, Problem
-from generator.simulate.counting import Counting
 
+_Model = TypeVar("_Model", bound=BaseModel)
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _SECTIONS: dict[str, type[BaseModel]] = {
     "fabrics": Fabric,
@@ -37,7 +42,6 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 }
 _OPTIONAL = {"cohorts", "fabrics"}  # of the others, an absent one may be a misspelt one
 
-_COUNTING = ("excludeResourcePrefixes", "transformations")
 _STAND_INS = {"name": "unnamed", "image": "unknown", "nodes": 10**6}  # where absence would be a complaint of its own
 _LONGEST_NAME = 63  # letters
 _ATTEMPTS = 4  # to make an entry sound: what is wrong may hide something else that is wrong
@@ -52,15 +56,38 @@ def load_platform(file: Path) -> Platform:
     text = _text(file)
     document = _only_document(text, file)
     found = list(_exposed(document.data))
-    unspoken = {complaint.path for complaint in found}
     try:
         platform = Platform.model_validate(document.data, by_alias=True, by_name=False)
     except ValidationError as error:
-        wrong = (*_shape(error), *_meaning(document.data))
-        found += [complaint for complaint in wrong if complaint.path not in unspoken]
+        unspoken = {complaint.path for complaint in found}
+        found += [complaint for complaint in _refused(error, document.data) if complaint.path not in unspoken]
     if found:
         raise ConfigError(_placed(found, text, document, file))
     return platform
+
+
+def _refused(error: ValidationError, data: dict[str, Any]) -> list[Complaint]:
+    """Return every reason why the model refuses the data, at its place in the data.
+
+    Contradictions are found by the model itself if every section is sound. If one is not, the model stops before
+    them: then the same rules are applied to the sections that are sound, so that one slip does not hide the rest.
+    """
+    if found := contradictions_in(error):
+        return [_complaint(replace(each, path=_as_written(each.path, data))) for each in found]
+    return [*complaints(error, Platform), *map(_complaint, contradictions(_draft(data)))]
+
+
+def _complaint(found: Contradiction) -> Complaint:
+    return Complaint(found.path, found.message, found.fix, found.is_of_key)
+
+
+def _as_written(path: tuple[str | int, ...], data: dict[str, Any]) -> tuple[str | int, ...]:
+    """Return the path in the file to a path in the platform, which sorts entries by name; the sort is stable."""
+    match path:
+        case (str(section), int(index), *rest) if section in SORTED:
+            names = [entry["name"] for entry in data[section]]
+            return (section, sorted(range(len(names)), key=names.__getitem__)[index], *rest)
+    return path
 
 
 def _exposed(data: Any) -> Iterator[Complaint]:
@@ -105,18 +132,6 @@ def _in_file(problem: Problem, file: Path) -> Problem:
     return Problem(problem.message, problem.fix, str(file), problem.line, problem.column, problem.path)
 
 
-def _shape(error: ValidationError) -> Iterator[Complaint]:
-    """What is wrong with the sections by themselves. Contradictions name entries, not places: `_meaning` has them."""
-    for complaint in complaints(error, Platform):
-        if not (len(complaint.path) > 1 and complaint.path[0] in _SECTIONS and isinstance(complaint.path[1], str)):
-            yield complaint
-
-
-def _meaning(data: dict[str, Any]) -> Iterator[Complaint]:
-    for found in contradictions(_draft(data)):
-        yield Complaint(found.path, found.message, found.fix, found.is_of_key)
-
-
 def _draft(data: dict[str, Any]) -> Draft:
     """Whatever of the file is sound by itself."""
     sound: dict[str, dict[int, Any]] = {}
@@ -129,7 +144,9 @@ def _draft(data: dict[str, Any]) -> Draft:
         sound[section] = {index: entry for index, (entry, _) in judged.items() if entry is not None}
         wrong[section] = {index: fields for index, (_, fields) in judged.items()}
         declared[section] = tuple(_name(raw) for raw in entries) or (() if section in _OPTIONAL else ("",))
+    queues, wrong_queues = _section(Queues, data, "queues")
     declared["priorities"] = _priorities(data.get("queues"))
+    cluster, wrong_cluster = _section(Cluster, data, "cluster")
     name = data.get("platform")
     return Draft(
         platform=name if isinstance(name, str) else "",
@@ -137,29 +154,36 @@ def _draft(data: dict[str, Any]) -> Draft:
         runtimes=sound["runtimes"],
         tenants=sound["tenants"],
         cohorts=sound["cohorts"],
-        declared=declared,
-        has_slack=_has_slack(data.get("queues")),
-        has_workers=_has_workers(data.get("queues")),
-        is_fair=_is_fair(data.get("queues")),
-        counting=_counting(data.get("queues")),
-        unsure={index for index, fields in wrong["pools"].items() if fields - {"name", "nodes", "allocatable"}},
-        policies=_policies(data.get("policies", {})),
         fabrics=sound["fabrics"],
-        is_openshift=_is_openshift(data.get("cluster", {})),
+        declared=declared,
+        cluster=None if wrong_cluster else cluster,
+        policies=_whole(Policies, data, "policies"),
+        access=_whole(PlatformAccess, data, "access"),
+        isolation=_whole(Isolation, data, "isolation"),
+        queues=queues,
+        gitops=_gitops(data),
+        is_openshift=cluster.is_openshift if cluster and "distribution" not in wrong_cluster else None,
+        wrong=wrong_queues,
+        unsure={index for index, fields in wrong["pools"].items() if fields - {"name", "nodes", "allocatable"}},
     )
 
 
-def _is_openshift(cluster: object) -> bool | None:
-    said = cluster.get("distribution", "kubernetes") if isinstance(cluster, dict) else None
-    return said == "openshift" if said in ("openshift", "kubernetes") else None
+def _section(model: type[_Model], data: dict[str, Any], name: str) -> tuple[_Model | None, set[str]]:
+    """Return a section, without the fields that are wrong, and these fields; None if the section is no mapping."""
+    raw = data.get(name, {})
+    return _trimmed(model, raw) if isinstance(raw, dict) else (None, set())
 
 
-def _has_slack(queues: object) -> bool:
-    return not isinstance(queues, dict) or queues.get("slack") is not False
+def _whole(model: type[_Model], data: dict[str, Any], name: str) -> _Model | None:
+    """Return a section if all of it is sound."""
+    section, wrong = _section(model, data, name)
+    return None if wrong else section
 
 
-def _has_workers(queues: object) -> bool:
-    return isinstance(queues, dict) and queues.get("multiKueue") is not None
+def _gitops(data: dict[str, Any]) -> GitOps | Unknown | None:
+    if data.get("gitops") is None:
+        return None
+    return _whole(GitOps, data, "gitops") or Unknown.UNSOUND
 
 
 def _priorities(queues: object) -> tuple[str, ...]:
@@ -170,46 +194,30 @@ def _priorities(queues: object) -> tuple[str, ...]:
     return tuple(_name(raw) for raw in said) if isinstance(said, list) else ("",)
 
 
-def _is_fair(queues: object) -> bool:
-    """Whatever is not `false` may be meant as `true`, and is told for itself."""
-    return isinstance(queues, dict) and queues.get("fairSharing", False) is not False
+def _sound(model: type[_Model], raw: object) -> tuple[_Model | None, set[str]]:
+    """Return an entry, without what is wrong in it if need be, and its wrong fields.
 
-
-def _counting(queues: object) -> Counting | None:
-    said = queues if isinstance(queues, dict) else {}
-    try:
-        return Queues.model_validate({key: said[key] for key in _COUNTING if key in said}).counting
-    except ValidationError:
-        return None
-
-
-def _policies(said: object) -> Policies | None:
-    try:
-        return Policies.model_validate(said, by_alias=True, by_name=False)
-    except ValidationError:
-        return None
-
-
-def _sound(model: type[BaseModel], raw: object) -> tuple[BaseModel | None, set[str]]:
-    """The entry, if need be without what is wrong in it, and in which fields that was.
-
-    What is left may still contradict something; but half of what a node offers says nothing.
+    What is left may still contradict something, unless it is half of what a node offers.
     """
+    entry, wrong = _trimmed(model, raw if isinstance(raw, dict) else {})
+    if entry is None or "allocatable" in wrong:
+        return None, wrong
+    return entry.model_copy(update={"name": _name(raw) or "?"}), wrong
+
+
+def _trimmed(model: type[_Model], raw: dict[str, Any]) -> tuple[_Model | None, set[str]]:
+    """Return the model of the data without what is wrong in it, and the fields that are wrong."""
     fields: set[str] = set()
-    trimmed: Any = raw if isinstance(raw, dict) else {}
+    trimmed = raw
     for _ in range(_ATTEMPTS):
-        if "allocatable" in fields:
-            break
         try:
-            entry = model.model_validate(trimmed, by_alias=True, by_name=False)
+            return model.model_validate(trimmed, by_alias=True, by_name=False), fields
         except ValidationError as error:
             paths = [complaint.path for complaint in complaints(error, model)]
-            fields |= {str(path[0]) for path in paths if path}
-            needed = fields & _STAND_INS.keys() & model.model_fields.keys()
-            trimmed = _without(trimmed, [wrong for path in paths if (wrong := _present(trimmed, path))])
-            trimmed.update({field: _STAND_INS[field] for field in needed})
-        else:
-            return entry.model_copy(update={"name": _name(raw) or "?"}), fields
+        fields |= {str(path[0]) for path in paths if path}
+        needed = fields & _STAND_INS.keys() & model.model_fields.keys()
+        trimmed = _without(trimmed, [wrong for path in paths if (wrong := _present(trimmed, path))])
+        trimmed.update({field: _STAND_INS[field] for field in needed})
     return None, fields
 
 

@@ -20,25 +20,27 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
-from generator.config.access import SUPERUSERS, Callers, PlatformAccess, callers, in_reach
+from generator.config.access import SUPERUSERS, Callers, PlatformAccess, callers
 from generator.config.cluster import Cluster
 from generator.config.cohorts import Cohort
-from generator.config.compliance import unmet
+from generator.config.complaints import contradicted
 from generator.config.counting import Supply, supply
 from generator.config.draft import Draft, suggestion
 from generator.config.elsewhere import cohorts_elsewhere, root_of_workers
 from generator.config.fabrics import Fabric
 from generator.config.fields import Name, Section, refusal
 from generator.config.gitops import GitOps
-from generator.config.isolation import Isolation, impossible, unnameable
+from generator.config.isolation import Isolation
 from generator.config.policies import Policies
 from generator.config.pools import Pool
-from generator.config.queues import Queues, forgetful, inexpressible
+from generator.config.queues import Queues
 from generator.config.references import contradictions
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
 from generator.documents.syntax import shown
 
+SORTED = ("fabrics", "pools", "runtimes", "tenants", "cohorts")
+"""The sections that are lists of named entries. A Platform holds each of them sorted by name."""
 _SEMVER = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?")
 
 
@@ -88,129 +90,24 @@ class Platform(Section):
     """Who reaches whom over the network."""
     queues: Queues = Queues()
     """How Kueue is to work."""
-    gitops: GitOps | None = Field(default=None, validate_default=True)
+    gitops: GitOps | None = None
     """Who applies the tree. Left out: plain YAML only."""
-
-    @field_validator("pools")
-    @classmethod
-    def _can_be_placed(cls, value: tuple[Pool, ...], info: ValidationInfo) -> tuple[Pool, ...]:
-        """Kueue 0.18 may give launcher and host one node that has room for one of them, where the job then stays.
-
-        Seen with kueue v0.18.3; mended by kubernetes-sigs/kueue#13383.
-        """
-        cluster = info.data.get("cluster")
-        is_old = isinstance(cluster, Cluster) and cluster.versions.kueue == "0.18"
-        refused = refusal("Kueue 0.18 places launcher and hosts wrongly", "remove it, or go on to Kueue 0.19")
-        errors = [
-            InitErrorDetails(type=refused, loc=(index, "topology"), input=None)
-            for index, pool in enumerate(value)
-            if is_old and pool.topology
-        ]
-        if errors:
-            raise ValidationError.from_exception_data("Platform", errors)
-        return value
-
-    @field_validator("fabrics")
-    @classmethod
-    def _can_be_claimed(cls, value: tuple[Fabric, ...], info: ValidationInfo) -> tuple[Fabric, ...]:
-        """Kubernetes 1.34 is the first that has DeviceClasses and claims for good."""
-        cluster = info.data.get("cluster")
-        is_old = isinstance(cluster, Cluster) and cluster.versions.kubernetes == "1.33"
-        refused = refusal("Kubernetes 1.33 has no resource.k8s.io/v1", "go on to Kubernetes 1.34")
-        errors = [
-            InitErrorDetails(type=refused, loc=(index, "attach"), input=None)
-            for index, fabric in enumerate(value)
-            if is_old and fabric.attached == "dra"
-        ]
-        if errors:
-            raise ValidationError.from_exception_data("Platform", errors)
-        return value
 
     @field_validator("pools")
     @classmethod
     def _are_wired(cls, value: tuple[Pool, ...], info: ValidationInfo) -> tuple[Pool, ...]:
         return tuple(pool.wired(info.data.get("fabrics", ())) for pool in value)
 
-    @field_validator("isolation", "tenants")
-    @classmethod
-    def _can_be_enforced(cls, value: Isolation | tuple[Tenant, ...], info: ValidationInfo) -> Any:
-        cluster = info.data.get("cluster")
-        if not isinstance(cluster, Cluster):
-            return value
-        found = impossible(value, cluster) if isinstance(value, Isolation) else unnameable(value, cluster)
-        errors = [InitErrorDetails(type=error, loc=path, input=None) for path, error in found]
-        if errors:
-            raise ValidationError.from_exception_data("Platform", errors)
-        return value
-
-    @field_validator("fabrics", "pools", "runtimes", "tenants", "cohorts")
+    @field_validator(*SORTED)
     @classmethod
     def _in_order(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(sorted(value, key=lambda entry: entry.name))
 
-    @field_validator("policies")
-    @classmethod
-    def _are_as_strict_as_their_profile(cls, value: Policies, info: ValidationInfo) -> Policies:
-        found = unmet(value, info.data.get("cluster"))
-        errors = [InitErrorDetails(type=error, loc=path, input=None) for path, error in found]
-        if errors:
-            raise ValidationError.from_exception_data("Platform", errors)
-        return value
-
-    @field_validator("queues")
-    @classmethod
-    def _can_be_told(cls, value: Queues, info: ValidationInfo) -> Queues:
-        cluster, policies = info.data.get("cluster"), info.data.get("policies")
-        refused = inexpressible(value, cluster) if isinstance(cluster, Cluster) else {}
-        if isinstance(policies, Policies):
-            refused |= forgetful(value, policies.retention.jobs or 0)
-        errors = [InitErrorDetails(type=error, loc=(field,), input=None) for field, error in refused.items()]
-        if errors:
-            raise ValidationError.from_exception_data("Platform", errors)
-        return value
-
-    @field_validator("access")
-    @classmethod
-    def _is_in_good_hands(cls, value: PlatformAccess, info: ValidationInfo) -> PlatformAccess:
-        """No tenant's people can act as those who run the platform."""
-        namespaces = _namespaces(info)
-        errors = [
-            InitErrorDetails(type=refusal(why, "name somebody else"), loc=(persona,), input=None)
-            for persona in ("admin", "ci")
-            for subject in getattr(value, persona)
-            if (why := in_reach(subject, namespaces))
-        ]
-        if errors:
-            raise ValidationError.from_exception_data("Platform", errors)
-        return value
-
-    @field_validator("gitops")
-    @classmethod
-    def _changes_by_somebodys_hands(cls, value: GitOps | None, info: ValidationInfo) -> GitOps | None:
-        """Without anybody who may, there is no rule `generated` either, and everybody may."""
-        policies, access = info.data.get("policies"), info.data.get("access")
-        is_regulated = isinstance(policies, Policies) and policies.profile == "regulated"
-        if value is None and is_regulated and isinstance(access, PlatformAccess) and not access.admin:
-            what = "nobody is named who changes the platform: the profile `regulated` demands it"
-            raise refusal(what, "name who applies it in `gitops`, or people in `access: {admin: [group:…]}`")
-        return value
-
-    @field_validator("gitops")
-    @classmethod
-    def _has_an_account_of_its_own(cls, value: GitOps | None, info: ValidationInfo) -> GitOps | None:
-        cluster = info.data.get("cluster")
-        if value is None or not isinstance(cluster, Cluster):
-            return value
-        if why := value.account_unknown(cluster) or in_reach(value.account_on(cluster), _namespaces(info)):
-            error = refusal(why, "write serviceaccount:NAMESPACE/NAME of Argo CD's application controller")
-            details = [InitErrorDetails(type=error, loc=("serviceAccount",), input=None)]
-            raise ValidationError.from_exception_data("Platform", details)
-        return value
-
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
+        """Apply every rule between sections, so that whatever refuses a platform also has the words for it."""
         errors = [
-            InitErrorDetails(type=refusal(found.message, found.fix), loc=self._by_name(found.path), input=None)
+            InitErrorDetails(type=contradicted(found), loc=self._by_name(found.path), input=None)
             for found in contradictions(Draft.of(self))
         ]
         if errors:
@@ -218,9 +115,11 @@ class Platform(Section):
         return self
 
     def _by_name(self, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
-        """Name the entry instead of its position, which sorting has changed."""
-        section, index, *rest = path
-        return (section, getattr(self, str(section))[index].name, *rest)
+        """Replace the position of an entry, which sorting has changed, by its name."""
+        match path:
+            case (str(section), int(index), *rest) if section in SORTED:
+                return (section, getattr(self, section)[index].name, *rest)
+        return path
 
     def pool(self, name: str) -> Pool:
         """The pool of that name.
@@ -260,7 +159,3 @@ class Platform(Section):
         content = self.model_dump(mode="json", by_alias=True, exclude={"release"}, exclude_defaults=True)
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _namespaces(info: ValidationInfo) -> set[str]:
-    return {home.name for tenant in info.data.get("tenants", ()) for home in tenant.homes}

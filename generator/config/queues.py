@@ -7,16 +7,16 @@ pkg/config/validation.go). So what a platform says is possible on both.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Annotated
 
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 
 from generator.config.cluster import Cluster
 from generator.config.counting import Transformation, counting_of
 from generator.config.durations import Duration, between, seconds
-from generator.config.fields import Section, Text, each_once, refusal
+from generator.config.fields import Section, Text, Unmet, each_once
 from generator.config.multi_kueue import MultiKueue
 from generator.config.priorities import PRIORITIES, Priority
 from generator.documents.syntax import shown
@@ -86,16 +86,15 @@ class Queues(Section):
         return counting_of(self.exclude_resource_prefixes, self.transformations)
 
 
-def forgetful(queues: Queues, days: int) -> dict[str, PydanticCustomError]:
-    """Field → why it removes what is left of a job earlier than after so many days."""
-    if queues.retain_finished is None or seconds(queues.retain_finished) >= days * 24 * 3600:
-        return {}
-    what = f"{shown(queues.retain_finished)} is less than the {days} days of `policies.retention.jobs`"
-    return {"retainFinished": refusal(what, f"write at least {days * 24}h, or remove it")}
+def forgetful(queues: Queues, days: int) -> Iterator[Unmet]:
+    """Find settings that delete the record of a finished job before its retention of `days` days ends."""
+    if queues.retain_finished is not None and seconds(queues.retain_finished) < days * 24 * 3600:
+        what = f"{shown(queues.retain_finished)} is less than the {days} days of `policies.retention.jobs`"
+        yield ("retainFinished",), what, f"write at least {days * 24}h, or remove it"
 
 
-def inexpressible(queues: Queues, cluster: Cluster) -> dict[str, PydanticCustomError]:
-    """Field → why the cluster's Kueue cannot be told: OpenShift's operator has no word for all that Kueue takes.
+def inexpressible(queues: Queues, cluster: Cluster) -> Iterator[Unmet]:
+    """Find settings that OpenShift's Kueue operator has no field for.
 
     For Kueue 0.18 (release-1.4, a82b72a1a973, pkg/configmap/configmap.go `buildWaitForPodsReady`) it waits for five
     minutes or not at all; for no version does it know how long to keep what has finished, or of `resources` anything
@@ -107,10 +106,9 @@ def inexpressible(queues: Queues, cluster: Cluster) -> dict[str, PydanticCustomE
         "transformations": bool(queues.transformations),
     }
     what = "the Kueue operator of OpenShift has no such setting"
-    refused = {
-        field: refusal(what, "remove it") for field, is_said in wordless.items() if cluster.is_openshift and is_said
-    }
+    for field, is_said in wordless.items():
+        if cluster.is_openshift and is_said:
+            yield (field,), what, "remove it"
     if cluster.is_openshift and cluster.versions.kueue == "0.18" and queues.wait_for_pods_ready != WaitForPodsReady():
         why = "OpenShift's operator of Kueue 0.18 does not wait for as long as one would like"
-        refused["waitForPodsReady"] = refusal(why, "remove it, or go on to Kueue 0.19")
-    return refused
+        yield ("waitForPodsReady",), why, "remove it, or go on to Kueue 0.19"

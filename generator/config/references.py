@@ -15,6 +15,7 @@ from generator.config.multi_kueue import WORKERS
 from generator.config.relaxation_fit import locks_in_vain, relaxed_in_vain
 from generator.config.runtime_fit import runtime_contradictions
 from generator.config.runtimes import Runtime
+from generator.config.section_fit import section_contradictions
 from generator.config.share_fit import lends_more, shares_unknown
 from generator.config.tenants import Tenant
 
@@ -25,6 +26,7 @@ def contradictions(draft: Draft) -> Iterator[Contradiction]:
     """Every contradiction in the draft, in the order of the file's sections."""
     for section in ("fabrics", "pools", "runtimes", "tenants", "cohorts"):
         yield from _declared_twice(section, draft.declared[section])
+    yield from section_contradictions(draft)
     yield from fabric_contradictions(draft)
     yield from pools_alike(draft)
     for index, pool in draft.pools.items():

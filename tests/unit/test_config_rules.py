@@ -1,0 +1,121 @@
+"""One rule set refuses a platform and words the reasons: nothing is refused silently, in YAML or in Python."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from generator import Platform
+from generator.config.load import load_platform
+from generator.config.platform import SORTED
+from generator.documents.emit import Emitter
+from generator.documents.load import load
+from generator.errors import ConfigError
+from tests.conftest import EXAMPLES, small_platform
+from tests.unit.test_config_fuzz import at, places
+from tests.update_broken import BROKEN
+
+FILES = [*(path for path in EXAMPLES.values() if path.suffix == ".yaml"), *sorted(BROKEN.glob("regulated*.yaml"))]
+
+VALUES: tuple[Any, ...] = (None, "", "x", 0, -1, True, [], {}, [[]], {"x": {}})
+
+
+def problems(data: dict[str, Any], folder: Path) -> list[str]:
+    """Load a platform file with this content; return its problems, each of which has a place."""
+    file = folder / "platform.yaml"
+    file.write_text(Emitter().emit([data]), "utf-8")
+    try:
+        load_platform(file)
+    except ConfigError as error:
+        found = error.problems
+    else:
+        return []
+    assert found
+    for problem in found:
+        assert problem.line >= 1, problem
+        assert problem.column >= 1, problem
+        assert problem.message, problem
+    return [str(problem) for problem in found]
+
+
+def read(file: Path) -> dict[str, Any]:
+    """Return the content of a platform file."""
+    (document,) = load(file.read_bytes())
+    data: dict[str, Any] = document.data
+    return data
+
+
+def lacking(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The data without each of its sections, without each entry, and with each entry renamed."""
+    for section, entries in data.items():
+        yield {key: value for key, value in data.items() if key != section}
+        for index, entry in enumerate(entries if section in SORTED else []):
+            without = copy.deepcopy(data)
+            del without[section][index]
+            yield without
+            renamed = copy.deepcopy(data)
+            renamed[section][index]["name"] = f"{entry['name']}-2"
+            yield renamed
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_what_refers_to_a_missing_section_or_entry_is_reported_with_its_place(file: Path, tmp_path: Path) -> None:
+    data = read(file)
+    counts = [len(problems(changed, tmp_path)) for changed in lacking(data)]
+    assert any(counts)
+
+
+def test_a_runtime_for_tenants_that_no_section_declares_is_reported(tmp_path: Path) -> None:
+    data = small_platform()
+    data["runtimes"][0]["tenants"] = ["a"]
+    del data["tenants"]
+    (problem,) = problems(data, tmp_path)
+    assert problem.endswith("runtimes[0].tenants: there is no tenant `a`; declare it first")
+
+
+def test_a_file_and_python_are_refused_in_the_same_words(tmp_path: Path) -> None:
+    """Where every section is sound, only the rules between sections are left to refuse a platform."""
+    compared = 0
+    for case in sorted(BROKEN.glob("[!y]*.yaml")):  # those of yaml-*.yaml are no YAML
+        data = read(case)
+        with pytest.raises(ValidationError) as caught:
+            Platform.model_validate(data)
+        details = [detail["ctx"] for detail in caught.value.errors() if detail["type"] == "contradiction"]
+        if details and "exposed" not in case.stem:
+            found = [problem.partition(": ")[2].partition(": ")[2] for problem in problems(data, tmp_path)]
+            assert sorted(found) == sorted(f"{each['message']}; {each['fix']}" for each in details), case
+            compared += 1
+    assert compared > 20
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_contradictions_stand_at_the_entry_as_it_is_written_not_as_it_is_sorted(order: int, tmp_path: Path) -> None:
+    data = small_platform()
+    data["runtimes"] = [
+        {"name": name, "pool": "cpu", "tenants": [f"no-{name}"]} for name in ("a", "c", "b", "d")[::order]
+    ]
+    for problem in problems(data, tmp_path):
+        index = int(problem.partition("runtimes[")[2].partition("]")[0])
+        assert f"`no-{data['runtimes'][index]['name']}`" in problem
+    assert len(problems(data, tmp_path)) == 4
+
+
+def test_of_entries_with_one_name_the_second_in_the_file_is_reported(tmp_path: Path) -> None:
+    data = small_platform()
+    data["pools"] = [data["pools"][1], data["pools"][0], {**data["pools"][1], "labels": {"example.com/x": "y"}}]
+    assert any("pools[2].name: `cpu` is there twice" in problem for problem in problems(data, tmp_path))
+
+
+def test_every_leaf_of_a_platform_can_be_anything(tmp_path: Path) -> None:
+    """Accepted or refused with a place: no value of any field ends in neither."""
+    data = small_platform()
+    for path in places(data):
+        for value in VALUES:
+            changed = copy.deepcopy(data)
+            at(changed, path[:-1])[path[-1]] = value
+            problems(changed, tmp_path)
