@@ -9,8 +9,9 @@ from itertools import islice
 from typing import Literal
 
 from generator.config.fabrics import Fabric
+from generator.facts import addressing
+from generator.facts.addressing import Network, Span, Supply
 
-IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 Allocator = Literal["whereabouts", "nv-ipam"]
 
 
@@ -24,9 +25,9 @@ class RailRange:
         exclude: parts that nobody gets.
     """
 
-    network: IPNetwork
+    network: Network
     gateway: str
-    exclude: tuple[IPNetwork, ...]
+    exclude: tuple[Network, ...]
 
 
 def allocator(fabric: Fabric) -> Allocator:
@@ -65,7 +66,7 @@ def rail_ranges(fabric: Fabric, own: str | None = None) -> tuple[RailRange, ...]
     )
 
 
-def _gateway(fabric: Fabric, network: IPNetwork) -> str:
+def _gateway(fabric: Fabric, network: Network) -> str:
     """The router stands at the same place of every rail."""
     addresses = fabric.addresses
     if addresses is None or addresses.gateway is None:
@@ -76,41 +77,55 @@ def _gateway(fabric: Fabric, network: IPNetwork) -> str:
     return str(network[place])
 
 
-def _split(whole: IPNetwork, rails: int) -> Iterator[IPNetwork]:
+def _split(whole: Network, rails: int) -> Iterator[Network]:
     """The first so many of equal parts: as many as the next power of two."""
     return islice(whole.subnets((rails - 1).bit_length()), rails)
 
 
-def _within(network: IPNetwork, taken: Iterable[IPNetwork]) -> Iterator[IPNetwork]:
+def _within(network: Network, taken: Iterable[Network]) -> Iterator[Network]:
     """What networks have in common with one, all of one version: of two that overlap, one holds the other."""
     for part in taken:
         if network.overlaps(part):
             yield part if part.prefixlen > network.prefixlen else network
 
 
-def free(rail: RailRange, size: int, by: Allocator) -> int:
-    """The addresses that can be handed out: with nv-ipam whole blocks."""
-    usable = rail.network.num_addresses - 2
-    if by == "whereabouts":
-        apart: Iterable[IPNetwork] = ipaddress.collapse_addresses(rail.exclude)  # type: ignore[type-var]
-        taken = sum(part.num_addresses for part in apart)
-        return max(0, usable - taken - bool(rail.gateway))
-    lost = sum(last - first + 1 for first, last in excluded_blocks(rail, size))
-    return (usable // size - lost) * size
+def supply(rail: RailRange, size: int, by: Allocator) -> Supply:
+    """Return the addresses that pods get of what the builder writes for a rail.
 
-
-def excluded_blocks(rail: RailRange, size: int) -> list[tuple[int, int]]:
-    """The blocks of nv-ipam in which any address is excluded: first and last of each run, from 0.
-
-    A block begins right after the network's own address (nvidia-k8s-ipam 3ce4a34 pkg/ipam-controller/allocator).
+    Args:
+        rail: its range.
+        size: addresses that a node takes of it (`block`).
+        by: the IPAM plugin.
     """
-    start, last = int(rail.network.network_address) + 1, (rail.network.num_addresses - 2) // size - 1
-    runs: list[tuple[int, int]] = []
+    if by == "whereabouts":
+        return addressing.whereabouts_supply(rail.network, whereabouts_exclude(rail))
+    gateway = ipaddress.ip_address(rail.gateway) if rail.gateway else None
+    return addressing.ip_pool_supply(rail.network, size, ip_pool_exclusions(rail, size), gateway=gateway)
+
+
+def free(rail: RailRange, size: int, by: Allocator) -> int:
+    """Return the number of addresses of a rail that can be given to pods: with nv-ipam whole blocks."""
+    given = supply(rail, size, by)
+    return given.count if given.nodes is None else given.nodes * size
+
+
+def whereabouts_exclude(rail: RailRange) -> list[Network]:
+    """Return `exclude` of whereabouts, which would give a pod the address of the gateway as well."""
+    return [*rail.exclude, *([ipaddress.ip_network(rail.gateway)] if rail.gateway else [])]
+
+
+def ip_pool_exclusions(rail: RailRange, size: int) -> list[Span]:
+    """Return `exclusions` of an IPPool: each block in which any address is excluded, as a whole.
+
+    A node would get the rest of such a block, and its last pods no address. Exclusions must not overlap each other.
+    """
+    start, count = addressing.first_in_blocks(rail.network), addressing.block_count(rail.network, size)
+    runs: list[Span] = []
     for part in sorted(rail.exclude, key=lambda each: int(each.network_address)):
-        first = max(0, (int(part.network_address) - start) // size)
-        end = min(last, (int(part.broadcast_address) - start) // size)
+        low, high = addressing.span_of(part)
+        first, last = max(0, (low - start) // size), min(count - 1, (high - start) // size)
         if runs and first <= runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], max(end, runs[-1][1]))
-        elif first <= end:
-            runs.append((first, end))
-    return runs
+            runs[-1] = (runs[-1][0], max(last, runs[-1][1]))
+        elif first <= last:
+            runs.append((first, last))
+    return [(start + first * size, start + (last + 1) * size - 1) for first, last in runs]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from generator.config.fabric_homes import home
+from generator.config.fabric_ranges import allocator
 from generator.config.fabric_room import needed, room
 from generator.config.fabrics import Fabric
 from generator.config.platform import Platform
@@ -65,7 +66,7 @@ def fabric_facts(platform: Platform, fabric: Fabric) -> Facts:
 def _addresses(fabric: Fabric, nodes: int) -> Facts | None:
     if fabric.addresses is None:
         return None
-    by = fabric.addresses.by or ("nv-ipam" if fabric.operated == "nvidia" else "whereabouts")
+    by = allocator(fabric)
     return {"range": fabric.addresses.range, "by": by, "needed": needed(fabric, nodes), "available": room(fabric)}
 
 

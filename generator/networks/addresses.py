@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from generator.config.fabric_ranges import RailRange, allocator, block, excluded_blocks, rail_ranges
+from generator.config.fabric_ranges import (
+    RailRange,
+    allocator,
+    block,
+    ip_pool_exclusions,
+    rail_ranges,
+    whereabouts_exclude,
+)
 from generator.config.fabric_shares import FabricShare
 from generator.config.fabrics import Fabric
 from generator.config.pools import Pool
@@ -30,8 +37,7 @@ def ipam(fabric: Fabric, rail: int, share: FabricShare | None, owner: str) -> Bo
     if allocator(fabric) == "nv-ipam":
         return {"type": "nv-ipam", "poolName": _pool_name(fabric, rail, owner if share and share.range else "")}
     found = ranges[rail]
-    # It would hand out the router's address as well.
-    taken = [*(str(part) for part in found.exclude), *([_alone(found.gateway)] if found.gateway else [])]
+    taken = [str(part) for part in whereabouts_exclude(found)]
     return {
         "type": "whereabouts",
         "range": str(found.network),
@@ -61,7 +67,6 @@ def ip_pools(
 
 
 def _ip_pool(name: str, namespace: str, found: RailRange, size: int, pools: Sequence[Pool]) -> Body:
-    start = found.network[1]
     spec: Body = {
         "subnet": str(found.network),
         "perNodeBlockSize": size,
@@ -71,10 +76,9 @@ def _ip_pool(name: str, namespace: str, found: RailRange, size: int, pools: Sequ
         del spec["nodeSelector"]
     if found.gateway:
         spec["gateway"] = found.gateway
-    # A block that lost some of its addresses would still be a node's: what is left out is left out by whole blocks.
+    address = type(found.network.network_address)
     exclusions = [
-        {"startIP": str(start + first * size), "endIP": str(start + (last + 1) * size - 1)}
-        for first, last in excluded_blocks(found, size)
+        {"startIP": str(address(first)), "endIP": str(address(last))} for first, last in ip_pool_exclusions(found, size)
     ]
     if exclusions:
         spec["exclusions"] = exclusions
@@ -95,7 +99,3 @@ def _nodes(pool: Pool) -> Body:
 def _pool_name(fabric: Fabric, rail: int, owner: str) -> str:
     network = fabric.all_rails[rail].network
     return f"{network}-of-{owner}" if owner else network
-
-
-def _alone(address: str) -> str:
-    return f"{address}/{128 if ':' in address else 32}"

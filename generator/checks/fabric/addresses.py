@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from generator.checks.fabric.attachments import Attachment
-from generator.checks.fabric.ranges import NV_IPAM, Range, ipam_path, pool_kind, pool_names, pools, ranges
+from generator.checks.fabric.ranges import NV_IPAM, Range, exclusions, ipam_path, pool_kind, pool_names, pools, ranges
 from generator.checks.fabric.segments import segment
 from generator.checks.fabric.users import Crowd, Users
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
+from generator.facts.addressing import overlap
 from generator.manifests import Manifest
 
 _CHECK = "fabric/addresses"
@@ -80,6 +81,26 @@ def _missing_pools(gathered: Gathered) -> _Found:
                 yield network.manifest, _breach(ipam_path(network), what, why, fix)
 
 
+def _overlapping_exclusions(gathered: Gathered) -> _Found:
+    """Report exclusions of a pool that overlap: the agent of each node refuses them all.
+
+    nvidia-k8s-ipam 3ce4a34 pkg/ipam-node/allocator/range_set.go Canonicalize; its webhook accepts them
+    (api/v1alpha1/validate_exclusions.go).
+    """
+    for pool in pools(gathered.fabrics).values():
+        index = _second_of_overlapping(pool)
+        if index is not None:
+            what = f"`exclusions` of the {pool.kind} `{pool.name}` overlap each other"
+            why = "the agent of nv-ipam rejects such exclusions, so pods of these nodes stay in ContainerCreating"
+            yield pool, _breach(("spec", "exclusions", index), what, why, "merge the exclusions that overlap")
+
+
+def _second_of_overlapping(pool: Manifest) -> int | None:
+    """Return the index of the first exclusion that overlaps one before it."""
+    spans = exclusions(pool) or []
+    return next((index for index in range(len(spans)) if overlap(spans[: index + 1])), None)
+
+
 def _too_few(gathered: Gathered) -> _Found:
     """Nodes times pods times interfaces, where a ResourceFlavor says how many nodes there are."""
     told: set[tuple[str, Path]] = set()
@@ -88,22 +109,33 @@ def _too_few(gathered: Gathered) -> _Found:
         most = users.crowd(network)
         for each in ranges(network, gathered.fabrics) if most else ():
             place = (each.manifest.resource, each.path)
-            if most and place not in told and (what := _lack(each, most)):
+            if most and place not in told and (lack := _lack(each, most)) and not _second_of_overlapping(each.manifest):
                 told.add(place)
                 who = f"`{most.flavor}` has {most.nodes} nodes with {most.per_node} interfaces of `{network.name}`"
                 why = f"{who}: the last pods stay in ContainerCreating"
-                fix = f"write a range for {most.interfaces} addresses or more"
-                yield each.manifest, _breach(each.path, what, why, fix)
+                yield each.manifest, _breach(each.path, lack[0], why, lack[1])
 
 
-def _lack(each: Range, most: Crowd) -> str:
-    if each.per_node is not None and each.per_node < most.per_node:
-        return f"{each.network} gives each node {each.per_node} addresses, and {most.per_node} are wanted"
-    if each.nodes is not None and each.nodes < most.nodes:
-        return f"{each.network} is enough for {each.nodes} nodes, and there are {most.nodes}"
-    if each.nodes is None and each.count < most.interfaces:
-        return f"{each.network} has {each.count} addresses for pods, and {most.interfaces} are wanted"
-    return ""
+def _lack(each: Range, most: Crowd) -> tuple[str, str] | None:
+    """Return what is missing and the fix; None if the range has enough addresses."""
+    supply = each.supply
+    wanted = f"and {most.per_node} are wanted"
+    if supply.per_node is not None and supply.per_node < most.per_node:
+        what = f"{each.network} gives each node {supply.per_node} addresses, {wanted}"
+        return what, f"give each node {most.per_node} addresses or more"
+    if supply.nodes is not None and supply.nodes < most.nodes:
+        what = f"{each.network} is enough for {supply.nodes} nodes, and there are {most.nodes}"
+        return what, f"write a network with addresses for {most.nodes} nodes or more"
+    for number, count in supply.short:
+        if number < most.nodes and count < most.per_node:
+            what = (
+                f"{each.network} gives one node {count} addresses, without the excluded ones and the gateway, {wanted}"
+            )
+            return what, "exclude all addresses of a node or none, and give each node one more if there is a gateway"
+    if supply.per_node is None and supply.count < most.interfaces:
+        what = f"{each.network} has {supply.count} addresses for pods, and {most.interfaces} are wanted"
+        return what, f"write a range for {most.interfaces} addresses or more"
+    return None
 
 
 def _given_twice(gathered: Gathered) -> _Found:
@@ -166,6 +198,7 @@ _RULES: tuple[Callable[[Gathered], _Found], ...] = (
     _default_routes,
     _of_one_node,
     _missing_pools,
+    _overlapping_exclusions,
     _too_few,
     _given_twice,
 )

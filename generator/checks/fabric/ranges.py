@@ -1,50 +1,40 @@
-"""Addressing: the addresses that a network gives, and who counts which of them are taken.
-
-whereabouts 3a262bd pkg/iphelpers, pkg/allocate; nvidia-k8s-ipam 3ce4a34 pkg/ipam-controller/allocator;
-containernetworking/plugins plugins/ipam
-"""
+"""Ranges of addresses that networks give to pods, and the IPAM plugin that records which of them are taken."""
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from generator.checks.fabric.attachments import CNI, Attachment
 from generator.checks.fabric.read import Fabrics
 from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.load import Path
+from generator.facts import addressing
+from generator.facts.addressing import Network, Span, Supply, parse_address, parse_network
 from generator.manifests import Manifest
 
 NV_IPAM = "nv-ipam.nvidia.com"
 _POOLS = {"ippool": "IPPool", "cidrpool": "CIDRPool"}
-_REMEMBERED = 1024  # networks: those of one team are those of the next
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Addresses that are given to pods.
+    """Addresses that one network or pool gives to pods.
 
     Attributes:
-        manifest: the object that says them.
-        path: where.
-        network: all of it.
-        count: how many of it pods can get.
-        counted_by: who knows which are taken: two with the same never give the same address.
-        per_node: how many a node keeps for its pods; None where nodes share.
-        nodes: for how many nodes that is enough; None where nodes share.
+        manifest: the object that declares them.
+        path: where it does.
+        network: the network that they are in.
+        supply: how many of them pods get.
+        counted_by: what records which are taken. Two ranges with the same record never give one address twice.
     """
 
     manifest: Manifest
     path: Path
     network: Network
-    count: int
+    supply: Supply
     counted_by: str
-    per_node: int | None = None
-    nodes: int | None = None
 
 
 def ipam_path(network: Attachment) -> Path:
@@ -84,6 +74,11 @@ def ranges(network: Attachment, fabrics: Fabrics) -> list[Range]:
     return []
 
 
+def exclusions(pool: Manifest) -> list[Span] | None:
+    """Return `exclusions` of a pool of nv-ipam; None if its webhook rejects one of them."""
+    return _spans(mapping(pool.body, "spec").get("exclusions"), "startIP", "endIP", _number)
+
+
 def _of_whereabouts(manifest: Manifest, path: Path, ipam: Mapping[str, Any]) -> Iterator[Range]:
     """All networks of a cluster count together by the address alone, unless they say otherwise (types.go)."""
     name = ipam.get("network_name")
@@ -91,84 +86,87 @@ def _of_whereabouts(manifest: Manifest, path: Path, ipam: Mapping[str, Any]) -> 
     if ipam.get("enable_overlapping_ranges") is False:
         counter += f" for {ipam.get('range')} alone"
     for said in (ipam, *(each for _, each in mappings(ipam.get("ipRanges")))):
-        text = str(said.get("range", ""))
-        start, dash, rest = text.partition("-")  # `192.168.2.225-192.168.2.230/28` too
-        prefix = rest.partition("/")[2]
-        network = _network(f"{start}/{prefix}" if dash else text)
-        if network:
-            first = _address(start if dash else said.get("range_start"))
-            last = _address(rest.partition("/")[0] if dash else said.get("range_end"))
-            excluded = [each for each in map(_network, texts(said.get("exclude"))) if each]
-            count = _count(network, first, last, excluded)
-            yield Range(manifest, path, network, count, counter)
+        # whereabouts 3a262bd pkg/config/config.go: `192.168.2.225-192.168.2.230/28` too
+        start, dash, text = str(said.get("range", "")).rpartition("-")
+        network = parse_network(text)
+        if network is None:
+            continue
+        first = parse_address(start if dash else said.get("range_start"))
+        last = parse_address(text.partition("/")[0] if dash else said.get("range_end"))
+        supply = addressing.whereabouts_supply(network, _excluded(said), first, last)
+        if dash and (first is None or first not in network):
+            supply = Supply(0)  # whereabouts rejects the configuration
+        if "node_slice_size" in ipam:
+            sliced = _slices(network, ipam["node_slice_size"])
+            if sliced is None:
+                continue
+            supply = sliced
+        yield Range(manifest, path, network, supply, counter)
+
+
+def _slices(network: Network, size: object) -> Supply | None:
+    prefix = size.removeprefix("/") if isinstance(size, str) else ""
+    return addressing.whereabouts_slices(network, int(prefix)) if prefix.isascii() and prefix.isdecimal() else None
+
+
+def _excluded(said: Mapping[str, Any]) -> Iterator[Network]:
+    """Return the networks of `exclude`, which may name single addresses (pkg/allocate/allocate.go)."""
+    for text in texts(said.get("exclude")):
+        found = parse_network(text if "/" in text else addressing.alone(text))
+        if found:
+            yield found
 
 
 def _of_host_local(manifest: Manifest, path: Path, ipam: Mapping[str, Any]) -> Iterator[Range]:
-    for said in _subnets(ipam):
-        if network := _network(said.get("subnet")):
-            count = _count(network, _address(said.get("rangeStart")), _address(said.get("rangeEnd")), [])
-            yield Range(manifest, path, network, count, f"host-local of {manifest.resource}")
+    """A pod gets one address of each set, from any range of it."""
+    for said in _sets(ipam):
+        known = [(each, network) for each in said if (network := parse_network(each.get("subnet")))]
+        counts = [addressing.host_local_supply(network, *_bounds(each)).count for each, network in known]
+        for _, network in known:
+            yield Range(manifest, path, network, Supply(sum(counts), sum(counts)), f"host-local of {manifest.resource}")
 
 
-def _subnets(ipam: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield ipam
+def _bounds(said: Mapping[str, Any]) -> Iterator[addressing.Address | None]:
+    return (parse_address(said.get(key)) for key in ("rangeStart", "rangeEnd", "gateway"))
+
+
+def _sets(ipam: Mapping[str, Any]) -> Iterator[list[Mapping[str, Any]]]:
+    yield [ipam]
     sets = ipam.get("ranges")
     for each in sets if isinstance(sets, list) else ():
-        yield from (said for _, said in mappings(each))
+        yield [said for _, said in mappings(each)]
 
 
 def _of_pool(pool: Manifest) -> Iterator[Range]:
-    """Each node gets a block, the first after the address of the network, none with that of all hosts."""
     spec = mapping(pool.body, "spec")
     is_blocks = pool.kind == "IPPool"
     field = "subnet" if is_blocks else "cidr"
-    network = _network(spec.get(field))
-    size = spec.get("perNodeBlockSize" if is_blocks else "perNodeNetworkPrefix")
-    if network is None or not isinstance(size, int) or isinstance(size, bool) or size < 1:
+    network = parse_network(spec.get(field))
+    size = _whole(spec.get("perNodeBlockSize" if is_blocks else "perNodeNetworkPrefix"))
+    excluded = exclusions(pool)
+    per_node = _spans(spec.get("perNodeExclusions"), "startIndex", "endIndex", _whole)
+    if network is None or not size or excluded is None or per_node is None:
         return
-    if is_blocks:
-        count = _count(network, None, None, [])
-        per_node, nodes = size, count // size
-    elif network.prefixlen <= size <= network.max_prefixlen:
-        nodes = 2 ** (size - network.prefixlen)
-        block = 2 ** (network.max_prefixlen - size)
-        gateway = 1 if spec.get("gatewayIndex") is not None else 0
-        per_node = (block - 2 if block > 2 else block) - gateway  # noqa: PLR2004 - network and broadcast
-        count = nodes * per_node
-    else:
-        return
-    yield Range(pool, ("spec", field), network, count, f"the {pool.kind} {pool.name}", per_node, nodes)
+    supply = (
+        addressing.ip_pool_supply(network, size, excluded, per_node, parse_address(spec.get("gateway")))
+        if is_blocks
+        else addressing.cidr_pool_supply(network, size, excluded, per_node, _whole(spec.get("gatewayIndex")))
+    )
+    if supply:
+        yield Range(pool, ("spec", field), network, supply, f"the {pool.kind} {pool.name}")
 
 
-def _count(network: Network, first: Any, last: Any, excluded: list[Network]) -> int:
-    """How many addresses pods can get: neither that of the network nor that of all hosts."""
-    whole = network.num_addresses
-    low, high = int(network.network_address), int(network.broadcast_address)
-    if whole > 2:  # noqa: PLR2004 - a network of one or two hosts has neither
-        low, high = low + 1, high - 1
-    low = max(low, int(first)) if first is not None and first in network else low
-    high = min(high, int(last)) if last is not None and last in network else high
-    taken = 0
-    for part in excluded:
-        if part.version == network.version:
-            taken += max(0, min(high, int(part.broadcast_address)) - max(low, int(part.network_address)) + 1)
-    return max(0, high - low + 1 - taken)
+def _spans(said: object, first: str, last: str, read: Callable[[object], int | None]) -> list[Span] | None:
+    """Return first and last of each exclusion; None if one of them cannot be read, and the pool is rejected for it."""
+    found = [(read(each.get(first)), read(each.get(last))) for _, each in mappings(said)]
+    spans = [(begin, end) for begin, end in found if begin is not None and end is not None and begin <= end]
+    return spans if len(spans) == len(found) else None
 
 
-def _network(text: object) -> Network | None:
-    return _read(text) if isinstance(text, str) and "/" in text else None
+def _number(text: object) -> int | None:
+    address = parse_address(text)
+    return None if address is None else int(address)
 
 
-@lru_cache(_REMEMBERED)
-def _read(text: str) -> Network | None:
-    try:
-        return ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        return None
-
-
-def _address(text: object) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(text) if isinstance(text, str) and text else None
-    except ValueError:
-        return None
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -1,0 +1,330 @@
+"""Addresses that IPAM plugins give to pods: whereabouts, host-local, and the IPPools and CIDRPools of nv-ipam.
+
+Sources: whereabouts 3a262bd pkg/config/config.go, pkg/iphelpers/iphelpers.go, pkg/allocate/allocate.go;
+nvidia-k8s-ipam 3ce4a34 api/v1alpha1/helpers.go, pkg/ip/cidr.go, pkg/ipam-controller/allocator/allocator.go,
+pkg/ipam-controller/controllers/cidrpool/cidrpool.go, pkg/ipam-node/allocator; containernetworking/plugins v1.9.1
+plugins/ipam/host-local/backend/allocator. tests/fixtures/addressing holds the recorded answers of the first two.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Span = tuple[int, int]
+"""First and last of consecutive addresses or indices."""
+
+_REMEMBERED = 1024  # networks: those of one team are those of the next
+_HOST_BITS = 2  # a network of fewer has no address besides its own and that of all hosts
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Addresses of one range for pods.
+
+    Attributes:
+        count: addresses for pods of all nodes together.
+        per_node: addresses that a node reserves for its pods; None if all nodes share the range.
+        nodes: number of nodes that get addresses; None if all nodes share the range, or each has its own copy.
+        short: (number of the node, addresses) of nodes that get fewer than `per_node`, in the order of allocation.
+    """
+
+    count: int
+    per_node: int | None = None
+    nodes: int | None = None
+    short: tuple[Span, ...] = ()
+
+
+def parse_network(text: object) -> Network | None:
+    """Return the network of a CIDR, whose host bits may be set; None for anything else."""
+    return _parse_network(text) if isinstance(text, str) and "/" in text else None
+
+
+def parse_address(text: object) -> Address | None:
+    """Return the address, or None for anything else."""
+    try:
+        return ipaddress.ip_address(text) if isinstance(text, str) and text else None
+    except ValueError:
+        return None
+
+
+def span_of(network: Network) -> Span:
+    """Return the first and the last address of a network."""
+    return int(network.network_address), int(network.broadcast_address)
+
+
+def overlap(spans: Iterable[Span]) -> bool:
+    """Return True if any two spans have an address in common."""
+    return any(begin <= end for (_, end), (begin, _) in pairwise(sorted(spans)))
+
+
+def alone(address: str) -> str:
+    """Return the CIDR of a single address."""
+    return f"{address}/{128 if ':' in address else 32}"
+
+
+def whereabouts_supply(
+    network: Network,
+    excluded: Iterable[Network] = (),
+    first: Address | None = None,
+    last: Address | None = None,
+) -> Supply:
+    """Count the addresses that whereabouts assigns from a range.
+
+    A range never includes the address of its network or the last address, so /31, /32, /127 and /128 have none.
+    A `range_start` or `range_end` outside the range is ignored, and so is a `range_end` before `range_start`. The
+    gateway is assigned like any other address.
+
+    Args:
+        network: `range`, without its host bits.
+        excluded: `exclude`; single addresses as /32 or /128.
+        first: `range_start`.
+        last: `range_end`.
+    """
+    if network.max_prefixlen - network.prefixlen < _HOST_BITS:
+        return Supply(0)
+    low, high = span_of(network)
+    low, high = low + 1, high - 1
+    start = int(first) if first is not None and first.version == network.version else low
+    end = int(last) if last is not None and last.version == network.version else high
+    start = start if low <= start <= high else low
+    end = end if start <= end <= high else high
+    taken = _clip((span_of(part) for part in excluded if part.version == network.version), (start, end))
+    return Supply(max(0, end - start + 1 - _size(taken)))
+
+
+def whereabouts_slices(network: Network, prefix: int) -> Supply | None:
+    """Count the addresses of a range with `node_slice_size`, which ignores `range_start`, `range_end` and `exclude`.
+
+    Returns:
+        None for IPv6, which DivideRangeBySize does not support, and for slices larger than the range.
+    """
+    if network.version != 4 or not network.prefixlen <= prefix <= network.max_prefixlen:  # noqa: PLR2004
+        return None
+    nodes, per_node = 1 << (prefix - network.prefixlen), max(0, (1 << (network.max_prefixlen - prefix)) - 2)
+    return Supply(nodes * per_node, per_node, nodes)
+
+
+def host_local_supply(
+    network: Network, first: Address | None = None, last: Address | None = None, gateway: Address | None = None
+) -> Supply:
+    """Count the addresses that host-local assigns on each node: never the gateway, which is the first by default.
+
+    Args:
+        network: `subnet`; host-local rejects one of fewer than four addresses.
+        first: `rangeStart`.
+        last: `rangeEnd`.
+        gateway: `gateway`.
+    """
+    if network.max_prefixlen - network.prefixlen < _HOST_BITS:
+        return Supply(0, 0)
+    low, high = span_of(network)
+    start = int(first) if first is not None and first in network else low + 1
+    end = int(last) if last is not None and last in network else high - (network.version == 4)  # noqa: PLR2004
+    router = int(gateway) if gateway is not None else low + 1
+    count = max(0, end - start + 1 - (start <= router <= end))
+    return Supply(count, count)
+
+
+def first_in_blocks(network: Network) -> int:
+    """Return the first address that an IPPool gives to a node."""
+    low, high = span_of(network)
+    return low if high - low < _HOST_BITS else low + 1
+
+
+def block_count(network: Network, size: int) -> int:
+    """Return the number of blocks of an IPPool, `perNodeBlockSize` addresses each, before exclusions.
+
+    IPv4 keeps the last address of a network of four or more for all hosts. IPv6 has no such address.
+    """
+    low, high = span_of(network)
+    has_broadcast = network.version == 4 and high - low >= _HOST_BITS  # noqa: PLR2004
+    return (high - has_broadcast - first_in_blocks(network) + 1) // size
+
+
+def ip_pool_supply(
+    network: Network,
+    size: int,
+    exclusions: Sequence[Span] = (),
+    per_node_exclusions: Sequence[Span] = (),
+    gateway: Address | None = None,
+) -> Supply:
+    """Count the addresses of an IPPool: nodes get blocks in order, and skip those that are excluded as a whole.
+
+    Args:
+        network: `subnet`.
+        size: `perNodeBlockSize`.
+        exclusions: `exclusions`, as addresses.
+        per_node_exclusions: `perNodeExclusions`, as indices in a block.
+        gateway: `gateway`, which no pod gets; a block of it alone is skipped.
+    """
+    router = int(gateway) if gateway is not None else None
+    start = first_in_blocks(network)
+    blocks = _Blocks(start, size, block_count(network, size), (0, size - 1), (0, size - 1))
+    # Each node checks all exclusions of the pool against each other, wherever its block is.
+    is_broken = overlap(exclusions)
+
+    def free(index: int) -> int | None:
+        low = start + index * size
+        within = _shift(per_node_exclusions, low)
+        if _size(_clip([*exclusions, *within], (low, low + size - 1))) == size or (size == 1 and low == router):
+            return None
+        if is_broken or overlap([*exclusions, *within]):
+            return 0
+        taken = [*exclusions, *within, *([(router, router)] if router is not None else [])]
+        return size - _size(_clip(taken, (low, low + size - 1)))
+
+    usual = 0 if is_broken else _usual(blocks, per_node_exclusions)
+    return _supply(blocks, usual, exclusions, [router] if router is not None else [], free)
+
+
+def cidr_pool_supply(
+    network: Network,
+    prefix: int,
+    exclusions: Sequence[Span] = (),
+    per_node_exclusions: Sequence[Span] = (),
+    gateway_index: int | None = None,
+) -> Supply | None:
+    """Count the addresses of a CIDRPool: each node gets a network of its own.
+
+    Args:
+        network: `cidr`.
+        prefix: `perNodeNetworkPrefix`.
+        exclusions: `exclusions`, as addresses.
+        per_node_exclusions: `perNodeExclusions`, as indices in the network of a node.
+        gateway_index: `gatewayIndex`, the place of the gateway in that network.
+
+    Returns:
+        None if the networks of nodes would be larger than the pool, which its webhook rejects.
+    """
+    if not network.prefixlen <= prefix <= network.max_prefixlen:
+        return None
+    size = 1 << (network.max_prefixlen - prefix)
+    start = int(network.network_address)
+    first = 0 if size <= _HOST_BITS else 1
+    last = size - 1 - (network.version == 4 and size > _HOST_BITS)  # noqa: PLR2004
+    blocks = _Blocks(start, size, 1 << (prefix - network.prefixlen), (first, last), (0, last))
+
+    def free(index: int) -> int | None:
+        low = start + index * size
+        whole, usable = (low, low + size - 1), (low + first, low + last)
+        within = _shift(per_node_exclusions, low)
+        if _size(_clip([*exclusions, *within], (low, low + last))) == last + 1:
+            return None
+        # The agent of a node cuts what reaches over its network to its usable addresses.
+        own = [
+            (span[0] if span[0] >= whole[0] else usable[0], span[1] if span[1] <= whole[1] else usable[1])
+            for span in exclusions
+            if whole[0] <= span[0] <= whole[1] or whole[0] <= span[1] <= whole[1]
+        ]
+        within = [(begin, min(end, usable[1])) for begin, end in within if begin <= usable[1]]
+        # Cut, an exclusion that ends with the network's own address begins after its end, and the agent refuses it too.
+        if overlap([*own, *within]) or any(begin > end for begin, end in own):
+            return 0
+        router = [] if gateway_index is None else [(low + gateway_index, low + gateway_index)]
+        taken = [*own, *within, *router]
+        return last - first + 1 - _size(_clip(taken, usable))
+
+    usual = _usual(blocks, per_node_exclusions, gateway_index)
+    return _supply(blocks, usual, exclusions, [], free)
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Consecutive blocks of addresses, one for each node.
+
+    Attributes:
+        start: first address of the first block.
+        size: addresses of a block.
+        count: number of blocks.
+        usable: indices of a block that pods can get.
+        judged: indices that are all excluded in a block that no node gets.
+    """
+
+    start: int
+    size: int
+    count: int
+    usable: Span
+    judged: Span
+
+
+def _usual(blocks: _Blocks, per_node_exclusions: Sequence[Span], gateway_index: int | None = None) -> int | None:
+    """Return the free addresses of a block that neither an exclusion of the pool nor its gateway is in.
+
+    None if no node gets such a block.
+    """
+    first, last = blocks.usable
+    judged_size = blocks.judged[1] - blocks.judged[0] + 1
+    if _size(_clip(per_node_exclusions, blocks.judged)) == judged_size:
+        return None
+    cut = [(begin, min(end, last)) for begin, end in per_node_exclusions if begin <= last]
+    if overlap(cut):
+        return 0
+    taken = [*cut, *([(gateway_index, gateway_index)] if gateway_index is not None else [])]
+    return last - first + 1 - _size(_clip(taken, blocks.usable))
+
+
+def _supply(
+    blocks: _Blocks,
+    usual: int | None,
+    exclusions: Sequence[Span],
+    others: Sequence[int],
+    free: Callable[[int], int | None],
+) -> Supply:
+    """Sum up blocks, asking for each that an exclusion ends in or that contains one of the other addresses."""
+    every = (blocks.start, blocks.start + blocks.size * blocks.count - 1)
+    merged = _clip(exclusions, every)
+    runs = [((begin - blocks.start) // blocks.size, (end - blocks.start) // blocks.size) for begin, end in merged]
+    edges = {index for run in runs for index in run}
+    edges |= {(other - blocks.start) // blocks.size for other in others if every[0] <= other <= every[1]}
+    inner = [(begin + 1, end - 1) for begin, end in runs if end - begin > 1]
+    edges = {index for index in edges if not any(begin <= index <= end for begin, end in inner)}
+    if usual is None:
+        return Supply(0, 0, 0)
+    skipped, nodes = _size(inner), 0
+    given: list[Span] = []
+    lost = 0
+    for index in sorted(edges):
+        found = free(index)
+        before = sum(min(end, index - 1) - begin + 1 for begin, end in inner if begin < index)
+        if found is None:
+            lost += 1
+        elif found < usual:
+            given.append((index - before - lost, found))
+    nodes = blocks.count - skipped - lost
+    count = (nodes - len(given)) * usual + sum(found for _, found in given)
+    return Supply(count, usual, nodes, tuple(given))
+
+
+def _clip(spans: Iterable[Span], bounds: Span) -> list[Span]:
+    """Return what of the spans is within the bounds, in order, without gaps of nothing or overlaps."""
+    merged: list[Span] = []
+    for begin, end in sorted((max(begin, bounds[0]), min(end, bounds[1])) for begin, end in spans):
+        if begin > end:
+            continue
+        if merged and begin <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _size(spans: Iterable[Span]) -> int:
+    return sum(end - begin + 1 for begin, end in spans)
+
+
+def _shift(spans: Iterable[Span], start: int) -> list[Span]:
+    return [(start + begin, start + end) for begin, end in spans]
+
+
+@lru_cache(_REMEMBERED)
+def _parse_network(text: str) -> Network | None:
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return None
