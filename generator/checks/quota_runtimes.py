@@ -127,7 +127,7 @@ def _never(queued: Queued, queue: ClusterQueue, job: CountedJob) -> tuple[Limit,
     flavors = _with_some(queued, queue, job)
     if len(flavors) != 1:
         largest = queued.largest(queue.name, job) if flavors else None
-        return (largest.limit, largest.reason) if largest and largest.most == 0 else (Limit.NOTHING, "")
+        return (largest.limit, largest.reason) if largest and largest.idle == 0 else (Limit.NOTHING, "")
     return _lack(queued.tree.flavors_of(queue)[min(flavors)], queued.most[queue.name], job, queue.name)
 
 

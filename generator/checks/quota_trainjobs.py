@@ -73,13 +73,13 @@ def _judged(
     trainer = mapping(manifest.body, *map(str, _NODES[:-1]))
     nodes = whole(trainer.get("numNodes"), usual_nodes(job.runtime.body)) if job.grows else 1
     largest = queued.largest(queue.name, job) if queued.knows_lenders(queue) else None
-    if largest is None or largest.most is None or nodes <= largest.most:
+    if largest is None or largest.idle is None or nodes <= largest.idle:
         return
     path = _NODES if "numNodes" in trainer else ("spec", "runtimeRef")
-    message = f"`{queue.name}` never admits {nodes} nodes of `{job.runtime.name}`, and at most {largest.most}"
-    if not largest.most:
+    message = f"`{queue.name}` never admits {nodes} nodes of `{job.runtime.name}`, and at most {largest.idle}"
+    if not largest.idle:
         message = f"`{queue.name}` never admits such a job on `{job.runtime.name}`"
-    most = largest.most if taken is None else min(largest.most, taken)
+    most = largest.idle if taken is None else min(largest.idle, taken)
     fix = f"write `numNodes: {most}` or less" if most > 0 else _advice(largest.limit, trainer)
     yield Breach(path, "quota/never-admitted", f"{message}: {largest.reason}", why, fix, value=nodes)
 

@@ -28,8 +28,9 @@ def queues(paths: tuple[Path, ...], form: str) -> None:
 
     With Nodes among the objects, the largest job has a place on them where Kueue places by topology.
 
-    ALWAYS is what a queue gets whatever others do. AT MOST is what it gets while nobody else has
-    anything: its own, and what it may borrow and others lend.
+    OWNED is what a queue gets without preempting a job, whatever the other queues use. RECLAIMABLE
+    is what it gets with the preemption that its policy allows. IDLE is what it gets while the other
+    queues use nothing. All three are for a queue that uses nothing itself.
     """
     from generator.cli.manifests import manifests
     from generator.report import queues as report

@@ -71,7 +71,7 @@ def tenant_for(platform: Platform, runtime: Runtime, name: str) -> Tenant:
         return by_name[name]
     asking = [each for each in platform.tenants if is_for(runtime, each.name)]
     far = reaches(platform, asking, runtime)
-    able = [each for each in asking if far[each.name].most >= fewest_hosts(runtime)]
+    able = [each for each in asking if far[each.name].can_have(fewest_hosts(runtime))]
     if not able:
         has_some = any(_has_some(platform, each, runtime.pool) for each in asking)
         fix = "pass --tenant to see why of each" if has_some else f"give one a quota of pool `{runtime.pool}`"
@@ -100,5 +100,5 @@ def fewest_hosts(runtime: Runtime) -> int:
 def others_for(platform: Platform, tenant: Tenant) -> str:
     """The runtimes that a tenant can have, in words."""
     able = [each for each in platform.runtimes if is_for(each, tenant.name)]
-    usable = [each.name for each in able if reach(platform, tenant, each).most >= fewest_hosts(each)]
+    usable = [each.name for each in able if reach(platform, tenant, each).can_have(fewest_hosts(each))]
     return f"it can have: {', '.join(usable)}" if usable else "there is no other runtime that it can have"

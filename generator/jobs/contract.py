@@ -9,7 +9,7 @@ from generator.config.families import FAMILIES, Family, FamilyName
 from generator.config.platform import Platform
 from generator.config.runtimes import Runtime, fabric_of
 from generator.config.volumes import HOME
-from generator.jobs.reach import reaches
+from generator.jobs.reach import Reach, reaches
 from generator.runtimes.launch import environment
 from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
 
@@ -130,8 +130,7 @@ def about_runtime(platform: Platform, runtime: Runtime) -> Topics:
     for path, what in facts["volumes"].items():
         yield "volumes", f"{path}: {what}"
     for tenant, hosts in facts["hosts"].items():
-        more = f", {hosts['most']} while others leave theirs idle" if hosts["most"] > hosts["always"] else ""
-        yield "tenants", f"{tenant}: {hosts['always']} hosts{more}"
+        yield "tenants", f"{tenant}: {_largest(hosts)}"
 
 
 def in_words(resources: Mapping[str, str]) -> str:
@@ -143,7 +142,30 @@ def _hosts(platform: Platform, runtime: Runtime) -> Facts:
     """How many hosts each tenant can have."""
     able = [tenant for tenant in platform.tenants if not runtime.tenants or tenant.name in runtime.tenants]
     far = reaches(platform, able, runtime)
-    return {name: {"always": each.always, "most": each.most} for name, each in far.items() if each.most}
+    return {name: _numbers(each) for name, each in far.items() if each.idle != 0}
+
+
+def _numbers(far: Reach) -> Facts:
+    unknown = {"unknown": far.reason if far.idle is None else far.unknown}
+    numbers = {"owned": far.owned, "reclaimable": far.reclaimable, "idle": far.idle}
+    return {**numbers, **(unknown if None in numbers.values() else {})}
+
+
+def _largest(hosts: Mapping[str, Any]) -> str:
+    """Return the sizes of jobs in words, without those that repeat another."""
+    owned, reclaimable, idle = hosts["owned"], hosts["reclaimable"], hosts["idle"]
+    if idle is None:
+        return f"{hosts['unknown']}"
+    if owned == idle:
+        return f"{idle} hosts"
+    found = [f"{owned} hosts without preemption"]
+    if reclaimable is None:
+        found.append(f"with preemption {hosts['unknown']}")
+    elif reclaimable > owned:
+        found.append(f"{reclaimable} hosts with preemption")
+    if reclaimable != idle:
+        found.append(f"{idle} while the other queues are idle")
+    return ", ".join(found)
 
 
 def _launcher(family: Family) -> str:

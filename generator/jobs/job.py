@@ -172,8 +172,8 @@ def _of_name(name: str) -> Iterator[Problem]:
 
 def _of_nodes(nodes: int, platform: Platform, tenant: Tenant, runtime: Runtime, far: Reach) -> Iterator[Problem]:
     fewest = fewest_hosts(runtime)
-    if far.most < fewest:
-        what = f"`{tenant.name}` can have {far.most or 'no'} host of runtime `{runtime.name}`: {far.reason}"
+    if not far.can_have(fewest):
+        what = f"`{tenant.name}` can have {far.idle or 'no'} host of runtime `{runtime.name}`: {far.reason}"
         yield Problem(what, others_for(platform, tenant), path="--runtime")
     elif nodes < fewest:
         # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: beside it max(numNodes - 1, 1) others
@@ -182,8 +182,8 @@ def _of_nodes(nodes: int, platform: Platform, tenant: Tenant, runtime: Runtime, 
     elif tenant.limits.hosts_per_job and nodes > tenant.limits.hosts_per_job:
         what = f"`{nodes}` would be refused: a job of `{tenant.name}` has at most {tenant.limits.hosts_per_job} hosts"
         yield Problem(what, "pass so many or less", path="--nodes")
-    elif nodes > far.most:
-        yield Problem(f"`{nodes}` would wait for ever: {far.reason}", f"pass {far.most} or less", path="--nodes")
+    elif not far.can_have(nodes):
+        yield Problem(f"`{nodes}` would wait for ever: {far.reason}", f"pass {far.idle} or less", path="--nodes")
 
 
 def _of_words(wanted: Wanted) -> Iterator[Problem]:
@@ -208,13 +208,7 @@ def _of_place(wanted: Wanted, tenant: Tenant) -> Iterator[Problem]:
 def _notes(runtime: Runtime, tenant: Tenant, nodes: int, far: Reach, wanted: Wanted) -> Iterator[str]:
     if runtime.deprecated:
         yield f"runtime `{runtime.name}` is deprecated: ask your admins for its successor"
-    if nodes > far.always:
-        owned = (
-            f"`{tenant.name}` always has {far.always} of these {nodes} hosts"
-            if far.always
-            else "all of these are borrowed"
-        )
-        yield f"{owned}: the job waits until others leave the rest idle, and waits again when they want it back"
+    yield from _of_contention(tenant, nodes, far)
     if runtime.placement and runtime.placement.required:
         place = f"one {runtime.placement.required}"
         yield f"all pods must be in {place}: if none has room for them even when it is empty, the job waits for ever"
@@ -224,3 +218,23 @@ def _notes(runtime: Runtime, tenant: Tenant, nodes: int, far: Reach, wanted: Wan
         yield "the command is an example: pass your own after `--`"
     if wanted.command and not any(_STARTER.search(word) for word in wanted.command):
         yield f"{shown(wanted.command[0])} runs once, in the launcher: what `mpirun` starts runs on all hosts"
+
+
+def _of_contention(tenant: Tenant, nodes: int, far: Reach) -> Iterator[str]:
+    """Yield what the job can wait for while other teams use the cluster."""
+    if far.owned is None or far.idle is None:
+        yield f"it is unknown if Kueue admits the job: {far.reason}"
+    elif nodes <= far.owned:
+        return
+    elif far.reclaimable is None:
+        yield f"it is unknown if Kueue admits the job at once: `{tenant.name}` is sure of {far.unknown}"
+    elif nodes <= far.reclaimable:
+        yield (
+            f"only {far.owned} of these {nodes} hosts are free for `{tenant.name}` in any case: for the rest Kueue may "
+            "preempt jobs that borrow"
+        )
+    else:
+        yield (
+            f"`{tenant.name}` is sure of {far.reclaimable} of these {nodes} hosts: the job waits until other queues "
+            "leave the rest idle, and Kueue may preempt it when they want it back"
+        )

@@ -19,24 +19,33 @@ from generator.policies.namespace import namespace
 from generator.runtimes.training_runtime import training_runtimes
 from generator.simulate.largest import Largest, largest_jobs
 from generator.simulate.read import queue_tree
+from generator.simulate.search import NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far a tenant gets with a runtime.
+    """The largest job of a tenant on a runtime, in hosts; a number is None if it is unknown.
 
     Attributes:
-        always: hosts that a job gets whatever others do.
-        most: hosts while nobody else has any.
-        reason: why there are never more, such as `4 nodes take 56 cpu of flavor cpu, and team-sim never gets more`.
+        owned: hosts without preemption, in every state that the other queues can reach.
+        reclaimable: hosts in every such state, with the preemption that the queue allows.
+        idle: hosts while all other queues are idle.
+        reason: why `idle` is not larger, such as `4 nodes take 56 cpu of flavor cpu, and team-sim never gets more`.
+        unknown: why `reclaimable` is unknown.
     """
 
-    always: int
-    most: int
+    owned: int | None
+    reclaimable: int | None
+    idle: int | None
     reason: str
+    unknown: str = ""
+
+    def can_have(self, hosts: int) -> bool:
+        """Return False if Kueue never admits a job of so many hosts."""
+        return self.idle is None or hosts <= self.idle
 
 
-_NOWHERE = Reach(0, 0, "it has no queue")
+_NOWHERE = Reach(0, 0, 0, "it has no queue")
 
 
 def reach(platform: Platform, tenant: Tenant, runtime: Runtime) -> Reach:
@@ -57,9 +66,10 @@ def reaches(platform: Platform, tenants: Sequence[Tenant], runtime: Runtime) -> 
 
 
 def _reach(largest: Largest, nodes: int) -> Reach:
-    """Without a limit of any kind there are still no more hosts than nodes."""
-    always, most = (nodes if hosts is None else hosts for hosts in (largest.always, largest.most))
-    return Reach(always, most, largest.reason)
+    """Return at most as many hosts as the pool has nodes, if nothing else limits the job."""
+    sizes = (largest.owned, largest.reclaimable, largest.idle)
+    owned, reclaimable, idle = (nodes if size == NO_LIMIT else size for size in sizes)
+    return Reach(owned, reclaimable, idle, largest.reason, largest.unknown)
 
 
 def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:

@@ -13,9 +13,10 @@ from generator.simulate.amounts import FlavorResource, shown
 from generator.simulate.balance import Capacity, Node, balance, capacity
 from generator.simulate.largest import Largest
 from generator.simulate.queues import ClusterQueue, Cohort, QueueTree
+from generator.simulate.search import NO_LIMIT
 
-_HEADER = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MAY BORROW", "LENDS", "ALWAYS", "AT MOST", "NODES")
-_JOBS = ("QUEUE", "NAMESPACE", "RUNTIME", "ALWAYS", "AT MOST", "WHY NOT MORE")
+_HEADER = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MAY BORROW", "LENDS", "OWNED", "RECLAIMABLE", "IDLE", "NODES")
+_JOBS = ("QUEUE", "NAMESPACE", "RUNTIME", "OWNED", "RECLAIMABLE", "IDLE", "WHY NOT MORE")
 _Row = tuple[str, ...]
 
 
@@ -35,6 +36,7 @@ def text(tree: QueueTree, largest: Sequence[Largest]) -> Iterator[str]:
         yield ""
         yield "The largest TrainJob, in nodes (`numNodes`):"
         yield from table.plain(_JOBS, [_job(each) for each in largest])
+    yield from _unknown(tree, nodes, largest)
     yield from _doorless(tree)
 
 
@@ -50,9 +52,33 @@ def _doorless(tree: QueueTree) -> Iterator[str]:
         yield f"the LocalQueue `{door}` leads to a ClusterQueue that is not there"
 
 
+def _unknown(tree: QueueTree, nodes: Mapping[str, Node], largest: Iterable[Largest]) -> Iterator[str]:
+    """Yield why numbers of the tables are unknown."""
+    lines = [
+        f"RECLAIMABLE of `{name}` is unknown for {key.resource} of flavor `{key.flavor}`: {own.reason}"
+        for name, node in sorted(nodes.items())
+        for key in told(tree.queues[name])
+        if (own := capacity(node, key)).reclaimable is None
+    ]
+    lines += [
+        f"RECLAIMABLE of `{each.queue}` is unknown for `{each.runtime}`: {each.unknown}"
+        for each in largest
+        if each.unknown
+    ]
+    if lines:
+        yield ""
+    yield from lines
+
+
 def _job(each: Largest) -> _Row:
-    always, most = ("no limit" if nodes is None else str(nodes) for nodes in (each.always, each.most))
-    return each.queue, each.namespace, each.runtime, always, most, each.reason
+    owned, reclaimable, idle = map(_size, (each.owned, each.reclaimable, each.idle))
+    return each.queue, each.namespace, each.runtime, owned, reclaimable, idle, each.reason
+
+
+def _size(nodes: int | None) -> str:
+    if nodes is None:
+        return "unknown"
+    return "no limit" if nodes == NO_LIMIT else str(nodes)
 
 
 def _rows(tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[_Row]:
@@ -75,8 +101,8 @@ def _cohort(tree: QueueTree, nodes: Mapping[str, Node], cohort: Cohort, depth: i
     """A cohort and the queues right below it."""
     yield (f"{'  ' * depth}{cohort.name}{_note(tree, cohort)}",)
     for key, quota in cohort.quotas.items():
-        own = Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0)
-        yield (*_amounts(tree, f"{'  ' * (depth + 1)}(its own)", key, own)[:6], "", "", "")
+        own = Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0)
+        yield (*_amounts(tree, f"{'  ' * (depth + 1)}(its own)", key, own)[:6], "", "", "", "")
     for queue in tree.members(cohort.name):
         yield from _queue(tree, nodes, queue, depth + 1)
 
@@ -106,19 +132,21 @@ def told(queue: ClusterQueue) -> list[FlavorResource]:
 
 
 def _amounts(tree: QueueTree, name: str, key: FlavorResource, own: Capacity, *, is_elsewhere: bool = False) -> _Row:
-    amounts = (own.nominal, own.borrowing, own.lending, own.always, own.most)
-    cells = ("all" if amount is None else shown(key.resource, amount) for amount in amounts)
+    limits = ("all" if limit is None else shown(key.resource, limit) for limit in (own.borrowing, own.lending))
+    sizes = (own.owned, own.reclaimable, own.idle)
+    amounts = ("unknown" if size is None else shown(key.resource, size) for size in sizes)
+    cells = (shown(key.resource, own.nominal), *limits, *amounts)
     nodes = _in_nodes(tree, key, own, is_elsewhere=is_elsewhere)
     return name, key.flavor, key.resource, *cells, nodes
 
 
 def _in_nodes(tree: QueueTree, key: FlavorResource, own: Capacity, *, is_elsewhere: bool) -> str:
-    """Its own and the most as so many nodes, if it is known what a node has: `1 to 5 of 12`, or `elsewhere`."""
+    """Return the nominal quota and `idle` in nodes, if the flavor has the size of a node: `1 to 5 of 12`."""
     flavor = tree.flavors.get(key.flavor)
     each = tree.settings.counting.of(flavor.allocatable).get(key.resource) if flavor else None
     if not flavor or not each:
         return ""
-    own_nodes, most = (_number(Fraction(amount, each)) for amount in (own.nominal, own.most))
+    own_nodes, most = (_number(Fraction(amount, each)) for amount in (own.nominal, max(own.nominal, own.idle)))
     of = "" if flavor.nodes is None else f" of {flavor.nodes}"
     of = " elsewhere" if is_elsewhere else of
     return f"{own_nodes}{of}" if own_nodes == most else f"{own_nodes} to {most}{of}"
@@ -129,7 +157,10 @@ def _number(nodes: Fraction) -> str:
 
 
 def facts(tree: QueueTree, largest: Iterable[Largest]) -> dict[str, Any]:
-    """The same for machines, with every flavor and resource. Amounts are quantities; None is without limit."""
+    """Return the same for machines, with every flavor and resource. Amounts are quantities.
+
+    None is without limit for `borrowing` and `lending`, and unknown for what the queue gets; `reason` says why.
+    """
     nodes = balance(tree)
     return {
         "cohorts": [
@@ -158,5 +189,7 @@ def _facts(tree: QueueTree, node: Node | None, queue: ClusterQueue) -> dict[str,
 
 
 def _quota(key: FlavorResource, own: Capacity) -> dict[str, Any]:
-    amounts = {name: None if amount is None else shown(key.resource, amount) for name, amount in asdict(own).items()}
+    amounts = {
+        name: shown(key.resource, value) if isinstance(value, int) else value for name, value in asdict(own).items()
+    }
     return {"flavor": key.flavor, "resource": key.resource, **amounts}

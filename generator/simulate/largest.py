@@ -1,13 +1,14 @@
-"""The largest job that each team can have on each runtime: always, and while nobody else has anything."""
+"""Largest: the largest job of each team on each runtime, in every state of the other queues and while they are idle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from generator.manifests import Manifest
-from generator.simulate.amounts import NotModelledError
-from generator.simulate.balance import Node, balance, capacity
+from generator.simulate.amounts import FlavorResource, NotModelledError
+from generator.simulate.balance import Node, balance, preempts, reclaimed, unknown
+from generator.simulate.contention import Guarantee, guarantee
 from generator.simulate.job_size import hosts_per_job
 from generator.simulate.machines import machines
 from generator.simulate.pods import surroundings
@@ -21,34 +22,43 @@ _RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """How many nodes (`numNodes`) a TrainJob can have.
+    """The largest `numNodes` of a TrainJob that a ClusterQueue admits while it has no other job.
+
+    A number is None if it is unknown, and `NO_LIMIT` without a limit.
 
     Attributes:
         queue: the ClusterQueue.
-        namespace: where a LocalQueue leads to it.
-        runtime: its name.
+        namespace: a namespace with a LocalQueue that leads to it.
+        runtime: the name of the runtime.
         kind: ClusterTrainingRuntime, or TrainingRuntime of the namespace.
-        always: nodes that it gets whatever others do; None is without limit.
-        most: nodes that it gets while nobody else has anything; None is without limit. Where all must be in one place
-            of a topology, and nobody says how large those are, it may be fewer: then the reason says so.
-        limit: what there are never more because of.
-        reason: the same in words, with the numbers.
+        owned: nodes without preemption, in every state that the other queues can reach.
+        reclaimable: nodes in every such state, with the preemption that the policy of the queue allows.
+        idle: nodes while the usage of all other queues is 0. It may be fewer if all pods must be in one place of a
+            topology and no file has the Nodes; then the reason says so.
+        limit: the kind of limit that `idle` has.
+        reason: why `idle` is not larger, with the numbers; or why all three numbers are unknown.
+        unknown: why only `reclaimable` is unknown.
     """
 
     queue: str
     namespace: str
     runtime: str
     kind: str
-    always: int | None
-    most: int | None
+    owned: int | None
+    reclaimable: int | None
+    idle: int | None
     limit: Limit
     reason: str
+    unknown: str = ""
+
+
+_Sizes = tuple[int | None, int | None, int | None, Limit, str, str]
 
 
 def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Largest]:
-    """For each queue, each namespace with a LocalQueue that leads to it, and each runtime that is there.
+    """Yield the largest job for each ClusterQueue, each namespace with a LocalQueue of it, and each runtime.
 
-    If there are Nodes among the manifests, jobs have a place on them where Kueue places them by topology.
+    With Nodes among the manifests a job has a place on them if Kueue places it by topology.
 
     Raises:
         SimulationError: an amount of a runtime, a LimitRange or a Node is no quantity, or two objects limit the hosts
@@ -70,22 +80,45 @@ def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Lar
                     yield Largest(queue.name, namespace, runtime.name, runtime.kind, *sizes)
 
 
-def _sizes(
-    tree: QueueTree, queue: ClusterQueue, namespace: str, node: Node | None, job: Sizeless
-) -> tuple[int | None, int | None, Limit, str]:
+def _sizes(tree: QueueTree, queue: ClusterQueue, namespace: str, node: Node | None, job: Sizeless) -> _Sizes:
     refused = tree.stopped(queue) or tree.lacks(queue) or tree.refuses(queue, namespace)
     if refused or node is None:
-        return 0, 0, Limit.QUEUE, f"`{queue.name}` admits nothing: {refused}"
+        return 0, 0, 0, Limit.QUEUE, f"`{queue.name}` admits nothing: {refused}", ""
     if not tree.settings.is_modelled:
-        return 0, 0, Limit.UNKNOWN, "not known: Kueue's configuration has it count in a way that is not simulated"
+        reason = "not known: Kueue's configuration has it count in a way that is not simulated"
+        return None, None, None, Limit.UNKNOWN, reason, ""
     for refusal in refusals(job.runtime, job.around):
-        return 0, 0, Limit.LIMIT_RANGE, str(refusal)
-    each = {key: capacity(node, key) for key in node.quotas}
-    always = Search(queue, tree.flavors_of(queue), {key: amount.always for key, amount in each.items()}, job)
-    most = Search(queue, tree.flavors_of(queue), {key: amount.most for key, amount in each.items()}, job)
+        return 0, 0, 0, Limit.LIMIT_RANGE, str(refusal), ""
     try:
-        hosts = most.largest()
-        why = (Limit.NOTHING, "") if hosts is None else most.reason(hosts)
-        return always.largest(), hosts, *why
+        return _searched(tree, queue, node, job)
     except NotModelledError as error:
-        return 0, 0, Limit.UNKNOWN, f"not known: {error}"
+        return None, None, None, Limit.UNKNOWN, f"not known: {error}", ""
+
+
+def _searched(tree: QueueTree, queue: ClusterQueue, node: Node, job: Sizeless) -> _Sizes:
+    flavors, known = tree.flavors_of(queue), dict[tuple[int, ...], int]()
+
+    def largest(limits: Mapping[FlavorResource, int]) -> int:
+        alike = tuple(limits.values())
+        if alike not in known:
+            known[alike] = Search(queue, flavors, limits, job).largest()
+        return known[alike]
+
+    most = {key: node.potential(key) for key in node.quotas}
+    idle, search = largest(most), Search(queue, flavors, most, job)
+    found = {key: guarantee(node, key) for key in node.quotas}
+    owned = largest({key: each.owned for key, each in found.items()})
+    low, high = owned, owned
+    if preempts(node) and owned < idle:
+        steps = range(len([node, *node.path()]))
+        levels = tuple(largest({key: each.levels[step] for key, each in found.items()}) for step in steps)
+        bound = largest({key: max(each.bound, each.owned) for key, each in found.items()})
+        is_exact = all(each.bound == max(each.levels) for each in found.values())
+        fair_bound = largest({key: max(each.fair_bound, each.owned) for key, each in found.items()})
+        low, high = reclaimed(node, Guarantee(owned, levels, max(levels) if is_exact else bound, fair_bound))
+    why = ""
+    if low != high:
+        why = unknown(node, f"at least {low} nodes")
+    elif low != owned and search.has_choice():
+        why = f"at least {owned} nodes: how much more depends on the flavor that Kueue tries first"
+    return owned, None if why else low, idle, *search.reason(idle), why

@@ -211,9 +211,13 @@ class QueueTree:
         """The LocalQueues that lead to a queue."""
         return [each for each in self.local_queues if each.queue == queue]
 
+    def misses(self, queue: ClusterQueue) -> list[str]:
+        """Return the flavors of a ClusterQueue that no ResourceFlavor defines."""
+        return sorted(queue.flavors - self.flavors.keys())
+
     def stopped(self, queue: ClusterQueue) -> str:
         """Why a queue admits nothing at all; empty if it does."""
-        missing = sorted(queue.flavors - self.flavors.keys())
+        missing = self.misses(queue)
         if missing:
             return f"there is no ResourceFlavor {', '.join(f'`{name}`' for name in missing)}"
         if queue.cohort and self.is_cyclic(queue.cohort):

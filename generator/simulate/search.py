@@ -16,10 +16,12 @@ from generator.simulate.matching import mismatch
 from generator.simulate.packing import NoRoom, fit_on_one, no_room, oversize, within
 from generator.simulate.pods import Surroundings
 from generator.simulate.podsets import PodSet, grouped, podsets, with_nodes
-from generator.simulate.queues import ClusterQueue, Flavor, Quota
+from generator.simulate.queues import ClusterQueue, Flavor, Quota, ResourceGroup
 from generator.simulate.sites import Sites
 from generator.simulate.topology import How
 
+NO_LIMIT = 2**31 - 1
+"""The largest `numNodes` that the API server accepts: an int32."""
 _NEAR = 16
 """How many sizes are tried one by one, from the top."""
 
@@ -84,8 +86,24 @@ class Search:
         self._runtime, self._taken = job.runtime, job.taken
         self._pods = podsets(job.runtime, 1, job.around)
 
-    def largest(self) -> int | None:
-        """`numNodes` of the largest; None if nothing limits it."""
+    def has_choice(self) -> bool:
+        """Return True if pods of the job can have more than one flavor of the same resources."""
+        groups = self._assigner.queue.groups
+        return any(len(self._choices(pods, group)) > 1 for group in groups for pods in self._pods)
+
+    def _choices(self, pods: PodSet, group: ResourceGroup) -> list[str]:
+        """Return the flavors of a resource group that have quota for one of these pods."""
+        asked = [(name, pods.counted[name]) for name in group.resources if pods.counted.get(name)]
+        return [
+            name
+            for name in group.flavors
+            if asked
+            and all(self._limits.get(FlavorResource(name, each), 0) >= amount for each, amount in asked)
+            and not mismatch(pods, self._assigner.flavors[name])
+        ]
+
+    def largest(self) -> int:
+        """Return the `numNodes` of the largest job."""
         one, two, three = (self._job(nodes) for nodes in (1, 2, 3))
         grows = [a for a, b in zip(two, three, strict=True) if a.count != b.count]
         grown = {each.name for each in grows}
@@ -97,7 +115,7 @@ class Search:
             return 1
         tops = {self._times(each, grows[0]) for each in self._flavors() if not mismatch(grows[0], each)}
         if tops and max(tops) < 0:
-            return self._taken
+            return self._allowed(NO_LIMIT)
         return max((self._below(self._allowed(top + 1)) for top in tops), default=0)
 
     def _allowed(self, nodes: int) -> int:
@@ -122,6 +140,8 @@ class Search:
 
     def reason(self, hosts: int) -> tuple[Limit, str]:
         """What one more would be too many for, and in words."""
+        if hosts == NO_LIMIT:
+            return Limit.NOTHING, ""
         limit, words = self._too_large() if hosts == 0 else (Limit.NOTHING, "")
         if not words:
             limit, words = self._shortage(hosts)

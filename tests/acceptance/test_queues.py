@@ -63,14 +63,14 @@ def test_a_platform_is_rendered_and_computed(mpigen: Run) -> None:
     ran = mpigen("queues", EXAMPLES["cpu-kubernetes"])
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == (
-        "QUEUE       FLAVOR  RESOURCE  NOMINAL  MAY BORROW  LENDS  ALWAYS  AT MOST  NODES\n"
+        "QUEUE       FLAVOR  RESOURCE  NOMINAL  MAY BORROW  LENDS  OWNED  RECLAIMABLE  IDLE   NODES\n"
         "cpu-kubernetes\n"
-        "  team-sim  cpu     cpu       48       0           all    48      48       3 of 3\n"
-        "  team-sim  cpu     memory    192Gi    0           all    192Gi   192Gi    3 of 3\n"
+        "  team-sim  cpu     cpu       48       0           all    48     48           48     3 of 3\n"
+        "  team-sim  cpu     memory    192Gi    0           all    192Gi  192Gi        192Gi  3 of 3\n"
         "\n"
         "The largest TrainJob, in nodes (`numNodes`):\n"
-        "QUEUE     NAMESPACE  RUNTIME  ALWAYS  AT MOST  WHY NOT MORE\n"
-        "team-sim  team-sim   openmpi  3       3        "
+        "QUEUE     NAMESPACE  RUNTIME  OWNED  RECLAIMABLE  IDLE  WHY NOT MORE\n"
+        "team-sim  team-sim   openmpi  3      3            3     "
         "4 nodes take 56 cpu of flavor `cpu`, and `team-sim` never gets more than 48\n"
     )
 
@@ -79,9 +79,9 @@ def test_queues_of_anybody_are_shown_in_devices_and_in_nodes(mpigen: Run) -> Non
     ran = mpigen("queues", "-", stdin=QUEUES.replace("NAMED", "all") + FLAVOR)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == (
-        "QUEUE   FLAVOR  RESOURCE   NOMINAL  MAY BORROW  LENDS  ALWAYS  AT MOST  NODES\n"
+        "QUEUE   FLAVOR  RESOURCE   NOMINAL  MAY BORROW  LENDS  OWNED  RECLAIMABLE  IDLE  NODES\n"
         "all (there is no Cohort of this name, so it is a plain group)\n"
-        "  here  gpus    a.com/gpu  12       4           8      12      12       1.5 of 4\n"
+        "  here  gpus    a.com/gpu  12       4           8      12     12           12    1.5 of 4\n"
     )
 
 
@@ -128,7 +128,15 @@ def test_machines_get_every_amount(mpigen: Run) -> None:
     assert summary["cohorts"] == [{"name": "all", "parent": "", "declared": False, "cyclic": False}]
     (queue,) = summary["queues"]
     assert (queue["name"], queue["localQueues"], queue["admitsNothing"]) == ("here", ["team/default"], "")
-    expected = {"nominal": "64", "borrowing": None, "lending": None, "always": "64", "most": "64"}
+    expected = {
+        "nominal": "64",
+        "borrowing": None,
+        "lending": None,
+        "owned": "64",
+        "reclaimable": "64",
+        "idle": "64",
+        "reason": "",
+    }
     assert queue["quotas"][0] == {"flavor": "gpus", "resource": "cpu", **expected}
 
 

@@ -49,7 +49,7 @@ def test_both_lists_come_for_machines_too(mpigen: Run) -> None:
     assert summary["platform"] == "openshift-h100"
     (gpu,) = [each for each in summary["runtimes"] if each["name"] == "openmpi-h100"]
     assert gpu["resources"] == {"cpu": "172", "memory": "1843Gi", "nvidia.com/gpu": "8", "openshift.io/ib": "8"}
-    assert gpu["hosts"]["team-weather"] == {"always": 2, "most": 2}
+    assert gpu["hosts"]["team-weather"] == {"owned": 0, "reclaimable": 2, "idle": 2}
 
 
 def test_a_platform_py_lists_the_runtimes_of_its_app_too(mpigen: Run) -> None:
@@ -83,7 +83,7 @@ def test_a_declared_runtime_is_shown_with_its_numbers_first(mpigen: Run) -> None
     ran = mpigen("runtimes", "show", "openmpi-h100", EXAMPLES["openshift-h100"])
     numbers, contract = ran.stdout.split("\n\n")
     assert numbers.splitlines()[:2] == ["runtime  openmpi-h100", "pool     h100 (nvidia)"]
-    assert "team-cv: 6 hosts, 14 while others leave theirs idle" in numbers
+    assert "team-cv: 0 hosts without preemption, 6 hosts with preemption, 14 while the other queues are idle" in numbers
     assert contract.startswith("family     openmpi: Open MPI\n")
     summary = json.loads(
         mpigen("runtimes", "show", "openmpi-h100", EXAMPLES["openshift-h100"], "--format", "json").stdout

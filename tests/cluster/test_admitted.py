@@ -41,8 +41,8 @@ def _largest(platform: Platform) -> tuple[Platform, Tenant, Runtime, int] | None
     for tenant in platform.tenants:
         for runtime in platform.runtimes:
             far = reach(platform, tenant, runtime)
-            if far.always >= 2:
-                return platform, tenant, runtime, far.most
+            if far.idle and (far.reclaimable or 0) >= 2:
+                return platform, tenant, runtime, far.idle
     return None
 
 

@@ -95,11 +95,11 @@ def test_the_largest_job_is_charged_what_mpigen_computes_and_one_more_host_is_to
     tree: list[Manifest], cluster: Cluster
 ) -> None:
     (found,) = largest_jobs(queue_tree(tree), tree)
-    assert (found.most, found.reason) == (
+    assert (found.idle, found.reason) == (
         4,
         f"5 nodes take 50 {MEMORY} of flavor `counting`, and `counting-team` never gets more than 40",
     )
-    most = found.most or 0
+    most = found.idle or 0
     too_many = submitted(cluster.admin, most + 1)
     refused = wait_for("Kueue says why not", lambda: too_many.obstacle(cluster.admin) or None)
     assert MEMORY in refused
@@ -128,7 +128,7 @@ def test_a_limit_range_keeps_out_what_there_is_quota_for(tree: list[Manifest], c
     narrow: Body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": limits}
     cluster.admin.create(narrow)
     (found,) = largest_jobs(queue_tree(tree), [*tree, Manifest(narrow, "narrow.yaml")])
-    assert (found.most, found.limit) == (0, Limit.LIMIT_RANGE)
+    assert (found.idle, found.limit) == (0, Limit.LIMIT_RANGE)
     assert "`narrow` lets a pod ask for no more than 4 cpu, and `node` asks for 5" in found.reason
     training = submitted(cluster.admin, 1)
     assert "LimitRange" in wait_for("Kueue says why not", lambda: training.obstacle(cluster.admin) or None)

@@ -78,7 +78,7 @@ def test_as_many_hosts_as_are_allowed_run_and_one_more_never_does(
     deployed: Deployed, admin: Client, ours: list[Training]
 ) -> None:
     for training in ours:
-        most = reach(deployed.platform, training.tenant, training.runtime).most
+        most = reach(deployed.platform, training.tenant, training.runtime).idle or 0
         wanted = Wanted(training.runtime.name, training.tenant.name, f"ordered-{training.pool.name}", most)
         body = new_job(deployed.platform, wanted).body
         _people(training, admin).create(body)

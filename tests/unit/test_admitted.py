@@ -42,9 +42,9 @@ def largest(tree: list[Manifest]) -> Iterator[tuple[str, tuple[PodSet, ...]]]:
     """Namespace and pods of the largest job that Kueue ever admits there, of each runtime."""
     runtimes = {found.name: found.body for found in tree if found.kind.endswith("TrainingRuntime")}
     for found in largest_jobs(queue_tree(tree), tree):
-        if found.most:
+        if found.idle:
             around = surroundings(tree, found.namespace)
-            yield found.namespace, podsets(runtimes[found.runtime], found.most, around)
+            yield found.namespace, podsets(runtimes[found.runtime], found.idle, around)
 
 
 def refusals(tree: list[Manifest], namespace: str, pods: tuple[PodSet, ...]) -> Iterator[str]:

@@ -60,9 +60,9 @@ def test_a_runtime_is_too_large_where_the_largest_job_has_no_nodes(first: int, c
         }
         for each in largest_jobs(queue_tree(tree), tree):
             is_told = (each.queue, each.runtime) in found
-            assert not is_told or each.most == 0, (number, each)
-            assert is_told or each.most != 0 or has_nothing(tree, each.queue, each.runtime), (number, each)
-            told, fine = told + is_told, fine + (each.most != 0)
+            assert not is_told or each.idle == 0, (number, each)
+            assert is_told or each.idle != 0 or has_nothing(tree, each.queue, each.runtime), (number, each)
+            told, fine = told + is_told, fine + (each.idle != 0)
     assert told
     assert fine > told
 

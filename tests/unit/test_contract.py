@@ -78,8 +78,8 @@ def test_the_numbers_of_a_runtime_are_those_of_its_manifest(platform: Platform) 
 def test_who_can_have_how_many_hosts_is_told(platform: Platform) -> None:
     hosts = {runtime.name: contract.runtime_facts(platform, runtime)["hosts"] for runtime in platform.runtimes}
     assert hosts == {
-        "openmpi-cpu": {"team-a": {"always": 4, "most": 4}},
-        "openmpi-gpu": {"team-a": {"always": 2, "most": 3}},
+        "openmpi-cpu": {"team-a": {"owned": 4, "reclaimable": 4, "idle": 4}},
+        "openmpi-gpu": {"team-a": {"owned": 3, "reclaimable": 3, "idle": 3}},
     }
 
 

@@ -42,8 +42,8 @@ def _reach(platform: Platform) -> Reach:
     runtime = next(each for each in platform.runtimes if each.pool == "gpu")
     found = reach(platform, platform.tenants[0], runtime)
     tree, _ = pipeline.render(platform, App(platform))
-    said = {each.runtime: each.most for each in largest_jobs(queue_tree(tree), tree)}
-    assert said[runtime.name] == found.most
+    said = {each.runtime: each.idle for each in largest_jobs(queue_tree(tree), tree)}
+    assert said[runtime.name] == found.idle
     return found
 
 
@@ -62,7 +62,7 @@ def test_a_quota_of_nodes_has_all_devices_that_they_offer(
 ) -> None:
     platform = _platform(fabric, {"gpu": 2})
     assert _quotas(platform)[device] == of_two_nodes
-    assert _reach(platform).most == 2
+    assert _reach(platform).idle == 2
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_quota_of_nodes_has_all_devices_that_they_offer(
 )
 def test_a_job_is_no_larger_than_the_quota_of_devices(fabric: dict[str, Any], device: str, each: int) -> None:
     found = _reach(_platform(fabric, {"gpu": _NODES | {device: 2 * each}}))
-    assert found.most == 2
+    assert found.idle == 2
     assert f"3 nodes take {3 * each} {device} of flavor `gpu`" in found.reason
 
 
@@ -82,4 +82,4 @@ def test_more_devices_than_nodes_have_are_no_quota() -> None:
 def test_devices_that_kueue_is_told_not_to_count_limit_nobody() -> None:
     platform = _platform(_WHOLE, {"gpu": 2}, queues={"excludeResourcePrefixes": ["openshift.io/"]})
     assert "openshift.io/fast" not in _quotas(platform)
-    assert _reach(platform).most == 2
+    assert _reach(platform).idle == 2

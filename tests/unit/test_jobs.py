@@ -209,13 +209,30 @@ def test_a_command_that_starts_ranks_is_not_commented_on(command: tuple[str, ...
 
 def test_borrowed_hosts_are_noted() -> None:
     data = small_platform()
-    data["tenants"][1]["quota"] = {"gpu": 1}
+    data["tenants"][1] |= {"quota": {"gpu": 1}, "borrow": {"gpu": 3}}
     found = new_job(Platform.model_validate(data), Wanted("openmpi-gpu", "team-a", nodes=3, command=("mpirun", "x")))
     assert found.notes == (
         (
-            "`team-a` always has 2 of these 3 hosts: the job waits until others leave the rest idle, and waits again "
-            "when they want it back"
+            "`team-a` is sure of 2 of these 3 hosts: the job waits until other queues leave the rest idle, and Kueue "
+            "may preempt it when they want it back"
         ),
+    )
+
+
+def test_hosts_that_no_other_team_can_borrow_are_not_noted() -> None:
+    data = small_platform()
+    data["tenants"][0]["preemption"] = "never"
+    data["tenants"][1]["quota"] = {"gpu": 1}
+    found = new_job(Platform.model_validate(data), Wanted("openmpi-gpu", "team-a", nodes=3, command=("mpirun", "x")))
+    assert found.notes == ()
+
+
+def test_hosts_that_kueue_may_have_to_reclaim_are_noted() -> None:
+    data = small_platform()
+    data["tenants"][1] |= {"quota": {"gpu": 1}, "borrow": {"gpu": 3}}
+    found = new_job(Platform.model_validate(data), Wanted("openmpi-gpu", "team-a", nodes=2, command=("mpirun", "x")))
+    assert found.notes == (
+        "only 0 of these 2 hosts are free for `team-a` in any case: for the rest Kueue may preempt jobs that borrow",
     )
 
 

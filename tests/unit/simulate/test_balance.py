@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from generator.manifests import Manifest
 from generator.simulate.amounts import FlavorResource
 from generator.simulate.balance import Node, balance, capacity
 from generator.simulate.queues import ClusterQueue, Cohort, Preemption, QueueTree, Quota
@@ -132,15 +133,58 @@ def test_cohorts_are_nested_deeper_than_python_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "lending", "always"),
-    [("Any", None, 4), ("LowerPriority", None, 0), ("Never", "1", 3), ("Never", "9", 0)],
+    ("policy", "lending", "owned", "reclaimable"),
+    [
+        ("Any", None, 0, 4),
+        ("LowerPriority", None, 0, 0),
+        ("Never", None, 0, 0),
+        ("Never", "1", 3, 3),
+        ("Any", "1", 3, 4),
+        ("Never", "9", 0, 0),
+    ],
 )
-def test_a_queue_is_sure_of_what_it_may_take_back_and_of_what_it_never_lends(
-    policy: str, lending: str | None, always: int
+def test_a_queue_owns_what_it_never_lends_and_reclaims_the_rest(
+    policy: str, lending: str | None, owned: int, reclaimable: int
 ) -> None:
     preemption = {"reclaimWithinCohort": policy}
-    found = nodes(queue("a", {"f/cpu": ("4", None, lending)}, "c", preemption=preemption))["a"]
-    assert capacity(found, CPU).always == always * 1000
+    found = nodes(
+        queue("a", {"f/cpu": ("4", None, lending)}, "c", preemption=preemption), queue("b", {"f/cpu": "0"}, "c")
+    )
+    own = capacity(found["a"], CPU)
+    assert (own.owned, own.reclaimable, own.idle) == (owned * 1000, reclaimable * 1000, 4000)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        queue("b", {"f/cpu": ("2", "0")}, "c"),
+        queue("b", {"g/cpu": "2", "g/memory": "9"}, "c"),
+        queue("b", {"f/memory": "2"}, "c"),
+        queue("b", {"f/cpu": "2"}, "c", stopPolicy="HoldAndDrain"),
+        queue("b", {"f/cpu": ("2", "0", "0")}, "d"),
+        queue("b", {"f/cpu": "2"}, "c", namespaceSelector=None),
+    ],
+)
+def test_a_queue_owns_all_of_its_quota_if_no_other_can_borrow_it(other: Manifest) -> None:
+    own = capacity(nodes(queue("a", {"f/cpu": "4"}, "c"), other)["a"], CPU)
+    assert own.owned >= 4000
+
+
+def test_a_queue_alone_in_its_cohort_owns_all_of_its_quota() -> None:
+    assert capacity(nodes(queue("a", {"f/cpu": "4"}, "c"))["a"], CPU).owned == 4000
+
+
+def test_no_job_of_a_queue_on_hold_is_preempted() -> None:
+    mine = queue("a", {"f/cpu": "4"}, "c", preemption={"reclaimWithinCohort": "Any"})
+    other = queue("b", {"f/cpu": "2"}, "c", stopPolicy="Hold")
+    own = capacity(nodes(mine, other)["a"], CPU)
+    assert (own.owned, own.reclaimable, own.idle) == (0, 0, 6000)
+
+
+def test_a_queue_that_admits_nothing_gets_nothing() -> None:
+    own = capacity(nodes(queue("a", {"f/cpu": "4"}, "c", stopPolicy="Hold"))["a"], CPU)
+    assert (own.nominal, own.owned, own.reclaimable, own.idle) == (4000, 0, 0, 0)
+    assert own.reason == "it admits nothing: it is stopped: `stopPolicy` is `Hold`"
 
 
 AMOUNTS = st.integers(0, 20)
@@ -170,10 +214,11 @@ def test_a_queue_has_never_less_than_its_own_nor_more_than_it_may_borrow(found: 
     for node in balance(found).values():
         for key in (CPU, GPU):
             own = capacity(node, key)
-            assert own.always <= own.nominal <= own.most
-            assert own.borrowing is None or own.most <= own.nominal + own.borrowing
-            assert own.most <= sum(each.quota(key).nominal for each in _everything(node.root()))
-            assert node.available(key) == own.most  # while nothing is in use
+            assert own.owned <= (own.reclaimable or own.owned) <= own.idle
+            assert own.nominal <= (own.reclaimable or own.idle)
+            assert own.borrowing is None or own.idle <= own.nominal + own.borrowing
+            assert own.idle <= sum(each.quota(key).nominal for each in _everything(node.root()))
+            assert node.available(key) == own.idle  # while nothing is in use
 
 
 def _everything(root: Node) -> list[Node]:
@@ -207,4 +252,5 @@ def test_what_others_hold_within_their_own_never_touches_ones_own(found: QueueTr
     for name, node in placed.items():
         if name != mine:
             node.add(CPU, data.draw(st.integers(0, node.quota(CPU).nominal)))
-    assert placed[mine].available(CPU) >= capacity(placed[mine], CPU).always
+    own = capacity(placed[mine], CPU)
+    assert placed[mine].available(CPU) >= min(own.nominal, own.reclaimable or own.nominal)

@@ -14,6 +14,7 @@ from generator.simulate.largest import Largest, largest_jobs
 from generator.simulate.packing import has_room
 from generator.simulate.queues import Flavor
 from generator.simulate.read import queue_tree
+from generator.simulate.search import NO_LIMIT
 from tests.conftest import EXAMPLES
 from tests.unit.simulate.runtimes import job, mpi, runtime
 from tests.unit.simulate.trees import door, flavor, kueue, queue, tree
@@ -27,7 +28,7 @@ def largest(*manifests: Manifest) -> list[Largest]:
 
 def sizes(*manifests: Manifest) -> tuple[int | None, int | None]:
     (found,) = largest(*manifests, door("team", "q"))
-    return found.always, found.most
+    return found.reclaimable, found.idle
 
 
 def sized(name: str, nodes: int, **allocatable: str) -> Manifest:
@@ -40,12 +41,12 @@ def sized(name: str, nodes: int, **allocatable: str) -> Manifest:
 def test_a_job_is_as_large_as_the_quota_and_with_what_others_lend() -> None:
     mine, other = queue("q", {"f/cpu": "9"}, "c", preemption=ANY), queue("other", {"f/cpu": "5"}, "c")
     (found,) = largest(mine, other, door("team", "q"), mpi(cpu="2"))
-    assert (found.always, found.most) == (4, 7)
+    assert (found.reclaimable, found.idle) == (4, 7)
     assert found.reason == "8 nodes take 16 cpu of flavor `f`, and `q` never gets more than 14"
 
 
 def test_a_quota_that_cannot_be_taken_back_is_not_sure() -> None:
-    assert sizes(queue("q", {"f/cpu": "9"}, "c"), mpi(cpu="2")) == (0, 4)
+    assert sizes(queue("q", {"f/cpu": "9"}, "c"), queue("other", {"f/cpu": "0"}, "c"), mpi(cpu="2")) == (0, 4)
 
 
 def test_one_host_is_two_where_the_launcher_is_a_node() -> None:
@@ -63,7 +64,7 @@ def test_a_separate_launcher_takes_its_part() -> None:
 def test_a_launcher_without_a_place_leaves_no_job() -> None:
     wants = job("launcher", step="trainer", cpu="1", memory="1Gi")
     (found,) = largest(queue("q", {"f/cpu": "9"}), door("team", "q"), mpi(as_node=False, launcher=wants, cpu="2"))
-    assert (found.most, found.reason) == (0, "`launcher` asks for memory, and `q` has no quota for it")
+    assert (found.idle, found.reason) == (0, "`launcher` asks for memory, and `q` has no quota for it")
 
 
 def limited(kind: str, **fields: dict[str, str]) -> Manifest:
@@ -95,10 +96,10 @@ def limited(kind: str, **fields: dict[str, str]) -> Manifest:
 def test_what_a_limit_range_refuses_is_never_admitted(limits: Manifest, reason: str) -> None:
     quota = queue("q", {"f/cpu": "9", "f/memory": "99Gi", "f/a.com/gpu": "99"})
     (found,) = largest(quota, door("team", "q"), limits, mpi(cpu="2", memory="4Gi"))
-    assert (found.always, found.most) == ((0, 0) if reason else (4, 4))
+    assert (found.reclaimable, found.idle) == ((0, 0) if reason else (4, 4))
     assert found.reason == (reason or "5 nodes take 10 cpu of flavor `f`, and `q` never gets more than 9")
     (other,) = largest(quota, door("other", "q"), limits, mpi(cpu="2", memory="4Gi"))
-    assert other.most == 4
+    assert other.idle == 4
 
 
 def test_a_launcher_goes_to_another_flavor_where_it_has_no_place_beside_its_hosts() -> None:
@@ -118,7 +119,7 @@ def test_the_scarcest_resource_counts() -> None:
 )
 def test_no_host_is_on_two_nodes(cpu: str, most: int) -> None:
     (found,) = largest(sized("f", 4, cpu="16"), queue("q", {"f/cpu": "99"}), door("team", "q"), mpi(cpu=cpu))
-    assert found.most == most
+    assert found.idle == most
     assert found.reason.startswith(f"there is no room for {most + 1} on the 4 nodes of flavor `f`") or cpu == "8"
 
 
@@ -148,18 +149,18 @@ def test_pods_are_packed(pods: list[tuple[int, dict[str, int]]], fits: bool) -> 
 
 def test_a_runtime_that_has_one_size_has_one() -> None:
     (found,) = largest(queue("q", {"f/cpu": "9"}), door("team", "q"), runtime(job("node", cpu="2")))
-    assert (found.most, found.reason) == (1, "this is the only size that it has")
+    assert (found.idle, found.reason) == (1, "this is the only size that it has")
 
 
 def test_what_asks_for_nothing_is_not_limited() -> None:
-    assert sizes(queue("q", {"f/cpu": "9"}), runtime(job("node", step="trainer"), torch={})) == (None, None)
+    assert sizes(queue("q", {"f/cpu": "9"}), runtime(job("node", step="trainer"), torch={})) == (NO_LIMIT, NO_LIMIT)
 
 
 def test_teams_see_their_own_runtimes_and_those_of_everybody() -> None:
     doors = (door("team", "q"), door("others", "q"))
     ours = runtime(job("node", step="trainer", cpu="1"), name="ours", kind="TrainingRuntime", torch={})
     found = largest(queue("q", {"f/cpu": "3"}), *doors, ours, mpi(cpu="1"))
-    assert [(each.namespace, each.runtime, each.most) for each in found] == [
+    assert [(each.namespace, each.runtime, each.idle) for each in found] == [
         ("others", "r", 3),
         ("team", "ours", 3),
         ("team", "r", 3),
@@ -171,7 +172,7 @@ def test_a_queue_that_admits_nothing_has_no_job() -> None:
     namespace = Manifest({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, "n.yaml")
     everything = [queue("q", {"f/cpu": "3"}, namespaceSelector=selector), flavor("f"), door("team", "q"), mpi(cpu="1")]
     (found,) = largest_jobs(queue_tree([*everything, namespace]), everything)
-    assert (found.most, found.reason) == (0, "`q` admits nothing: its `namespaceSelector` does not select `team`")
+    assert (found.idle, found.reason) == (0, "`q` admits nothing: its `namespaceSelector` does not select `team`")
 
 
 def test_what_is_not_simulated_is_not_known() -> None:
@@ -179,7 +180,7 @@ def test_what_is_not_simulated_is_not_known() -> None:
     host = job("node", step="trainer", cpu="1")
     host["template"]["spec"]["template"]["spec"]["tolerations"] = numbers
     (found,) = largest(queue("q", {"f/cpu": "3"}), door("team", "q"), runtime(host, torch={}))
-    assert (found.most, found.reason) == (0, "not known: the toleration of `a` compares numbers")
+    assert (found.idle, found.reason) == (None, "not known: the toleration of `a` compares numbers")
 
 
 @pytest.mark.parametrize("name", ["cpu-kubernetes", "openshift-h100"])
@@ -187,14 +188,15 @@ def test_manifests_say_the_same_as_the_platform_that_they_come_from(name: str) -
     """Two ways to the same numbers: from what was declared, and from what was rendered."""
     platform, app = load(EXAMPLES[name])
     manifests = render(platform, app)[0]
-    found = {
-        (each.queue, each.runtime): (each.always, each.most) for each in largest_jobs(queue_tree(manifests), manifests)
+    found: dict[tuple[str, str], tuple[int | None, ...]] = {
+        (each.queue, each.runtime): (each.owned, each.reclaimable, each.idle)
+        for each in largest_jobs(queue_tree(manifests), manifests)
     }
     assert found
     for tenant in platform.tenants:
         for each in platform.runtimes:
             far = reach(platform, tenant, each)
-            assert found[tenant.name, each.name] == (far.always, far.most)
+            assert found[tenant.name, each.name] == (far.owned, far.reclaimable, far.idle)
 
 
 def test_the_example_for_many_teams_is_computed_in_no_time() -> None:
@@ -202,7 +204,7 @@ def test_the_example_for_many_teams_is_computed_in_no_time() -> None:
     manifests = [each for file in sorted(folder.rglob("*.yaml")) for each in read(file.read_bytes(), str(file))]
     found = list(largest_jobs(queue_tree(manifests), manifests))
     assert {each.namespace for each in found} == {each.namespace for each in manifests if each.kind == "LocalQueue"}
-    assert all(each.reason and each.most is not None for each in found)
+    assert all(each.reason and each.idle is not None for each in found)
 
 
 def test_nodes_here_do_not_limit_what_runs_on_other_clusters() -> None:
@@ -264,10 +266,10 @@ def test_a_job_is_no_larger_than_the_api_server_takes() -> None:
     manifests = mine, other, door("team", "q"), mpi(cpu="2")
     for said, sizes in {"3": (3, 3), "+5": (4, 5), "0": (0, 0), "-1": (0, 0)}.items():
         (found,) = largest(*manifests, limit(said))
-        assert (found.always, found.most) == sizes
+        assert (found.reclaimable, found.idle) == sizes
         assert found.reason == f"the API server takes at most {int(said)} in one job"
     (found,) = largest(*manifests, limit("7"))
-    assert (found.always, found.most) == (4, 7)
+    assert (found.reclaimable, found.idle) == (4, 7)
     assert found.reason == "8 nodes take 16 cpu of flavor `f`, and `q` never gets more than 14"
 
 

@@ -101,7 +101,7 @@ def by_rack(name: str = "f", **metadata: Any) -> Manifest:
 
 def test_a_job_on_a_pool_with_a_topology_is_as_large_as_its_quota() -> None:
     found = largest(RACKS, by_rack(), queue("q", {"f/cpu": "9"}), grouped("preferred"))
-    assert (found.always, found.most) == (3, 3)
+    assert (found.reclaimable, found.idle) == (3, 3)
     assert found.reason == "4 nodes take 10 cpu of flavor `f`, and `q` never gets more than 9"
 
 
@@ -113,27 +113,27 @@ def test_how_large_one_place_is_nobody_says() -> None:
 def test_a_group_gets_one_flavor() -> None:
     """Hosts alone would find room in `f`, and the launcher in `g`."""
     two = (by_rack("f"), by_rack("g"), queue("q", {"f/cpu": "8", "g/cpu": "6"}))
-    assert largest(RACKS, *two, grouped()).most == 3
-    assert largest(RACKS, *two, grouped(launcher="6")).most == 1
+    assert largest(RACKS, *two, grouped()).idle == 3
+    assert largest(RACKS, *two, grouped(launcher="6")).idle == 1
 
 
 def test_pods_of_a_group_are_packed_on_whole_nodes() -> None:
     sized = {"mpigen.dev/nodes": "4", "mpigen.dev/allocatable": '{"cpu": "16"}'}
     flavors = (by_rack(annotations=sized), queue("q", {"f/cpu": "99"}))
-    assert largest(RACKS, *flavors, grouped(host="9", launcher="8")).most == 3
+    assert largest(RACKS, *flavors, grouped(host="9", launcher="8")).idle == 3
 
 
 def test_who_asks_for_no_topology_gets_none_of_a_flavor_beside_others() -> None:
     plain = runtime(job("node", step="trainer", cpu="1"), torch={})
     found = largest(RACKS, by_rack("f"), flavor("g"), queue("q", {"f/cpu": "8", "g/cpu": "3"}), plain)
-    assert found.most == 3
+    assert found.idle == 3
     found = largest(RACKS, by_rack("f"), by_rack("g"), queue("q", {"f/cpu": "8", "g/cpu": "3"}), plain)
-    assert found.most == 8
+    assert found.idle == 8
 
 
 def test_without_its_topology_a_queue_admits_nothing() -> None:
     found = largest(by_rack(), queue("q", {"f/cpu": "9"}), grouped())
-    assert (found.most, found.reason) == (0, "`q` admits nothing: there is no Topology `racks`")
+    assert (found.idle, found.reason) == (0, "`q` admits nothing: there is no Topology `racks`")
 
 
 @pytest.mark.parametrize(
@@ -150,23 +150,23 @@ def test_without_its_topology_a_queue_admits_nothing() -> None:
 def test_with_the_nodes_the_largest_rack_counts(how: str, most: int, reason: str) -> None:
     """Each node holds a host, and the launcher needs one of its own."""
     found = largest(RACKS, by_rack(), queue("q", {"f/cpu": "99"}), grouped(how), *racks(2, 3, 3, cpu=3))
-    assert (found.always, found.most, found.reason) == (most, most, reason)
+    assert (found.reclaimable, found.idle, found.reason) == (most, most, reason)
 
 
 def test_with_the_nodes_the_quota_counts_still() -> None:
     found = largest(RACKS, by_rack(), queue("q", {"f/cpu": "5"}), grouped(), *racks(2, 3, cpu=9))
-    assert (found.most, found.reason) == (1, "2 nodes take 6 cpu of flavor `f`, and `q` never gets more than 5")
+    assert (found.idle, found.reason) == (1, "2 nodes take 6 cpu of flavor `f`, and `q` never gets more than 5")
 
 
 def test_nodes_that_are_no_flavors_do_not_count() -> None:
     found = largest(
         RACKS, by_rack(), queue("q", {"f/cpu": "99"}), grouped(), *racks(2), node("other", "r0", labels={"pool": "g"})
     )
-    assert found.most == 3
+    assert found.idle == 3
 
 
 def test_flavors_without_a_topology_are_as_large_as_they_say() -> None:
     sized = {"mpigen.dev/nodes": "4", "mpigen.dev/allocatable": '{"cpu": "16"}'}
     plain = runtime(job("node", step="trainer", cpu="9"), torch={})
     flavors = (kueue("ResourceFlavor", "f", {}, annotations=sized), queue("q", {"f/cpu": "99"}))
-    assert largest(*flavors, plain, *racks(2)).most == 4
+    assert largest(*flavors, plain, *racks(2)).idle == 4
