@@ -162,9 +162,9 @@ def _largest(hosts: Mapping[str, Any]) -> str:
     if reclaimable is None:
         found.append(f"with preemption {hosts['unknown']}")
     elif reclaimable > owned:
-        found.append(f"{reclaimable} hosts with preemption")
+        found.append(f"{reclaimable} with it")
     if reclaimable != idle:
-        found.append(f"{idle} while the other queues are idle")
+        found.append(f"{idle} while other queues are idle")
     return ", ".join(found)
 
 
