@@ -75,7 +75,12 @@ def is_meant(queue: ClusterQueue, job: CountedJob) -> bool:
         return True
     devices = [name for name in job.total if "/" in name]
     is_known = any(queue.group(name) for name in devices or job.total)
-    return is_known and all(not flavors.isdisjoint(queue.flavors) for flavors in job.places)
+    return is_known and not any(
+        flavors.isdisjoint(group.flavors)
+        for pods, flavors in zip(job.pods, job.places, strict=True)
+        for group in queue.groups
+        if any(pods.counted.get(name) for name in group.resources)
+    )
 
 
 def too_large(gathered: Gathered) -> _Found:

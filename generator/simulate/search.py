@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from generator.manifests import Body
@@ -22,8 +22,8 @@ from generator.simulate.topology import How
 
 NO_LIMIT = 2**31 - 1
 """The largest `numNodes` that the API server accepts: an int32."""
-_NEAR = 16
-"""How many sizes are tried one by one, from the top."""
+_ALIKE = 2
+"""With at most so many kinds of pods, room that a larger job has a smaller one has too: see `packing.has_room`."""
 
 
 class Limit(StrEnum):
@@ -67,9 +67,11 @@ class Sizeless:
 
 
 class Search:
-    """Looks for the largest job within limits for each flavor and resource.
+    """A search for the largest job within limits for each flavor and resource.
 
-    From the top of each flavor: with several of them a larger job may have room where a smaller one has none.
+    A larger job may fit where a smaller one does not: each kind of pods takes the first flavor that fits. So the search
+    goes down from the top. What Kueue answers by quota changes only at the sizes where some kinds of pods together
+    exceed the limit of a flavor and resource. Between two such sizes only the room on nodes differs.
     """
 
     def __init__(
@@ -82,7 +84,9 @@ class Search:
         quotas = {key: Quota(amount) for key, amount in limits.items()}
         node = Node(queue.name, queue, quotas, 1.0, subtree=dict(limits))
         self._assigner = Assigner(queue, node, flavors, lambda _key, _amount: (Mode.NO_FIT, 0), sites=job.sites)
+        self._by_quota = replace(self._assigner, sites=None)
         self._limits = limits
+        self._most_room: int | None = None
         self._runtime, self._taken = job.runtime, job.taken
         self._pods = podsets(job.runtime, 1, job.around)
 
@@ -104,39 +108,94 @@ class Search:
 
     def largest(self) -> int:
         """Return the `numNodes` of the largest job."""
-        one, two, three = (self._job(nodes) for nodes in (1, 2, 3))
-        grows = [a for a, b in zip(two, three, strict=True) if a.count != b.count]
-        grown = {each.name for each in grows}
-        growing = {pods.name for _, group in grouped(one) if grown & {each.name for each in group} for pods in group}
-        alone = [each for each in one if each.name not in growing]
-        if self._assigner.assign_at_last(alone).mode is not Mode.FIT:
+        if not self._grows():
+            return 1 if self._fits(self._job(1)) is True else 0
+        if not self._fit_alone():
             return 0
-        if not grows:
-            return 1
-        tops = {self._times(each, grows[0]) for each in self._flavors() if not mismatch(grows[0], each)}
-        if tops and max(tops) < 0:
-            return self._allowed(NO_LIMIT)
-        return max((self._below(self._allowed(top + 1)) for top in tops), default=0)
+        tops = self._tops()
+        for top, below in zip(tops, [*tops[1:], 0], strict=False):
+            top = min(top, self._room())  # noqa: PLW2901 - no job has more
+            if top <= below or self._by_quota.assign_at_last(self._job(top)).mode is not Mode.FIT:
+                continue
+            if found := self._between(below, top):
+                return found
+        return 0
+
+    def _grows(self) -> list[int]:
+        """Return the numbers of the kinds of pods of which a larger job has more."""
+        two, three = self._job(2), self._job(3)
+        return [number for number, each in enumerate(two) if each.count != three[number].count]
+
+    def _fit_alone(self) -> bool:
+        """Return True if the pods fit that a larger job has no more of."""
+        grown = {self._pods[number].name for number in self._grows()}
+        groups = [group for _, group in grouped(self._job(1))]
+        alone = [pods for group in groups if not grown & {each.name for each in group} for pods in group]
+        return self._assigner.assign_at_last(alone).mode is Mode.FIT
+
+    def _tops(self) -> list[int]:
+        """Return the largest size before each that exceeds a limit, from the top."""
+        most = self._allowed(NO_LIMIT)
+        sums: dict[str, set[tuple[int, int]]] = {}
+        for two, three in zip(self._job(2), self._job(3), strict=True):
+            for name, amount in (*two.counted.items(), ("pods", 1)):
+                part = amount * two.count, amount * (three.count - two.count)
+                known = sums.setdefault(name, {(0, 0)})
+                known |= {(fixed + part[0], growth + part[1]) for fixed, growth in known}
+        tops = {
+            2 + (limit - fixed) // growth
+            for key, limit in self._limits.items()
+            for fixed, growth in sums.get(key.resource, ())
+            if growth and limit >= fixed
+        }
+        return sorted({top for top in {*tops, 1, most} if 0 < top <= most}, reverse=True)
+
+    def _between(self, below: int, top: int) -> int:
+        """Return the largest size with room on the nodes, of sizes that Kueue answers alike by quota; 0 if none has."""
+        sizes = range(top, below, -1)
+        has_sites = self._assigner.sites is not None
+        if len(self._pods) > (1 if has_sites else _ALIKE):  # a larger job may have room where a smaller one has none
+            return next((nodes for nodes in sizes if self._fits(self._job(nodes)) is True), 0)
+        at = bisect_left(sizes, True, key=lambda nodes: self._fits(self._job(nodes)) is True)
+        return sizes[at] if at < len(sizes) else 0
+
+    def _room(self) -> int:
+        """Return how many hosts have room at most, by the nodes that flavors say they have."""
+        if self._most_room is None:
+            found = [self._room_of(self._pods[number]) for number in self._grows()]
+            self._most_room = min((each + 1 for each in found if each is not None), default=NO_LIMIT)
+        return self._most_room
+
+    def _room_of(self, pods: PodSet) -> int | None:
+        """Return how many of the pods have room; None if that is unknown for a flavor that they may have."""
+        rooms = list[int]()
+        for group in self._assigner.queue.groups:
+            if any(pods.counted.get(name) for name in group.resources):
+                flavors = [self._assigner.flavors[name] for name in group.flavors]
+                found = [self._room_in(each, pods) for each in flavors if not mismatch(pods, each)]
+                if None not in found:
+                    rooms.append(max((each for each in found if each is not None), default=0))
+        return min(rooms, default=None)
+
+    def _room_in(self, flavor: Flavor, pods: PodSet) -> int | None:
+        if self._assigner.sites is not None and flavor.levels:
+            return self._assigner.sites.most(flavor.name, pods)
+        nodes, on_one = within(flavor, [pods]).nodes, fit_on_one(flavor, self._in(flavor, pods).requests)
+        return None if nodes is None or on_one is None else nodes * on_one
+
+    def _in(self, flavor: Flavor, pods: PodSet) -> PodSet:
+        """Return the pods without what they request of flavors of other resource groups."""
+        groups = self._assigner.queue.groups
+        others = {name for each in groups if flavor.name not in each.flavors for name in each.resources}
+        return replace(pods, requests={name: each for name, each in pods.requests.items() if name not in others})
 
     def _allowed(self, nodes: int) -> int:
         return nodes if self._taken is None else min(nodes, self._taken)
 
     def _flavors(self) -> Iterator[Flavor]:
-        """Those of the queue."""
+        """Yield the flavors of the queue."""
         for name in dict.fromkeys(name for group in self._assigner.queue.groups for name in group.flavors):
             yield self._assigner.flavors[name]
-
-    def _below(self, top: int) -> int:
-        """The largest size of all that are not above `top`.
-
-        What is beside the hosts (a launcher) makes jobs near the top too large; further down, what fits goes on to fit.
-        """
-        for nodes in range(top, max(top - _NEAR, 0), -1):
-            if self._fits(self._job(nodes)) is True:
-                return nodes
-        smaller = range(max(top - _NEAR, 0), 0, -1)
-        at = bisect_left(smaller, True, key=lambda nodes: self._fits(self._job(nodes)) is True)
-        return smaller[at] if at < len(smaller) else 0
 
     def reason(self, hosts: int) -> tuple[Limit, str]:
         """What one more would be too many for, and in words."""
@@ -150,11 +209,15 @@ class Search:
         return limit, f"{words}{f'; all must be in one {together[0]}' if is_open else ''}"
 
     def _too_large(self) -> tuple[Limit, str]:
-        """Whether a single pod is larger than any node."""
+        """Return why a single pod is larger than any node, if it is."""
         for pods in self._pods:
-            words = oversize((each for each in self._flavors() if not mismatch(pods, each)), pods)
-            if words:
-                return Limit.NODE, words
+            for group in self._assigner.queue.groups:
+                if any(pods.counted.get(name) for name in group.resources):
+                    flavors = (self._assigner.flavors[name] for name in group.flavors)
+                    meant = [each for each in flavors if not mismatch(pods, each)]
+                    words = oversize(meant, self._in(meant[0], pods)) if meant else ""
+                    if words:
+                        return Limit.NODE, words
         return Limit.NOTHING, ""
 
     def _shortage(self, hosts: int) -> tuple[Limit, str]:
@@ -187,18 +250,6 @@ class Search:
     def _job(self, nodes: int) -> tuple[PodSet, ...]:
         return with_nodes(self._runtime, self._pods, nodes)
 
-    def _times(self, flavor: Flavor, pods: PodSet) -> int:
-        """How many hosts at most a flavor has quota and room for; -1 if nothing limits them."""
-        counted, sites = pods.counted, self._assigner.sites
-        limits = {name: self._limits.get(FlavorResource(flavor.name, name), 0) for name in counted}
-        fit = [limits[name] // amount for name, amount in counted.items() if amount]
-        nodes, on_one = within(flavor, [pods]).nodes, fit_on_one(flavor, pods.requests)
-        if sites is not None and flavor.levels:
-            fit.append(sites.most(flavor.name, pods))
-        elif nodes is not None and on_one is not None:
-            fit.append(nodes * on_one)
-        return min(fit, default=-1)
-
     def _fits(self, job: Sequence[PodSet]) -> bool | Assignment | NoRoom:
         """Whether there is quota and room for a job; else the assignment that fails, or the flavor without room."""
         found = self._assigner.assign_at_last(job)
@@ -208,7 +259,9 @@ class Search:
             if flavor.topology and self._assigner.sites is not None:
                 continue  # then all pods have a place already
             there = [
-                each for each in job if flavor.name in {choice.flavor for choice in found.podsets[each.name].values()}
+                self._in(flavor, each)
+                for each in job
+                if flavor.name in {choice.flavor for choice in found.podsets[each.name].values()}
             ]
             if lack := no_room(flavor, there):
                 return lack
