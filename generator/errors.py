@@ -62,6 +62,10 @@ class ConfigError(MpigenError):
     """The platform file does not say what it must, or says what it must not."""
 
 
+class InputError(MpigenError):
+    """A file or standard input cannot be read, or is too large to be read."""
+
+
 class DocumentError(MpigenError):
     """A text is not YAML that the Kubernetes API server could read."""
 

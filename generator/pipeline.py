@@ -76,22 +76,24 @@ def load(platform_file: Path) -> tuple[Platform, cdk8s.App]:
     Raises:
         ConfigError: the file is wrong, or an mpigen_platform.py defines neither `platform` nor `app`.
     """
+    if platform_file.suffix == ".py":
+        return _load_python(platform_file)
+    from generator.config.load import load_platform
+
+    platform = load_platform(platform_file)  # first, because App starts Node, which takes longer than to refuse a file
     from generator.app import App
 
-    if platform_file.suffix != ".py":
-        from generator.config.load import load_platform
-
-        platform = load_platform(platform_file)
-        return platform, App(platform)
-    return _load_python(platform_file)
+    return platform, App(platform)
 
 
 def _load_python(platform_file: Path) -> tuple[Platform, cdk8s.App]:
-    import cdk8s
-
-    from generator.app import App
     from generator.config.platform import Platform
-    from generator.config.python_file import run_platform_file
+    from generator.config.python_file import check_platform_file, run_platform_file
+
+    check_platform_file(platform_file)  # before Node starts
+    from generator.app import App  # before cdk8s: it chooses the Node that cdk8s starts
+
+    import cdk8s  # isort: skip
 
     defined = run_platform_file(platform_file)
     app, platform = defined.get("app"), defined.get("platform")

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generator.checks.files import SUFFIXES, Search, cannot_read, check_everywhere, cores, manifest_files
+from generator.checks.files import SUFFIXES, Search, check_everywhere, cores, manifest_files
 from generator.checks.finding import Finding, Severity
 from generator.checks.kubeconform import refusals_placed
 from generator.checks.run import Checked, check_text, check_together, unreadable
 from generator.checks.targets import Origin, Targets, by_release
-from generator.errors import OutputError, Problem
+from generator.documents.files import read_file
+from generator.errors import InputError, OutputError, Problem
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
@@ -138,7 +139,7 @@ def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> I
     """What the objects of each release say only together. Releases are never mixed: they hold the same objects."""
 
     def text_of(file: str) -> bytes:
-        return subject.stdin if subject.stdin is not None and file == _STDIN else Path(file).read_bytes()
+        return subject.stdin if subject.stdin is not None and file == _STDIN else read_file(Path(file))
 
     if not manifests:
         return
@@ -147,8 +148,8 @@ def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> I
         mine = [manifest for manifest in manifests if folders.get(manifest.file, part.home) == folder]
         try:
             yield from check_together(mine, part.catalog.targets, text_of, subject.today)
-        except OSError as error:
-            yield from unreadable(cannot_read(Path(error.filename), error)).findings
+        except InputError as error:
+            yield from unreadable(*error.problems).findings
 
 
 def _since(old: Path, search: Search, subject: Subject) -> list[Finding]:
@@ -161,8 +162,8 @@ def _since(old: Path, search: Search, subject: Subject) -> list[Finding]:
     stdin = {} if subject.stdin is None else {_STDIN: subject.stdin}
     try:
         return since.on_disk(old, search.files, stdin, judged_for)
-    except OSError as error:
-        return unreadable(cannot_read(Path(error.filename), error)).findings
+    except InputError as error:
+        return unreadable(*error.problems).findings
 
 
 def _passed(finding: Finding) -> Finding:
@@ -183,9 +184,9 @@ def _kubeconform(search: Search, subject: Subject, parts: list[_Part], cache: Pa
         mine = {_STDIN: subject.stdin} if subject.stdin is not None and index == 0 else {}
         for file in part.files:
             try:
-                mine[str(file)] = file.read_bytes()
-            except OSError as error:
-                checked.add(unreadable(cannot_read(file, error)))
+                mine[str(file)] = read_file(file)
+            except InputError as error:
+                checked.add(unreadable(*error.problems))
         results += _results(Kubeconform(ensure_kubeconform(cache), part.catalog.locations()), mine)
         texts |= mine
     checked.files += len(texts)

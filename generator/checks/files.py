@@ -7,11 +7,13 @@ import signal
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator.checks.run import Checked, check_text, unreadable
-from generator.errors import OutputError, Problem
+from generator.documents.files import MAX_FILES, cannot_read, problem_of, read_file
+from generator.errors import InputError, OutputError, Problem
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
@@ -40,11 +42,16 @@ def manifest_files(paths: Sequence[Path]) -> Search:
 
     Raises:
         OutputError: a path does not exist; with all that do not.
+        InputError: there are more than `MAX_FILES` files.
     """
     missing = [Problem("there is no such file or folder", file=str(path)) for path in paths if _is_missing(path)]
     if missing:
         raise OutputError(tuple(missing))
-    found = dict.fromkeys(each for path in paths for each in _below(path))
+    everything = (each for path in paths for each in _below(path))
+    found = dict.fromkeys(islice(everything, MAX_FILES + 1))
+    if len(found) > MAX_FILES:
+        names = ", ".join(map(str, paths))
+        raise InputError((Problem(f"more than {MAX_FILES:,} files below {names}", "name fewer, or smaller folders"),))
     files = tuple(each for each in found if isinstance(each, Path))
     return Search(files, tuple(each for each in found if isinstance(each, Problem)))
 
@@ -66,15 +73,25 @@ def _below(path: Path) -> Iterator[Path | Problem]:
     Hidden files and folders are not entered: editors, Git and unfinished releases keep theirs there.
     """
     if not _is_folder(path):
-        yield _looked_at(path)
+        yield problem_of(path) or path
         return
-    refused: list[OSError] = []
-    for parent, folders, files in os.walk(path, onerror=refused.append):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            if name.endswith(SUFFIXES) and not name.startswith("."):
-                yield _looked_at(Path(parent, name))
-    yield from (cannot_read(Path(error.filename), error) for error in refused)
+    refused = []
+    folders = [str(path)]
+    while folders:  # a stack instead of os.walk, which recurses in Python 3.11
+        folder = folders.pop()
+        try:
+            with os.scandir(folder) as found:
+                visible = [entry for entry in found if not entry.name.startswith(".")]
+        except OSError as error:
+            refused.append(cannot_read(Path(folder), error))
+            continue
+        entries = sorted(visible, key=lambda entry: entry.name)
+        for entry in entries:
+            if entry.name.endswith(SUFFIXES) and not entry.is_dir(follow_symlinks=False):
+                file = Path(folder, entry.name)
+                yield problem_of(file) or file
+        folders += reversed([entry.path for entry in entries if entry.is_dir(follow_symlinks=False)])
+    yield from refused
 
 
 def _is_folder(path: Path) -> bool:
@@ -82,25 +99,6 @@ def _is_folder(path: Path) -> bool:
         return stat.S_ISDIR(path.stat().st_mode)
     except OSError:
         return False
-
-
-def _looked_at(file: Path) -> Path | Problem:
-    """The file if it can be one of manifests. Nothing is opened: opening a pipe waits for its writer."""
-    try:
-        mode = file.stat().st_mode
-    except OSError as error:
-        return cannot_read(file, error)
-    if stat.S_ISREG(mode):
-        return file
-    return Problem("is a pipe or a device, not a file", "name a file, or pipe it in and pass `-`", str(file))
-
-
-def cannot_read(file: Path, error: OSError) -> Problem:
-    """Why a file or a folder says nothing."""
-    if isinstance(error, FileNotFoundError):
-        return Problem("is a link to nothing, or has just gone", "mend or remove it", str(file))
-    fix = "give yourself access" if isinstance(error, PermissionError) else "mend or remove it"
-    return Problem(f"cannot be read: {error.strerror}", fix, str(file))
 
 
 def cores() -> int:
@@ -149,9 +147,9 @@ def _check(files: Sequence[Path], catalog: Catalog) -> Checked:
     checked = Checked()
     for file in files:
         try:
-            text = file.read_bytes()
-        except OSError as error:
-            checked.add(unreadable(cannot_read(file, error)))
+            text = read_file(file)
+        except InputError as error:
+            checked.add(unreadable(*error.problems))
         else:
             checked.add(check_text(text, str(file), engine))
     return checked

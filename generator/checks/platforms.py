@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from generator.checks.targets import Origin, Targets, by_release
-from generator.errors import DocumentError, OutputError, Problem
+from generator.documents.files import read_file
+from generator.errors import DocumentError, InputError, OutputError, Problem
 from generator.manifests import read
 from generator.simulate.fields import mapping, text
 
@@ -58,8 +59,8 @@ def _one(platform: str, releases: Mapping[Origin, list[Path]], named: set[Path])
 def _named(files: Sequence[Path]) -> Iterator[Path]:
     """The folders of the releases that Applications name: each lies beside the folder of its Application."""
     for file in (each.absolute() for each in files):
-        with suppress(DocumentError, OSError):  # what cannot be read, others tell
-            for manifest in read(file.read_bytes(), str(file)):
+        with suppress(DocumentError, InputError):  # what cannot be read, others tell
+            for manifest in read(read_file(file), str(file)):
                 path = text(mapping(manifest.body, "spec", "source").get("path"))
                 if (manifest.group, manifest.kind) == ("argoproj.io", "Application") and path:
                     yield file.parent.parent / PurePosixPath(path).name

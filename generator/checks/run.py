@@ -121,7 +121,7 @@ def check_together(
         today: the day on which is judged.
 
     Raises:
-        OSError: from `text_of`.
+        InputError: from `text_of`.
     """
     by_file: dict[str, list[_Found]] = {}
     for manifest, breach in related.breaches(manifests, targets, today):

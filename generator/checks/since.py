@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from generator.checks import change
-from generator.checks.files import cannot_read, manifest_files
+from generator.checks.files import manifest_files
 from generator.checks.finding import Breach, Finding
 from generator.checks.platforms import by_platform, pairs, with_more
 from generator.checks.run import in_documents, placed, unreadable
 from generator.checks.targets import Targets
-from generator.errors import DocumentError, OutputError, Problem
+from generator.documents.files import read_file
+from generator.errors import DocumentError, InputError, OutputError, Problem
 from generator.manifests import Manifest, read
 
 
@@ -30,7 +31,7 @@ def compare(
         text_of: gives the text of a file of either. It is asked only where something is found.
 
     Raises:
-        OSError: from `text_of`.
+        InputError: from `text_of`.
     """
     by_file: dict[str, list[tuple[Manifest, Breach]]] = {}
     for manifest, breach in change.breaches(old, new, targets):
@@ -43,7 +44,7 @@ def rendered(
 ) -> list[Finding]:
     """The same, of a release on disk and of one that was just rendered to `texts` (file → YAML)."""
     numbered = list(in_documents(new))
-    return compare(old, numbered, targets, lambda file: texts[file] if file in texts else Path(file).read_bytes())
+    return compare(old, numbered, targets, lambda file: texts[file] if file in texts else read_file(Path(file)))
 
 
 def on_disk(
@@ -60,7 +61,7 @@ def on_disk(
     Raises:
         OutputError: `old` is not there, or there are no objects below it; or it cannot be told what takes the place of
             what, as `platforms` says.
-        OSError: a file went while it was read.
+        InputError: a file went while it was read.
     """
     search = manifest_files([old])
     if not (search.files or search.refused):
@@ -73,9 +74,7 @@ def on_disk(
         read_before += len(before)
         known += unreadable(*problems).findings
         replacing, _ = _read(now.files, stdin)
-        known += compare(
-            before, replacing, targets(now.targets), lambda file: stdin.get(file) or Path(file).read_bytes()
-        )
+        known += compare(before, replacing, targets(now.targets), lambda file: stdin.get(file) or read_file(Path(file)))
     if not (read_before or known):
         raise OutputError((Problem(f"no objects below {old}", "name a folder of manifests"),))
     return known
@@ -87,9 +86,7 @@ def _read(files: Sequence[str], texts: Mapping[str, bytes]) -> tuple[list[Manife
     problems: list[Problem] = []
     for name in files:
         try:
-            found += read(texts[name] if name in texts else Path(name).read_bytes(), name)
-        except OSError as error:
-            problems.append(cannot_read(Path(name), error))
-        except DocumentError as error:
+            found += read(texts[name] if name in texts else read_file(Path(name)), name)
+        except (InputError, DocumentError) as error:
             problems += error.problems
     return found, problems

@@ -8,6 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from generator.documents.files import read_file
+from generator.errors import InputError
+
 LOCK = "release.json"
 Targets = tuple[tuple[str, str], ...]
 """Component and minor version, sorted."""
@@ -39,19 +42,24 @@ def by_release(files: Iterable[Path]) -> Mapping[Origin, list[Path]]:
 
 def _of_folder(folder: Path, known: dict[Path, Origin]) -> Origin:
     """That of the nearest lock, in the folder or above it."""
-    if folder not in known:
-        above = folder.parent
-        if found := _said(folder):
-            known[folder] = found
-        else:
-            known[folder] = Origin() if above == folder else _of_folder(above, known)
-    return known[folder]
+    passed = []
+    origin = Origin()
+    for each in (folder, *folder.parents):
+        if each in known:
+            origin = known[each]
+            break
+        passed.append(each)
+        if found := _said(each):
+            origin = found
+            break
+    known.update(dict.fromkeys(passed, origin))
+    return origin
 
 
 def _said(folder: Path) -> Origin | None:
     """What the lock of a folder says; None where there is none."""
-    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        lock = json.loads((folder / LOCK).read_bytes())
+    with suppress(InputError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        lock = json.loads(read_file(folder / LOCK))
         targets = tuple(sorted((str(name), str(minor)) for name, minor in lock["spec"]["targets"].items()))
         name = lock.get("metadata", {}).get("name")
         if not targets:

@@ -21,13 +21,15 @@ def manifests(paths: Sequence[Path]) -> list[Manifest]:
     Raises:
         ConfigError: a platform file is wrong.
         DocumentError: a text is not YAML.
-        OutputError: a path does not exist, a folder has no files in it, or a file cannot be read.
+        OutputError: a path does not exist, or a folder has no files in it.
+        InputError: a file cannot be read.
     """
     return [manifest for path in paths for manifest in _at(path)]
 
 
 def _at(path: Path) -> Iterator[Manifest]:
-    from generator.checks.files import cannot_read, manifest_files
+    from generator.checks.files import manifest_files
+    from generator.documents.files import read_file
     from generator.manifests import read
 
     if path == _STDIN:
@@ -42,10 +44,7 @@ def _at(path: Path) -> Iterator[Manifest]:
     if not search.files:
         raise OutputError((Problem(f"no manifests below {path}", "name files, or folders of YAML or JSON files"),))
     for file in search.files:
-        try:
-            text = file.read_bytes()
-        except OSError as error:
-            raise OutputError((cannot_read(file, error),)) from None
+        text = read_file(file)
         if file == path and _is_platform(text):
             yield from _rendered(path)
         else:
@@ -53,15 +52,18 @@ def _at(path: Path) -> Iterator[Manifest]:
 
 
 def standard_input(fix: str) -> bytes:
-    """What comes in.
+    """Return what is piped in.
 
     Raises:
-        DocumentError: nothing can; with the fix.
+        DocumentError: nothing can be; with the fix.
+        InputError: it is larger than standard input may be.
     """
+    from generator.documents.files import read_stream
+
     if sys.stdin is None:  # the shell closed it
         raise DocumentError((Problem("standard input is closed", fix),))
     try:
-        return sys.stdin.buffer.read()
+        return read_stream(sys.stdin.buffer, "standard input")
     except OSError as error:
         raise DocumentError((Problem(f"standard input cannot be read: {error.strerror}", fix),)) from None
 

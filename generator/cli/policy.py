@@ -11,7 +11,7 @@ import click
 
 from generator.cli.output import format_option, printing, progress, show
 from generator.cli.target import target_option
-from generator.errors import ExitCode, OutputError, Problem
+from generator.errors import ExitCode, InputError, OutputError, Problem
 
 if TYPE_CHECKING:
     from generator.checks.finding import Finding
@@ -76,7 +76,7 @@ def test(paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[st
     with progress("judging"):
         found, catalog = manifests(paths), _catalog(paths, targets)
         ours = own_cases(found)
-        outcomes = _outcomes(found, [*ours, *_cases(case_files or paths, needed=not ours)], catalog)
+        outcomes = _outcomes(found, [*ours, *_cases(case_files or _of_manifests(paths), needed=not ours)], catalog)
         rules = coverage(World(found, catalog), outcomes)
         findings = [*failures(outcomes), *untested(rules, _text_of)]
     _show(form, outcomes, rules, findings)
@@ -86,12 +86,13 @@ def test(paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[st
 def _cases(paths: Iterable[Path], *, needed: bool) -> list[Case]:
     from generator.checks.files import manifest_files
     from generator.config.case_files import is_case_file, load_cases
+    from generator.documents.files import read_file
 
-    named = {path for path in paths if path != Path("-") and path.suffix != ".py"}
+    named = {*paths}
     search = manifest_files(sorted(named))
     if search.refused:
         raise OutputError(search.refused)
-    read = ((file, file.read_bytes()) for file in search.files)
+    read = ((file, read_file(file)) for file in search.files)
     texts = [(file, text) for file, text in read if file in named or b"cases" in text]
     found = [case for file, text in texts if is_case_file(file, text) for case in load_cases(file, text)]
     if needed and not found:
@@ -100,13 +101,18 @@ def _cases(paths: Iterable[Path], *, needed: bool) -> list[Case]:
     return found
 
 
+def _of_manifests(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths of YAML or JSON: without standard input and platforms in Python."""
+    return [path for path in paths if path.suffix != ".py" and path != Path("-")]
+
+
 def _catalog(paths: Sequence[Path], targets: dict[str, str]) -> Catalog:
     """For what the release was made for, if all of PATHS belong to one."""
     from generator.checks.files import manifest_files
     from generator.checks.targets import by_release
     from generator.schemas.catalog import Catalog
 
-    files = manifest_files([path for path in paths if path.suffix != ".py" and path != Path("-")]).files
+    files = manifest_files(_of_manifests(paths)).files
     made_for = {origin.targets for origin in by_release(files) if origin.targets}
     return Catalog.bundled(targets or (dict(made_for.pop()) if len(made_for) == 1 else {}))
 
@@ -127,9 +133,11 @@ def _outcomes(found: Sequence[Manifest], cases: Sequence[Case], catalog: Catalog
 
 def _text_of(file: str) -> bytes:
     """Nothing for what was rendered."""
+    from generator.documents.files import read_file
+
     try:
-        return Path(file).read_bytes()
-    except OSError:
+        return read_file(Path(file))
+    except InputError:
         return b""
 
 

@@ -12,10 +12,11 @@ from pydantic import ValidationError
 from generator.config.complaints import Complaint, complaints
 from generator.config.draft import suggestion
 from generator.config.policy_cases import OPERATIONS, CaseFile, Expect, PolicyCase, Update, Variant, Who
+from generator.documents.files import read_file
 from generator.documents.load import Document, load
 from generator.documents.locate import format_path, locate_all
 from generator.documents.syntax import shown
-from generator.errors import ConfigError, DocumentError, Problem
+from generator.errors import ConfigError, DocumentError, InputError, Problem
 from generator.manifests import Body, Manifest, read
 from generator.simulate.policies.request import Person
 from generator.simulate.policies.trial import ACTIONS, Case, Expected
@@ -184,9 +185,9 @@ class _Reader:
     def _of_file(self, name: str, path: _Place) -> Body:
         file = self.file.parent / name
         try:
-            found = list(read(file.read_bytes(), str(file)))
-        except OSError as error:
-            message = f"{shown(name)} cannot be read: {error.strerror}"
+            found = list(read(read_file(file), str(file)))
+        except InputError as error:
+            message = f"{shown(name)} {error.problems[0].message}"
             raise _RefusedError(path, message, "name a file beside this one") from None
         if len(found) != 1:
             raise _RefusedError(path, f"{shown(name)} holds {len(found)} objects", "name a file with one object")

@@ -26,10 +26,11 @@ from generator.config.references import contradictions
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
 from generator.documents.credentials import credentials
+from generator.documents.files import read_file
 from generator.documents.load import Document, load
 from generator.documents.locate import format_path, locate_all
 from generator.documents.syntax import shown
-from generator.errors import ConfigError, DocumentError, Problem
+from generator.errors import ConfigError, DocumentError, InputError, Problem
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
@@ -99,10 +100,10 @@ def _exposed(data: Any) -> Iterator[Complaint]:
 
 def _text(file: Path) -> bytes:
     try:
-        text = file.read_bytes()
-    except OSError as error:
-        problem = Problem(f"cannot be read: {error.strerror}", "name a platform.yaml or mpigen_platform.py", str(file))
-        raise ConfigError((problem,)) from None
+        text = read_file(file)
+    except InputError as error:
+        fix = "name a platform.yaml or mpigen_platform.py"
+        raise ConfigError(tuple(replace(problem, fix=fix) for problem in error.problems)) from None
     if text.startswith(_BYTE_ORDER_MARKS):
         problem = Problem("a byte order mark at the start", "save the file as UTF-8 without it", str(file), 1, 1)
         raise ConfigError((problem,))

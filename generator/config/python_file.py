@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pydantic import ValidationError
 from generator.config.complaints import complaints
 from generator.config.fields import Section
 from generator.config.platform import Platform
+from generator.documents.files import problem_of
 from generator.documents.locate import format_path
 from generator.errors import ConfigError, MpigenError, Problem
 
@@ -28,8 +30,7 @@ def run_platform_file(file: Path) -> dict[str, Any]:
     Raises:
         ConfigError: the file cannot be read, or its code fails; with the line in the user's own file.
     """
-    if not _is_file(file):
-        raise ConfigError((Problem("there is no such file", "name a platform.yaml or mpigen_platform.py", str(file)),))
+    check_platform_file(file)
     try:
         with _siblings_importable(file), redirect_stdout(sys.stderr):  # standard output belongs to the result
             return runpy.run_path(str(file), run_name="__platform__")
@@ -44,6 +45,16 @@ def run_platform_file(file: Path) -> dict[str, Any]:
         ) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         raise ConfigError((_failure(error, file),)) from None
+
+
+def check_platform_file(file: Path) -> None:
+    """Refuse what is not a file of limited size, without opening it.
+
+    Raises:
+        ConfigError: it is missing, no regular file, or too large.
+    """
+    if refused := problem_of(file):
+        raise ConfigError((replace(refused, fix="name a platform.yaml or mpigen_platform.py"),))
 
 
 def shadowed_module(file: Path) -> str:
@@ -62,14 +73,6 @@ def shadowed_module(file: Path) -> str:
 
 def _is_same(entry: str, folder: Path) -> bool:
     return Path(entry).resolve() == folder.resolve()
-
-
-def _is_file(file: Path) -> bool:
-    try:
-        return file.is_file()
-    except OSError as error:  # such as a folder that may not be entered
-        fix = "name a platform.yaml or mpigen_platform.py"
-        raise ConfigError((Problem(f"cannot be read: {error.strerror}", fix, str(file)),)) from None
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from generator.errors import DocumentError
 Path = tuple[str | int, ...]
 
 MAX_DEPTH = 128  # levels; the deepest upstream CRD nests about 60
-MAX_NODES = 1_000_000  # that aliases may expand to; an alias bomb passes it within a few lines
+MAX_NODES = 200_000  # that the aliases of one stream may expand to; an alias bomb passes it within a few lines
 _MAX_KEY = 2**63 - 1  # of a key that is a number
 _CORE = "tag:yaml.org,2002:"
 _STR = f"{_CORE}str"
@@ -68,15 +68,23 @@ def load(text: str | bytes) -> Iterator[Document]:
 
 
 class _Builder:
-    """Turns one event stream into data. Holds what a document's anchors stand for and how large it has grown."""
+    """Builds the data of one event stream.
 
-    __slots__ = ("anchors", "expanded", "next_event", "nodes")
+    Attributes:
+        anchors: name → value, its nodes and its levels; None while the value is still being read.
+        nodes: of the document so far, aliases expanded.
+        expanded: nodes that aliases brought into the stream so far.
+        deepest: the deepest level of the innermost anchored value that is still being read, or of the document.
+    """
+
+    __slots__ = ("anchors", "deepest", "expanded", "next_event", "nodes")
 
     def __init__(self, raw: bytes) -> None:
         self.next_event: Callable[[], Any] = yaml.CSafeLoader(raw).get_event
-        self.anchors: dict[str, tuple[Any, int] | None] = {}  # None while what it names is still being read
+        self.anchors: dict[str, tuple[Any, int, int] | None] = {}
         self.nodes = 0
         self.expanded = 0
+        self.deepest = 0
 
     def documents(self) -> Iterator[Document]:
         index = 0
@@ -86,7 +94,7 @@ class _Builder:
                 raise unreadable(
                     "a `%YAML` version that clients of Kubernetes refuse", "remove the line", start.start_mark
                 )
-            self.anchors, self.nodes, self.expanded = {}, 0, 0
+            self.anchors, self.nodes, self.deepest = {}, 0, 0
             first = self.next_event()
             yield Document(self._node(first, 0), index, first.start_mark.line + 1)
             self.next_event()  # the end of the document
@@ -95,17 +103,24 @@ class _Builder:
     def _node(self, event: Any, depth: int) -> Any:
         kind = type(event)
         if kind is AliasEvent:
-            return self._alias(event)
-        before = self.nodes
-        value: Any
-        if kind is ScalarEvent:
-            value = _scalar(event)
-        else:
-            self._enter(event, depth + 1)
-            value = (self._mapping if kind is MappingStartEvent else self._sequence)(depth + 1)
-            self.nodes += 1 + len(value)
+            return self._alias(event, depth)
         if event.anchor is not None:
-            self.anchors[event.anchor] = (value, self.nodes - before)
+            return self._anchored(event, kind, depth)
+        return self._value(event, kind, depth)
+
+    def _value(self, event: Any, kind: type, depth: int) -> Any:
+        if kind is ScalarEvent:
+            return _scalar(event)
+        self._enter(event, depth + 1)
+        value: Any = (self._mapping if kind is MappingStartEvent else self._sequence)(depth + 1)
+        self.nodes += 1 + len(value)
+        return value
+
+    def _anchored(self, event: Any, kind: type, depth: int) -> Any:
+        nodes, deepest, self.deepest = self.nodes, self.deepest, depth
+        value = self._value(event, kind, depth)
+        self.anchors[event.anchor] = (value, self.nodes - nodes, self.deepest - depth)
+        self.deepest = max(deepest, self.deepest)
         return value
 
     def _mapping(self, depth: int) -> dict[str, Any]:
@@ -128,7 +143,7 @@ class _Builder:
             if event.tag is not None or (event.implicit[0] and type(_resolved[key]) is not str):
                 key = key_text(event)
             if event.anchor is not None:
-                self.anchors[event.anchor] = (event.value, 1)
+                self.anchors[event.anchor] = (event.value, 1, 0)
             if key in result:
                 raise unreadable(f"the key {shown(key)} is written twice", "keep one of the two", event.start_mark)
             value = next_event()
@@ -142,15 +157,19 @@ class _Builder:
             result.append(self._node(event, depth))
         return result
 
-    def _enter(self, event: Any, depth: int) -> None:
+    def _reach(self, event: Any, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise unreadable(f"nested more than {MAX_DEPTH} levels deep", "flatten it", event.start_mark)
+        self.deepest = max(self.deepest, depth)
+
+    def _enter(self, event: Any, depth: int) -> None:
+        self._reach(event, depth)
         if event.tag is not None and event.tag not in _CONTAINER_TAGS:
             raise _foreign(event)
         if event.anchor is not None:
             self.anchors[event.anchor] = None
 
-    def _alias(self, event: Any) -> Any:
+    def _alias(self, event: Any, depth: int) -> Any:
         name = event.anchor
         if name not in self.anchors:
             raise unreadable(
@@ -161,7 +180,8 @@ class _Builder:
             raise unreadable(
                 f"the alias {shown(f'*{name}')} stands inside what it names", "write the value out", event.start_mark
             )
-        value, size = anchored
+        value, size, levels = anchored
+        self._reach(event, depth + levels)
         self.nodes += size
         self.expanded += size
         if self.expanded > MAX_NODES:

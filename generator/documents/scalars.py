@@ -63,12 +63,13 @@ class Resolver(dict[str, Scalar]):
 
     def __missing__(self, text: str) -> Scalar:
         value = resolve(text)
-        if len(self) < _MEMO_LIMIT:
+        if len(self) < _MEMO_LIMIT and len(text) <= _LONGEST_WORD:
             self[text] = value
         return value
 
 
 _MEMO_LIMIT = 100_000  # texts; a bound on memory for streams without repetition
+_LONGEST_WORD = 100  # letters; longer texts rarely repeat
 
 
 def is_plain_safe(text: str) -> bool:

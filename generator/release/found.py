@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as but
+from io import BufferedReader
 from pathlib import Path
 
+from generator.documents.files import MAX_FILE
 from generator.errors import Problem
 from generator.release.exchange import parents
 from generator.release.lock import LOCK, NAME, POINTER, POINTER_LOCK, Lock, Release, digest, wanted_pointer
@@ -72,7 +77,7 @@ def look(path: Path, lock_name: str) -> Found:
     if not path.exists():
         return Found(path)
     files, folders, odd = _scan(path)
-    held = {name: digest(read_file(path, name)) for name in files if name != lock_name}
+    held = {name: _digest(path, name) for name in files if name != lock_name}
     found = Found(path, held, tuple(folders), odd=tuple(_odd(path / name) for name in odd))
     if lock_name not in files:
         missing = Problem(f"holds files but no {lock_name}", "move the folder away: mpigen did not write it", str(path))
@@ -125,10 +130,33 @@ def _scan(folder: Path) -> tuple[list[str], list[str], list[str]]:
 
 
 def read_file(folder: Path, name: str) -> bytes:
-    """The bytes of a regular file; a link in its place is refused by the system."""
-    handle = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NOFOLLOW)
-    with os.fdopen(handle, "rb", buffering=0) as file:
-        return file.readall()
+    """Return the bytes of a regular file of limited size. The operating system refuses a link in its place.
+
+    Raises:
+        OSError: it is no regular file, larger than `MAX_FILE`, or cannot be read.
+    """
+    with _opened(folder, name) as file:
+        content = file.read(MAX_FILE + 1)
+    if len(content) > MAX_FILE:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), f"{folder}/{name}")
+    return content
+
+
+def _digest(folder: Path, name: str) -> str:
+    """Return the digest of a regular file of any size: a folder may hold large files of the user's own."""
+    with _opened(folder, name) as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def _opened(folder: Path, name: str) -> BufferedReader:
+    """Open a regular file; opening a FIFO that has taken its place does not wait for a writer."""
+    path = f"{folder}/{name}"
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | getattr(os, "O_NONBLOCK", 0))
+    file = os.fdopen(handle, "rb")
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return file
 
 
 def _edit(folder: Path, name: str, expected: str, *, exists: bool) -> Problem:

@@ -192,3 +192,19 @@ def test_a_path_is_one_line_that_a_terminal_does_not_obey(path: tuple[str | int,
 )
 def test_a_value_is_shown_in_a_few_words(value: object, text: str) -> None:
     assert shown(value) == text
+
+
+def test_aliases_nest_no_deeper_than_what_is_written_out() -> None:
+    """Each line is shallow; what the last one stands for is 6,000 levels deep."""
+    lines = [f"a0: &a0 {'[' * 100}x{']' * 100}"]
+    lines += [f"a{n}: &a{n} {'[' * 100}*a{n - 1}{']' * 100}" for n in range(1, 60)]
+    with pytest.raises(DocumentError, match="2:109: nested more than 128 levels deep"):
+        list(load("\n".join(lines)))
+    (document,) = load(f"a: &a {'[' * 60}x{']' * 60}\nb: {'[' * 67}*a{']' * 67}\nc: *a\n")
+    assert document.data["c"] == document.data["a"]
+
+
+def test_aliases_of_many_documents_expand_to_no_more_than_those_of_one() -> None:
+    document = f"a: &a [{','.join('x' * 1000)}]\nb: [{','.join(['*a'] * 100)}]\n"
+    with pytest.raises(DocumentError, match="aliases expand to more than 200,000 nodes"):
+        list(load("---\n".join([document] * 3)))

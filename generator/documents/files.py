@@ -1,0 +1,111 @@
+"""Bounded reading: a regular file of limited size is read, and everything else is refused before it can block."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from generator.errors import InputError, Problem
+
+MAX_FILE = 10_000_000
+"""Bytes of one file."""
+MAX_STDIN = 50_000_000
+"""Bytes of standard input, which may hold a whole tree: a release of 1,000 tenants has about 20 MB."""
+MAX_FILES = 100_000
+"""Files of one command: a release of 10,000 tenants has about 70,000."""
+_CHUNK = 1 << 20
+# Opening a FIFO without a writer would wait; a terminal must not become the controlling one. Windows has neither flag.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+
+
+def read_file(file: Path) -> bytes:
+    """Return the content of a regular file. A device is not even opened: opening one may have an effect.
+
+    Raises:
+        InputError: it is missing, no regular file, larger than `MAX_FILE`, or the operating system refuses to read it.
+    """
+    if refused := problem_of(file):
+        raise InputError((refused,))
+    try:
+        handle = os.open(file, _FLAGS)
+        try:
+            if refused := _problem_of_status(file, os.fstat(handle)):  # another file may have taken its place
+                raise InputError((refused,))
+            content = _read_at_most(lambda size: os.read(handle, size), MAX_FILE + 1)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise InputError((cannot_read(file, error),)) from None
+    if len(content) > MAX_FILE:  # a file below /proc has no size until it is read
+        raise InputError((_too_large(file, "does not end"),))
+    return content
+
+
+def problem_of(file: Path) -> Problem | None:
+    """Return why a path cannot be read as a file, without opening it; None if it can."""
+    try:
+        status = file.stat()
+    except OSError as error:
+        return cannot_read(file, error)
+    except ValueError as error:  # a null character or half of a surrogate pair in the name
+        return Problem(f"cannot be read: {error}", "name a file", str(file))
+    return _problem_of_status(file, status)
+
+
+def cannot_read(file: Path, error: OSError) -> Problem:
+    """Return the problem that an error of the operating system is."""
+    if isinstance(error, FileNotFoundError):
+        is_link = file.is_symlink()
+        message = "is a link to nothing" if is_link else f"cannot be read: {error.strerror}"
+        return Problem(message, "correct or remove the link" if is_link else "correct the path", str(file))
+    fix = "give yourself read access" if isinstance(error, PermissionError) else "name a file that can be read"
+    return Problem(f"cannot be read: {error.strerror}", fix, str(file))
+
+
+def read_stream(stream: BinaryIO, name: str) -> bytes:
+    """Return all of a stream that ends, such as standard input.
+
+    Raises:
+        InputError: it holds more than `MAX_STDIN`, so it may never end.
+        OSError: it cannot be read.
+    """
+    content = _read_at_most(stream.read, MAX_STDIN + 1)
+    if len(content) > MAX_STDIN:
+        message = f"{name} does not end within {MAX_STDIN:,} bytes, and mpigen reads no more"
+        raise InputError((Problem(message, "write it to several files, and name their folder"),))
+    return content
+
+
+def _read_at_most(read: Callable[[int], bytes], limit: int) -> bytes:
+    chunks = bytearray()
+    while len(chunks) < limit and (chunk := read(min(_CHUNK, limit - len(chunks)))):
+        chunks += chunk
+    return bytes(chunks)
+
+
+def _problem_of_status(file: Path, status: os.stat_result) -> Problem | None:
+    kind = stat.S_IFMT(status.st_mode)
+    if kind != stat.S_IFREG:
+        what = _KINDS.get(kind, "a special file")
+        if kind == stat.S_IFDIR:
+            return Problem("is a folder, not a file", "name a file in it", str(file))
+        fix = "write its content to a file, or pipe it into a command that reads standard input as `-`"
+        return Problem(f"is {what}, which mpigen does not read because it may never end", fix, str(file))
+    if status.st_size > MAX_FILE:
+        return _too_large(file, f"is {status.st_size:,} bytes large")
+    return None
+
+
+def _too_large(file: Path, size: str) -> Problem:
+    message = f"{size}, and mpigen reads files of at most {MAX_FILE:,} bytes"
+    return Problem(message, "split it into smaller files", str(file))

@@ -1,0 +1,155 @@
+"""Every command reads regular files of limited size, and refuses everything else before it can block or fill memory."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import click.testing
+import pytest
+
+from generator.cli.main import run
+from generator.documents import files
+from generator.documents.files import MAX_FILE, read_file, read_stream
+from generator.errors import InputError
+from tests.conftest import EXAMPLES
+
+PLATFORM = "cpu-kubernetes"
+ODD = {
+    "large": "is 50,000,000 bytes large, and mpigen reads files of at most 10,000,000 bytes",
+    "pipe": "is a pipe, which mpigen does not read",
+    "socket": "is a socket, which mpigen does not read",
+    "zero": "is a device, which mpigen does not read",
+    "link": "is a pipe, which mpigen does not read",
+    "loop": "cannot be read: Too many levels of symbolic links",
+    "dangling": "is a link to nothing",
+}
+COMMANDS = {
+    "synth": ("synth",),
+    "runtimes": ("runtimes",),
+    "runtimes show": ("runtimes", "show", "openmpi"),
+    "fabrics": ("fabrics",),
+    "job new": ("job", "new", "--runtime", "openmpi"),
+    "validate": ("validate",),
+    "validate --since": ("validate", "sound.yaml", "--since"),
+    "queues": ("queues",),
+    "can-i": ("can-i",),
+    "policy test": ("policy", "test"),
+    "policy test --cases": ("policy", "test", "policies.yaml", "--cases"),
+}
+
+
+@pytest.fixture
+def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with one of each file that must not be read, and with some that may."""
+    for suffix in (".yaml", ".py"):
+        with (tmp_path / f"large{suffix}").open("wb") as file:
+            file.truncate(50_000_000)
+        os.mkfifo(tmp_path / f"pipe{suffix}")
+        (tmp_path / f"zero{suffix}").symlink_to("/dev/zero")
+        (tmp_path / f"link{suffix}").symlink_to(f"pipe{suffix}")
+        (tmp_path / f"loop{suffix}").symlink_to(f"loop{suffix}")
+        (tmp_path / f"dangling{suffix}").symlink_to("nowhere")
+    shutil.copy(EXAMPLES[PLATFORM], tmp_path / "platform.yaml")
+    (tmp_path / "sound.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n")
+    (tmp_path / "policies.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n")
+    monkeypatch.chdir(tmp_path)  # the name of a socket has at most 107 letters
+    with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
+        first.bind("socket.yaml")
+        second.bind("socket.py")
+        yield tmp_path
+
+
+def printed(*arguments: str, stdin: bytes = b"") -> tuple[int, str]:
+    """Run a command line in this process; return its exit code and all that it prints."""
+    with click.testing.CliRunner().isolation(input=stdin) as streams:
+        code = run(list(arguments))
+        return code, (streams[0].getvalue() + streams[1].getvalue()).decode()
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".py"])
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_what_is_no_file_of_limited_size(command: str, name: str, suffix: str, odd: Path) -> None:
+    assert odd.is_dir()
+    code, output = printed(*COMMANDS[command], f"{name}{suffix}")
+    if "--" in command and name in {"loop", "dangling"}:  # options of click that need an existing path
+        assert (code, "does not exist" in output) == (2, True), output
+    else:
+        assert (code, ODD[name] in output) == (1 if command.startswith("validate") else 2, True), output
+    assert "a bug of ours" not in output
+
+
+@pytest.mark.parametrize("command", ["validate", "queues", "can-i", "policy test"])
+def test_standard_input_without_end_is_refused(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(files, "MAX_STDIN", 1000)
+    code, output = printed(*command.split(), "-", stdin=b"a: b\n" * 1000)
+    assert (code, "standard input does not end within 1,000 bytes" in output) == (2, True), output
+
+
+def test_a_stream_is_read_no_further_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_STDIN", 3_000_000)
+    stream = io.BytesIO(b"x" * 9_000_000)
+    with pytest.raises(InputError):
+        read_stream(stream, "standard input")
+    assert stream.tell() == 3_000_001
+    assert read_stream(io.BytesIO(b"x" * 3_000_000), "standard input") == b"x" * 3_000_000
+
+
+def test_a_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_bytes(b"x" * MAX_FILE)
+    assert read_file(file) == b"x" * MAX_FILE
+    file.write_bytes(b"x" * (MAX_FILE + 1))
+    with pytest.raises(InputError, match="is 10,000,001 bytes large"):
+        read_file(file)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_a_file_without_a_size_is_read_as_far_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files below /proc are regular files of no size: only reading them tells how large they are."""
+    assert read_file(Path("/proc/self/status")).startswith(b"Name:")
+    monkeypatch.setattr(files, "MAX_FILE", 10)
+    with pytest.raises(InputError, match="does not end"):
+        read_file(Path("/proc/self/status"))
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\udfff", "x" * 5000, "a/../../\0"])
+def test_a_name_that_no_file_can_have_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="cannot be read: "):
+        read_file(Path(name))
+
+
+def test_more_files_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("generator.checks.files.MAX_FILES", 3)
+    for number in range(4):
+        (tmp_path / f"{number}.yaml").write_text("")
+    code, output = printed("validate", str(tmp_path))
+    assert (code, "more than 3 files below" in output) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["validate", "queues", "can-i"])
+def test_links_that_lead_in_a_circle_are_not_followed(command: str, tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "up").symlink_to("..")
+    (inner / "sound.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n")
+    assert printed(command, str(tmp_path))[0] == 0
+
+
+def test_folders_deeper_than_python_recurses_are_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(1200):
+        os.mkdir("a")  # noqa: PTH102 - a path of that length has to be made step by step
+        os.chdir("a")
+    Path("sound.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n")
+    os.chdir(tmp_path)
+    code, output = printed("validate", "a")
+    subprocess.run(["rm", "-r", "a"], check=True)  # shutil.rmtree recurses, so pytest could not
+    assert (code, "1 object in 1 file" in output) == (0, True), output
