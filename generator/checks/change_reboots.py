@@ -14,11 +14,11 @@ from generator.checks.change_immutable import written
 from generator.checks.finding import Breach, Severity
 from generator.checks.mpi_runtime import mapping
 from generator.documents.load import Path
+from generator.facts.names import REBOOTS
 from generator.manifests import Manifest
 from generator.simulate.fields import text
 
 _CHECK = "change/reboots"
-_ANNOTATION = "mpigen.dev/reboots"
 _NEW, _GONE = "new", "in the next release no more"
 _SELECTORS = ("nodeSelector", "machineConfigPoolSelector")
 
@@ -137,7 +137,7 @@ def _breach(path: Path, what: str, severity: Severity) -> Breach:
 
 def _effect(manifest: Manifest, kind: _Kind) -> str:
     """As the object says itself, or of the nodes that it selects."""
-    if said := text(mapping(manifest.body, "metadata", "annotations").get(_ANNOTATION)):
+    if said := text(mapping(manifest.body, "metadata", "annotations").get(REBOOTS)):
         return f"it {said}"
     spec = mapping(manifest.body, "spec")
     selector = next((spec[field] for field in _SELECTORS if spec.get(field)), None)

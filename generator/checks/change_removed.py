@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from generator.checks.finding import Breach, Severity
 from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE
+from generator.facts.names import SUPPORT
 from generator.manifests import Manifest
 
 _GROUP = "trainer.kubeflow.org"
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
-_SUPPORT = "trainer.kubeflow.org/support"
 
 
 def runtimes(
@@ -29,7 +29,7 @@ def runtimes(
     gone = [manifest for manifest in _gone(old, new) if manifest.group == _GROUP and manifest.kind in _RUNTIMES]
     ended = {manifest.name for manifest in _gone_namespaces(old, new)}
     for manifest in gone:
-        is_deprecated = mapping(manifest.body, "metadata", "labels").get(_SUPPORT) == "deprecated"
+        is_deprecated = mapping(manifest.body, "metadata", "labels").get(SUPPORT) == "deprecated"
         if not is_deprecated and manifest.namespace not in ended:
             yield manifest, _runtime(manifest, is_kept=targets.get("trainer") == "2.2")
 

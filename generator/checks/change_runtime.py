@@ -13,8 +13,9 @@ from typing import Any
 from generator import quantities
 from generator.checks.change_immutable import next_name
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import JOB_SET, STEP, mapping, mappings
+from generator.checks.mpi_runtime import JOB_SET, mapping, mappings
 from generator.documents.load import Path
+from generator.facts.names import STEP
 from generator.manifests import Manifest
 
 _Steps = tuple[str, ...]

@@ -14,7 +14,6 @@ from generator.checks.mpi_runtime import (
     LAUNCHER,
     MPI,
     NODE,
-    STEP,
     TRAINER,
     MpiRuntime,
     ReplicatedJob,
@@ -22,6 +21,7 @@ from generator.checks.mpi_runtime import (
     mappings,
 )
 from generator.documents.syntax import shown
+from generator.facts.names import STEP
 
 
 def implementation(runtime: MpiRuntime) -> Iterator[Breach]:

@@ -19,6 +19,7 @@ from generator.checks.mpi_runtime import (
 )
 from generator.documents.load import Path
 from generator.documents.syntax import shown
+from generator.facts.names import MPI_FOLDER
 
 OVERRIDDEN = (
     "OMPI_MCA_orte_default_hostfile",
@@ -30,7 +31,7 @@ OVERRIDDEN = (
 _REFUSED_TO_ROOT = "ssh refuses a key to root that root's group may read, as Trainer mounts it"
 _KEEP = "PRTE_MCA_prte_keep_fqdn_hostnames"
 _HOSTFILES = {"PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"}
-_HOSTFILE_WORDS = ("hostfile", "machinefile", "/etc/mpi")
+_HOSTFILE_WORDS = ("hostfile", "machinefile", MPI_FOLDER)
 
 
 def ssh_as_root(runtime: MpiRuntime) -> Iterator[Breach]:

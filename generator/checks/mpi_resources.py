@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from generator.checks.finding import Breach, Severity
 from generator.checks.mpi_runtime import LAUNCHER, MPI, NODE, TRAINER, MpiRuntime, mapping
 from generator.documents.syntax import shown
+from generator.facts.names import FRAMEWORK
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-_FRAMEWORK = "trainer.kubeflow.org/framework"
 _FIRST = ("nvidia.com/gpu", "google.com/tpu")
 _MIG = "nvidia.com/mig-"
 _LAST = ("huawei.com/Ascend910", "cpu")
@@ -100,10 +100,10 @@ def sdk(runtime: MpiRuntime) -> Iterator[Breach]:
     kubeflow 0.5.0 trainer/backends/kubernetes/backend.py list_runtimes; utils.py get_runtime_trainer,
     get_runtime_trainer_container, get_container_devices
     """
-    if _FRAMEWORK not in mapping(runtime.body, "metadata", "labels"):
+    if FRAMEWORK not in mapping(runtime.body, "metadata", "labels"):
         yield _unseen(
             ("metadata", "labels"),
-            f"there is no label `{_FRAMEWORK}`",
+            f"there is no label `{FRAMEWORK}`",
             "the Kubeflow SDK passes over the runtime: its users neither see nor use it",
             "add it, with the name of the framework, such as `mpi`",
         )

@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import Any
 
 from generator.documents.load import Path
+from generator.facts.names import STEP
 from generator.manifests import Body
 
 NODE = "node"
 """The job with the hosts, and the container that Trainer knows in it and in the launcher."""
 LAUNCHER = "launcher"
-STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 TRAINER = "trainer"
 """The step of the job that runs what a TrainJob says (trainer v2.3.0 pkg/constants/constants.go)."""
 JOB_SET: Path = ("spec", "template", "spec")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from generator.facts.names import METADATA_NAME
 from generator.manifests import Body
 from generator.simulate.amounts import NotModelledError
 from generator.simulate.fields import mappings, texts
@@ -26,7 +27,7 @@ _DONE = {"CREATE": "an object is created that was not there", "DELETE": "an obje
 _NAMESPACE: Body = {
     "apiVersion": "v1",
     "kind": "Namespace",
-    "metadata": {"name": "any", "labels": {"kubernetes.io/metadata.name": "any"}},
+    "metadata": {"name": "any", "labels": {METADATA_NAME: "any"}},
 }
 
 

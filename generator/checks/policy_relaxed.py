@@ -13,14 +13,12 @@ from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
 from generator.documents.load import Path
 from generator.documents.syntax import shown
+from generator.facts.names import POD_SECURITY_ENFORCE, RELAXED, TENANT_LABEL
 from generator.manifests import Manifest
 
 _Found = Iterator[tuple[Manifest, Breach]]
-RELAXED = "mpigen.dev/relaxed-"
-TENANT = "mpigen.dev/tenant"
 _POD_SECURITY = "pod-security"
 _STANDARD = f"mpigen.dev/{_POD_SECURITY}"
-_ENFORCE = "pod-security.kubernetes.io/enforce"
 _WHY = "what others are refused is allowed here"
 
 
@@ -38,7 +36,7 @@ def relaxed(gathered: Gathered) -> _Found:
         if _standard(labels) != "restricted" and f"{RELAXED}{_POD_SECURITY}" not in labels:
             what = f"{_told(_POD_SECURITY, labels)}, and nobody says why, or until when"
             fix = "raise `policies.podSecurity`, and relax it for the teams that need it, with a reason and an end"
-            yield _breach(manifest, _ENFORCE, "policy/relaxed", what, fix, Severity.INFO)
+            yield _breach(manifest, POD_SECURITY_ENFORCE, "policy/relaxed", what, fix, Severity.INFO)
 
 
 def relaxation_over(gathered: Gathered) -> _Found:
@@ -87,7 +85,7 @@ def _namespaces(gathered: Gathered) -> Iterator[tuple[Manifest, Mapping[str, obj
     """Those of tenants, each with its labels."""
     for manifest in gathered.of("", "Namespace"):
         labels = mapping(manifest.body, "metadata", "labels")
-        if TENANT in labels:
+        if TENANT_LABEL in labels:
             yield manifest, labels
 
 
@@ -97,7 +95,7 @@ def _relaxed(labels: Mapping[str, object]) -> list[tuple[str, object]]:
 
 def _standard(labels: Mapping[str, object]) -> object:
     """What pods are held to; without a label that is up to the cluster, and nothing is said of it."""
-    return labels.get(_STANDARD) or labels.get(_ENFORCE, "restricted")
+    return labels.get(_STANDARD) or labels.get(POD_SECURITY_ENFORCE, "restricted")
 
 
 def _told(rule: str, labels: Mapping[str, object]) -> str:

@@ -14,14 +14,13 @@ from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE, Queued
 from generator.documents.json_text import read_json
+from generator.facts.names import NODES, RESERVATIONS
 from generator.manifests import Manifest
 from generator.simulate.amounts import FlavorResource, Requests, shown
 from generator.simulate.queues import Quota
-from generator.simulate.read import NODES
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _Holders = Mapping[str, int]
-RESERVATIONS = "mpigen.dev/reservations"
 _NAMED = 3  # holders in a message
 _KEEP = "let queues whose jobs run on other clusters lend nothing here, "
 

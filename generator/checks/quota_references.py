@@ -17,13 +17,13 @@ from generator.checks.mpi_runtime import mappings as numbered
 from generator.checks.queued import KUEUE, TRAINER
 from generator.documents.load import Path
 from generator.documents.syntax import on_one_line
+from generator.facts.names import METADATA_NAME
 from generator.manifests import Body, Manifest
 from generator.simulate.fields import labels, mappings, texts
 from generator.simulate.queues import ClusterQueue, QueueTree
 from generator.simulate.selectors import holds
 
 _Found = Iterator[tuple[Manifest, Breach]]
-_NAME = "kubernetes.io/metadata.name"
 QUEUE_LABEL = f"{KUEUE}/queue-name"
 PRIORITY_LABEL = f"{KUEUE}/priority-class"
 _LONGEST = 200  # letters of a circle in a message
@@ -171,10 +171,10 @@ def _refusal(queue: ClusterQueue, namespace: str, found: Mapping[str, str] | Non
     """Why a queue takes nothing from a namespace; empty where it does, or where its labels are in no file."""
     if queue.namespaces is None:
         return "which has no `namespaceSelector` and so takes jobs of no namespace"
-    known = found or {_NAME: namespace}
+    known = found or {METADATA_NAME: namespace}
     for each in _requirements(queue.namespaces):
         key = str(each.get("key"))
-        if (found is not None or key == _NAME) and not holds([each], known):
+        if (found is not None or key == METADATA_NAME) and not holds([each], known):
             has = f"it has `{known[key]}`" if key in known else "it has no such label"
             return f"whose `namespaceSelector` asks of `{namespace}` for `{_told(each)}`: {has}"
     return ""

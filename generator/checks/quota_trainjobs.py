@@ -13,6 +13,7 @@ from generator.checks.queued import KUEUE, TRAINER, Queued
 from generator.checks.quota_job_size import allowed
 from generator.checks.trainjob_runtime import OnRuntime, queue_of, runtime_of
 from generator.documents.load import Path
+from generator.facts.names import MULTI_KUEUE
 from generator.manifests import Body, Manifest
 from generator.simulate.fields import whole
 from generator.simulate.podsets import usual_nodes
@@ -52,7 +53,7 @@ def _queue(manifest: Manifest, gathered: Gathered, queued: Queued) -> ClusterQue
 
 def _is_elsewhere(body: Body) -> bool:
     """Whether another cluster runs it, or patches let its pods go to other nodes than the runtime says."""
-    if mapping(body, "spec").get("managedBy") == "kueue.x-k8s.io/multikueue":
+    if mapping(body, "spec").get("managedBy") == MULTI_KUEUE:
         return True
     patches = mappings(mapping(body, "spec").get("runtimePatches"))
     jobs = [mapping(patch, "trainingRuntimeSpec", "template", "spec").get("replicatedJobs") for _, patch in patches]

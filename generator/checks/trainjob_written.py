@@ -13,9 +13,9 @@ from generator.checks.finding import Breach, Severity
 from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
 from generator.documents.syntax import shown
+from generator.facts.names import QUEUE_NAME
 from generator.manifests import Body
 
-_QUEUE = "kueue.x-k8s.io/queue-name"
 _UNCHANGED = ("initializer", "trainer")
 _UNCHANGED_IN_PODS = ("volumes", "initContainers", "containers", "imagePullSecrets", "securityContext")
 _LEFT_OUT: Mapping[str, object] = {
@@ -75,7 +75,7 @@ def dropped_field(body: Body) -> Iterator[Breach]:
 
 
 def _is_queued(body: Body) -> bool:
-    return _QUEUE in mapping(body, "metadata", "labels")
+    return QUEUE_NAME in mapping(body, "metadata", "labels")
 
 
 def _where(body: Body) -> str:

@@ -18,6 +18,7 @@ from generator.config.fabric_words import DeviceClass, PKey, Selector, Vlan
 from generator.config.fields import Count, Name, Resource, Section, refusal
 from generator.config.server import Server, ServerName
 from generator.config.servers import SERVERS
+from generator.facts.names import EFA
 
 FabricType = Literal["infiniband", "roce", "efa", "ethernet"]
 Attach = Literal["sriov", "host-device", "rdma-shared", "macvlan", "ipoib", "efa", "dra"]
@@ -39,7 +40,6 @@ _OPERATORS: Mapping[Attach, tuple[Operator, ...]] = {
     "dra": ("none",),
 }
 _PREFIXES: Mapping[Operator, str] = {"sriov": "openshift.io", "nvidia": "nvidia.com", "none": "openshift.io"}
-EFA = "vpc.amazonaws.com/efa"
 
 
 def _is_short(value: str) -> str:

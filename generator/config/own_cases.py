@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from generator.config.case_files import load_cases
-from generator.config.workload import MANAGED_BY, OWNER, PARAMETER, PART_OF, TENANT_LABEL
+from generator.config.workload import MANAGED_BY, OWNER, PART_OF
 from generator.documents.load import load
+from generator.facts.names import PARAMETER, QUEUE_NAME, TENANT_LABEL
 from generator.manifests import Body, Manifest
 from generator.simulate.policies.trial import Case
 
@@ -111,7 +112,7 @@ def _job(home: Manifest, listed: str) -> Body:
         "metadata": {
             "name": "case",
             "namespace": home.name,
-            "labels": {"kueue.x-k8s.io/queue-name": _said(home, "queues").partition(",")[0], **labels},
+            "labels": {QUEUE_NAME: _said(home, "queues").partition(",")[0], **labels},
             "annotations": {OWNER: _WHO},
         },
         "spec": {

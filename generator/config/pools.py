@@ -13,8 +13,7 @@ from generator.config.devices import DeviceKind, device_kind
 from generator.config.fabrics import Fabric
 from generator.config.fields import Count, LabelKey, LabelValue, Name, Resources, Section, refusal
 from generator.config.provisioning import Provisioning
-
-_HOSTNAME = "kubernetes.io/hostname"
+from generator.facts.names import HOSTNAME
 
 
 def _in_order(resources: dict[str, str]) -> dict[str, str]:
@@ -85,8 +84,8 @@ class Pool(Section):
         # kueue v0.19.2 apis/kueue/v1beta2/topology_types.go: CEL rules of `levels`
         if len(set(value)) < len(value):
             raise refusal("the same label twice", "name each level once")
-        if _HOSTNAME in value[:-1]:
-            raise refusal(f"something narrower than {_HOSTNAME}", "name it last")
+        if HOSTNAME in value[:-1]:
+            raise refusal(f"something narrower than {HOSTNAME}", "name it last")
         if len(value) > 16:  # noqa: PLR2004 - Topology.spec.levels maxItems
             raise refusal(f"{len(value)} levels", "a Topology takes at most 16")
         return value
@@ -147,7 +146,7 @@ class Pool(Section):
     @property
     def neighbourhood(self) -> str:
         """The narrowest level of the topology that holds more than a node, if there is one; empty without topology."""
-        wider = [level for level in self.topology if level != _HOSTNAME]
+        wider = [level for level in self.topology if level != HOSTNAME]
         return next(reversed(wider or self.topology), "")
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 from generator.config.cloud_servers import CLOUD_SERVERS, ORACLE_SHAPES
 from generator.config.server import Measured, Server
+from generator.facts.names import GPU_CLIQUE
 
 _BASEPOD = (
     "https://docs.nvidia.com/dgx-basepod/reference-architecture-infrastructure-foundation-enterprise-ai/latest/"
@@ -80,7 +81,7 @@ _OWN = (
             "https://github.com/oracle-quickstart/oci-hpc-oke/blob/61d210a/manifests/nccl-tests/kueue/BM.GPU.GB200.4.yaml",
         ),
         architecture="arm64",
-        topology=("nvidia.com/gpu.clique",),
+        topology=(GPU_CLIQUE,),
         measured=(Measured(200, "between two racks of GB300 with the same links, 16 GiB", _AZURE),),
         note="NCCL joins the trays of one rack by NVLink and does not use the fabric: measure it between racks",
     ),

@@ -9,10 +9,11 @@ from pydantic import AfterValidator, Field, model_validator
 
 from generator.config.fields import Name, Quantity, Section, refusal
 from generator.documents.syntax import shown
+from generator.facts.names import MPI_FOLDER
 
 HOME = "/home/mpiuser"
 RUN = "/run/mpi"
-_TAKEN = (HOME, RUN, "/dev", "/proc", "/sys", "/tmp", "/etc/mpi", "/etc/passwd", "/etc/ssh/ssh_config")  # noqa: S108
+_TAKEN = (HOME, RUN, "/dev", "/proc", "/sys", "/tmp", MPI_FOLDER, "/etc/passwd", "/etc/ssh/ssh_config")  # noqa: S108
 _TAKEN_NAMES = ("home", "run", "tmp", "shared-memory", "mpi-hostfile", "mpi-ssh-auth")
 
 

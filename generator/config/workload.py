@@ -17,8 +17,6 @@ OUT_OF_THE_MESH = {"istio.io/dataplane-mode": "none", "sidecar.istio.io/inject":
 SERVICE_ACCOUNT = "mpi"
 """The ServiceAccount of all MPI pods, one in each tenant's namespace. It has no permissions and no token."""
 
-TENANT_LABEL = "mpigen.dev/tenant"
-"""Label of a namespace: the name of the team whose it is, the same in all of its namespaces."""
 
 REGISTRY_LOGIN = f"{SERVICE_ACCOUNT}-dockercfg"
 """The Secret by which MPI pods pull from OpenShift's own registry, which makes it; so named only where the account has
@@ -35,17 +33,9 @@ LOCAL_QUEUE = "default"
 """The LocalQueue in each tenant's namespace. With this name Kueue queues TrainJobs there that carry no queue label
 (LocalQueueDefaulting, GA)."""
 
-PARAMETER = "mpigen.dev/"
-"""Begin of the annotations of a tenant's namespace that say what admission policies allow there."""
 
 OWNER = "mpigen.dev/owner"
 """Annotation of a TrainJob: the user name of whoever may stop it without being an editor."""
 
 MEMLOCK_SCC = "mpigen-memlock"
 """On OpenShift, the SCC of pods that may lock memory, and the role that grants it."""
-
-FABRIC = "mpigen.dev/fabric"
-"""Pod annotation: the fabric that ranks use; `none` where they use TCP although their nodes have one."""
-
-NETWORKS = "k8s.v1.cni.cncf.io/networks"
-"""Pod annotation, for Multus: the networks that a pod is attached to, in this order, beside that of all pods."""

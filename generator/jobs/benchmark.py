@@ -15,6 +15,7 @@ from generator.config.fabrics import Fabric
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
 from generator.errors import Problem
+from generator.facts.names import GPU_CLIQUE
 from generator.jobs.servers import ENOUGH, at_least
 from generator.jobs.smoke import python_command, started_by
 from generator.runtimes.sizing import node_size
@@ -139,7 +140,7 @@ def _of_devices(measured: Benchmark) -> Iterator[str]:
     yield f"with nccl-tests or rccl-tests in the image pass `-- {perf}`{wanted}"
     for each in server.measured if server else ():
         yield f"others measured {each.gigabytes} GB/s on {each.how}: {each.source}"
-    if server and "nvidia.com/gpu.clique" in server.topology:
+    if server and GPU_CLIQUE in server.topology:
         yield "NCCL joins hosts of one rack by NVLink, and the fabric is not used: place them in two racks"
 
 

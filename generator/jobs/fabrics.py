@@ -11,11 +11,11 @@ from generator.config.fabric_room import needed, room
 from generator.config.fabrics import Fabric
 from generator.config.platform import Platform
 from generator.config.runtimes import Runtime
+from generator.facts.names import REBOOTS
 from generator.jobs.partitions import Partition, enforcer, partitions, runtimes_on, separation
 from generator.manifests import Body
 from generator.networks import openshift, sriov
 from generator.networks.reach import pools_with
-from generator.networks.reboots import ANNOTATION
 from generator.runtimes.training_runtime import training_runtimes
 
 Facts = dict[str, Any]
@@ -130,7 +130,7 @@ def restarts(platform: Platform, fabric: Fabric) -> list[str]:
         namespace = home(fabric, is_openshift=platform.cluster.is_openshift)
         pools = pools_with(fabric, platform)
         made = [*(body for pool in pools for body in sriov.node_setup(fabric, pool, namespace)), *made]
-    said = (f"{body['kind']} {body['metadata']['annotations'][ANNOTATION]}" for body in made)
+    said = (f"{body['kind']} {body['metadata']['annotations'][REBOOTS]}" for body in made)
     return list(dict.fromkeys(said))
 
 

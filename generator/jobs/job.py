@@ -17,6 +17,7 @@ from generator.config.tenants import Tenant
 from generator.config.workload import OWNER
 from generator.documents.syntax import shown
 from generator.errors import Problem
+from generator.facts.names import PRIORITY_CLASS, QUEUE_NAME
 from generator.jobs import benchmark
 from generator.jobs.admitted import deadline, labels_for, refused
 from generator.jobs.benchmark import Benchmark
@@ -140,7 +141,7 @@ def _usual_nodes(runtime: Runtime, tenant: Tenant, wanted: Wanted) -> int:
 
 
 def _labels(wanted: Wanted, others: Mapping[str, str]) -> Body:
-    named = {"kueue.x-k8s.io/queue-name": wanted.queue, "kueue.x-k8s.io/priority-class": wanted.priority}
+    named = {QUEUE_NAME: wanted.queue, PRIORITY_CLASS: wanted.priority}
     labels = {label: value for label, value in {**named, **others}.items() if value}
     return {"labels": labels} if labels else {}
 

@@ -12,6 +12,7 @@ from generator.config.multi_kueue import WORKERS, MultiKueue
 from generator.config.pools import Pool
 from generator.config.provisioning import Provisioning
 from generator.config.tenants import Tenant
+from generator.facts.names import MULTI_KUEUE
 from generator.manifests import Body
 
 _API = "kueue.x-k8s.io/v1beta2"
@@ -25,7 +26,7 @@ def admission_checks(pools: Sequence[Pool], workers: MultiKueue | None) -> Itera
             yield _check(pool.name, "kueue.x-k8s.io/provisioning-request", "ProvisioningRequestConfig")
     if workers:
         yield from _clusters(workers)
-        yield _check(WORKERS, "kueue.x-k8s.io/multikueue", "MultiKueueConfig")
+        yield _check(WORKERS, MULTI_KUEUE, "MultiKueueConfig")
 
 
 def checks_of_queue(tenant: Tenant, pools: Sequence[Pool], flavors: Collection[str]) -> Body:

@@ -14,6 +14,7 @@ from generator.config.durations import seconds
 from generator.config.fabrics import Fabric
 from generator.config.queues import Queues
 from generator.documents.emit import Emitter
+from generator.facts.names import TENANT_LABEL
 from generator.kueue.installed import INSTALLED
 from generator.manifests import Body
 
@@ -38,7 +39,7 @@ _OPERATOR_NAMES = {
 """Kueue's name → the operator's. Not JaxJob, which the operator passes on as nothing: Kueue would not start."""
 
 
-_TENANTS = {"matchExpressions": [{"key": "mpigen.dev/tenant", "operator": "Exists"}]}
+_TENANTS = {"matchExpressions": [{"key": TENANT_LABEL, "operator": "Exists"}]}
 """Where jobs that nobody queued are held: elsewhere they run the cluster. Kueue takes no notice of any job there then,
 queued or not (ManagedJobsNamespaceSelectorAlwaysRespected: on in 0.18, for good in 0.19)."""
 

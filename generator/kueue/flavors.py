@@ -8,13 +8,8 @@ from __future__ import annotations
 import json
 
 from generator.config.pools import Pool
+from generator.facts.names import ALLOCATABLE, NODES
 from generator.manifests import Body
-
-NODES = "mpigen.dev/nodes"
-"""Annotation of a ResourceFlavor: how many nodes there are."""
-
-ALLOCATABLE = "mpigen.dev/allocatable"
-"""Annotation of a ResourceFlavor: what one node offers to jobs, as JSON: resource → quantity."""
 
 
 def resource_flavor(pool: Pool) -> Body:

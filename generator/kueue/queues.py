@@ -14,12 +14,10 @@ from generator.config.platform import Platform
 from generator.config.shares import amounts, total
 from generator.config.tenants import Tenant
 from generator.config.workload import LOCAL_QUEUE
+from generator.facts.names import METADATA_NAME, RESERVATIONS
 from generator.kueue.admission_checks import checks_of_queue
 from generator.kueue.resources import Holding, resource_groups
 from generator.manifests import Body
-
-RESERVATIONS = "mpigen.dev/reservations"
-"""Annotation of a ClusterQueue: name → last day of each reservation in its quota, as JSON."""
 
 NEVER = {
     "reclaimWithinCohort": "Never",
@@ -63,9 +61,9 @@ def cluster_queue(tenant: Tenant, platform: Platform) -> Body:
 def _of_its_own(tenant: Tenant) -> Body:
     """The tenant's namespaces, by the label that the API server gives to each."""
     if not tenant.namespaces:
-        return {"matchLabels": {"kubernetes.io/metadata.name": tenant.name}}
+        return {"matchLabels": {METADATA_NAME: tenant.name}}
     names = [home.name for home in tenant.homes]
-    return {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": names}]}
+    return {"matchExpressions": [{"key": METADATA_NAME, "operator": "In", "values": names}]}
 
 
 def holding(tenant: Tenant, pools: Sequence[Supply]) -> Holding:

@@ -18,13 +18,11 @@ from collections.abc import Iterator
 from generator.config.fabric_shares import FabricShare
 from generator.config.fabrics import Fabric, Rail
 from generator.config.tenants import Tenant
+from generator.facts.names import RESOURCE_NAME
 from generator.manifests import Body
 from generator.networks.addresses import ipam
 from generator.networks.plugins import conf_list, more_plugins
 from generator.networks.sriov import GROUP
-
-RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
-"""Annotation of a NetworkAttachmentDefinition: which of the devices that a pod got Multus hands to the plugin."""
 
 
 def attachments(fabric: Fabric, tenant: Tenant, namespace: str) -> Iterator[Body]:
@@ -41,7 +39,7 @@ def attachments(fabric: Fabric, tenant: Tenant, namespace: str) -> Iterator[Body
 
 
 def _definition(rail: Rail, config: Body, namespace: str) -> Body:
-    annotations = {"annotations": {RESOURCE: rail.resource}} if rail.resource else {}
+    annotations = {"annotations": {RESOURCE_NAME: rail.resource}} if rail.resource else {}
     return {
         "apiVersion": "k8s.cni.cncf.io/v1",
         "kind": "NetworkAttachmentDefinition",

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 
 from generator.config.fabric_nodes import Machines, machines
 from generator.config.fabrics import Fabric
+from generator.facts.names import REBOOTS
 from generator.manifests import Body
-from generator.networks.reboots import ANNOTATION
 
 _ULIMITS = '[crio.runtime]\ndefault_ulimits = ["memlock=-1:-1"]\n'
 _MCO = "machineconfiguration.openshift.io"
@@ -34,7 +34,7 @@ def machine_setup(fabrics: Iterable[Fabric]) -> Iterator[Body]:
 
 def _metadata(name: str, pool: str) -> Body:
     how = f"restarts every node of the MachineConfigPool {pool}, as many at a time as its maxUnavailable says"
-    return {"name": name, "annotations": {ANNOTATION: how}}
+    return {"name": name, "annotations": {REBOOTS: how}}
 
 
 def _memlock(found: Machines) -> Body:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from generator.config.tenants import Tenant
 from generator.config.workload import MEMLOCK_SCC, SERVICE_ACCOUNT
+from generator.facts.names import IPC_LOCK, NET_BIND_SERVICE
 from generator.manifests import Body
 from generator.policies.roles import RBAC, cluster_role, rule
 
@@ -29,7 +30,7 @@ def security_context_constraints() -> Body:
         "allowHostPorts": False,
         "allowPrivilegeEscalation": True,
         "allowPrivilegedContainer": False,
-        "allowedCapabilities": ["IPC_LOCK", "NET_BIND_SERVICE"],
+        "allowedCapabilities": [IPC_LOCK, NET_BIND_SERVICE],
         "defaultAddCapabilities": [],
         "defaultAllowPrivilegeEscalation": False,
         "fsGroup": {"type": "MustRunAs"},

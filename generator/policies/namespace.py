@@ -5,13 +5,11 @@ from __future__ import annotations
 from generator.config.cluster import Cluster
 from generator.config.platform import Platform
 from generator.config.tenants import Tenant
-from generator.config.workload import REGISTRY_LOGIN, SERVICE_ACCOUNT, TENANT_LABEL
+from generator.config.workload import REGISTRY_LOGIN, SERVICE_ACCOUNT
+from generator.facts.names import POD_SECURITY_ENFORCE, RELAXED, TENANT_LABEL
 from generator.manifests import Body
 from generator.policies.admission.memlock import MEMLOCK, STANDARD
 from generator.policies.admission.parameters import parameters
-from generator.policies.admission.policy import RELAXED
-
-_ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
 def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
@@ -54,8 +52,8 @@ def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
 def _standard(tenant: Tenant, standard: str) -> dict[str, str]:
     """What pods are held to. Of Kubernetes' standards none but `privileged` knows `memlock`: a policy does the rest."""
     if tenant.pod_security == MEMLOCK:
-        return {STANDARD: MEMLOCK, _ENFORCE: "privileged"}
-    return {_ENFORCE: tenant.pod_security or standard}
+        return {STANDARD: MEMLOCK, POD_SECURITY_ENFORCE: "privileged"}
+    return {POD_SECURITY_ENFORCE: tenant.pod_security or standard}
 
 
 def service_account(tenant: Tenant, cluster: Cluster) -> Body:

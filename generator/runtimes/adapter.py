@@ -13,6 +13,7 @@ from importlib.resources import files
 
 from generator.config.runtimes import Runtime
 from generator.config.volumes import HOME, RUN
+from generator.facts.names import MPI_FOLDER
 from generator.manifests import Body
 
 RANK = f"{RUN}/bin/rank"
@@ -32,7 +33,7 @@ def init_container(image: str, runtime: Runtime, security: Body, *, is_launcher:
     """Writes the files. It runs in the same image, because that is where the users and the programs are."""
     mounts = [{"name": "run", "mountPath": RUN}]
     if is_launcher and runtime.family.mpi != "openmpi":
-        mounts.append({"name": "mpi-hostfile", "mountPath": "/etc/mpi"})  # Trainer adds the volume
+        mounts.append({"name": "mpi-hostfile", "mountPath": MPI_FOLDER})  # Trainer adds the volume
     return {
         "name": "prepare",
         "image": image,
@@ -59,7 +60,7 @@ def hosts_container(image: str, security: Body, patience: int) -> Body:
         "command": ["/bin/sh", "-c", f"patience={patience}\n{script('hosts.sh')}"],
         "volumeMounts": [
             *volume_mounts(),
-            {"name": "mpi-hostfile", "mountPath": "/etc/mpi"},  # Trainer adds both volumes
+            {"name": "mpi-hostfile", "mountPath": MPI_FOLDER},  # Trainer adds both volumes
             {"name": "mpi-ssh-auth", "mountPath": f"{HOME}/.ssh"},
         ],
     }

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from generator.config.fabrics import Fabric
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime, fabric_of
-from generator.config.workload import FABRIC, NETWORKS
+from generator.facts.names import FABRIC, NETWORKS
 from generator.manifests import Body
 from generator.runtimes.sizing import NodeSize
 

@@ -15,6 +15,7 @@ from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
 from generator.config.volumes import HOME, RuntimeVolume
 from generator.config.workload import MEMLOCK_SCC, OUT_OF_THE_MESH, RUNTIME_LABEL, SERVICE_ACCOUNT
+from generator.facts.names import IPC_LOCK, NET_BIND_SERVICE, REQUIRED_SCC, SHARED_MEMORY
 from generator.manifests import Body
 from generator.runtimes import adapter, fabric
 from generator.runtimes.preflight import preflight_container
@@ -143,7 +144,7 @@ def _annotations(parts: PodParts, size: NodeSize, *, is_node: bool) -> dict[str,
     scc = MEMLOCK_SCC if parts.runtime.locks_memory else "restricted-v2"
     return {
         **_closeness(parts),
-        **({"openshift.io/required-scc": scc} if parts.cluster.is_openshift else {}),
+        **({REQUIRED_SCC: scc} if parts.cluster.is_openshift else {}),
         **(fabric.pod_annotations(parts.runtime, parts.pool, size) if is_node else {}),
     }
 
@@ -176,7 +177,7 @@ def _security(runtime: Runtime, *, locks_memory: bool = False) -> Body:
         **({"readOnlyRootFilesystem": True} if runtime.read_only_root_filesystem else {}),
         # The MPI Operator's images give sshd this file capability; without it in the bounding set exec fails.
         # Pod Security `restricted` and the SCC restricted-v2 both allow it.
-        "capabilities": {"drop": ["ALL"], "add": [*(["IPC_LOCK"] if locks_memory else []), "NET_BIND_SERVICE"]},
+        "capabilities": {"drop": ["ALL"], "add": [*([IPC_LOCK] if locks_memory else []), NET_BIND_SERVICE]},
     }
 
 
@@ -192,7 +193,7 @@ def _tolerations(pool: Pool) -> list[Body]:
 
 
 def _container(parts: PodParts, resources: Mapping[str, str], *, is_node: bool) -> Body:
-    shared_memory = [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 - the path of POSIX shared memory
+    shared_memory = [{"name": "shared-memory", "mountPath": SHARED_MEMORY}]
     return {
         "name": "node",
         "image": parts.image,

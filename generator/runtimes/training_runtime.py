@@ -21,6 +21,7 @@ from generator.config.cluster import Cluster
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime, fabric_of
 from generator.config.volumes import HOME
+from generator.facts.names import FRAMEWORK, STEP, SUPPORT
 from generator.manifests import Body
 from generator.runtimes.launch import environment
 from generator.runtimes.pods import PodParts, Volume, launcher_pod, node_pod, runtime_volumes
@@ -79,9 +80,9 @@ def training_runtimes(  # noqa: PLR0913 - what a runtime is made of, from all ov
 
 
 def _object(runtime: Runtime, namespace: str, spec: Body) -> Body:
-    labels = {"trainer.kubeflow.org/framework": runtime.family.framework}
+    labels = {FRAMEWORK: runtime.family.framework}
     if runtime.deprecated:
-        labels["trainer.kubeflow.org/support"] = "deprecated"  # Trainer's webhook warns whoever uses it
+        labels[SUPPORT] = "deprecated"  # Trainer's webhook warns whoever uses it
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainingRuntime" if namespace else "ClusterTrainingRuntime",
@@ -161,7 +162,7 @@ def _launcher_job(runtime: Runtime, pod: Body) -> Body:
         "replicas": 1,
         **waiting,
         "template": {
-            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+            "metadata": {"labels": {STEP: "trainer"}},
             "spec": {"backoffLimit": 0, **deadline, "template": pod},
         },
     }

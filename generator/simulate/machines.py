@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from generator.facts.names import HOSTNAME
 from generator.manifests import Body, Manifest
 from generator.simulate.amounts import requested
 from generator.simulate.fields import labels, mapping, mappings
-from generator.simulate.places import HOSTNAME, Machine
+from generator.simulate.places import Machine
 from generator.simulate.podsets import PodSet
 from generator.simulate.queues import Flavor
 from generator.simulate.selectors import holds, untolerated

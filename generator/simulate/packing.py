@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from generator.facts.names import HOSTNAME
 from generator.simulate.amounts import Requests, shown
-from generator.simulate.places import HOSTNAME
 from generator.simulate.podsets import PodSet, grouped
 from generator.simulate.queues import Flavor
 from generator.simulate.topology import How

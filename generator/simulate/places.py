@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from generator.facts.names import HOSTNAME
 from generator.manifests import Body
 from generator.simulate.amounts import Requests
 
-HOSTNAME = "kubernetes.io/hostname"
 Key = tuple[str, ...]
 """What a narrowest place is known by: the host name, the same in all topologies, or the values of all levels."""
 

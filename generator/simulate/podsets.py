@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from generator.facts.names import STEP
 from generator.manifests import Body
 from generator.simulate.amounts import Requests, shown
 from generator.simulate.fields import labels, mapping, mappings, text, whole
@@ -17,7 +18,6 @@ from generator.simulate.limit_ranges import Bound
 from generator.simulate.pods import Surroundings, beyond, claimed, requests
 from generator.simulate.topology import Wish, wish
 
-_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 _NOWHERE_SPECIAL = Surroundings()
 
 
@@ -145,7 +145,7 @@ def _jobs(runtime: Body) -> tuple[Body, ...]:
 def _count(job: Body, policy: Mapping[str, Any], nodes: int | None) -> int:
     """Pods of a replicated job. Only MPI's plugin sets those of the job `node`, and none but those."""
     template = mapping(job, "template")
-    is_trainer = labels(mapping(template, "metadata", "labels")).get(_STEP) == "trainer"
+    is_trainer = labels(mapping(template, "metadata", "labels")).get(STEP) == "trainer"
     pods = whole(mapping(template, "spec").get("parallelism"), 1)
     if is_trainer and policy:
         pods = whole(policy.get("numNodes"), 1)

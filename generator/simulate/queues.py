@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import takewhile
 
 from generator.documents.syntax import on_one_line
+from generator.facts.names import METADATA_NAME
 from generator.manifests import Body
 from generator.simulate.amounts import FlavorResource, Requests
 from generator.simulate.selectors import selects
@@ -240,7 +241,7 @@ class QueueTree:
         """Why a queue takes no job of a namespace; empty if it does, or if nothing says what labels that has."""
         if queue.namespaces is None:
             return "it has no `namespaceSelector`, and so takes jobs of no namespace"
-        known = self.namespaces.get(namespace, {"kubernetes.io/metadata.name": namespace})
+        known = self.namespaces.get(namespace, {METADATA_NAME: namespace})
         if selects(queue.namespaces, known) or (queue.namespaces and namespace not in self.namespaces):
             return ""
         return f"its `namespaceSelector` does not select `{namespace}`"

@@ -8,6 +8,7 @@ from typing import Any
 
 from generator.documents.json_text import read_json
 from generator.errors import Problem
+from generator.facts.names import ALLOCATABLE, METADATA_NAME, MULTI_KUEUE, NODES
 from generator.manifests import Body, Manifest
 from generator.quantities import parse
 from generator.simulate.amounts import FlavorResource, Requests, SimulationError, counted, requested
@@ -25,8 +26,6 @@ from generator.simulate.queues import (
 )
 from generator.simulate.settings import settings
 
-NODES = "mpigen.dev/nodes"
-ALLOCATABLE = "mpigen.dev/allocatable"
 _KUEUE = "kueue.x-k8s.io"
 # kueue v0.19.2 apis/kueue/v1beta1/clusterqueue_conversion.go: what v1beta2 calls otherwise
 _FUNGIBILITY = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
@@ -52,7 +51,7 @@ def queue_tree(manifests: Iterable[Manifest]) -> QueueTree:
         queues=queues,
         local_queues=tuple(_local_queue(each) for each in found.get("LocalQueue", {}).values()),
         namespaces={
-            name: {"kubernetes.io/metadata.name": name, **labels(mapping(each.body, "metadata", "labels"))}
+            name: {METADATA_NAME: name, **labels(mapping(each.body, "metadata", "labels"))}
             for name, each in found.get("Namespace", {}).items()
         },
         settings=settings(known),
@@ -122,7 +121,7 @@ def _cohort(manifest: Manifest) -> Cohort:
 
 def _sends_away(check: Manifest) -> bool:
     """Kueue v0.19.2 apis/kueue/v1beta2/multikueue_types.go `MultiKueueControllerName`."""
-    return mapping(check.body, "spec").get("controllerName") == "kueue.x-k8s.io/multikueue"
+    return mapping(check.body, "spec").get("controllerName") == MULTI_KUEUE
 
 
 def _queue(manifest: Manifest, away: AbstractSet[str]) -> ClusterQueue:

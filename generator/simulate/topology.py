@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from generator.errors import Problem
+from generator.facts.names import PODSET_PREFIX
 from generator.simulate.amounts import NotModelledError
 
-_PODSET = "kueue.x-k8s.io/podset-"
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 
 
@@ -43,7 +43,9 @@ class Wish:
 
 def wish(annotations: Mapping[str, str]) -> Wish | None:
     """What a pod asks for; None if it says nothing of it (`NewPodSetTopologyRequest`)."""
-    said = {name.removeprefix(_PODSET): value for name, value in annotations.items() if name.startswith(_PODSET)}
+    said = {
+        name.removeprefix(PODSET_PREFIX): value for name, value in annotations.items() if name.startswith(PODSET_PREFIX)
+    }
     is_sliced = {"slice-required-topology", "slice-size"} <= said.keys()
     for how in (How.REQUIRED, How.PREFERRED):
         if level := said.get(f"{how.value}-topology"):

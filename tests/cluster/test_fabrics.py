@@ -9,7 +9,7 @@ import pytest
 
 from generator import Platform
 from generator.app import App
-from generator.config.workload import FABRIC
+from generator.facts.names import FABRIC
 from generator.pipeline import render
 from tests.cluster.client import Body, Client, RefusedError
 from tests.cluster.control_plane import Cluster

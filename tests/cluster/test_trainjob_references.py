@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from generator.config.limits import Limits
-from generator.config.workload import PART_OF, TENANT_LABEL
+from generator.config.workload import PART_OF
+from generator.facts.names import TENANT_LABEL
 from generator.policies.admission.policy import binding, policy
 from generator.policies.admission.size import size
 from generator.simulate.job_size import ANNOTATION

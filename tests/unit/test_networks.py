@@ -16,10 +16,9 @@ from generator.app import App
 from generator.config.kinds import KINDS as EMITTED
 from generator.config.queues import CONFIGURATION
 from generator.constructs import collect
+from generator.facts.names import REBOOTS, RESOURCE_NAME
 from generator.kueue.configuration import KEY
 from generator.manifests import Body, Manifest
-from generator.networks.attachments import RESOURCE
-from generator.networks.reboots import ANNOTATION
 from generator.pipeline import check, render
 from generator.policies.roles import tenant_roles
 from tests.random_fabrics import KINDS, platform_with, random_fabric
@@ -71,7 +70,7 @@ def agrees(platform: Platform) -> None:
         assert [each["metadata"]["name"] for each in here] == [rail.network for rail in fabric.all_rails]
         for body, rail in zip(here, fabric.all_rails, strict=True):
             if kind == "NetworkAttachmentDefinition":
-                assert body["metadata"].get("annotations", {}).get(RESOURCE, "") == rail.resource
+                assert body["metadata"].get("annotations", {}).get(RESOURCE_NAME, "") == rail.resource
                 assert json.loads(body["spec"]["config"])["name"] == rail.network
             else:
                 assert body["spec"]["resourceName"] == rail.resource.rpartition("/")[2]
@@ -187,7 +186,7 @@ def test_objects_that_take_nodes_away_say_which_and_how_many_at_a_time() -> None
     platform = platform_with({**KINDS["infiniband"], "nodes": {"maxUnavailable": 2}})
     for kind in ("SriovNetworkPoolConfig", "SriovNetworkNodePolicy"):
         (body,) = of_kind(platform, kind)
-        assert "the 4 nodes of pool gpu, 2 at a time" in body["metadata"]["annotations"][ANNOTATION]
+        assert "the 4 nodes of pool gpu, 2 at a time" in body["metadata"]["annotations"][REBOOTS]
 
 
 @pytest.mark.parametrize(

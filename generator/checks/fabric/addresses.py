@@ -14,12 +14,13 @@ from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
 from generator.facts.addressing import overlap
+from generator.facts.names import EVERYWHERE
 from generator.manifests import Manifest
 
 _CHECK = "fabric/addresses"
 _Found = Iterator[tuple[Manifest, Breach]]
 _ACROSS_NODES = ("sriov", "ib-sriov", "host-device", "macvlan", "ipvlan", "ipoib")
-_EVERYWHERE = ("0.0.0.0/0", "::/0")
+_EVERYWHERE = (EVERYWHERE, "::/0")
 _TWO_ROUTES = (
     "pods then have two default routes, and their way to the API server, DNS and the other ranks may be this one"
 )

@@ -14,11 +14,10 @@ from generator.checks.fabric.providers import MELLANOX, SRIOV, parsed, prefix_of
 from generator.checks.fabric.resource import Resource, resource
 from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
+from generator.facts.names import RESOURCE_NAME
 from generator.manifests import Manifest
 
 CNI = "k8s.cni.cncf.io"
-RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
-"""The annotation of a NetworkAttachmentDefinition by which Multus finds the devices of a pod."""
 OF_SRIOV = {"SriovNetwork": "sriov", "SriovIBNetwork": "ib-sriov", "OVSNetwork": "ovs"}
 """Kind of the SR-IOV operator → the plugin that it configures."""
 OF_MELLANOX = {"MacvlanNetwork": "macvlan", "HostDeviceNetwork": "host-device", "IPoIBNetwork": "ipoib"}

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from generator.checks.fabric.networks import NETWORKS
 from generator.checks.fabric.pods import RUNTIMES, PodTemplate, asked, pod_templates
 from generator.checks.fabric.resource import is_named_for_fabric
 from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.load import Path
+from generator.facts.names import NETWORKS
 from generator.manifests import Manifest
 
 KINDS = frozenset({"Job", "JobSet", "MPIJob", "Pod", *RUNTIMES})

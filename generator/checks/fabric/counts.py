@@ -13,7 +13,6 @@ from typing import Any
 from generator.checks.fabric.attachments import Attachment
 from generator.checks.fabric.homes import homes
 from generator.checks.fabric.names import misnamed
-from generator.checks.fabric.networks import NETWORKS
 from generator.checks.fabric.pods import PodTemplate, asked, whole
 from generator.checks.fabric.providers import Source
 from generator.checks.fabric.read import Fabrics
@@ -21,6 +20,7 @@ from generator.checks.fabric.resource import Resource, resource
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import NODE, mapping
+from generator.facts.names import NETWORKS
 from generator.manifests import Manifest
 
 _Found = Iterator[tuple[Manifest, Breach]]

@@ -13,14 +13,13 @@ from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import NODE, mapping, resized_containers
 from generator.checks.trainjob_runtime import AMOUNTS, FIELD, OnRuntime, on_runtimes
 from generator.documents.load import Path
+from generator.facts.names import FABRIC
 from generator.manifests import Manifest
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _CHECK = "fabric/tcp-fallback"
 _VERBS = ("mlx", "verbs", "efa")
 _TRANSPORTS = ("rc", "dc", "ud", "ib")
-_FABRIC = "mpigen.dev/fabric"
-"""Annotation of pods: their fabric, or `none` where TCP is meant although there is one."""
 _ON_TOP = ("macvlan", "ipvlan", "ipoib", "bridge", "vlan")
 
 
@@ -62,7 +61,7 @@ def _without_device(fabrics: Fabrics, pods: Sequence[PodTemplate], gathered: Gat
         )
         return
     for each in (each for each in pods if each.is_of_runtime and each.role == NODE):
-        is_meant = mapping(each.body, "metadata", "annotations").get(_FABRIC) == "none"
+        is_meant = mapping(each.body, "metadata", "annotations").get(FABRIC) == "none"
         if not is_meant and (nodes := _flavor(fabrics, each, gathered)):
             yield _passed_over(each, *nodes)
 

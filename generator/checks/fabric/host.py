@@ -14,9 +14,10 @@ from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
+from generator.facts.names import SHARED_MEMORY
 from generator.manifests import Manifest
 
-_SHM = "/dev/shm"  # noqa: S108 - the path of POSIX shared memory
+_SHM = SHARED_MEMORY
 _VERBS = "/dev/infiniband"
 _OWN = "mount a volume there with `emptyDir: {medium: Memory, sizeLimit: …}`; it counts as memory of the container"
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from generator.checks.fabric.boxes import Box, Pods
 from generator.checks.fabric.homes import homes
-from generator.checks.fabric.resource import EFA
 from generator.checks.fabric.workload import Workload
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.load import Path
+from generator.facts.names import EFA, IPC_LOCK, POD_SECURITY_ENFORCE, REQUIRED_SCC
 from generator.manifests import Manifest
 
 MACHINE_CONFIG = "machineconfiguration.openshift.io"
@@ -29,16 +29,13 @@ KINDS = frozenset({"MachineConfig", "SecurityContextConstraints"})
 """What is read beside pods and Namespaces."""
 _Found = Iterator[tuple[Manifest, Breach]]
 _CHECK = "fabric/memlock"
-_CAPABILITY = "IPC_LOCK"
 _LIMIT = """containerd `LimitMEMLOCK=infinity`, CRI-O `default_ulimits = ["memlock=-1:-1"]`"""
 _NODE_LIMIT = f"raise the limit of the nodes ({_LIMIT}), and remove the capability"
 _LITTLE = "up to the node's limit, by default 8 MiB, and beyond it NCCL goes by TCP without a word"
 _SILENT = f"memory is then locked {_LITTLE}"
 _GAINING = re.compile(r"setpriv|capsh|cap_ipc_lock|ambient", re.IGNORECASE)
 _TRIED = re.compile(r"locked memory|ulimit\s+-(H|S)?l|memlock", re.IGNORECASE)
-_ENFORCE = "pod-security.kubernetes.io/enforce"
 _REFUSING = ("baseline", "restricted")
-_REQUIRED = "openshift.io/required-scc"
 _WITHOUT = frozenset(
     {
         *("restricted", "restricted-v2", "restricted-v3", "nonroot", "nonroot-v2", "anyuid"),
@@ -53,14 +50,14 @@ def memlock(gathered: Gathered) -> _Found:
     for workload in gathered.workloads:
         for pods in workload.pods:
             for box in pods.boxes:
-                if _CAPABILITY in texts(mapping(box.body, "securityContext", "capabilities").get("add")):
+                if IPC_LOCK in texts(mapping(box.body, "securityContext", "capabilities").get("add")):
                     yield from _judged(workload, pods, box, gathered)
     yield from _unknown_limit(gathered)
 
 
 def _judged(workload: Workload, pods: Pods, box: Box, gathered: Gathered) -> _Found:
     path = (*box.path, "securityContext", "capabilities", "add")
-    who = f"`{box.body.get('name')}` of the pods `{pods.role}` adds {_CAPABILITY}"
+    who = f"`{box.body.get('name')}` of the pods `{pods.role}` adds {IPC_LOCK}"
     for breach in (
         _not_gained(path, who, workload, pods, box),
         _refused_by_standard(path, who, pods, gathered),
@@ -100,7 +97,7 @@ def _refused_by_standard(path: Path, who: str, pods: Pods, gathered: Gathered) -
     """By k8s.io/pod-security-admission v0.34.2 policy/check_capabilities_baseline.go."""
     found = homes(pods.template, gathered)
     for namespace in gathered.of("", "Namespace"):
-        standard = mapping(namespace.body, "metadata", "labels").get(_ENFORCE)
+        standard = mapping(namespace.body, "metadata", "labels").get(POD_SECURITY_ENFORCE)
         if standard in _REFUSING and namespace.name in found:
             why = "Pod Security refuses every such pod: only `privileged` allows this capability"
             fix = f"{_NODE_LIMIT}; or relax the namespace, for this alone by a policy of admission"
@@ -109,12 +106,12 @@ def _refused_by_standard(path: Path, who: str, pods: Pods, gathered: Gathered) -
 
 
 def _refused_by_constraints(path: Path, who: str, pods: Pods, gathered: Gathered) -> Breach | None:
-    name = pods.annotations.get(_REQUIRED)
+    name = pods.annotations.get(REQUIRED_SCC)
     if not isinstance(name, str):
         return None
     said = gathered.one(SECURITY, "SecurityContextConstraints", name)
     allowed = texts(said.body.get("allowedCapabilities")) if said else []
-    if (not said and name not in _WITHOUT) or {"*", _CAPABILITY} & set(allowed):
+    if (not said and name not in _WITHOUT) or {"*", IPC_LOCK} & set(allowed):
         return None
     fix = f"{_NODE_LIMIT}; or name SecurityContextConstraints with it in `allowedCapabilities`"
     return Breach(
@@ -140,7 +137,7 @@ def _unknown_limit(gathered: Gathered) -> _Found:
 
 def _may_lock(box: Box) -> bool:
     security = mapping(box.body, "securityContext")
-    return security.get("privileged") is True or _CAPABILITY in texts(mapping(security, "capabilities").get("add"))
+    return security.get("privileged") is True or IPC_LOCK in texts(mapping(security, "capabilities").get("add"))
 
 
 def lifts_limit(manifest: Manifest) -> bool:

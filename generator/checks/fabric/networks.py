@@ -14,8 +14,6 @@ from generator.checks.mpi_runtime import texts_and_all
 from generator.documents.json_text import read_json
 from generator.documents.syntax import shown
 
-NETWORKS = "k8s.v1.cni.cncf.io/networks"
-"""The annotation of a pod."""
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_INTERFACE = 15  # IFNAMSIZ of Linux, without the NUL
 _BYTE = "[0-9a-fA-F]{2}"

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 
 from generator.checks.fabric.pods import PodTemplate, whole
 from generator.checks.fabric.providers import amounts_of
-from generator.checks.fabric.resource import EFA
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import NODE, mapping
+from generator.facts.names import EFA
 from generator.manifests import Manifest
 
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron")

@@ -10,7 +10,7 @@ from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
-from generator.checks.policy_relaxed import TENANT
+from generator.facts.names import TENANT_LABEL
 from generator.manifests import Manifest
 
 _Found = Iterator[tuple[Manifest, Breach]]
@@ -74,7 +74,7 @@ def _ignored(manifest: Manifest, gathered: Gathered) -> _Found:
 
 def _is_tenants(namespace: str, gathered: Gathered) -> bool:
     found = gathered.one("", "Namespace", namespace)
-    return found is not None and TENANT in mapping(found.body, "metadata", "labels")
+    return found is not None and TENANT_LABEL in mapping(found.body, "metadata", "labels")
 
 
 def _known(fabrics: Fabrics) -> Sequence[str]:

@@ -8,9 +8,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from generator.checks.fabric.networks import NETWORKS, Networks, networks
+from generator.checks.fabric.networks import Networks, networks
 from generator.checks.mpi_runtime import JOB_SET, NODE, mapping, mappings
 from generator.documents.load import Path
+from generator.facts.names import NETWORKS
 from generator.manifests import Body, Manifest
 from generator.quantities import parse
 

@@ -12,8 +12,8 @@ from generator.checks.fabric.resource import SHARED_PREFIX, Resource, resource
 from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.json_text import read_json
 from generator.documents.load import Path
+from generator.facts.names import ALLOCATABLE
 from generator.manifests import Manifest
-from generator.simulate.read import ALLOCATABLE
 
 SRIOV = "sriovnetwork.openshift.io"
 MELLANOX = "mellanox.com"

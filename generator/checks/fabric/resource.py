@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-EFA = "vpc.amazonaws.com/efa"
-"""What the device plugin of AWS offers (aws/eks-charts 5239609 stable/aws-efa-k8s-device-plugin)."""
+from generator.facts.names import EFA
+
 SHARED_PREFIX = "rdma"
 """Of k8s-rdma-shared-dev-plugin (410b0f3 pkg/resources/resources_manager.go rdmaHcaResourcePrefix)."""
 

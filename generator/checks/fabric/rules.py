@@ -29,11 +29,11 @@ from generator.checks.fabric import (
     read,
     shared,
 )
-from generator.checks.fabric.networks import NETWORKS
 from generator.checks.fabric.providers import is_plugin_configuration
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
+from generator.facts.names import NETWORKS
 from generator.manifests import Manifest
 
 _Rule = Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]

@@ -14,11 +14,11 @@ from generator.checks.finding import Breach, Severity, listed
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
 from generator.documents.load import Path
+from generator.facts.names import TENANT_LABEL
 from generator.manifests import Manifest
 
 _Meeting = list[tuple[Attachment, Segment]]
 """The networks that lead to one segment."""
-_TENANT = "mpigen.dev/tenant"
 _WHY = "RDMA passes by NetworkPolicy and MultiNetworkPolicy: ranks of one team reach the devices of the others"
 
 
@@ -81,7 +81,7 @@ def _homes_of_device(name: str, gathered: Gathered) -> set[str]:
 
 
 def _team(namespace: Manifest) -> str:
-    said = mapping(namespace.body, "metadata", "labels").get(_TENANT)
+    said = mapping(namespace.body, "metadata", "labels").get(TENANT_LABEL)
     return said if isinstance(said, str) else namespace.name
 
 

@@ -12,7 +12,7 @@ from generator.checks.fabric.pods import PodTemplate, whole
 from generator.checks.fabric.providers import amounts_of
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
-from generator.simulate.read import NODES
+from generator.facts.names import NODES
 
 _KUEUE = "kueue.x-k8s.io"
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from generator.checks.fabric.boxes import KINDS, Box, Pods, Variable, is_fabric, pods_of
 from generator.checks.fabric.pods import RUNTIMES, pod_templates
-from generator.checks.fabric.resource import EFA
 from generator.checks.mpi_runtime import mapping
 from generator.checks.trainjob_runtime import FIELD, runtime_of
+from generator.facts.names import EFA
 from generator.manifests import Manifest
 
 if TYPE_CHECKING:

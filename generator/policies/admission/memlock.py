@@ -8,6 +8,7 @@ container with IPC_LOCK may escalate, and each container drops privileges for it
 from __future__ import annotations
 
 from generator.config.relaxations import POD_SECURITY
+from generator.facts.names import IPC_LOCK, NET_BIND_SERVICE
 from generator.policies.admission import patches
 from generator.policies.admission.policy import Demand, Requests, Rule
 
@@ -15,7 +16,7 @@ MEMLOCK = "memlock"
 STANDARD = f"mpigen.dev/{POD_SECURITY}"
 """Label of a namespace whose pods this rule is for; the value is its name."""
 
-_LOCK, _BIND = "IPC_LOCK", "NET_BIND_SERVICE"
+_LOCK, _BIND = IPC_LOCK, NET_BIND_SERVICE
 # What PodSecurity of 1.34 calls safe for `restricted`: check_restrictedVolumes.go, check_sysctls.go.
 _VOLUMES = sorted((*patches.VOLUMES, "csi"))
 _OTHERS = ("initContainers", "ephemeralContainers")

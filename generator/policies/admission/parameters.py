@@ -13,7 +13,8 @@ from generator.config.durations import seconds
 from generator.config.fabrics import Fabric
 from generator.config.platform import Platform
 from generator.config.tenants import Tenant
-from generator.config.workload import LOCAL_QUEUE, PARAMETER, TENANT_LABEL
+from generator.config.workload import LOCAL_QUEUE
+from generator.facts.names import PARAMETER, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.policies.admission.wired import wired
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 
+from generator.facts.names import PARAMETER
 from generator.policies.admission.policy import TRAINJOBS, Demand, Rule
 
 _HAS_POD = "has(job.template) && has(job.template.spec) && has(job.template.spec.template)"
@@ -45,7 +46,7 @@ _ANNOTATIONS = (
     "io.kubernetes.cri-o.",
     "container.apparmor.security.beta.kubernetes.io/",
 )
-_LABELS = ("mpigen.dev/", "kueue.x-k8s.io/", "jobset.sigs.k8s.io/", "batch.kubernetes.io/")
+_LABELS = (PARAMETER, "kueue.x-k8s.io/", "jobset.sigs.k8s.io/", "batch.kubernetes.io/")
 
 
 def _each_pod(expression: str) -> str:

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from generator.config.workload import PARAMETER, PART_OF, TENANT_LABEL
+from generator.config.workload import PART_OF
+from generator.facts.names import PARAMETER, RELAXED, TENANT_LABEL
 from generator.manifests import Body
-
-RELAXED = "mpigen.dev/relaxed-"
-"""Label of a namespace in which a rule does not hold: the rule's name follows, the value is the last day."""
 
 _ACTIONS = {"deny": ["Deny"], "warn": ["Warn", "Audit"], "audit": ["Audit"]}
 _API = "admissionregistration.k8s.io/v1"

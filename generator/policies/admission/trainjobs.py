@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from generator.facts.names import PRIORITY_CLASS, QUEUE_NAME
 from generator.policies.admission.policy import TRAINJOBS, Demand, Rule, parameters
 
 RUNTIME = "object.spec.runtimeRef.?kind.orValue('ClusterTrainingRuntime') + '/' + object.spec.runtimeRef.name"
@@ -16,7 +17,7 @@ def _label(key: str) -> tuple[str, str]:
 
 def queue(conditions: dict[str, str]) -> Rule:
     """A queue is named, and it is one of the namespace's: what is in no queue has no quota."""
-    now, before = _label("kueue.x-k8s.io/queue-name")
+    now, before = _label(QUEUE_NAME)
     return Rule(
         name="queue",
         requests=[TRAINJOBS],
@@ -34,7 +35,7 @@ def queue(conditions: dict[str, str]) -> Rule:
 
 def priority(conditions: dict[str, str]) -> Rule:
     """A priority that the team may use: Kueue lets everybody take the highest, at any time."""
-    now, before = _label("kueue.x-k8s.io/priority-class")
+    now, before = _label(PRIORITY_CLASS)
     return Rule(
         name="priority",
         requests=[TRAINJOBS],

@@ -11,12 +11,11 @@ from typing import Any
 
 from generator.config.fabrics import Fabric
 from generator.config.steering import steering
-from generator.config.workload import FABRIC
+from generator.facts.names import FABRIC, STEP
 from generator.manifests import Body, Manifest
 
 CLAIM = "claim"
 """Instead of a number: what a host has of it is claimed of a driver."""
-_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 _CONTAINER = "node"  # trainer v2.3.0 pkg/constants/constants.go Node: the only one that a TrainJob changes
 
 
@@ -50,7 +49,7 @@ def wired(runtime: Manifest, fabrics: Iterable[Fabric]) -> Wired | None:
     devices: dict[str, str] = {}
     environment: dict[str, str] = {}
     for job in jobs:
-        is_step = job["template"].get("metadata", {}).get("labels", {}).get(_STEP) == "trainer"
+        is_step = job["template"].get("metadata", {}).get("labels", {}).get(STEP) == "trainer"
         if is_step or (is_node and job["name"] == _CONTAINER):
             devices |= _devices(job, fabric)
         if is_step:

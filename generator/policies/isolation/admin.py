@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from generator.config.egress import METADATA
 from generator.config.isolation import Guard
-from generator.config.workload import TENANT_LABEL
+from generator.facts.names import EVERYWHERE, TENANT_LABEL
 from generator.manifests import Body
 
 _API = "policy.networking.k8s.io/v1alpha1"
-_EVERYWHERE = ["0.0.0.0/0", "::/0"]
+_EVERYWHERE = [EVERYWHERE, "::/0"]
 
 
 def team(name: str, guard: Guard) -> Body:

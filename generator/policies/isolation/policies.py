@@ -13,6 +13,7 @@ from generator.config.egress import Egress, metadata_in
 from generator.config.isolation import ApiServer, Metrics
 from generator.config.tenants import Tenant
 from generator.config.workload import RUNTIME_LABEL
+from generator.facts.names import METADATA_NAME
 from generator.manifests import Body
 
 NOT_ISOLATED = "mpigen.dev/not-isolated"
@@ -54,7 +55,7 @@ def dns(tenant: Tenant, cluster: Cluster, cache: str | None = None) -> Body:
     """Names, over UDP and, for the long answers of large jobs, TCP; also from a cache on the node, at its address."""
     name, labels, port = resolver(cluster)
     pods = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}},
+        "namespaceSelector": {"matchLabels": {METADATA_NAME: name}},
         "podSelector": {"matchLabels": labels},
     }
     egress = [{"to": [pods], "ports": _ports(port, "UDP", "TCP")}]
@@ -79,7 +80,7 @@ def mpi(tenant: Tenant) -> Body:
 
 def scraped(tenant: Tenant, metrics: Metrics) -> Body:
     """Prometheus reads the metrics of MPI pods, and reaches nothing else of them."""
-    prometheus = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": metrics.namespace}}}
+    prometheus = {"namespaceSelector": {"matchLabels": {METADATA_NAME: metrics.namespace}}}
     ingress = [{"from": [prometheus], "ports": _ports(metrics.port, "TCP")}]
     spec: Body = {"podSelector": _MPI_PODS, "policyTypes": ["Ingress"], "ingress": ingress}
     return _network_policy(tenant, "np-metrics", spec)

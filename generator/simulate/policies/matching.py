@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from generator.errors import Problem
+from generator.facts.names import METADATA_NAME
 from generator.manifests import Body
 from generator.simulate.amounts import NotModelledError
 from generator.simulate.fields import labels, mapping, mappings, text, texts
@@ -61,7 +62,7 @@ def _is_in_namespaces(constraints: Mapping[str, object], request: Request, world
     found = request.old if is_namespace else world.namespace(request.namespace)
     if found is None:
         raise ConfigurationError(f'namespaces "{request.namespace}" not found')
-    return selects(dict(selector), {**_labels(found), "kubernetes.io/metadata.name": request.namespace})
+    return selects(dict(selector), {**_labels(found), METADATA_NAME: request.namespace})
 
 
 def _has_labels(constraints: Mapping[str, object], request: Request) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from generator.facts.names import METADATA_NAME
 from generator.manifests import Body
 from generator.simulate.fields import labels, mapping, text
 from generator.simulate.policies.functions.authorizer import about, asking
@@ -152,5 +153,5 @@ def stored(body: Body, namespace: str, kind: Kind) -> Body:
         metadata["namespace"] = namespace
     metadata = {"uid": "00000000-0000-0000-0000-000000000000", "creationTimestamp": _EPOCH, **metadata}
     if (kind.group, kind.kind) == ("", "Namespace"):
-        metadata["labels"] = {**labels(metadata.get("labels")), "kubernetes.io/metadata.name": metadata.get("name", "")}
+        metadata["labels"] = {**labels(metadata.get("labels")), METADATA_NAME: metadata.get("name", "")}
     return {**body, _METADATA: metadata}

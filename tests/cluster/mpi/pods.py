@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from generator.config.workload import NETWORKS
+from generator.facts.names import NETWORKS
 from tests.cluster.client import Body
 from tests.cluster.mpi.environment import Lookup, UnsupportedError, environment, expanded
 from tests.cluster.mpi.images import Image

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from generator.config.fabrics import Fabric
-from generator.config.workload import FABRIC, NETWORKS
+from generator.facts.names import FABRIC, NETWORKS
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, wait_until
 from tests.cluster.mpi.conftest import MPIS, PLATFORMS, Change, Play, World

@@ -1,0 +1,104 @@
+"""Names that objects of several systems share: labels, annotations, resources, capabilities, controllers and paths.
+
+A name that two packages of mpigen use stands here once. tests/unit/test_facts.py finds the others.
+"""
+
+from __future__ import annotations
+
+# Kubernetes
+
+METADATA_NAME = "kubernetes.io/metadata.name"
+"""Label of each namespace, set by the API server: its name (KEP-2161)."""
+
+HOSTNAME = "kubernetes.io/hostname"
+"""Label of each node, set by the kubelet: its host name."""
+
+POD_SECURITY_ENFORCE = "pod-security.kubernetes.io/enforce"
+"""Label of a namespace: the Pod Security level that its pods must meet."""
+
+IPC_LOCK = "IPC_LOCK"
+"""The capability to lock memory beyond the limit (capabilities(7))."""
+
+NET_BIND_SERVICE = "NET_BIND_SERVICE"
+"""The only capability that Pod Security `restricted` allows."""
+
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount point of pods
+"""Where processes of a node share memory; 64 MiB unless a volume is mounted there (shm_overview(7))."""
+
+EVERYWHERE = "0.0.0.0/0"
+"""All of IPv4."""
+
+# OpenShift
+
+REQUIRED_SCC = "openshift.io/required-scc"
+"""Annotation of a pod: the only SecurityContextConstraints that may admit it."""
+
+# Kueue
+
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+"""Label of a job: its LocalQueue (kueue v0.19.2 pkg/controller/constants/constants.go QueueLabel)."""
+
+PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
+"""Label of a job: its WorkloadPriorityClass (constants.go WorkloadPriorityClassLabel)."""
+
+PODSET_PREFIX = "kueue.x-k8s.io/podset-"
+"""Start of the annotations of a pod template that request a topology (kueue v0.19.2 apis/kueue/v1beta2)."""
+
+MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
+"""`controllerName` of an AdmissionCheck that sends jobs to other clusters (MultiKueueControllerName)."""
+
+# Trainer: trainer v2.3.0 pkg/constants/constants.go
+
+STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+"""Label of the Job template of a replicated job: the part of a TrainJob that it runs."""
+
+FRAMEWORK = "trainer.kubeflow.org/framework"
+"""Label of a runtime: the framework that the SDK shows."""
+
+SUPPORT = "trainer.kubeflow.org/support"
+"""Label of a runtime: `deprecated` makes Trainer's webhook warn users of it."""
+
+MPI_FOLDER = "/etc/mpi"
+"""Where Trainer mounts the hostfile in the launcher (MPIHostfileDir)."""
+
+# Multus: multus-cni pkg/k8sclient/k8sclient.go
+
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+"""Annotation of a pod: the networks that Multus attaches besides the pod network, in this order."""
+
+RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
+"""Annotation of a NetworkAttachmentDefinition: the resource by which Multus finds the devices of a pod."""
+
+# Device plugins
+
+EFA = "vpc.amazonaws.com/efa"
+"""A device of Amazon's EFA (aws/eks-charts 5239609 stable/aws-efa-k8s-device-plugin)."""
+
+GPU_CLIQUE = "nvidia.com/gpu.clique"
+"""Label of a node: the NVLink domain that its GPUs are in (NVIDIA/k8s-device-plugin, GPU feature discovery)."""
+
+# mpigen
+
+PARAMETER = "mpigen.dev/"
+"""Start of all labels and annotations of mpigen; of a tenant's namespace, those that admission policies read."""
+
+TENANT_LABEL = "mpigen.dev/tenant"
+"""Label of a namespace: the team that owns it, the same in all of the team's namespaces."""
+
+FABRIC = "mpigen.dev/fabric"
+"""Annotation of a pod: the fabric that its ranks use; `none` for TCP on nodes that have a fabric."""
+
+NODES = "mpigen.dev/nodes"
+"""Annotation of a ResourceFlavor: the number of its nodes."""
+
+ALLOCATABLE = "mpigen.dev/allocatable"
+"""Annotation of a ResourceFlavor: what one node offers to jobs, as JSON: resource → quantity."""
+
+RESERVATIONS = "mpigen.dev/reservations"
+"""Annotation of a ClusterQueue, as JSON: name → last day of each reservation in its quota."""
+
+REBOOTS = "mpigen.dev/reboots"
+"""Annotation of an object that makes nodes drain or restart when it is applied."""
+
+RELAXED = "mpigen.dev/relaxed-"
+"""Label of a namespace in which an admission rule does not hold: the rule's name follows, the value is the last day."""
