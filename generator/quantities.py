@@ -97,3 +97,13 @@ def parse(text: str) -> Quantity:
     if abs(value) > _MOST:
         raise ValueError("more than a quantity can hold")
     return Quantity(value, is_binary)
+
+
+def amount_of(value: object) -> Fraction | None:
+    """Return the amount of a quantity, as a string or a number; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    try:
+        return parse(str(value)).value
+    except ValueError:
+        return None

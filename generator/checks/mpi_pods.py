@@ -19,18 +19,11 @@ from generator.checks.mpi_runtime import (
 )
 from generator.documents.load import Path
 from generator.documents.syntax import shown
+from generator.facts import env
 from generator.facts.names import MPI_FOLDER
 
-OVERRIDDEN = (
-    "OMPI_MCA_orte_default_hostfile",
-    "OMPI_MCA_orte_keep_fqdn_hostnames",
-    "OMPI_MCA_orte_set_default_slots",
-    "OMPI_MCA_plm_rsh_args",
-)
-"""What Trainer sets in the launcher (trainer v2.3.0 pkg/constants/constants.go MPIReservedEnvNames)."""
 _REFUSED_TO_ROOT = "ssh refuses a key to root that root's group may read, as Trainer mounts it"
-_KEEP = "PRTE_MCA_prte_keep_fqdn_hostnames"
-_HOSTFILES = {"PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"}
+_KEEP = env.PRTE_MCA_prte_keep_fqdn_hostnames
 _HOSTFILE_WORDS = ("hostfile", "machinefile", MPI_FOLDER)
 
 
@@ -133,7 +126,7 @@ def _full_names(box: Container) -> Iterator[Breach]:
 
 def _names_hostfile(box: Container) -> bool:
     command = " ".join((*texts(box.body.get("command")), *texts(box.body.get("args"))))
-    return any(word in command for word in _HOSTFILE_WORDS) or any(name in _HOSTFILES for _, name in box.variables)
+    return any(word in command for word in _HOSTFILE_WORDS) or any(name in env.HOSTFILES for _, name in box.variables)
 
 
 def overridden_variable(runtime: MpiRuntime) -> Iterator[Breach]:
@@ -143,9 +136,9 @@ def overridden_variable(runtime: MpiRuntime) -> Iterator[Breach]:
     """
     box = runtime.launcher.container if runtime.launcher else None
     for path, name in box.variables if box else ():
-        if name in OVERRIDDEN:
+        if name in env.RESERVED_BY_TRAINER:
             fix = "remove it"
-            if name == "OMPI_MCA_plm_rsh_args":
+            if name == env.OMPI_MCA_plm_rsh_args:
                 fix += ", and say ssh's port and options in the `ssh_config` of the image"
             why = "Trainer writes its own value in its place"
             yield Breach(path, "mpi/overridden-variable", f"`{name}` is set", why, fix, Severity.WARNING, value=name)

@@ -51,13 +51,10 @@ def _told(amounts: Mapping[str, Any], name: str) -> str:
 
 
 def _amount(value: object) -> Fraction | None:
-    """Of a resource; None if it is no amount."""
-    from generator import quantities  # with `fractions` it takes 3 ms, and most runtimes never come here
+    """Return the amount of a resource, 0 where none is set; None if it is no amount."""
+    from generator.quantities import amount_of  # with `fractions` it takes 3 ms, and most runtimes never come here
 
-    try:
-        return quantities.parse(str(value or 0)).value
-    except ValueError:
-        return None
+    return amount_of(value or 0)
 
 
 def guessed_processes(runtime: MpiRuntime) -> Iterator[Breach]:

@@ -13,6 +13,7 @@ from typing import Any
 from generator.documents.load import Path
 from generator.facts.names import STEP
 from generator.manifests import Body
+from generator.simulate import fields
 
 NODE = "node"
 """The job with the hosts, and the container that Trainer knows in it and in the launcher."""
@@ -22,22 +23,12 @@ TRAINER = "trainer"
 JOB_SET: Path = ("spec", "template", "spec")
 MPI: Path = ("spec", "mlPolicy", "mpi")
 
-
-def mapping(value: object, *steps: str) -> Mapping[str, Any]:
-    """The mapping that is reached by some keys; empty if there is none."""
-    for step in steps:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
+mapping, texts = fields.mapping, fields.texts
 
 
 def mappings(value: object) -> list[tuple[int, Mapping[str, Any]]]:
     """The mappings in a list, each with its number; none if there is no list."""
     return [(number, item) for number, item in enumerate(texts_and_all(value)) if isinstance(item, dict)]
-
-
-def texts(value: object) -> list[str]:
-    """The texts in a list."""
-    return [item for item in texts_and_all(value) if isinstance(item, str)]
 
 
 def texts_and_all(value: object) -> Sequence[object]:

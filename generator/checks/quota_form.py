@@ -7,17 +7,17 @@ apis/kueue/v1beta2/clusterqueue_types.go. v0.18.3 has the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from generator import quantities
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.checks.queued import KUEUE, Queued, rows
 from generator.documents.load import Path
 from generator.manifests import Manifest
+from generator.quantities import amount_of
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _WHY = "the API server refuses the object"
@@ -32,13 +32,13 @@ def order(gathered: Gathered) -> _Found:
         for number, group in mappings(mapping(manifest.body, "spec").get("resourceGroups")):
             covered = texts(group.get("coveredResources"))
             for place, flavor in mappings(group.get("flavors")):
-                names = [str(each.get("name")) for _, each in mappings(flavor.get("resources"))]
+                names = tuple(str(each.get("name")) for _, each in mappings(flavor.get("resources")))
                 if names != covered:
                     path: Path = ("spec", "resourceGroups", number, "flavors", place, "resources")
                     yield manifest, _order(path, str(flavor.get("name")), names, covered)
 
 
-def _order(path: Path, flavor: str, names: list[str], covered: list[str]) -> Breach:
+def _order(path: Path, flavor: str, names: Sequence[str], covered: Sequence[str]) -> Breach:
     missing = [name for name in covered if name not in names]
     excess = [name for name in names if name not in covered]
     if missing:
@@ -93,7 +93,7 @@ def limit(gathered: Gathered) -> _Found:
 
 def _wrong(kind: str, row: Mapping[str, Any], field: str, *, is_alone: bool) -> tuple[str, str]:
     """What is wrong with an amount, and what to do; nothing if it is right, or is none."""
-    value, amount = row.get(field), _amount(row.get(field))
+    value, amount = row.get(field), amount_of(row.get(field))
     if amount is None or value is None:
         return "", ""
     if amount < 0:
@@ -104,14 +104,14 @@ def _wrong(kind: str, row: Mapping[str, Any], field: str, *, is_alone: bool) -> 
         parent = _PARENT[kind][0]
         message = f"a {field} of {value}, but no `{parent}`: there is nobody to share with"
         return message, f"name the cohort in `{parent}`, or remove the limit"
-    if field == "lendingLimit" and kind == "ClusterQueue" and amount > (_amount(row.get("nominalQuota")) or 0):
+    if field == "lendingLimit" and kind == "ClusterQueue" and amount > (amount_of(row.get("nominalQuota")) or 0):
         message = f"lends {value} {row.get('name')}, and has {row.get('nominalQuota', 0)}"
         return message, "write at most the nominalQuota, or remove it to lend all that is unused"
     return "", ""
 
 
 def _weight(value: object) -> Iterator[Breach]:
-    weight = _amount(value)
+    weight = amount_of(value)
     if weight is not None and (weight < 0 or 0 < weight <= _NO_WEIGHT):
         message = f"`{value}` is below zero" if weight < 0 else f"`{value}` is next to nothing, and not 0"
         fix = "write 0, or more than `1n`; 1 is what others have"
@@ -131,14 +131,5 @@ def _may_be_wrong(manifest: Manifest, queued: Queued | None) -> bool:
     )
 
 
-def _amount(value: object) -> Fraction | None:
-    if value is None:
-        return None
-    try:
-        return quantities.parse(str(value)).value
-    except ValueError:
-        return None
-
-
-def _listed(names: list[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     return " and ".join(", ".join(f"`{name}`" for name in part) for part in (names[:-1], names[-1:]) if part)

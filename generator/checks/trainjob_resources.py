@@ -8,7 +8,6 @@ pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
@@ -16,7 +15,7 @@ from generator.checks.mpi_runtime import mapping
 from generator.checks.trainjob_runtime import AMOUNTS, FIELD, OnRuntime, is_queued, on_runtimes
 from generator.documents.syntax import shown
 from generator.manifests import Manifest
-from generator.quantities import parse
+from generator.quantities import amount_of
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _REPLACING = "2.2"
@@ -76,7 +75,7 @@ def contradicting_resources(gathered: Gathered) -> _Found:
         for resources in pair.resources():
             limits, requests = ({**mapping(resources, key), **mapping(pair.said, key)} for key in AMOUNTS)
             for name in limits.keys() & requests.keys():
-                limit, request = _amount(limits[name]), _amount(requests[name])
+                limit, request = amount_of(limits[name]), amount_of(requests[name])
                 if (
                     limit is not None
                     and request is not None
@@ -89,7 +88,7 @@ def contradicting_resources(gathered: Gathered) -> _Found:
 
 
 def _contradict(name: str, limit: object, request: object) -> bool:
-    most, asked = _amount(limit), _amount(request)
+    most, asked = amount_of(limit), amount_of(request)
     if most is None or asked is None:
         return False
     is_divisible = "/" not in name and not name.startswith("hugepages-")
@@ -102,13 +101,6 @@ _PLACED = f"Trainer {_REPLACING} puts it in the place of all resources of the ru
 def _devices(amounts: Mapping[str, object]) -> Mapping[str, object]:
     """Those that a device plugin offers, whose names have a domain."""
     return {name: amount for name, amount in amounts.items() if "/" in name}
-
-
-def _amount(value: object) -> Fraction | None:
-    try:
-        return parse(str(value)).value
-    except ValueError:
-        return None
 
 
 def _left_out(

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_pods import OVERRIDDEN
 from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.syntax import shown
+from generator.facts import env
 from generator.manifests import Body
 
 _LONGEST = 63  # letters of a pod's name, as JobSet sees it
@@ -69,7 +69,7 @@ def reserved_variable(body: Body) -> Iterator[Breach]:
     trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go Validate
     """
     for number, variable in mappings(mapping(body, "spec", "trainer").get("env")):
-        if variable.get("name") in OVERRIDDEN:
+        if variable.get("name") in env.RESERVED_BY_TRAINER:
             yield Breach(
                 ("spec", "trainer", "env", number),
                 "trainjob/reserved-variable",

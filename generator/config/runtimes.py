@@ -26,22 +26,13 @@ from generator.config.placement import Placement
 from generator.config.pools import Pool
 from generator.config.volumes import RuntimeVolume
 from generator.documents.syntax import shown
+from generator.facts import env
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# trainer v2.3.0 pkg/constants/constants.go MPIReservedEnvNames: its webhook refuses them in a TrainJob, and the plugin
-# overwrites them in a runtime.
-_TRAINERS = {
-    "OMPI_MCA_orte_default_hostfile",
-    "OMPI_MCA_plm_rsh_args",
-    "OMPI_MCA_orte_keep_fqdn_hostnames",
-    "OMPI_MCA_orte_set_default_slots",
-}
 _OURS = {
-    "PRTE_MCA_prte_default_hostfile",
-    "PRTE_MCA_prte_keep_fqdn_hostnames",
-    "PRTE_MCA_prte_set_default_slots",
-    "I_MPI_HYDRA_HOST_FILE",
-    "HYDRA_HOST_FILE",
+    *env.HOSTFILES,
+    env.PRTE_MCA_prte_keep_fqdn_hostnames,
+    env.PRTE_MCA_prte_set_default_slots,
     "HOME",
 }
 
@@ -53,7 +44,7 @@ _SCHEDULERS = {"coscheduling": "scheduler-plugins-scheduler", "volcano": "volcan
 def _is_variable(value: str) -> str:
     if not _VARIABLE.fullmatch(value):
         raise refusal(f"{shown(value)} is not the name of a variable", "write letters, digits and `_`, like NCCL_DEBUG")
-    if value in _TRAINERS:
+    if value in env.RESERVED_BY_TRAINER:
         raise refusal(f"`{value}` is set by Trainer, whatever stands here", "remove it; `mpirun --mca` overrides it")
     if value in _OURS:
         raise refusal(f"`{value}` lets the ranks find each other", "remove it: mpigen sets it")

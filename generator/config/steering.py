@@ -11,32 +11,34 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from generator.facts import env
+
 _TRANSPORTS = (
-    "CCL_ATL_TRANSPORT",
-    "FI_PROVIDER",
-    "I_MPI_FABRICS",
-    "I_MPI_OFI_PROVIDER",
-    "MPIR_CVAR_CH4_NETMOD",
+    env.CCL_ATL_TRANSPORT,
+    env.FI_PROVIDER,
+    env.I_MPI_FABRICS,
+    env.I_MPI_OFI_PROVIDER,
+    env.MPIR_CVAR_CH4_NETMOD,
     "MPIR_CVAR_OFI_USE_PROVIDER",
-    "NCCL_NET",
+    env.NCCL_NET,
     "NCCL_NET_PLUGIN",
     "OMPI_MCA_btl",
     "OMPI_MCA_mtl",
     "OMPI_MCA_mtl_ofi_provider_include",
     "OMPI_MCA_osc",
-    "OMPI_MCA_pml",
-    "UCX_TLS",
+    env.OMPI_MCA_pml,
+    env.UCX_TLS,
 )
 _INTERFACES = (
-    "FI_TCP_IFACE",
-    "GLOO_SOCKET_IFNAME",
-    "NCCL_SOCKET_IFNAME",
-    "OMPI_MCA_btl_tcp_if_include",
-    "UCX_NET_DEVICES",
+    env.FI_TCP_IFACE,
+    env.GLOO_SOCKET_IFNAME,
+    env.NCCL_SOCKET_IFNAME,
+    env.OMPI_MCA_btl_tcp_if_include,
+    env.UCX_NET_DEVICES,
 )
 _INSTEAD: Mapping[str, tuple[str, ...]] = {
-    "NCCL_NET": ("NCCL_IB_DISABLE",),
-    "FI_PROVIDER": ("I_MPI_OFI_PROVIDER",),  # Intel MPI asks for this one too
+    env.NCCL_NET: (env.NCCL_IB_DISABLE,),
+    env.FI_PROVIDER: (env.I_MPI_OFI_PROVIDER,),  # Intel MPI asks for this one too
 }
 """What a runtime sets → what else would undo it."""
 _OF_TCP = ("Socket", "ob1", "tcp")

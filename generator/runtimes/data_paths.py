@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from generator.config.devices import DeviceKind
 from generator.config.fabrics import Fabric
 from generator.config.runtimes import Runtime
+from generator.facts import env
 
 Changes = dict[str, str | None]
 """Variable → value; None leaves it out."""
@@ -41,7 +42,7 @@ def over_fabric(runtime: Runtime, device: DeviceKind, fabric: Fabric, interfaces
     if device == "intel":
         return _one_ccl(fabric, interfaces)
     if device == "cpu" and not fabric.has_rdma:
-        return {"GLOO_SOCKET_IFNAME": ",".join(interfaces)}
+        return {env.GLOO_SOCKET_IFNAME: ",".join(interfaces)}
     return {}
 
 
@@ -50,7 +51,7 @@ def _mpi(runtime: Runtime, device: DeviceKind, fabric: Fabric, interfaces: Seque
         return _mpi_by_tcp(runtime, interfaces)
     changes = _mpi_by_efa(runtime) if fabric.type == "efa" else _mpi_by_verbs(runtime)
     if fabric.fallback:
-        changes = dict.fromkeys(changes.keys() & {"UCX_NET_DEVICES", "FI_PROVIDER"})
+        changes = dict.fromkeys(changes.keys() & {env.UCX_NET_DEVICES, env.FI_PROVIDER})
     if device != "cpu" and not fabric.gpu_direct:
         changes["UCX_IB_GPU_DIRECT_RDMA"] = "no"  # ucx src/uct/ib/base/ib_md.c
     return changes
@@ -59,49 +60,49 @@ def _mpi(runtime: Runtime, device: DeviceKind, fabric: Fabric, interfaces: Seque
 def _mpi_by_verbs(runtime: Runtime) -> Changes:
     match runtime.family.mpi:
         case "openmpi":
-            return {"UCX_NET_DEVICES": None, "OMPI_MCA_pml": "ucx", "UCX_TLS": _NO_TCP}
+            return {env.UCX_NET_DEVICES: None, env.OMPI_MCA_pml: "ucx", env.UCX_TLS: _NO_TCP}
         case "intel-mpi":
             # Its provider for UCX: unlike `verbs` it needs no address on the fabric.
-            return {"FI_PROVIDER": "mlx", "UCX_TLS": _NO_TCP}
+            return {env.FI_PROVIDER: "mlx", env.UCX_TLS: _NO_TCP}
         case "mpich":  # is built for UCX, libfabric, or both
-            return {"UCX_NET_DEVICES": None, "UCX_TLS": _NO_TCP, "FI_PROVIDER": "verbs"}
+            return {env.UCX_NET_DEVICES: None, env.UCX_TLS: _NO_TCP, env.FI_PROVIDER: "verbs"}
 
 
 def _mpi_by_efa(runtime: Runtime) -> Changes:
     match runtime.family.mpi:
         case "openmpi":
-            return {"OMPI_MCA_pml": "cm", "FI_PROVIDER": "efa"}
+            return {env.OMPI_MCA_pml: "cm", env.FI_PROVIDER: "efa"}
         case "intel-mpi":
-            return {"FI_PROVIDER": "efa"}
+            return {env.FI_PROVIDER: "efa"}
         case "mpich":  # UCX has nothing for EFA, but is what it takes first where it was built for both
-            return {"MPIR_CVAR_CH4_NETMOD": "ofi", "UCX_TLS": _NO_TCP, "FI_PROVIDER": "efa"}
+            return {env.MPIR_CVAR_CH4_NETMOD: "ofi", env.UCX_TLS: _NO_TCP, env.FI_PROVIDER: "efa"}
 
 
 def _mpi_by_tcp(runtime: Runtime, interfaces: Sequence[str]) -> Changes:
     match runtime.family.mpi:
         case "openmpi":
-            return dict.fromkeys(("OMPI_MCA_btl_tcp_if_include", "UCX_NET_DEVICES"), ",".join(interfaces))
+            return dict.fromkeys((env.OMPI_MCA_btl_tcp_if_include, env.UCX_NET_DEVICES), ",".join(interfaces))
         case "intel-mpi":
-            return {"FI_TCP_IFACE": interfaces[0]}  # libfabric takes one
+            return {env.FI_TCP_IFACE: interfaces[0]}  # libfabric takes one
         case "mpich":
-            return {"UCX_NET_DEVICES": ",".join(interfaces), "FI_TCP_IFACE": interfaces[0]}
+            return {env.UCX_NET_DEVICES: ",".join(interfaces), env.FI_TCP_IFACE: interfaces[0]}
 
 
 def _nccl(fabric: Fabric, interfaces: Sequence[str]) -> Changes:
     if not fabric.has_rdma:
         # It meets where it sends: there is one variable for both.
-        return {"NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": f"={','.join(interfaces)}"}
+        return {env.NCCL_NET: "Socket", env.NCCL_SOCKET_IFNAME: f"={','.join(interfaces)}"}
     direct: Changes = {} if fabric.gpu_direct else {"NCCL_NET_GDR_LEVEL": "LOC"}
     if fabric.fallback:
         return direct
     if fabric.type == "efa":  # libfabric has a provider for TCP too
-        return {"NCCL_NET": "AWS Libfabric", "FI_PROVIDER": "efa", **direct}
-    return {"NCCL_NET": "IB", **direct}
+        return {env.NCCL_NET: "AWS Libfabric", env.FI_PROVIDER: "efa", **direct}
+    return {env.NCCL_NET: "IB", **direct}
 
 
 def _one_ccl(fabric: Fabric, interfaces: Sequence[str]) -> Changes:
     if not fabric.has_rdma:
-        return {"FI_TCP_IFACE": interfaces[0]}
+        return {env.FI_TCP_IFACE: interfaces[0]}
     if fabric.fallback:
-        return {"FI_PROVIDER": None}
-    return {"FI_PROVIDER": "efa"} if fabric.type == "efa" else {"FI_PROVIDER": "mlx", "UCX_TLS": _NO_TCP}
+        return {env.FI_PROVIDER: None}
+    return {env.FI_PROVIDER: "efa"} if fabric.type == "efa" else {env.FI_PROVIDER: "mlx", env.UCX_TLS: _NO_TCP}

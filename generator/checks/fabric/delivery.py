@@ -16,6 +16,7 @@ from generator.checks.finding import Breach, Severity, listed
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import LAUNCHER, NODE, mapping, mpi_runtime
 from generator.documents.load import Path
+from generator.facts import env
 from generator.manifests import Manifest
 
 _OF_RANKS = re.compile(r"^(NCCL|RCCL|UCX|FI|RDMAV|IBV|HCCL|CCL|GLOO|I_MPI|OMPI_MCA|PMIX_MCA)_")
@@ -155,11 +156,11 @@ def control_network(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
 def _missing(started: Started) -> list[str]:
     text = f"{' '.join(started.told)} {started.launcher.text}"
     if started.is_hydra:
-        name = "I_MPI_HYDRA_IFACE" if "I_MPI_" in text else "HYDRA_IFACE"
+        name = env.I_MPI_HYDRA_IFACE if "I_MPI_" in text else env.HYDRA_IFACE
         return [] if re.search(r"HYDRA_IFACE|-iface\b", text) else [name]
-    found = [] if any(each in text for each in _DATA) else ["OMPI_MCA_btl_tcp_if_include"]
+    found = [] if any(each in text for each in _DATA) else [env.OMPI_MCA_btl_tcp_if_include]
     if not any(each in text for each in _CONTROL):
-        found += ["OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include"]
+        found += [env.OMPI_MCA_oob_tcp_if_include, env.PRTE_MCA_prte_if_include]
     return found
 
 

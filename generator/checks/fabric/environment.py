@@ -13,6 +13,7 @@ from generator.checks.fabric.boxes import Variable
 from generator.checks.fabric.workload import Workload
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
+from generator.facts import env
 from generator.manifests import Manifest
 
 CHECK = "fabric/environment"
@@ -124,15 +125,15 @@ def _is_of_data(workload: Workload) -> bool:
 _JUDGES: Mapping[str, Callable[[str, Workload], Advice | None]] = {
     "NCCL_IB_GID_INDEX": _gid_index,
     "NCCL_IB_HCA": _hca,
-    "NCCL_SOCKET_IFNAME": _socket,
-    "NCCL_IB_DISABLE": _no_fabric,
-    "NCCL_NET": _net,
-    "UCX_TLS": _ucx_transports,
-    "UCX_NET_DEVICES": _ucx_devices,
-    "FI_PROVIDER": _libfabric,
-    "I_MPI_FABRICS": _intel,
-    "I_MPI_OFI_PROVIDER": _libfabric,
-    "OMPI_MCA_pml": _pml,
+    env.NCCL_SOCKET_IFNAME: _socket,
+    env.NCCL_IB_DISABLE: _no_fabric,
+    env.NCCL_NET: _net,
+    env.UCX_TLS: _ucx_transports,
+    env.UCX_NET_DEVICES: _ucx_devices,
+    env.FI_PROVIDER: _libfabric,
+    env.I_MPI_FABRICS: _intel,
+    env.I_MPI_OFI_PROVIDER: _libfabric,
+    env.OMPI_MCA_pml: _pml,
     "RDMAV_FORK_SAFE": _fork_safe,
     "IBV_FORK_SAFE": _fork_safe,
 }

@@ -13,6 +13,7 @@ from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import NODE, mapping, resized_containers
 from generator.checks.trainjob_runtime import AMOUNTS, FIELD, OnRuntime, on_runtimes
 from generator.documents.load import Path
+from generator.facts import env
 from generator.facts.names import FABRIC
 from generator.manifests import Manifest
 
@@ -84,19 +85,19 @@ def _told(pods: PodTemplate) -> _Told | None:
     """
     said = pods.environment
     values = {name: value.lower() for name, (_, value) in said.items()}
-    by_tcp = values.get("NCCL_NET") == "socket" or values.get("NCCL_IB_DISABLE") == "1"
+    by_tcp = values.get(env.NCCL_NET) == "socket" or values.get(env.NCCL_IB_DISABLE) == "1"
     for name, value in values.items():
         is_meant, is_strict = False, True
         match name:
-            case "NCCL_NET":
+            case env.NCCL_NET:
                 is_meant = value == "ib"
             case "NCCL_IB_HCA":
-                is_meant, is_strict = not by_tcp and bool(value), values.get("NCCL_NET") == "ib"
-            case "UCX_NET_DEVICES":
+                is_meant, is_strict = not by_tcp and bool(value), values.get(env.NCCL_NET) == "ib"
+            case env.UCX_NET_DEVICES:
                 is_meant = "mlx" in value
-            case "UCX_TLS":
+            case env.UCX_TLS:
                 is_meant, is_strict = _names_transport(value), "tcp" not in value
-            case "FI_PROVIDER" | "I_MPI_OFI_PROVIDER":
+            case env.FI_PROVIDER | env.I_MPI_OFI_PROVIDER:
                 is_meant = value.startswith(_VERBS)
         if is_meant:
             return _Told(said[name][0], f"`{name}` is `{said[name][1]}`", is_strict)

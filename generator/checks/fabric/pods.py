@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +12,7 @@ from generator.checks.mpi_runtime import JOB_SET, NODE, mapping, mappings
 from generator.documents.load import Path
 from generator.facts.names import NETWORKS
 from generator.manifests import Body, Manifest
-from generator.quantities import parse
+from generator.quantities import amount_of
 
 RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 _GKE = "networking.gke.io/interfaces"
@@ -124,12 +123,9 @@ def asked(container: Mapping[str, Any]) -> Mapping[str, int]:
 
 
 def whole(amount: object) -> int | None:
-    """An amount of devices; None where it is none."""
-    try:
-        value: Fraction = parse(str(amount)).value
-    except ValueError:
-        return None
-    return int(value) if value == int(value) else None
+    """Return the number of devices; None if the amount is not a whole number."""
+    value = amount_of(amount)
+    return None if value is None or value.denominator != 1 else value.numerator
 
 
 def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:

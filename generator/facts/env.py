@@ -1,0 +1,59 @@
+"""Environment variables of MPI and of the libraries below it that several packages set or read.
+
+tests/unit/test_facts.py finds a name that a second package spells out.
+"""
+
+from __future__ import annotations
+
+# Open MPI 4 reads `OMPI_MCA_*` with its launcher, Open MPI 5 leaves the launcher to PRRTE, which reads `PRTE_MCA_*`
+
+OMPI_MCA_btl_tcp_if_include = "OMPI_MCA_btl_tcp_if_include"
+OMPI_MCA_oob_tcp_if_include = "OMPI_MCA_oob_tcp_if_include"
+OMPI_MCA_orte_default_hostfile = "OMPI_MCA_orte_default_hostfile"
+OMPI_MCA_orte_keep_fqdn_hostnames = "OMPI_MCA_orte_keep_fqdn_hostnames"
+OMPI_MCA_orte_set_default_slots = "OMPI_MCA_orte_set_default_slots"
+OMPI_MCA_plm_rsh_args = "OMPI_MCA_plm_rsh_args"
+OMPI_MCA_pml = "OMPI_MCA_pml"
+PRTE_MCA_prte_default_hostfile = "PRTE_MCA_prte_default_hostfile"
+PRTE_MCA_prte_if_include = "PRTE_MCA_prte_if_include"
+PRTE_MCA_prte_keep_fqdn_hostnames = "PRTE_MCA_prte_keep_fqdn_hostnames"
+PRTE_MCA_prte_set_default_slots = "PRTE_MCA_prte_set_default_slots"
+
+# Intel MPI, and Hydra, by which MPICH starts ranks
+
+HYDRA_HOST_FILE = "HYDRA_HOST_FILE"
+HYDRA_IFACE = "HYDRA_IFACE"
+I_MPI_FABRICS = "I_MPI_FABRICS"
+I_MPI_HYDRA_HOST_FILE = "I_MPI_HYDRA_HOST_FILE"
+I_MPI_HYDRA_IFACE = "I_MPI_HYDRA_IFACE"
+I_MPI_OFI_PROVIDER = "I_MPI_OFI_PROVIDER"
+MPIR_CVAR_CH4_NETMOD = "MPIR_CVAR_CH4_NETMOD"
+
+# libfabric and UCX, by which MPI sends data
+
+FI_PROVIDER = "FI_PROVIDER"
+FI_TCP_IFACE = "FI_TCP_IFACE"
+UCX_NET_DEVICES = "UCX_NET_DEVICES"
+UCX_TLS = "UCX_TLS"
+
+# Collective libraries of frameworks
+
+CCL_ATL_TRANSPORT = "CCL_ATL_TRANSPORT"
+GLOO_SOCKET_IFNAME = "GLOO_SOCKET_IFNAME"
+NCCL_IB_DISABLE = "NCCL_IB_DISABLE"
+NCCL_NET = "NCCL_NET"
+NCCL_SOCKET_IFNAME = "NCCL_SOCKET_IFNAME"
+
+RESERVED_BY_TRAINER = (
+    OMPI_MCA_orte_default_hostfile,
+    OMPI_MCA_orte_keep_fqdn_hostnames,
+    OMPI_MCA_orte_set_default_slots,
+    OMPI_MCA_plm_rsh_args,
+)
+"""Variables that Trainer sets in the launcher, whatever a runtime sets; its webhook rejects them in a TrainJob.
+
+trainer v2.3.0 pkg/constants/constants.go MPIReservedEnvNames
+"""
+
+HOSTFILES = (PRTE_MCA_prte_default_hostfile, HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE)
+"""Variables that name the hostfile, besides the one that Trainer sets for Open MPI 4."""
