@@ -6,36 +6,48 @@ kueue v0.19.2 pkg/cache/scheduler/tas_nodes_cache.go, scheduling_simulator_defau
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from generator.facts.names import HOSTNAME
 from generator.manifests import Body, Manifest
-from generator.simulate.amounts import requested
+from generator.simulate.amounts import Requests, requested
 from generator.simulate.fields import labels, mapping, mappings
 from generator.simulate.places import Machine
 from generator.simulate.podsets import PodSet
 from generator.simulate.queues import Flavor
-from generator.simulate.selectors import holds, untolerated
+from generator.simulate.residents import matches, taken
+from generator.simulate.selectors import untolerated
 
 _MANY = 1_000_000
 """Pods that a node takes of which nobody says how many it takes."""
 
 
 def machines(manifests: Iterable[Manifest]) -> tuple[Machine, ...]:
-    """The Nodes among manifests. One without conditions, as somebody writes it by hand, counts as ready.
+    """Return the Nodes among manifests, with the room that pods leave which Kueue does not place.
+
+    A Node without conditions, as in a file written by hand, counts as ready.
 
     Raises:
         SimulationError: an amount is no quantity.
+        NotModelledError: a DaemonSet tolerates taints by comparing numbers.
     """
-    return tuple(
+    everything = list(manifests)
+    found = [
         Machine(
             name=each.name,
             labels=labels(mapping(each.body, "metadata", "labels")),
             taints=mappings(mapping(each.body, "spec").get("taints")),
             allocatable=requested(mapping(each.body, "status").get("allocatable"), each.resource),
         )
-        for each in manifests
+        for each in everything
         if (each.group, each.kind) == ("", "Node") and _takes_pods(each.body)
-    )
+    ]
+    used = taken(everything, found) if found else {}
+    return tuple(replace(each, allocatable=_left(each.allocatable, used.get(each.name, {}))) for each in found)
+
+
+def _left(allocatable: Requests, used: Requests) -> Requests:
+    return {name: amount - used.get(name, 0) for name, amount in allocatable.items()}
 
 
 def _takes_pods(body: Body) -> bool:
@@ -58,17 +70,7 @@ def takes(machine: Machine, pods: PodSet, flavor: Flavor) -> bool:
     return (
         untolerated(machine.taints, (*pods.tolerations, *flavor.tolerations)) is None
         and pods.node_selector.items() <= machine.labels.items()
-        and (not pods.affinity or any(_is_near(term, machine) for term in pods.affinity))
-    )
-
-
-def _is_near(term: Body, machine: Machine) -> bool:
-    """A term without any requirement holds for no node."""
-    expressions, fields = mappings(term.get("matchExpressions")), mappings(term.get("matchFields"))
-    return (
-        bool(expressions or fields)
-        and holds(expressions, machine.labels)
-        and holds(fields, {"metadata.name": machine.name})
+        and (not pods.affinity or any(matches(term, machine) for term in pods.affinity))
     )
 
 
