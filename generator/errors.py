@@ -1,6 +1,7 @@
 """Everything that can go wrong, in three kinds that never blur: bad input, a broken rule, a bug of ours.
 
-Bad input is an `MpigenError` (exit code 2), a broken rule a `Finding` (exit code 1), any other exception a bug (3).
+Bad input is an `MpigenError` (exit code 2), a broken rule a `Finding` (exit code 1 if its severity is error), any other
+exception a bug (3).
 """
 
 from __future__ import annotations

@@ -129,7 +129,8 @@ def _breach(path: Path, what: str, severity: Severity) -> Breach:
         path,
         _CHECK,
         what,
-        "jobs that run on a node are stopped with it, and begin again from their last checkpoint",
+        "jobs with a pod on such a node fail; only a runtime with `restarts` starts them again, and they continue from "
+        "a checkpoint only if their program saves and loads one",
         "let them end before: close their queues with `stopPolicy: Hold`; apply it when the nodes can be missed",
         severity,
     )

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from generator.cli.output import format_option, progress, show
+from generator.documents.syntax import on_one_line
 from generator.errors import ExitCode
 
 if TYPE_CHECKING:
     from generator.simulate.access import Asked, Who
 
 _REQUESTS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+_VERBS = (*_REQUESTS, "use", "bind", "escalate", "impersonate", "approve", "sign", "attest")
+_URL_VERBS = ("get", "head", "post", "put", "patch", "delete", "options")
+_LONGEST = 200  # characters of a note
 _WORDS = "[WHO [VERB RESOURCE]] PATH"
 
 
@@ -56,6 +61,8 @@ def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: t
         show(form, report.facts(granted, who), (), report.text(granted, who))
         return ExitCode.OK
     facts, lines = report.verdict(granted, who, asked)
+    facts["notes"] = [*_misspelt(words[1], words[2])] if not facts["allowed"] else []
+    lines += [f"note: {note}" for note in facts["notes"]]
     show(form, facts, (), lines)
     return ExitCode.OK if facts["allowed"] else ExitCode.FINDINGS
 
@@ -72,6 +79,26 @@ def _question(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="WHO") from None
     return who, _asked(words[1], words[2], namespace, subresource) if len(words) > 1 else None
+
+
+def _misspelt(verb: str, what: str) -> Iterator[str]:
+    """Yield why "no" may answer another question than the user meant, as `kubectl auth can-i` warns.
+
+    Source: k8s.io/kubectl v0.34.2 pkg/cmd/auth/cani.go, `validate` and `resourceFor`.
+    """
+    from generator.config.draft import suggestion
+    from generator.schemas.catalog import Catalog
+    from generator.simulate.resources import resource
+
+    verbs = _URL_VERBS if what.startswith("/") else _VERBS
+    if verb.lower() not in (*verbs, "*"):
+        yield on_one_line(f"`{verb}` is no verb that Kubernetes uses; {suggestion(verb, verbs)}", _LONGEST)
+    kind = what.partition("/")[0]
+    if kind not in ("", "*") and resource(Catalog.bundled(), kind).is_namespaced is None:
+        known = {entry.plural for entry in Catalog.bundled().entries.values()}
+        name = kind.lower().partition(".")[0]
+        near = f"; {suggestion(name, known)}" if difflib.get_close_matches(name, known, n=1) else ""
+        yield on_one_line(f"no schema of mpigen has the resource `{kind}`, so its name may be misspelt{near}", _LONGEST)
 
 
 def _asked(verb: str, what: str, namespace: str, subresource: str) -> Asked:

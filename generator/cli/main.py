@@ -29,7 +29,8 @@ from generator.errors import ExitCode, MpigenError, Problem
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""
-    Exit codes: 0 fine, 1 findings, 2 invalid input or usage, 3 a bug in mpigen, 130 interrupted.
+    Exit codes: 0 no error found (warnings may be), 1 a finding with severity error, 2 invalid input
+    or usage, 3 a bug in mpigen, 130 interrupted.
 
     \b
     Example:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--promote/--no-promote",
     default=None,
-    help="Point Argo CD at this release, or do not. Default: when it is new and the newest.",
+    help="Name this release in the Application, or do not. Default: if it is new and the newest.",
 )
 @format_option
 def synth(platform: Path, output: Path, replace: bool, discard_edits: bool, promote: bool | None, form: str) -> int:
@@ -41,8 +41,9 @@ def synth(platform: Path, output: Path, replace: bool, discard_edits: bool, prom
     The tree is rendered and checked, and only then put in place, whole or not at all:
     OUTPUT/<platform>/<release>/, and OUTPUT/<platform>/argocd/, which points at it.
 
-    It is compared with the release that is applied now: a change that the API server would refuse
-    is not written, and one that stops or strands jobs is told.
+    synth compares it with the release that the Application names. It writes nothing if a check
+    reports an error, such as an update that the API server rejects. It warns of an update that
+    stops running jobs.
     """
     from generator import pipeline
 
@@ -94,8 +95,9 @@ def _changes(written: Written) -> str:
 
 def _pointer(pointer: Pointer, release: str) -> str:
     if pointer.edits:
-        return f"Argo CD's pointer was edited by hand and left alone ({len(pointer.edits)} places)"
+        return f"the Application was edited by hand in {len(pointer.edits)} places, so synth did not change it"
     if pointer.moved:
-        return f"Argo CD now applies {pointer.at}" + (f" instead of {pointer.before}" if pointer.before else "")
-    hint = "" if pointer.at == release else "; pass --promote to make it this one"
-    return f"Argo CD applies {pointer.at}{hint}"
+        before = f" instead of {pointer.before}" if pointer.before else ""
+        return f"the Application names {pointer.at}{before}: Argo CD applies it after you commit and push the output"
+    hint = "" if pointer.at == release else "; pass --promote to make it name this release"
+    return f"the Application names {pointer.at}{hint}"

@@ -52,8 +52,10 @@ def validate(
 ) -> int:
     """Check manifests in PATHS: YAML or JSON files, folders of them, or - for standard input.
 
-    Every object is held against the schema of its kind, as strictly as the API server can. Files
-    may hold many documents and lists. Nothing is fetched and no cluster is asked.
+    Every object is checked against the schema of its kind, with unknown fields rejected, and against
+    the rules of docs/checks.md. Validation that the API server does in Go code, CEL rules of
+    CustomResourceDefinitions and webhooks are covered only where a check says so. Files may hold
+    many documents and lists. validate uses no network and no cluster.
     """
     from generator import validation
 

@@ -43,7 +43,8 @@ class Access(Section):
     admin: tuple[Subject, ...] = ()
     """Edit, and grant these four roles to others in the namespace."""
     edit: tuple[Subject, ...] = ()
-    """Submit, and change and delete everybody's TrainJobs; volumes; write Secrets without reading them back."""
+    """Submit jobs; change and delete the TrainJobs of all users; create, update and delete volume claims and Secrets.
+    No verb reads Secrets, but see "Known gaps" in docs/access.md."""
     submit: tuple[Subject, ...] = ()
     """View, and create TrainJobs and delete their own, which the rules `owner` and `own-jobs` of
     `policies.admission` see to."""

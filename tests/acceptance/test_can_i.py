@@ -108,3 +108,23 @@ def test_standard_input_is_read(mpigen: Run) -> None:
 def test_half_a_question_is_refused(words: list[str], mpigen: Run) -> None:
     ran = mpigen("can-i", *words)
     assert (ran.returncode, ran.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("question", "note"),
+    [
+        (
+            ["create", "trajnobs"],
+            ("no schema of mpigen has the resource `trajnobs`, so its name may be misspelt; did you mean `trainjobs`?"),
+        ),
+        (
+            ["get", "frobnicators.example.com"],
+            "no schema of mpigen has the resource `frobnicators.example.com`, so its name may be misspelt",
+        ),
+        (["creat", "trainjobs"], "`creat` is no verb that Kubernetes uses; did you mean `create`?"),
+        (["gett", "/metrics"], "`gett` is no verb that Kubernetes uses; did you mean `get`?"),
+    ],
+)
+def test_no_to_a_misspelt_question_says_so(question: list[str], note: str, mpigen: Run) -> None:
+    ran = mpigen("can-i", "group:nlp-students", *question, "-n", "team-nlp", RELEASE)
+    assert (ran.returncode, ran.stdout) == (1, f"no\nnote: {note}\n")

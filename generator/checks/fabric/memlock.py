@@ -31,7 +31,9 @@ _Found = Iterator[tuple[Manifest, Breach]]
 _CHECK = "fabric/memlock"
 _LIMIT = """containerd `LimitMEMLOCK=infinity`, CRI-O `default_ulimits = ["memlock=-1:-1"]`"""
 _NODE_LIMIT = f"raise the limit of the nodes ({_LIMIT}), and remove the capability"
-_LITTLE = "up to the node's limit, by default 8 MiB, and beyond it NCCL goes by TCP without a word"
+_LITTLE = (
+    "up to the node's limit, by default 8 MiB; beyond it NCCL fails (`Cannot allocate memory`) and UCX may use TCP"
+)
 _SILENT = f"memory is then locked {_LITTLE}"
 _GAINING = re.compile(r"setpriv|capsh|cap_ipc_lock|ambient", re.IGNORECASE)
 _TRIED = re.compile(r"locked memory|ulimit\s+-(H|S)?l|memlock", re.IGNORECASE)
