@@ -1,4 +1,4 @@
-"""mpi/* and trainjob/*: which rules read which objects of Kubeflow Trainer.
+"""mpi/*, runtime/* and trainjob/*: which rules read which objects of Kubeflow Trainer.
 
 Trainer accepts many runtimes of which it makes nothing, or jobs that hang, or run on one host and report success.
 """
@@ -14,11 +14,13 @@ from generator.checks import (
     mpi_pods,
     mpi_resources,
     mpi_selectors,
+    runtime,
     trainjob_written,
     trainjobs,
 )
 from generator.checks.finding import Breach
 from generator.checks.mpi_runtime import MpiRuntime, mpi_runtime
+from generator.facts import defects
 from generator.manifests import Body, Manifest
 
 T = TypeVar("T")
@@ -53,6 +55,11 @@ OF_RUNTIMES: Rules[MpiRuntime] = {
     "mpi/guessed-processes": mpi_resources.guessed_processes,
     "mpi/sdk": mpi_resources.sdk,
 }
+OF_ALL_RUNTIMES: Rules[Body] = {
+    "runtime/failed-job-reruns": runtime.failed_job_reruns,
+    "runtime/grouped-placement": runtime.grouped_placement,
+    "runtime/exclusive-placement": runtime.exclusive_placement,
+}
 OF_JOBS: Rules[Body] = {
     "trainjob/name": trainjobs.name,
     "trainjob/runtime-kind": trainjobs.runtime_kind,
@@ -60,12 +67,12 @@ OF_JOBS: Rules[Body] = {
     "trainjob/empty-value": trainjob_written.empty_value,
     "trainjob/dropped-field": trainjob_written.dropped_field,
 }
-CHECKS = (*OF_RUNTIMES, *OF_JOBS)
+CHECKS = (*OF_RUNTIMES, *OF_ALL_RUNTIMES, *OF_JOBS)
 """The ids of these families."""
 
 
-_SINCE_2_3 = frozenset({"mpi/ssh-key-group", "trainjob/reserved-variable", "trainjob/dropped-field"})
-"""Trainer 2.2 mounts a key that everybody may read, lets the variables of a TrainJob win, and has no such field."""
+_SINCE_2_3 = frozenset({"mpi/ssh-key-group", "trainjob/reserved-variable"})
+"""Trainer 2.2 mounts a key that everybody may read, and lets the variables of a TrainJob win."""
 
 
 def breaches(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:
@@ -77,11 +84,13 @@ def breaches(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]
     """
     if manifest.group != "trainer.kubeflow.org":
         return
-    passed = _SINCE_2_3 if targets.get("trainer") == "2.2" else frozenset()
+    passed = defects.silent(targets) | (_SINCE_2_3 if targets.get("trainer") == "2.2" else frozenset())
     if manifest.kind == "TrainJob":
         yield from _broken(OF_JOBS, manifest.body, passed)
-    elif runtime := mpi_runtime(manifest.body):
-        yield from _broken(OF_RUNTIMES, runtime, passed)
+        return
+    yield from _broken(OF_ALL_RUNTIMES, manifest.body, passed)
+    if of_mpi := mpi_runtime(manifest.body):
+        yield from _broken(OF_RUNTIMES, of_mpi, passed)
 
 
 def _broken(rules: Rules[T], subject: T, passed: frozenset[str]) -> Iterator[Breach]:

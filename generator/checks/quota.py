@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from generator.checks import (
     quota_capacity,
+    quota_defects,
     quota_form,
     quota_job_size,
     quota_lending,
@@ -62,4 +63,7 @@ RULES: Mapping[str, Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]] = {
     "quota/double-counted": quota_namespaces.double_counted,
     "quota/unenforced": quota_namespaces.unenforced,
     "quota/limit-range": quota_limit_range.limit_range,
+    "quota/no-candidates": quota_defects.no_candidates,
+    "quota/lost-tolerations": quota_defects.lost_tolerations,
+    "quota/runs-twice": quota_defects.runs_twice,
 }

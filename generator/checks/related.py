@@ -9,10 +9,11 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from generator.checks import mpi_volumes, policy_relaxed, quota, trainjob_references, trainjob_resources
+from generator.checks import mpi_volumes, policy_relaxed, quota, trainjob_hosts, trainjob_references, trainjob_resources
 from generator.checks.fabric import rules as fabric
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
+from generator.facts import defects
 from generator.manifests import Manifest
 from generator.simulate.job_size import is_namespace
 from generator.simulate.settings import is_configuration
@@ -27,6 +28,8 @@ RULES: Mapping[str, Rule] = {
     "trainjob/lost-resources": trainjob_resources.lost_resources,
     "trainjob/uncounted-resources": trainjob_resources.uncounted_resources,
     "trainjob/contradicting-resources": trainjob_resources.contradicting_resources,
+    "trainjob/one-node": trainjob_hosts.one_node,
+    "trainjob/launcher-image": trainjob_hosts.launcher_image,
     **policy_relaxed.RULES,
     "mpi/one-node-volume": mpi_volumes.one_node_volume,
     **quota.RULES,
@@ -55,5 +58,7 @@ def breaches(
     kept = [manifest for manifest in manifests if is_kept(manifest)]
     if kept:
         gathered = Gathered(tuple(sorted(kept, key=lambda each: (each.file, each.index))), targets, today)
-        for rule in RULES.values():
-            yield from rule(gathered)
+        passed = defects.silent(targets)
+        for check, rule in RULES.items():
+            if check not in passed:
+                yield from rule(gathered)

@@ -19,7 +19,6 @@ from generator.quantities import amount_of
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _REPLACING = "2.2"
-_COUNTING_AS_2_2 = ("0.18", "0.19")
 
 
 def lost_devices(gathered: Gathered) -> _Found:
@@ -55,8 +54,6 @@ def lost_resources(gathered: Gathered) -> _Found:
 def uncounted_resources(gathered: Gathered) -> _Found:
     """What Kueue does not count is used beyond the quota, and then missing where Kueue says that it is free."""
     kueue = gathered.targets.get("kueue")
-    if gathered.targets.get("trainer") == _REPLACING or kueue not in _COUNTING_AS_2_2:
-        return
     for pair in on_runtimes(gathered):
         if pair.names_amounts and (lost := pair.uncounted) and is_queued(pair.job, gathered):
             why = f"its pods get them, and Kueue {kueue} counts none of them: they are used beyond the quota"

@@ -57,7 +57,7 @@ def _forgotten(draft: Draft, days: int) -> Iterator[Contradiction]:
         kept = runtime.ttl_seconds_after_finished
         if kept is not None and kept < days * _DAY:
             what = f"`{kept}`, and `policies.retention.jobs` keeps what is left of a job for {days} days"
-            fix = f"write at least {days * _DAY}, or remove it"
+            fix = "remove it"
             yield Contradiction(("runtimes", index, "ttlSecondsAfterFinished"), what, fix)
 
 

@@ -80,6 +80,11 @@ class Queues(Section):
         each_once((each.input for each in value), "write all that it counts as in one `outputs`")
         return tuple(sorted(value, key=lambda each: each.input))
 
+    @property
+    def waits_otherwise(self) -> bool:
+        """Return True if Kueue is to wait for pods in another way than by default."""
+        return self.wait_for_pods_ready != WaitForPodsReady()
+
     @cached_property
     def counting(self) -> Counting:
         """What Kueue counts of what pods ask for."""
@@ -96,9 +101,7 @@ def forgetful(queues: Queues, days: int) -> Iterator[Unmet]:
 def inexpressible(queues: Queues, cluster: Cluster) -> Iterator[Unmet]:
     """Find settings that OpenShift's Kueue operator has no field for.
 
-    For Kueue 0.18 (release-1.4, a82b72a1a973, pkg/configmap/configmap.go `buildWaitForPodsReady`) it waits for five
-    minutes or not at all; for no version does it know how long to keep what has finished, or of `resources` anything
-    but `deviceClassMappings`.
+    In no version it sets how long Kueue keeps finished Workloads, or of `resources` anything but `deviceClassMappings`.
     """
     wordless = {
         "retainFinished": queues.retain_finished is not None,
@@ -109,6 +112,3 @@ def inexpressible(queues: Queues, cluster: Cluster) -> Iterator[Unmet]:
     for field, is_said in wordless.items():
         if cluster.is_openshift and is_said:
             yield (field,), what, "remove it"
-    if cluster.is_openshift and cluster.versions.kueue == "0.18" and queues.wait_for_pods_ready != WaitForPodsReady():
-        why = "OpenShift's operator of Kueue 0.18 does not wait for as long as one would like"
-        yield ("waitForPodsReady",), why, "remove it, or go on to Kueue 0.19"

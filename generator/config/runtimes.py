@@ -124,7 +124,8 @@ class Runtime(Section):
     termination_grace_period_seconds: Seconds | None = None
     """How long ranks may save their state when the job is stopped. Default: 30."""
     ttl_seconds_after_finished: Seconds | None = None
-    """When pods and logs of a finished job are removed. Default: with the TrainJob."""
+    """When JobSet deletes a finished job with its pods and logs. Default: with the TrainJob. Refused for releases of
+    Trainer that then run a failed job again, which are all supported ones."""
     deprecated: bool = False
     """Whether people who still use it are warned. Give its successor a new name: parts of a runtime cannot change."""
 

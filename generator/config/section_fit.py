@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from generator.config.access import in_reach
 from generator.config.compliance import unmet
+from generator.config.defect_fit import defective
 from generator.config.draft import Contradiction, Draft
 from generator.config.fields import Unmet
 from generator.config.gitops import GitOps
@@ -15,7 +16,7 @@ from generator.config.queues import forgetful, inexpressible
 
 def section_contradictions(draft: Draft) -> Iterator[Contradiction]:
     """Find every setting that the section of another topic makes impossible. A section that is not sound is skipped."""
-    yield from _unsupported_versions(draft)
+    yield from defective(draft)
     if draft.policies is not None:
         yield from _below(("policies",), unmet(draft.policies, draft.is_openshift))
     yield from _reachable_operators(draft)
@@ -27,26 +28,6 @@ def section_contradictions(draft: Draft) -> Iterator[Contradiction]:
 def _below(section: tuple[str | int, ...], found: Iterable[Unmet]) -> Iterator[Contradiction]:
     for path, message, fix in found:
         yield Contradiction((*section, *path), message, fix)
-
-
-def _unsupported_versions(draft: Draft) -> Iterator[Contradiction]:
-    """Find what the declared versions of Kubernetes and Kueue do not support.
-
-    Kueue 0.18 may assign the launcher and a host to one node that has room for only one of them, so the job never
-    starts. Seen with kueue v0.18.3; fixed by kubernetes-sigs/kueue#13383. Kubernetes 1.34 is the first release in which
-    DeviceClasses and ResourceClaims are stable.
-    """
-    versions = draft.cluster.versions if draft.cluster else None
-    if versions and versions.kubernetes == "1.33":
-        for index, fabric in draft.fabrics.items():
-            if fabric.attached == "dra":
-                path = ("fabrics", index, "attach")
-                yield Contradiction(path, "Kubernetes 1.33 has no resource.k8s.io/v1", "go on to Kubernetes 1.34")
-    if versions and versions.kueue == "0.18":
-        for index, pool in draft.pools.items():
-            if pool.topology:
-                what = "Kueue 0.18 places launcher and hosts wrongly"
-                yield Contradiction(("pools", index, "topology"), what, "remove it, or go on to Kueue 0.19")
 
 
 def _reachable_operators(draft: Draft) -> Iterator[Contradiction]:

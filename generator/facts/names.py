@@ -44,6 +44,9 @@ PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 PODSET_PREFIX = "kueue.x-k8s.io/podset-"
 """Start of the annotations of a pod template that request a topology (kueue v0.19.2 apis/kueue/v1beta2)."""
 
+PODSET_GROUP = "kueue.x-k8s.io/podset-group-name"
+"""Annotation of a pod template: pods with the same value get one place (PodSetGroupName)."""
+
 MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
 """`controllerName` of an AdmissionCheck that sends jobs to other clusters (MultiKueueControllerName)."""
 

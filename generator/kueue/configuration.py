@@ -14,6 +14,7 @@ from generator.config.durations import seconds
 from generator.config.fabrics import Fabric
 from generator.config.queues import Queues
 from generator.documents.emit import Emitter
+from generator.facts.defects import known
 from generator.facts.names import TENANT_LABEL
 from generator.kueue.installed import INSTALLED
 from generator.manifests import Body
@@ -157,8 +158,8 @@ def operator_resource(queues: Queues, version: str, fabrics: Sequence[Fabric] = 
 
 
 def _gang_scheduling(queues: Queues, version: str) -> Body:
-    """The operator of 0.18 can only wait for five minutes, in which few images arrive, or not at all."""
-    if version == "0.18":
+    """Switch waiting off where the operator takes no other time than five minutes, in which few images arrive."""
+    if known("kueue-operator-waits-five-minutes").affects({"kueue": version}):
         return {"policy": "None"}
     wanted = queues.wait_for_pods_ready
     body: Body = {"admission": "Parallel", "timeoutSeconds": seconds(wanted.timeout)}

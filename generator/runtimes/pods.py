@@ -15,7 +15,7 @@ from generator.config.pools import Pool
 from generator.config.runtimes import Runtime
 from generator.config.volumes import HOME, RuntimeVolume
 from generator.config.workload import MEMLOCK_SCC, OUT_OF_THE_MESH, RUNTIME_LABEL, SERVICE_ACCOUNT
-from generator.facts.names import IPC_LOCK, NET_BIND_SERVICE, REQUIRED_SCC, SHARED_MEMORY
+from generator.facts.names import IPC_LOCK, NET_BIND_SERVICE, PODSET_GROUP, REQUIRED_SCC, SHARED_MEMORY
 from generator.manifests import Body
 from generator.runtimes import adapter, fabric
 from generator.runtimes.preflight import preflight_container
@@ -160,7 +160,7 @@ def _closeness(parts: PodParts) -> dict[str, str]:
     wanted = parts.runtime.placement or Placement(preferred=parts.pool.neighbourhood)
     how = "required" if wanted.required else "preferred"
     return {
-        "kueue.x-k8s.io/podset-group-name": "hosts",
+        PODSET_GROUP: "hosts",
         f"kueue.x-k8s.io/podset-{how}-topology": wanted.level,
     }
 

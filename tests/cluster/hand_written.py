@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from generator.checks.mpi import CHECKS
 from tests.check_cases import CASES, FOLDER
 from tests.cluster.client import Body, Client, RefusedError, wait_for
 from tests.cluster.training import JOB, ROLE, conditions
@@ -42,8 +43,10 @@ spec:
       - name: x
         template: {spec: {template: {spec: {containers: [{name: a, image: a}]}}}}
 """
-UNSEEN = {"mpi/foreign-selector", "mpi/ssh-key-group", "mpi/open-mpi-5", "mpi/launcher-resources", "mpi/scheduler"}
-"""Checks of what only containers show, or another scheduler."""
+UNSEEN = {"mpi/foreign-selector", "mpi/ssh-key-group", "mpi/open-mpi-5", "mpi/launcher-resources", "mpi/scheduler"} | {
+    check for check in CHECKS if check.startswith("runtime/")
+}
+"""Checks of what only containers, another scheduler or a failure show."""
 OF_44, OF_45, OF_51, OF_52 = ("n" * length for length in (44, 45, 51, 52))
 
 
@@ -142,6 +145,7 @@ def attempt_everything(admin: Client, namespace: str) -> dict[str, Attempt]:
         ("guessed-away", "guessed-processes-not-said", {"resourcesPerNode": {"requests": {"cpu": 8}}}),
         ("image-of-trainjob", "sdk-no-image", {"image": "mpi"}),
         ("one-host", "jobs", {"numNodes": 1}),
+        ("one-node", "sound", {"numNodes": 1, "image": "another"}),
         ("reserved", "sound", {"env": [{"name": "OMPI_MCA_plm_rsh_args", "value": "-p 2222"}]}),
         *((name, "sound", {}) for name in (OF_44, OF_45)),
         *((name, "any", {}) for name in (OF_51, OF_52)),

@@ -129,6 +129,13 @@ def test_slots_are_what_is_written_or_guessed(attempts: Attempts) -> None:
     assert slots("guessed-away") == {"slots=1"}
 
 
+def test_one_node_is_two_hosts_and_an_image_reaches_the_launcher_alone(attempts: Attempts) -> None:
+    one = attempts["one-node"]
+    assert one.hosts == ["one-node-node-0-0.one-node slots=8", "one-node-launcher-0-0.one-node slots=8"]
+    assert one.container("launcher")["image"] == "another"
+    assert one.container("node")["image"] == attempts["sound"].container("node")["image"] != "another"
+
+
 def test_jobs_and_containers_of_other_names_get_nothing(attempts: Attempts) -> None:
     assert "does not have either launcher and node" in attempts["jobs"].refusal
     assert attempts["one-host"].mounts("worker") == set()

@@ -37,8 +37,8 @@ def test_every_check_has_a_case() -> None:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_case_is_told_in_the_reviewed_words(case: Case) -> None:
     """After a change of words: `python -m tests.check_cases`."""
-    assert said(case.bad, case.file) == case.expected
-    assert {finding.check for finding in found(case.bad, case.file)} == {case.check}
+    assert said(case.bad, case.file, case.targets) == case.expected
+    assert {finding.check for finding in found(case.bad, case.file, case.targets)} == {case.check}
 
 
 def test_nothing_is_reviewed_that_is_no_case() -> None:
@@ -47,7 +47,7 @@ def test_nothing_is_reviewed_that_is_no_case() -> None:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_only_looks_like_a_case_passes(case: Case) -> None:
-    assert said(case.good, case.file) == ""
+    assert said(case.good, case.file, case.targets) == ""
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -55,7 +55,8 @@ def test_a_runtime_for_the_cluster_is_judged_like_one_of_a_namespace(case: Case)
     def whole(text: str) -> str:
         return text.replace("kind: TrainingRuntime", "kind: ClusterTrainingRuntime")
 
-    assert said(whole(case.bad), case.file) == case.expected.replace("TrainingRuntime by", "ClusterTrainingRuntime by")
+    expected = case.expected.replace("TrainingRuntime by", "ClusterTrainingRuntime by")
+    assert said(whole(case.bad), case.file, case.targets) == expected
 
 
 @pytest.mark.parametrize(

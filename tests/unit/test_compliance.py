@@ -127,8 +127,10 @@ def test_what_is_left_of_a_job_is_kept() -> None:
     data["queues"] = {"retainFinished": "2159h"}
     assert complaints(data) == ["`2159h` is less than the 90 days of `policies.retention.jobs`"]
     data["queues"] = {"retainFinished": "2160h"}
-    data["runtimes"][1]["ttlSecondsAfterFinished"] -= 1
-    assert ["policies.retention.jobs" in each for each in complaints(data)] == [True]
+    data["runtimes"][1]["ttlSecondsAfterFinished"] = 90 * 24 * 3600 - 1
+    assert ["policies.retention.jobs" in each for each in complaints(data)] == [False, True]
+    data["runtimes"][1]["ttlSecondsAfterFinished"] += 1
+    assert ["runs a failed TrainJob again" in each for each in complaints(data)] == [True]
 
 
 def test_on_openshift_it_is_the_audit_profile_and_nobody_sets_how_long_it_is_kept() -> None:

@@ -1,0 +1,229 @@
+"""The real controllers show the defects of generator/facts/defects.yaml that no other test shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from generator.facts.defects import known
+from tests.cluster.changing import Changing, changing
+from tests.cluster.client import Body, Client, wait_for, wait_until
+from tests.cluster.control_plane import Cluster
+from tests.cluster.hand_written import create
+from tests.cluster.training import conditions
+from tests.cluster.trees import is_gone
+
+pytestmark = pytest.mark.cluster
+
+_KUEUE = "kueue.x-k8s.io/v1beta2"
+_JOB_SET = "jobset.x-k8s.io/v1alpha2"
+_HOST = "kubernetes.io/hostname"
+_RACK = "tests.mpigen.dev/rack"
+
+
+@pytest.fixture
+def place(admin: Client, namespace: str) -> Iterator[Changing]:
+    """A runtime, and a queue for its jobs."""
+    yield from changing(admin, namespace)
+
+
+def has(defect: str, component: str, cluster: Cluster) -> bool:
+    """Return True if the release of a component that runs here has a defect."""
+    return known(defect).is_in(component, cluster.versions[component].version) is True
+
+
+def job_set(place: Changing) -> str:
+    """Return the UID of the JobSet of the TrainJob; empty while there is none."""
+    found = place.admin.items(_JOB_SET, "JobSet", place.namespace)
+    return str(found[0]["metadata"]["uid"]) if found else ""
+
+
+def test_a_failed_job_runs_again_outside_its_quota_once_its_job_set_expires(place: Changing) -> None:
+    place.change("            backoffLimit: 0\n", "            backoffLimit: 0\n            activeDeadlineSeconds: 3\n")
+    place.change("      network:", "      ttlSecondsAfterFinished: 0\n      network:")
+    place.submit()
+    first = wait_for("a JobSet", lambda: job_set(place) or None)
+    wait_until("Kueue takes the job for finished", place.is_finished)
+    second = wait_for("another JobSet", lambda: (job_set(place) not in ("", first) and job_set(place)) or None)
+    wait_until("its pods run, and nothing is charged", lambda: place.has_pods() and place.charged() == "0")
+    wait_until("it fails and is created once more", lambda: job_set(place) not in ("", first, second))
+
+
+def test_tolerations_of_a_flavor_replace_those_of_the_runtime(place: Changing) -> None:
+    place.change(
+        "                securityContext: {runAsUser: 1000, fsGroup: 1000}\n",
+        "                securityContext: {runAsUser: 1000, fsGroup: 1000}\n"
+        "                tolerations: [{key: tests.mpigen.dev/mine, operator: Exists}]\n",
+    )
+    place.submit()
+    place.running()
+    (node,) = [pod for pod in place.pods() if "-node-" in pod["metadata"]["name"]]
+    keys = {each.get("key", "") for each in node["spec"]["tolerations"]}
+    assert "tests.mpigen.dev/changing" in keys
+    assert "tests.mpigen.dev/mine" not in keys
+
+
+def test_trainer_2_2_runs_jobs_that_it_should_leave_to_multi_kueue(cluster: Cluster, place: Changing) -> None:
+    """The job that Trainer has to run is created last, and is the one to wait for."""
+    bodies = {
+        name: {**place.job, "metadata": {"name": name, "namespace": place.namespace}} for name in ("away", "here")
+    }
+    bodies["away"]["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    for body in bodies.values():
+        assert create(place.admin, body) == ""
+
+    def made(name: str) -> bool:
+        return place.admin.exists({**bodies[name], "apiVersion": _JOB_SET, "kind": "JobSet"})
+
+    wait_until("Trainer runs its own job", lambda: made("here"))
+    if has("trainer-runs-jobs-of-multi-kueue", "trainer", cluster):
+        wait_until("Trainer runs the other job too", lambda: made("away"))
+    else:
+        assert not made("away")
+    for body in bodies.values():
+        place.admin.delete(body)
+
+
+def kueue(kind: str, name: str, spec: Body, namespace: str = "") -> Body:
+    """Return an object of Kueue."""
+    where = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": _KUEUE, "kind": kind, "metadata": {"name": name, **where}, "spec": spec}
+
+
+def pods(name: str, count: int, cpu: int, **more: Any) -> Body:
+    """Return a pod set of a Workload."""
+    box = {"name": "c", "image": "x", "resources": {"requests": {"cpu": str(cpu)}}}
+    return {"name": name, "count": count, "template": {"spec": {"containers": [box], "restartPolicy": "Never"}}, **more}
+
+
+def verdict(admin: Client, workload: Body) -> Body:
+    """Return the condition QuotaReserved of a Workload, once Kueue has looked at it."""
+
+    def found() -> Body | None:
+        return next((each for each in conditions(admin.read(workload)) if each["type"] == "QuotaReserved"), None)
+
+    return wait_for(f"{workload['metadata']['name']}: a verdict", found)
+
+
+@pytest.fixture
+def bodies(admin: Client) -> Iterator[list[Body]]:
+    """What a test creates in the cluster, which is removed after it."""
+    made: list[Body] = []
+    yield made
+    for body in reversed(made):
+        admin.delete(body)
+        wait_until(f"{body['kind']} is gone", lambda body=body: is_gone(admin, body))  # type: ignore[misc]
+
+
+def quota(flavor: str, nominal: int, **limits: str) -> Mapping[str, object]:
+    """Return the quota of a flavor in cpu."""
+    return {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": str(nominal), **limits}]}
+
+
+def test_a_job_waits_for_a_flavor_in_which_nothing_can_be_preempted(
+    cluster: Cluster, namespace: str, bodies: list[Body]
+) -> None:
+    """The other flavor is idle, and its quota can be borrowed."""
+    admin, first, second = cluster.admin, f"{namespace}-first", f"{namespace}-second"
+    rules = {
+        "cohortName": namespace,
+        "namespaceSelector": {},
+        "preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "LowerPriority"},
+        "flavorFungibility": {
+            "whenCanBorrow": "TryNextFlavor",
+            "whenCanPreempt": "TryNextFlavor",
+            "preference": "PreemptionOverBorrowing",
+        },
+    }
+    mine = [quota(first, 4, borrowingLimit="0"), quota(second, 0)]
+    bodies += [
+        kueue("ResourceFlavor", first, {}),
+        kueue("ResourceFlavor", second, {}),
+        kueue("ClusterQueue", f"{namespace}-theirs", {**rules, "resourceGroups": [group(quota(second, 4))]}),
+        kueue("ClusterQueue", namespace, {**rules, "resourceGroups": [group(*mine)]}),
+        kueue("LocalQueue", "queue", {"clusterQueue": namespace}, namespace),
+        *(kueue("Workload", name, {"queueName": "queue", "podSets": [pods("main", 1, 4)]}, namespace) for name in "ab"),
+    ]
+    for body in bodies[:-1]:
+        admin.create(body)
+    assert verdict(admin, bodies[-2])["status"] == "True"
+    admin.create(bodies[-1])
+    is_defective = has("kueue-waits-without-preemption-candidates", "kueue", cluster)
+    assert verdict(admin, bodies[-1])["status"] == ("False" if is_defective else "True")
+
+
+def test_a_launcher_and_its_hosts_are_placed_where_all_of_them_have_room(
+    cluster: Cluster, namespace: str, bodies: list[Body]
+) -> None:
+    """There is one place for all: hosts with 2, 4 and 3 cpus for a launcher of one and four pods of two."""
+    admin, room = cluster.admin, {f"{namespace}-{number}": cpu for number, cpu in enumerate((2, 4, 3))}
+    spec = {"namespaceSelector": {}, "resourceGroups": [group(quota(namespace, 90))]}
+    bodies += [
+        kueue("Topology", namespace, {"levels": [{"nodeLabel": _RACK}, {"nodeLabel": _HOST}]}),
+        kueue("ResourceFlavor", namespace, {"nodeLabels": {_RACK: namespace}, "topologyName": namespace}),
+        kueue("ClusterQueue", namespace, spec),
+        kueue("LocalQueue", "queue", {"clusterQueue": namespace}, namespace),
+        *(host(name, cpu, namespace) for name, cpu in room.items()),
+    ]
+    together = {"topologyRequest": {"required": _RACK, "podSetGroupName": "all"}}
+    alone = {"topologyRequest": {"required": _RACK}}
+    probe = kueue("Workload", "probe", {"queueName": "queue", "podSets": [pods("node", 4, 2, **alone)]}, namespace)
+    sets = [pods("launcher", 1, 1, **together), pods("node", 4, 2, **together)]
+    job = kueue("Workload", "job", {"queueName": "queue", "podSets": sets}, namespace)
+    for body in (*bodies, probe):
+        admin.create(body)
+    wait_until("Kueue knows all hosts", lambda: verdict(admin, probe)["status"] == "True")
+    admin.delete(probe)
+    wait_until("they are free again", lambda: is_gone(admin, probe))
+    bodies.append(job)
+    admin.create(job)
+    is_placed = verdict(admin, job)["status"] == "True"
+    used = in_use(admin.read(job)) if is_placed else {}
+    is_right = is_placed and all(used[name] <= room[name] for name in used)
+    assert is_right is not has("kueue-places-a-launcher-without-room", "kueue", cluster), used
+
+
+def group(*flavors: Mapping[str, object]) -> Body:
+    """Return a resource group of cpu."""
+    return {"coveredResources": ["cpu"], "flavors": list(flavors)}
+
+
+def host(name: str, cpu: int, rack: str) -> Body:
+    """Return a Node with so many cpus in a rack."""
+    room = {part: {"cpu": str(cpu), "pods": "90"} for part in ("allocatable", "capacity")}
+    labels = {_HOST: name, _RACK: rack}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": room}
+
+
+def in_use(workload: Body) -> Mapping[str, int]:
+    """Return how many cpus of each host Kueue gave to a Workload."""
+    asked = {each["name"]: int(cpus(each)) for each in workload["spec"]["podSets"]}
+    used: Counter[str] = Counter()
+    for each in workload["status"]["admission"]["podSetAssignments"]:
+        for part in each["topologyAssignment"]["slices"]:
+            for name, count in zip(names(part), counts(part), strict=True):
+                used[name] += asked[each["name"]] * count
+    return used
+
+
+def cpus(pod_set: Body) -> str:
+    """Return what a pod of a set asks for."""
+    return str(pod_set["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+
+
+def names(part: Body) -> list[str]:
+    """Return the hosts of a part of an assignment. Kueue cuts off what their names share."""
+    values = part["valuesPerLevel"][-1]
+    if "universal" in values:
+        return [values["universal"]] * part["domainCount"]
+    each = values["individual"]
+    return [f"{each.get('prefix', '')}{root}{each.get('suffix', '')}" for root in each["roots"]]
+
+
+def counts(part: Body) -> list[int]:
+    """Return how many pods are on each of them."""
+    found = part["podCounts"]
+    return list(found["individual"]) if "individual" in found else [found["universal"]] * part["domainCount"]
