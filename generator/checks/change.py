@@ -75,16 +75,16 @@ def breaches(old: Sequence[Manifest], new: Sequence[Manifest], targets: Targets)
                 yield from ((manifest, breach) for breach in rule(was, manifest, targets))
     for of_trees in OF_TREES.values():
         yield from of_trees(old, new, targets)
-    if both := _queues(old, new):
+    if both := _queues(old, new, targets.get("kueue", "")):
         for of_queues in OF_QUEUES.values():
             yield from of_queues(*both)
 
 
-def _queues(old: Sequence[Manifest], new: Sequence[Manifest]) -> tuple[Queued, Queued] | None:
+def _queues(old: Sequence[Manifest], new: Sequence[Manifest], kueue: str) -> tuple[Queued, Queued] | None:
     """The queues of both; None where nothing of them differs, or where they cannot be computed."""
     was, now = (
         {each.identity: each.body for each in tree if each.group == KUEUE and each.kind in _OF_QUEUES}
         for tree in (old, new)
     )
-    before, after = (queued(old), queued(new)) if was != now else (None, None)
+    before, after = (queued(old, kueue), queued(new, kueue)) if was != now else (None, None)
     return (before, after) if before and after else None

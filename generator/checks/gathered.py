@@ -44,7 +44,7 @@ class Gathered:
     @cached_property
     def queued(self) -> Queued | None:
         """The queues among them; None where they cannot be computed, as `queued` says."""
-        return queued(self.manifests)
+        return queued(self.manifests, self.targets.get("kueue", ""))
 
     @cached_property
     def fabrics(self) -> Fabrics:

@@ -187,7 +187,7 @@ class Queued:
             quotas = {key: Quota(amount) for key, amount in self.most[queue].items()}
             alone = replace(self.tree.queues[queue], cohort="", quotas=quotas, namespaces={})
             door = LocalQueue(job.namespace, "", queue)
-            tree = QueueTree(self.tree.flavors, {}, {queue: alone}, (door,), settings=self.tree.settings)
+            tree = replace(self.tree, cohorts={}, queues={queue: alone}, local_queues=(door,), namespaces={})
             around = [*self._classes, *self.limit_ranges.get(job.namespace, ())]
             self._largest_known[queue, job] = next(largest_jobs(tree, [job.runtime, *around]), None)
         return self._largest_known[queue, job]
@@ -220,9 +220,9 @@ class Queued:
         return [manifest for manifest in self.manifests if manifest.kind == "RuntimeClass"]
 
 
-def queued(manifests: Sequence[Manifest]) -> Queued | None:
+def queued(manifests: Sequence[Manifest], kueue: str = "") -> Queued | None:
     """None where an amount is no quantity, or two objects of one name differ: files are then for several clusters."""
     try:
-        return Queued(manifests, queue_tree(manifests))
+        return Queued(manifests, queue_tree(manifests, kueue))
     except SimulationError:
         return None

@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING
 from generator.errors import DocumentError, OutputError, Problem
 
 if TYPE_CHECKING:
+    from generator.checks.targets import Targets
     from generator.manifests import Manifest
 
 _STDIN = Path("-")
 
 
 def manifests(paths: Sequence[Path]) -> list[Manifest]:
-    """All manifests at the paths; a platform file is rendered first, which starts Node.
+    """Return all manifests at the paths, as `read_cluster` does."""
+    return read_cluster(paths)[0]
+
+
+def read_cluster(paths: Sequence[Path]) -> tuple[list[Manifest], dict[str, str]]:
+    """Return all manifests at the paths, and the versions that all of them are made for, by component.
+
+    A platform file is rendered first, which starts Node. The versions are those of a platform, or of the release that
+    files belong to; empty if the paths disagree.
 
     Raises:
         ConfigError: a platform file is wrong.
@@ -24,11 +33,16 @@ def manifests(paths: Sequence[Path]) -> list[Manifest]:
         OutputError: a path does not exist, or a folder has no files in it.
         InputError: a file cannot be read.
     """
-    return [manifest for path in paths for manifest in _at(path)]
+    found: list[Manifest] = []
+    targets: set[Targets] = set()
+    for path in paths:
+        found += _at(path, targets)
+    return found, dict(targets.pop()) if len(targets) == 1 else {}
 
 
-def _at(path: Path) -> Iterator[Manifest]:
+def _at(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
     from generator.checks.files import manifest_files
+    from generator.checks.targets import by_release
     from generator.documents.files import read_file
     from generator.manifests import read
 
@@ -36,17 +50,18 @@ def _at(path: Path) -> Iterator[Manifest]:
         yield from read(standard_input("pipe manifests in"), "stdin")
         return
     if path.suffix == ".py":
-        yield from _rendered(path)
+        yield from _rendered(path, targets)
         return
     search = manifest_files([path])
     if search.refused:
         raise OutputError(search.refused)
     if not search.files:
         raise OutputError((Problem(f"no manifests below {path}", "name files, or folders of YAML or JSON files"),))
+    targets |= {origin.targets for origin in by_release(search.files) if origin.targets}
     for file in search.files:
         text = read_file(file)
         if file == path and _is_platform(text):
-            yield from _rendered(path)
+            yield from _rendered(path, targets)
         else:
             yield from read(text, str(file))
 
@@ -83,8 +98,9 @@ def _says_platform(document: dict[str, object]) -> bool:
     return "platform" in document and not document.keys() & {"apiVersion", "kind"}
 
 
-def _rendered(path: Path) -> Iterator[Manifest]:
+def _rendered(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
     from generator import pipeline
 
     platform, app = pipeline.load(path)
+    targets.add(tuple(sorted(platform.cluster.versions.model_dump().items())))
     yield from pipeline.render(platform, app)[0]

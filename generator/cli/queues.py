@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from generator.cli.output import format_option, progress, show
+from generator.cli.target import target_option
 
 
 @click.command(
@@ -19,8 +20,9 @@ from generator.cli.output import format_option, progress, show
     """
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@target_option
 @format_option
-def queues(paths: tuple[Path, ...], form: str) -> None:
+def queues(paths: tuple[Path, ...], targets: dict[str, str], form: str) -> None:
     """Show what each queue can have, and the largest job on each runtime.
 
     PATHS is a platform file, or any YAML or JSON files, folders of them, or - for standard input,
@@ -32,13 +34,13 @@ def queues(paths: tuple[Path, ...], form: str) -> None:
     is what it gets with the preemption that its policy allows. IDLE is what it gets while the other
     queues use nothing. All three are for a queue that uses nothing itself.
     """
-    from generator.cli.manifests import manifests
+    from generator.cli.manifests import read_cluster
     from generator.report import queues as report
     from generator.simulate.largest import largest_jobs
     from generator.simulate.read import queue_tree
 
     with progress("computing"):
-        found = manifests(paths)
-        tree = queue_tree(found)
+        found, made_for = read_cluster(paths)
+        tree = queue_tree(found, {**made_for, **targets}.get("kueue", ""))
         largest = list(largest_jobs(tree, found))
     show(form, report.facts(tree, largest), (), report.text(tree, largest))

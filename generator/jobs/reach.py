@@ -59,7 +59,8 @@ def reaches(platform: Platform, tenants: Sequence[Tenant], runtime: Runtime) -> 
     pool = platform.pool(runtime.pool)
     homes = [tenant.name for tenant in tenants] if runtime.tenants else []
     rendered += [Manifest(body, "") for body in training_runtimes(runtime, pool, platform.cluster, namespaces=homes)]
-    found = {each.namespace: each for each in largest_jobs(queue_tree(rendered), rendered)}
+    tree = queue_tree(rendered, platform.cluster.versions.kueue)
+    found = {each.namespace: each for each in largest_jobs(tree, rendered)}
     return {
         tenant.name: _reach(found[tenant.name], pool.nodes) if tenant.name in found else _NOWHERE for tenant in tenants
     }

@@ -36,6 +36,8 @@ def text(tree: QueueTree, largest: Sequence[Largest]) -> Iterator[str]:
         yield ""
         yield "The largest TrainJob, in nodes (`numNodes`):"
         yield from table.plain(_JOBS, [_job(each) for each in largest])
+    yield ""
+    yield f"Computed by the rules of Kueue {tree.rules.version}."
     yield from _unknown(tree, nodes, largest)
     yield from _doorless(tree)
 
@@ -163,6 +165,7 @@ def facts(tree: QueueTree, largest: Iterable[Largest]) -> dict[str, Any]:
     """
     nodes = balance(tree)
     return {
+        "kueue": tree.rules.version,
         "cohorts": [
             {
                 "name": each.name,

@@ -1,9 +1,9 @@
 """What Kueue makes of jobs that are sent one after the other: who is admitted, who waits, who is driven out.
 
-It follows pkg/scheduler and pkg/cache of kueue v0.19.2, with the feature gates that are on by default. Between two
-steps everything comes to rest: jobs that are driven out have stopped, and who waits was tried. So send real jobs a few
-seconds apart: Kueue tells older from younger by timestamps in seconds, and tries again a second after something was
-given back.
+It follows pkg/scheduler and pkg/cache of kueue v0.19.2, or of v0.18.3 where `kueue_rules` names a difference, with the
+feature gates that are on by default. Between two steps everything comes to rest: jobs that are driven out have stopped,
+and who waits was tried. So send real jobs a few seconds apart: Kueue tells older from younger by timestamps in seconds,
+and tries again a second after something was given back.
 
 A job with several kinds of pods may be tried again for ever: as long as one kind finds a flavor, the next attempt goes
 on with the next flavor of each (`PendingFlavors`), and goes round. Once there is room, what it then gets depends on the
@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from generator.errors import Problem
 from generator.manifests import Manifest
 from generator.simulate.amounts import Amounts, NotModelledError, SimulationError
-from generator.simulate.assigner import Assigner
+from generator.simulate.assigner import Assigner, Oracle
 from generator.simulate.assignment import Assignment, Mode
 from generator.simulate.balance import balance
 from generator.simulate.cluster import Cluster, Workload, add
@@ -59,7 +59,7 @@ def predict(
     """Where each job stands in the end.
 
     Args:
-        tree: the queues.
+        tree: the queues, with the version of Kueue.
         steps: jobs that are sent and jobs that finish, in this order.
         strategies: of fair sharing (`fairSharing.preemptionStrategies` of Kueue's configuration); none where it is off.
         nodes: manifests among which the Nodes of the cluster are, where Kueue places pods by topology.
@@ -131,9 +131,9 @@ class _Story:
     ) -> None:
         self._tree = tree
         self._machines = nodes
-        self.cluster = Cluster(balance(tree), Sites(tree.flavors, nodes, unknown))
-        self._scheduler = Scheduler(self.cluster, tree.flavors, strategies)
-        self._waiting = Waiting()
+        self.cluster = Cluster(balance(tree), Sites(tree.flavors, nodes, unknown, tree.rules))
+        self._scheduler = Scheduler(self.cluster, tree.flavors, strategies, tree.rules)
+        self._waiting = Waiting(tree.rules)
         self._jobs: dict[str, _Told] = {}
         self._given_back: set[str] = set()
 
@@ -249,6 +249,8 @@ class _Story:
     def _alone(self, job: Job) -> Assignment:
         """What it would get if nobody else had anything."""
         queue, node = self._tree.queues[job.queue], balance(self._tree)[job.queue]
-        sites = Sites(self._tree.flavors, self._machines)
-        assigner = Assigner(queue, node, self._tree.flavors, lambda *_: (Mode.NO_CANDIDATES, 0), sites=sites)
+        rules = self._tree.rules
+        sites = Sites(self._tree.flavors, self._machines, rules=rules)
+        oracle: Oracle = lambda *_: (Mode.NO_CANDIDATES, 0)  # noqa: E731
+        assigner = Assigner(queue, node, self._tree.flavors, oracle, sites=sites, rules=rules)
         return assigner.assign_at_last(job.podsets)

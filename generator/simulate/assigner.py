@@ -13,6 +13,7 @@ from generator.simulate.amounts import Amounts, FlavorResource, Requests, total
 from generator.simulate.assignment import Assignment, Choice, Mode, Shortage, Tried
 from generator.simulate.balance import Node
 from generator.simulate.fungibility import Got, is_better, looks_further
+from generator.simulate.kueue_rules import NEWEST, Rules
 from generator.simulate.matching import mismatch
 from generator.simulate.placing import Placing
 from generator.simulate.podsets import PodSet, grouped, named
@@ -51,6 +52,7 @@ class Assigner:
         tried: where an attempt just before was broken off.
         sites: where pods are placed by topology; None if that is left open.
         pinned: what the job is to get if it gets anything: the same flavors as in this assignment.
+        rules: those of the version of Kueue.
     """
 
     queue: ClusterQueue
@@ -61,6 +63,7 @@ class Assigner:
     tried: Tried = ()
     sites: Sites | None = None
     pinned: Assignment | None = None
+    rules: Rules = NEWEST
 
     def assign(self, podsets: Sequence[PodSet]) -> Assignment:
         """One group of pods after the other, each with what those before it take (`assignFlavors`).
@@ -102,7 +105,7 @@ class Assigner:
         """Its part of what the group gets; if it asks for nothing, then a place (`resolvePodSetFlavors`)."""
         has_place = pods.topology and pods.topology.group
         mine = {name: each for name, each in choices.items() if name in wanted}
-        if not wanted and has_place:
+        if not wanted and has_place and self.rules.lends_group_flavor:
             mine = {name: each for name, each in choices.items() if self.flavors[each.flavor].topology}
         done.podsets[pods.name] = mine
         for resource, choice in mine.items():
@@ -171,7 +174,7 @@ class Assigner:
             if not looks_further(mode, rules):
                 best, best_mode = choices, mode
                 break
-            if is_better(mode, best_mode, rules):
+            if is_better(mode, best_mode, rules, ranks_no_candidates_last=self.rules.ranks_no_candidates_last):
                 best, best_mode = choices, mode
         if best_mode[0] is not Mode.FIT:
             done.refused += refusals
@@ -213,7 +216,8 @@ class Assigner:
             mode, borrowing, shortage = self._fits(key, usage.get(key, 0) + amount, pods)
             if shortage:
                 short.append(shortage)
-            if is_better(worst, (mode, borrowing), self.queue.fungibility):
+            last = self.rules.ranks_no_candidates_last
+            if is_better(worst, (mode, borrowing), self.queue.fungibility, ranks_no_candidates_last=last):
                 worst = (mode, borrowing)
             if worst[0] is Mode.NO_FIT:
                 return {}, worst, short

@@ -20,12 +20,12 @@ def looks_further(mode: Got, rules: Fungibility) -> bool:
     return borrowing > 0 and rules.when_can_borrow == "TryNextFlavor"
 
 
-def is_better(one: Got, other: Got, rules: Fungibility) -> bool:
-    """Whether one flavor is preferred to another (`isPreferred`)."""
+def is_better(one: Got, other: Got, rules: Fungibility, *, ranks_no_candidates_last: bool = True) -> bool:
+    """Return True if one flavor is preferred to another (`isPreferred`)."""
     (mode, borrowing), (others_mode, others_borrowing) = one, other
     if Mode.NO_FIT in (mode, others_mode):
         return mode is not Mode.NO_FIT
-    if (mode is Mode.NO_CANDIDATES) != (others_mode is Mode.NO_CANDIDATES):
+    if ranks_no_candidates_last and (mode is Mode.NO_CANDIDATES) != (others_mode is Mode.NO_CANDIDATES):
         return others_mode is Mode.NO_CANDIDATES
     if rules.preference == "PreemptionOverBorrowing":
         return (-borrowing, mode) > (-others_borrowing, others_mode)

@@ -66,7 +66,7 @@ def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Lar
     """
     known = list(manifests)
     nodes, machinery, limits = balance(tree), machines(known), hosts_per_job(known)
-    sites = Sites(tree.flavors, machinery) if machinery else None
+    sites = Sites(tree.flavors, machinery, rules=tree.rules) if machinery else None
     runtimes = [each for each in known if each.group == "trainer.kubeflow.org" and each.kind in _RUNTIMES]
     runtimes.sort(key=lambda each: each.name)
     for queue in sorted(tree.queues.values(), key=lambda each: each.name):
@@ -75,7 +75,7 @@ def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Lar
             for runtime in runtimes:
                 if runtime.kind == "ClusterTrainingRuntime" or runtime.namespace == namespace:
                     there = None if queue.is_elsewhere else sites
-                    job = Sizeless(runtime.body, around, there, limits.get(namespace))
+                    job = Sizeless(runtime.body, around, there, limits.get(namespace), tree.rules)
                     sizes = _sizes(tree, queue, namespace, nodes.get(queue.name), job)
                     yield Largest(queue.name, namespace, runtime.name, runtime.kind, *sizes)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from generator.simulate.amounts import Requests
+from generator.errors import Problem
+from generator.simulate.amounts import NotModelledError, Requests
 from generator.simulate.places import Place, Places, times
 from generator.simulate.topology import How
 
@@ -26,6 +27,7 @@ class Ask:
         leader: what the one pod asks for that is placed with them; None without one.
         how: how close together.
         level: which level that is about.
+        counts_leader: see `kueue_rules.Rules`.
     """
 
     count: int
@@ -33,6 +35,7 @@ class Ask:
     leader: Requests | None
     how: How
     level: str
+    counts_leader: bool = True
 
 
 @dataclass(slots=True)
@@ -111,7 +114,7 @@ class _Search:
         if self._is_tight:
             if self._holds(known[0]):
                 return level, [self._tightest(known, self._ask.count, self._leaders)]
-        elif holding := next((each for each in known if self._holds(each)), None):
+        elif holding := next((each for each in known if self._holds_all(each)), None):
             return level, [holding]
         if self._ask.how is How.REQUIRED:
             return None
@@ -123,6 +126,10 @@ class _Search:
     def _holds(self, here: Place) -> bool:
         room = self._room[here]
         return room.beside >= self._ask.count and room.leaders >= self._leaders
+
+    def _holds_all(self, here: Place) -> bool:
+        """Return True for a place with room for all, before Kueue 0.19 without a look at the leader."""
+        return self._holds(here) if self._ask.counts_leader else self._room[here].pods >= self._ask.count
 
     def _several(self, known: Sequence[Place]) -> list[Place] | None:
         """More than one place: first one with the leader, then those with the most room."""
@@ -160,8 +167,13 @@ class _Search:
                 room = self._room[here]
                 most = room.beside if leaders else room.pods
             is_last = most >= left and room.leaders >= leaders
-            room.pods, room.leaders = min(most, left), min(room.leaders, leaders)
-            left, leaders = left - room.pods, leaders - room.leaders
+            led = min(room.leaders, leaders)
+            if is_last or not leaders or self._ask.counts_leader:
+                room.pods = most = min(most, left)
+            elif most > left:
+                raise NotModelledError((Problem("Kueue 0.18 gives a launcher a place where all hosts are already"),))
+            room.leaders = led  # before 0.19 this place keeps all hosts for which it has room without the launcher
+            left, leaders = left - most, leaders - led
             chosen.append(here)
             if is_last:
                 return chosen
@@ -178,6 +190,8 @@ class _Search:
 
     def _leader_first(self, known: Sequence[Place], count: int, leaders: int) -> Sequence[Place]:
         """A place for the leader first, which then leaves enough for all others (`prioritizeLeaderDomain`)."""
+        if not self._ask.counts_leader:
+            return known
         spare = sum(self._room[each].pods for each in known) - count
         for number, each in enumerate(known if leaders else ()):
             room = self._room[each]

@@ -12,6 +12,7 @@ from generator.facts.names import HOSTNAME
 from generator.manifests import Body
 from generator.simulate.amounts import Requests
 
+_MOST = 2**31 - 1
 Key = tuple[str, ...]
 """What a narrowest place is known by: the host name, the same in all topologies, or the values of all levels."""
 
@@ -92,5 +93,6 @@ def _gain(sums: dict[str, int], more: Requests) -> None:
 
 
 def times(requests: Requests, capacity: Requests) -> int:
-    """How often requests fit (kueue v0.19.2 pkg/resources/requests.go `CountIn`)."""
-    return min((max(capacity.get(name, 0) // each, 0) for name, each in requests.items() if each), default=0)
+    """Return how often requests fit, which is never without any (kueue v0.19.2 pkg/resources/requests.go `CountIn`)."""
+    counts = (max(capacity.get(name, 0) // each, 0) if each else _MOST for name, each in requests.items())
+    return min(counts, default=0)

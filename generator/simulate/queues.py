@@ -14,6 +14,7 @@ from generator.documents.syntax import on_one_line
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body
 from generator.simulate.amounts import FlavorResource, Requests
+from generator.simulate.kueue_rules import NEWEST, Rules
 from generator.simulate.selectors import selects
 from generator.simulate.settings import UNTOLD, Settings
 
@@ -146,7 +147,7 @@ class LocalQueue:
 
 @dataclass(frozen=True)
 class QueueTree:
-    """All of it, by name, and what Kueue is told.
+    """The flavors, cohorts and queues by name, and the configuration and version of Kueue.
 
     `namespaces` holds the labels of those that there are manifests of.
     """
@@ -157,6 +158,7 @@ class QueueTree:
     local_queues: tuple[LocalQueue, ...] = ()
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     settings: Settings = UNTOLD
+    rules: Rules = NEWEST
 
     def ancestors(self, cohort: str) -> Iterator[Cohort]:
         """The cohort, its parent, and so on; of a cycle each once."""

@@ -13,6 +13,7 @@ from generator.manifests import Body, Manifest
 from generator.quantities import parse
 from generator.simulate.amounts import FlavorResource, Requests, SimulationError, counted, requested
 from generator.simulate.fields import labels, mapping, mappings, text, texts, whole
+from generator.simulate.kueue_rules import rules_of
 from generator.simulate.queues import (
     ClusterQueue,
     Cohort,
@@ -31,8 +32,12 @@ _KUEUE = "kueue.x-k8s.io"
 _FUNGIBILITY = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 
 
-def queue_tree(manifests: Iterable[Manifest]) -> QueueTree:
-    """The queues of all the manifests, and how Kueue counts; of what is no object of Kueue's, only Namespaces are read.
+def queue_tree(manifests: Iterable[Manifest], kueue: str = "") -> QueueTree:
+    """Read the queues of all the manifests, the configuration of Kueue, and the Namespaces.
+
+    Args:
+        manifests: objects of any kind.
+        kueue: the minor version of Kueue; empty for the newest.
 
     Raises:
         SimulationError: an amount is no quantity, or two objects of the same name say different things.
@@ -55,6 +60,7 @@ def queue_tree(manifests: Iterable[Manifest]) -> QueueTree:
             for name, each in found.get("Namespace", {}).items()
         },
         settings=settings(known),
+        rules=rules_of(kueue),
     )
 
 

@@ -15,6 +15,7 @@ from generator.simulate.assigner import Assigner, lowest_that_fits
 from generator.simulate.assignment import Assignment, Mode, Tried
 from generator.simulate.balance import Node
 from generator.simulate.cluster import Cluster, Workload, add, has_room, having, remove
+from generator.simulate.kueue_rules import NEWEST, Rules
 from generator.simulate.preemption import Demand
 from generator.simulate.queues import ClusterQueue, Flavor
 from generator.simulate.shares import Share, share
@@ -57,11 +58,12 @@ class Entry:
 
 @dataclass(slots=True)
 class Scheduler:
-    """Kueue with its configuration; `strategies` are those of fair sharing, none where it is off."""
+    """Kueue with its configuration and version; `strategies` are those of fair sharing, none where it is off."""
 
     cluster: Cluster
     flavors: Mapping[str, Flavor]
     strategies: tuple[str, ...] = ()
+    rules: Rules = NEWEST
     _admitted: int = field(default=0, init=False)
 
     def cycle(self, heads: list[Head]) -> list[Entry]:
@@ -103,6 +105,7 @@ class Scheduler:
             tried=() if pinned else head.tried,
             sites=self.cluster.sites,
             pinned=pinned,
+            rules=self.rules,
         )
         podsets, placing = head.workload.job.podsets, assigner.placing(self.cluster.sites)
         gets = assigner.assign(podsets)

@@ -12,6 +12,7 @@ from generator.simulate.amounts import FlavorResource, shown
 from generator.simulate.assigner import Assigner
 from generator.simulate.assignment import Assignment, Mode, Shortage
 from generator.simulate.balance import Node
+from generator.simulate.kueue_rules import NEWEST, Rules
 from generator.simulate.matching import mismatch
 from generator.simulate.packing import NoRoom, fit_on_one, no_room, oversize, within
 from generator.simulate.pods import Surroundings
@@ -58,12 +59,18 @@ class Sizeless:
         around: what counts beside its pods.
         sites: where Kueue places by topology; None where nobody knows the nodes.
         taken: the largest `numNodes` that the API server takes; None is without limit.
+        rules: those of the version of Kueue.
     """
 
     runtime: Body
     around: Surroundings
     sites: Sites | None
     taken: int | None
+    rules: Rules = NEWEST
+
+
+def _no_preemption(_key: FlavorResource, _amount: int) -> tuple[Mode, int]:
+    return Mode.NO_FIT, 0
 
 
 class Search:
@@ -83,7 +90,7 @@ class Search:
     ) -> None:
         quotas = {key: Quota(amount) for key, amount in limits.items()}
         node = Node(queue.name, queue, quotas, 1.0, subtree=dict(limits))
-        self._assigner = Assigner(queue, node, flavors, lambda _key, _amount: (Mode.NO_FIT, 0), sites=job.sites)
+        self._assigner = Assigner(queue, node, flavors, _no_preemption, sites=job.sites, rules=job.rules)
         self._by_quota = replace(self._assigner, sites=None)
         self._limits = limits
         self._most_room: int | None = None

@@ -11,6 +11,7 @@ from itertools import groupby
 
 from generator.errors import Problem
 from generator.simulate.amounts import NotModelledError, Requests
+from generator.simulate.kueue_rules import NEWEST, Rules
 from generator.simulate.machines import alike, is_of, takes
 from generator.simulate.placement import Ask, Room, place
 from generator.simulate.places import Key, Machine, Place, Places, times
@@ -66,7 +67,13 @@ _Taken = dict[tuple[str, Key], dict[str, int]]
 class Sites:
     """All places, and what running jobs have of them."""
 
-    def __init__(self, flavors: Mapping[str, Flavor], machines: Sequence[Machine], unknown: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        flavors: Mapping[str, Flavor],
+        machines: Sequence[Machine],
+        unknown: Iterable[str] = (),
+        rules: Rules = NEWEST,
+    ) -> None:
         """Nothing is in use, except of flavors of which something is and nobody knows where: these are `unknown`.
 
         Without `machines` it is not known what nodes there are.
@@ -74,6 +81,7 @@ class Sites:
         self._flavors = flavors
         self._machines = machines
         self._unknown = frozenset(unknown)
+        self._rules = rules
         self._places: dict[str, Places] = {}
         self._taken: _Taken = {}
         self._open: dict[tuple[str, str], frozenset[Key]] = {}
@@ -135,6 +143,7 @@ class Sites:
             leader.requests if leader else None,
             wish.how if wish else How.UNCONSTRAINED,
             wish.level if wish and wish.level else places.levels[-1],
+            self._rules.counts_leader,
         )
 
         is_open, used = self._open_to(workers, flavor), [each for each in taken if each]

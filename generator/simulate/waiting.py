@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from generator.simulate.assignment import Tried
 from generator.simulate.cluster import Workload
+from generator.simulate.kueue_rules import NEWEST, Rules
 from generator.simulate.queues import ClusterQueue
 from generator.simulate.scheduling import Entry, Head
 
@@ -49,7 +50,8 @@ class _Ticket:
 class Waiting:
     """All jobs that wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: Rules = NEWEST) -> None:
+        self._rules = rules
         self._tickets: dict[str, _Ticket] = {}
         self._hopeless: list[_Ticket] = []  # what was tried in vain; who is like these is not even tried
         self._cycle = 0
@@ -74,7 +76,8 @@ class Waiting:
 
     def _counts(self, ticket: _Ticket) -> bool:
         """Whether an attempt goes on where the last one was broken off (`lastAssignmentOutdated`)."""
-        return ticket.tried_in == self._cycle or ticket.change == self._changes.get(ticket.queue.name, 0)
+        is_new = self._rules.keeps_progress and ticket.tried_in == self._cycle
+        return is_new or ticket.change == self._changes.get(ticket.queue.name, 0)
 
     def note_change(self, queue: str) -> None:
         """A job of this queue was admitted, or stopped."""
@@ -94,6 +97,8 @@ class Waiting:
         if entry.is_preempting:
             ticket.is_first, ticket.tried = True, ()
             return False
+        if entry.is_overtaken and not self._rules.keeps_progress:
+            ticket.tried = ()
         if entry.is_overtaken or entry.gets.is_broken_off or ticket.queue.strategy == "StrictFIFO":
             return False
         self._hopeless.append(ticket)

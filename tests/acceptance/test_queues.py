@@ -72,6 +72,8 @@ def test_a_platform_is_rendered_and_computed(mpigen: Run) -> None:
         "QUEUE     NAMESPACE  RUNTIME  OWNED  RECLAIMABLE  IDLE  WHY NOT MORE\n"
         "team-sim  team-sim   openmpi  3      3            3     "
         "4 nodes take 56 cpu of flavor `cpu`, and `team-sim` never gets more than 48\n"
+        "\n"
+        "Computed by the rules of Kueue 0.19.\n"
     )
 
 
@@ -82,6 +84,8 @@ def test_queues_of_anybody_are_shown_in_devices_and_in_nodes(mpigen: Run) -> Non
         "QUEUE   FLAVOR  RESOURCE   NOMINAL  MAY BORROW  LENDS  OWNED  RECLAIMABLE  IDLE  NODES\n"
         "all (there is no Cohort of this name, so it is a plain group)\n"
         "  here  gpus    a.com/gpu  12       4           8      12     12           12    1.5 of 4\n"
+        "\n"
+        "Computed by the rules of Kueue 0.19.\n"
     )
 
 

@@ -1,0 +1,81 @@
+"""What Kueue 0.18 decides differently from 0.19, worked out by hand from the source of both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from generator.checks.queued import queued
+from generator.manifests import Manifest
+from generator.simulate.admission import predict
+from generator.simulate.jobs import Job, Outcome
+from generator.simulate.kueue_rules import NEWEST, rules_of
+from generator.simulate.podsets import PodSet
+from generator.simulate.queues import QueueTree
+from generator.simulate.read import queue_tree
+from generator.simulate.topology import How, Wish
+from generator.versions import minors
+from tests.conftest import Run
+from tests.unit.simulate.nodes import HOST, RACK, racks
+from tests.unit.simulate.trees import kueue, queue, topology, tree
+
+TOGETHER = Wish(How.REQUIRED, RACK, "all")
+
+
+def of(version: str, *manifests: Manifest) -> QueueTree:
+    return replace(tree(*manifests), rules=rules_of(version))
+
+
+def by_rack(version: str) -> QueueTree:
+    flavor = kueue("ResourceFlavor", "f", {"topologyName": "racks", "nodeLabels": {"pool": "f"}})
+    return of(version, topology("racks", RACK, HOST), flavor, queue("q", {"f/cpu": "99"}))
+
+
+def ask(version: str, launcher: dict[str, int], nodes: int) -> Outcome:
+    """Send three hosts and a launcher to nodes that hold one of them each."""
+    pods = PodSet("node", 3, {"cpu": 4000}, topology=TOGETHER), PodSet("launcher", 1, launcher, topology=TOGETHER)
+    return predict(by_rack(version), [Job("j", "q", pods)], (), racks(nodes))["j"]
+
+
+def test_every_supported_version_has_rules() -> None:
+    assert [rules_of(minor).version for minor in minors("kueue")] == list(minors("kueue"))
+    assert rules_of("") is NEWEST
+
+
+def test_before_0_19_a_launcher_and_a_host_get_the_room_of_one() -> None:
+    assert ask("0.19", {"cpu": 4000}, 4).places == {"launcher": {"n0": 1}, "node": {"n1": 1, "n2": 1, "n3": 1}}
+    assert ask("0.18", {"cpu": 4000}, 4).places == {
+        "launcher": {"n0": 1},
+        "node": {"n0": 1, "n1": 1, "n2": 1, "n3": 1},
+    }
+
+
+@pytest.mark.parametrize(("version", "state"), [("0.19", "waits"), ("0.18", "never")])
+def test_a_launcher_that_requests_nothing_has_a_flavor_since_0_19_and_a_place_never(version: str, state: str) -> None:
+    """`Fits` counts how often the requests fit, and none fit nowhere."""
+    assert ask(version, {}, 4).state.value == state
+
+
+@pytest.mark.parametrize(("version", "state"), [("0.19", "admitted"), ("0.18", "waits")])
+def test_before_0_19_a_job_may_wait_for_a_flavor_although_it_could_borrow_another(version: str, state: str) -> None:
+    """`PreemptionOverBorrowing` ranks a flavor of its own that is in use, and that no job leaves, before a free one."""
+    prefers = {
+        "preference": "PreemptionOverBorrowing", "whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"
+    }  # fmt: skip
+    mine = queue("a", {"f/cpu": "4", "g/cpu": "0"}, "c", flavorFungibility=prefers)
+    queues = of(version, mine, queue("b", {"f/cpu": "0"}, "c"), queue("lender", {"g/cpu": "4"}, "c"))
+    sent = [Job(name, name, (PodSet("node", 1, {"cpu": 4000}),)) for name in ("b", "a")]
+    assert predict(queues, sent)["a"].state.value == state
+
+
+def test_the_version_reaches_every_answer(mpigen: Run, tmp_path: Path) -> None:
+    text = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: q}\nspec: {}\n"
+    (tmp_path / "queues.yaml").write_text(text)
+    for options, version in (((), "0.19"), (("--target", "kueue=0.18"), "0.18")):
+        ran = mpigen("queues", "queues.yaml", "--format", "json", *options)
+        assert f'"kueue": "{version}"' in ran.stdout
+    known = queued([], "0.18")
+    assert known
+    assert known.tree.rules.version == queue_tree([], "0.18").rules.version == "0.18"
