@@ -1,215 +1,175 @@
-"""change/immutable: does an update change a field that no update may change?
+"""change/immutable: reports an update that the API server or a webhook rejects, although the new object is valid.
 
-Every entry of `KINDS` is tried on a real API server by tests/cluster/test_changes.py.
+Rules come from two places: generator/facts/updates.yaml for validation in Go, and the schemas of custom kinds for their
+transition rules in CEL. tests/cluster/updates compares the result with a real control plane, field by field.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache, partial
+from pathlib import Path as FilePath
 from typing import Any
 
 from generator.checks.finding import Breach
+from generator.checks.update_rules import Difference, Kind, canonical, fill, generate, rejected, rules_of, without_empty
 from generator.documents.load import Path
 from generator.documents.locate import format_path
 from generator.documents.syntax import on_one_line
 from generator.manifests import Manifest
-
-EACH = "*"
-"""A step to every item of a list that both objects have, by its name."""
+from generator.schemas.applied import applied
+from generator.schemas.catalog import Catalog
+from generator.schemas.formats import Schema
+from generator.schemas.stored import same_quantity, stored_built_in, stored_custom
+from generator.schemas.transitions import Transition, transitions
+from generator.simulate.amounts import NotModelledError
+from generator.simulate.transition_rules import is_accepted
 
 _LONGEST = 60  # letters of a value in a message
 _VERSION = re.compile(r"(?P<name>.+)-v(?P<number>[0-9]{1,9})")
-
-
-def _as_it_is(value: Any) -> object:
-    return value
-
-
-def _failure_policy(value: Any) -> object:
-    """With what its CustomResourceDefinition adds."""
-    return {"restartStrategy": "Recreate", **value} if isinstance(value, dict) else value
-
-
-def _claim_policies(value: Any) -> object:
-    """The same."""
-    return [_with_retention(item) for item in value] if isinstance(value, list) else value
-
-
-def _with_retention(item: Any) -> object:
-    retention = item.get("retentionPolicy") if isinstance(item, dict) else None
-    return {**item, "retentionPolicy": {"whenDeleted": "Delete", **retention}} if isinstance(retention, dict) else item
-
-
-def _role_ref(value: Any) -> object:
-    """With what pkg/apis/rbac/v1/defaults.go adds."""
-    return {"apiGroup": "rbac.authorization.k8s.io", **value} if isinstance(value, dict) else value
-
-
-def _preemption_policy(value: Any) -> object:
-    return "PreemptLowerPriority" if value is None else value
-
-
-def _or_zero(value: Any) -> object:
-    return 0 if value is None else value
-
-
-def _by_name(value: Any) -> object:
-    """A list whose order does not count."""
-    named = isinstance(value, list) and all(isinstance(item, dict) for item in value)
-    return {str(item.get("name")): item for item in value} if named else value
-
-
-def _as_a_set(value: Any) -> object:
-    """A list of which nothing counts but what is in it; none is an empty one."""
-    return sorted({str(item) for item in value}) if isinstance(value, list) else value or []
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """A field that keeps its value.
-
-    Attributes:
-        path: where it is.
-        form: what is compared of a value.
-        once: the field of the old object without which it may change; empty if there is none such.
-        for_good: whether it may neither come nor go. A rule of CEL about a field asks only where both objects have it.
-    """
-
-    path: tuple[str, ...]
-    form: Callable[[Any], object] = _as_it_is
-    once: tuple[str, ...] = ()
-    for_good: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """The fields of a kind, and what to do instead; `{new}` is a name for another object, `{name}` the one it has."""
-
-    fields: tuple[Fixed, ...]
-    fix: str
-
-
-_JOB_SET = ("spec", "template", "spec")
-_TOPOLOGY = ("spec", "topologyName")
-# trainer v2.3.0 manifests/base/crds/trainer.kubeflow.org_{clustertrainingruntimes,trainingruntimes}.yaml, `oldSelf`:
-# rules of JobSet that its API types bring along. The webhooks compare nothing (pkg/webhooks/*runtime_webhook.go).
-_RUNTIME = Kind(
-    (
-        Fixed((*_JOB_SET, "failurePolicy"), _failure_policy),
-        Fixed((*_JOB_SET, "network")),
-        Fixed((*_JOB_SET, "startupPolicy")),
-        Fixed((*_JOB_SET, "successPolicy")),
-        Fixed((*_JOB_SET, "volumeClaimPolicies"), _claim_policies),
-        Fixed((*_JOB_SET, "replicatedJobs", EACH, "dependsOn"), _by_name),
-    ),
-    "write it as a new runtime, such as `{new}`, and leave `{name}` as it was, deprecated, until nobody uses it",
-)
-# kubernetes v1.34.2 pkg/apis/rbac/validation/validation.go Validate{Role,ClusterRole}BindingUpdate
-_BINDING = Kind(
-    (Fixed(("roleRef",), _role_ref, for_good=True),), "write it as a new binding, such as `{new}`, in place of this one"
-)
-KINDS: Mapping[tuple[str, str], Kind] = {
-    ("trainer.kubeflow.org", "ClusterTrainingRuntime"): _RUNTIME,
-    ("trainer.kubeflow.org", "TrainingRuntime"): _RUNTIME,
-    # kueue v0.19.2 apis/kueue/v1beta2/localqueue_types.go LocalQueueSpec
-    ("kueue.x-k8s.io", "LocalQueue"): Kind(
-        (Fixed(("spec", "clusterQueue")),),
-        "write another LocalQueue, such as `{new}`, and remove `{name}` when its jobs have ended",
-    ),
-    # kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go ResourceFlavorSpec
-    ("kueue.x-k8s.io", "ResourceFlavor"): Kind(
-        tuple(
-            Fixed(("spec", field), once=_TOPOLOGY, for_good=True)
-            for field in ("topologyName", "nodeLabels", "tolerations")
-        ),
-        "write another flavor, such as `{new}` (in a platform file: another pool), and name it in the ClusterQueues",
-    ),
-    # kueue v0.19.2 apis/kueue/v1beta2/topology_types.go TopologySpec
-    ("kueue.x-k8s.io", "Topology"): Kind(
-        (Fixed(("spec", "levels")),),
-        "write another Topology, such as `{new}` (in a platform file: another pool), and another flavor that names it",
-    ),
-    # kueue v0.19.2 apis/kueue/v1beta2/admissioncheck_types.go AdmissionCheckSpec
-    ("kueue.x-k8s.io", "AdmissionCheck"): Kind(
-        (Fixed(("spec", "controllerName")),),
-        "write another AdmissionCheck, such as `{new}`, and name it in the ClusterQueues instead of `{name}`",
-    ),
-    # kubernetes v1.34.2 pkg/apis/scheduling/validation/validation.go ValidatePriorityClassUpdate, v1/defaults.go
-    ("scheduling.k8s.io", "PriorityClass"): Kind(
-        (
-            Fixed(("value",), _or_zero, for_good=True),
-            Fixed(("preemptionPolicy",), _preemption_policy, for_good=True),
-        ),
-        "write another PriorityClass, such as `{new}`, and name it where `{name}` is named",
-    ),
-    ("rbac.authorization.k8s.io", "RoleBinding"): _BINDING,
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _BINDING,
-    # kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateResourceQuotaUpdate
-    ("", "ResourceQuota"): Kind(
-        (Fixed(("spec", "scopes"), _as_a_set, for_good=True),),
-        "write it as a new ResourceQuota, such as `{new}`, in place of this one",
-    ),
+_FIELD_OF_SELF = re.compile(r"\bself\.(\w+)")
+_RULES = {
+    "immutable": "is immutable",
+    "set-once": "cannot change once it is set",
+    "kept": "cannot be removed",
+    "allocated": "cannot change once the API server has set it",
+    "in-tandem": "can only change together with `parallelism`",
+    "no-larger": "cannot be removed",
+    "only-added": "cannot lose items",
+    "only-removed": "cannot get new items",
 }
-"""Group and kind → the fields of it that no update may change."""
+"""What is said of a field with a rule of updates.yaml."""
+_NOT_COMPARED = ("status", "metadata")
+_WHY = "the API server rejects the update, so the sync fails, and Argo CD applies nothing of the later sync waves"
 
 
-def immutable(old: Manifest, new: Manifest, _targets: Mapping[str, str]) -> Iterator[Breach]:
-    """The same in all versions of `generator.versions`."""
-    kind = KINDS.get((new.group, new.kind))
-    if kind is None:
+def immutable(old: Manifest, new: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:
+    """Yield a breach for each change of an object that the API server rejects."""
+    kind = rules_of(new.group, new.kind)
+    catalog, schema = _schema(new, targets)
+    if schema is None:
+        differences, fix = list(rejected(old.body, new.body, kind.rules, catalog.targets)), kind.fix
+        yield from _breaches(differences, fix, new.name)
         return
-    for field in kind.fields:
-        if field.once and _at(old.body, field.once) is None:
-            continue
-        for path, was, now in _pairs(old.body, new.body, field.path):
-            if (was is None or now is None) and not field.for_good:
-                continue
-            if field.form(was) != field.form(now):
-                inside, *values = _narrowed(was, now)
-                what = format_path((path[-1], *inside), root="").removeprefix(".")
-                yield _breach(new.name, kind.fix, (*path, *inside), what, *values)
+    is_custom = catalog.is_custom(new.api_version, new.kind)
+    store = partial(_stored, kind=kind, schema=schema, is_custom=is_custom)
+    was = store(old.body)
+    generate(was, kind)
+    after = applied(old.body, was, new.body, schema)
+    now = store(after.body)
+    differences = list(rejected(*_in_go(was, now, schema, is_custom=is_custom), kind.rules, catalog.targets))
+    if is_custom:
+        differences += _in_cel(transitions(*_as_compared(was, now, kind, schema), schema))
+        yield from map(_null, after.emptied)
+    yield from _breaches(differences, kind.fix, new.name)
 
 
-def _breach(name: str, fix: str, path: Path, what: str, was: object, now: object) -> Breach:
+def _breaches(differences: Iterable[Difference], fix: str, name: str) -> Iterator[Breach]:
+    """Yield one breach for each place."""
+    by_place = {difference.path: difference for difference in reversed([*map(_narrowed, differences)])}
+    fix = fix.format(name=name, new=next_name(name))
+    yield from (_breach(difference, fix) for difference in reversed(by_place.values()))
+
+
+@cache
+def _catalog(targets: tuple[tuple[str, str], ...]) -> Catalog:
+    return Catalog.bundled(dict(targets))
+
+
+@cache
+def _read(file: FilePath) -> Schema:
+    schema: Schema = json.loads(file.read_bytes())
+    return schema
+
+
+def _schema(manifest: Manifest, targets: Mapping[str, str]) -> tuple[Catalog, Schema | None]:
+    catalog = _catalog(tuple(sorted(targets.items())))
+    file = catalog.find(manifest.api_version, manifest.kind)
+    return catalog, _read(file) if file else None
+
+
+def _stored(body: Any, *, kind: Kind, schema: Schema, is_custom: bool) -> Any:
+    result = stored_custom(body, schema, schema) if is_custom else stored_built_in(body, schema)
+    fill(result, kind)
+    return result
+
+
+def _in_go(was: Any, now: Any, schema: Schema, *, is_custom: bool) -> tuple[Any, Any]:
+    """Return both objects as webhooks compare them: with one spelling of each quantity, and without empty values."""
+    if not is_custom:
+        return was, now
+    before, after = (canonical(body, schema, schema, same_quantity) for body in (was, now))
+    return without_empty(before), without_empty(after)
+
+
+def _as_compared(was: Any, now: Any, kind: Kind, schema: Schema) -> tuple[Any, Any]:
+    """Return both objects as rules in CEL see them, without the status, which a manifest cannot change."""
+    if kind.is_canonical:
+        was, now = (canonical(body, schema, schema) for body in (was, now))
+    before, after = ({key: body[key] for key in body if key not in _NOT_COMPARED} for body in (was, now))
+    return before, after
+
+
+def _null(emptied: tuple[Path, Any]) -> Breach:
+    path, value = emptied
+    what = format_path(path[-1:], root="").removeprefix(".")
     return Breach(
         path,
         "change/immutable",
-        f"`{what}` was {written(was)}, and becomes {written(now)}",
-        "the API server refuses the update, so the sync fails, and what comes after it is not applied",
-        fix.format(name=name, new=next_name(name)),
-        value=now,
+        f"`{what}` becomes empty, but is not removed; its value is {written(value)}",
+        f"server-side apply sets `{what}` to null, which the API server rejects, so the sync fails",
+        f"remove `{what}` instead of leaving it empty",
+        value={},
     )
 
 
-def _pairs(old: object, new: object, steps: tuple[str, ...], path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
-    """Where a field stands in the new object, and both its values; None where there is none."""
-    if not steps:
-        yield path, old, new
-    elif steps[0] == EACH:
-        before = _by_name(old)
-        for number, item in enumerate(new if isinstance(new, list) else ()):
-            was = before.get(str(item.get("name"))) if isinstance(before, dict) and isinstance(item, dict) else None
-            if was is not None:
-                yield from _pairs(was, item, steps[1:], (*path, number))
-    else:
-        yield from _pairs(_at(old, steps[:1]), _at(new, steps[:1]), steps[1:], (*path, steps[0]))
+def _in_cel(found: Iterable[Transition]) -> Iterator[Difference]:
+    for transition in found:
+        with suppress(NotModelledError):
+            if not is_accepted(transition):
+                yield _named_by_rule(transition)
 
 
-def _at(value: object, steps: tuple[str, ...]) -> Any:
-    for step in steps:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
+def _named_by_rule(transition: Transition) -> Difference:
+    """Return the changed value of a rule: the first field that the rule names and that differs, or the whole value."""
+    path, was, now = transition.path, transition.old, transition.new
+    if isinstance(was, dict) and isinstance(now, dict):
+        for field in dict.fromkeys(_FIELD_OF_SELF.findall(transition.rule)):
+            if was.get(field) != now.get(field):
+                path, was, now = (*path, field), was.get(field), now.get(field)
+                break
+    return Difference(path, was, now, len(path))
 
 
-def _narrowed(was: Any, now: Any) -> tuple[Path, Any, Any]:
-    """The one part of a value that differs, if it is one that both have."""
-    path: Path = ()
+def _breach(difference: Difference, fix: str) -> Breach:
+    what = format_path(difference.path[max(difference.field - 1, 0) :], root="").removeprefix(".") or "spec"
+    return Breach(difference.path, "change/immutable", _message(difference, what), _WHY, fix, value=difference.now)
+
+
+def _message(difference: Difference, what: str) -> str:
+    rule, was, now = difference.rule, written(difference.was), written(difference.now)
+    if rule == "no-smaller":
+        return f"`{what}` can only grow, but shrinks from {was} to {now}"
+    if rule == "no-larger" and difference.now is not None:
+        return f"`{what}` can only shrink, but grows from {was} to {now}"
+    if difference.now is None:
+        return f"`{what}` {_RULES[rule]}, but is removed; its value is {was}"
+    if difference.was is None:
+        return f"`{what}` {_RULES[rule]}, but is added with the value {now}"
+    return f"`{what}` {_RULES[rule]}, but changes from {was} to {now}"
+
+
+def _narrowed(difference: Difference) -> Difference:
+    """Return the one part of a value that differs, if both objects have that part."""
+    if difference.rule != "immutable":
+        return difference
+    path, was, now = difference.path, difference.was, difference.now
     while (step := _step(was, now)) is not None:
         path, was, now = (*path, step), was[step], now[step]
-    return path, was, now
+    return Difference(path, was, now, difference.field, difference.rule)
 
 
 def _step(was: Any, now: Any) -> str | int | None:
@@ -224,7 +184,7 @@ def _step(was: Any, now: Any) -> str | int | None:
 
 
 def written(value: object) -> str:
-    """A value as JSON on one line, for a message."""
+    """Format a value as JSON on one line, for a message."""
     if value is None:
         return "nothing"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -232,6 +192,6 @@ def written(value: object) -> str:
 
 
 def next_name(name: str) -> str:
-    """A name for another one: `horovod` → `horovod-v2` → `horovod-v3`."""
+    """Return a name for a new object: `horovod` → `horovod-v2` → `horovod-v3`."""
     match = _VERSION.fullmatch(name)
     return f"{match['name']}-v{int(match['number']) + 1}" if match else f"{name}-v2"

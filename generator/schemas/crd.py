@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from generator.errors import EngineError, Problem
+from generator.schemas.applied import MAP_TYPE
 from generator.schemas.formats import Schema, demands
 from generator.schemas.kind import Kind, document, reference
 from generator.schemas.lists import list_demands
@@ -25,6 +26,8 @@ from generator.schemas.nulls import NULLABLE
 from generator.schemas.observed import shape
 from generator.schemas.openapi import BuiltIns
 from generator.schemas.repeats import share_repeats
+from generator.schemas.transitions import KEYWORD as TRANSITIONS
+from generator.schemas.transitions import transition_rules
 
 _METADATA = "meta.v1.ObjectMeta"
 _LIMITS = {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
@@ -35,8 +38,8 @@ _PROSE = {"description", "title", "example", "externalDocs"}
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _LISTS = {"x-kubernetes-list-type", "x-kubernetes-list-map-keys"}
-# How maps merge, and rules in CEL: neither is about the shape of a manifest.
-_ELSEWHERE = {"x-kubernetes-map-type", "x-kubernetes-validations"}
+# Of the rules in CEL only transition rules are kept.
+_ELSEWHERE = {MAP_TYPE, TRANSITIONS}
 _KNOWN = _KEPT | _READ | _PROSE | _LISTS | _ELSEWHERE | {_INT_OR_STRING, _PRESERVE}
 
 
@@ -65,7 +68,11 @@ def _kind(spec: Mapping[str, Any], version: Mapping[str, Any], built_ins: BuiltI
     properties, definitions = share_repeats(root["properties"])
     properties["metadata"] = named(group, names["kind"], reference(_METADATA))
     definitions |= built_ins.definitions(properties["metadata"])
-    struct = {"properties": properties, "required": required}
+    struct = {
+        "properties": properties,
+        "required": required,
+        **{key: root[key] for key in (TRANSITIONS,) if key in root},
+    }
     schema = document(f"{group}/{name}", names["kind"], struct, definitions)
     return Kind(group, name, names["kind"], names["plural"], spec["scope"], schema)
 
@@ -85,6 +92,10 @@ def node(upstream: Schema, *, is_nullable: bool = False) -> Schema:
     if upstream.get(_INT_OR_STRING):
         kinds = ["integer", "string"]
     result = {keyword: upstream[keyword] for keyword in _KEPT if keyword in upstream}
+    if rules := transition_rules(upstream):
+        result[TRANSITIONS] = rules
+    if upstream.get(MAP_TYPE) == "atomic":  # a mapping that is replaced as a whole
+        result[MAP_TYPE] = upstream[MAP_TYPE]
     if "pattern" in upstream:
         result["pattern"] = _portable(upstream["pattern"])
     if "items" in upstream:

@@ -63,6 +63,18 @@ def reference(name: str) -> Schema:
     return {"$ref": _DEFINITIONS + name}
 
 
+def resolved(node: Schema, schema: Schema) -> tuple[str, Schema]:
+    """Return the name of the definition that a node points to, empty for none, and the node with that definition."""
+    name = ""
+    if "$ref" not in node and "allOf" not in node:
+        return name, node
+    while pointer := node.get("$ref") or next((part["$ref"] for part in node.get("allOf", ()) if "$ref" in part), ""):
+        name = pointer.removeprefix(_DEFINITIONS)
+        rest = {keyword: value for keyword, value in node.items() if keyword not in ("$ref", "allOf")}
+        node = {**schema["definitions"][name], **rest}
+    return name, node
+
+
 def references(node: Any) -> Iterator[str]:
     """The names of all definitions that a schema points to."""
     if isinstance(node, dict):

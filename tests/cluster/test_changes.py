@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from generator.checks.change_immutable import KINDS
 from generator.manifests import Manifest
 from tests.change_cases import CHANGES, TREE, Change, found, objects
 from tests.cluster.changing import Changing, changing
@@ -65,7 +64,7 @@ def test_what_is_refused_as_an_update_is_taken_under_another_name(admin: Client)
             if manifest.resource in told:
                 admin.create(renamed(manifest), dry_run=True)
                 refusals += 1
-    assert refusals >= len(KINDS)
+    assert refusals > 10
 
 
 def renamed(manifest: Manifest) -> Body:

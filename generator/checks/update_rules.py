@@ -1,0 +1,350 @@
+"""Rules of updates: what upstream's update validation in Go rejects, read from generator/facts/updates.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path as FilePath
+from typing import Any
+
+import yaml
+
+from generator import facts, quantities
+from generator.documents.load import Path
+from generator.facts.names import QUEUE_NAME
+from generator.schemas.formats import CUSTOM_QUANTITY, Schema
+from generator.schemas.kind import resolved
+
+_FILE = FilePath(facts.__file__).parent / "updates.yaml"
+_EACH = "*"
+_GENERIC_FIX = "write a new {kind}, such as `{{new}}`, in place of `{{name}}`"
+_NONE = "None"
+
+Steps = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A part of an object that an update must not change.
+
+    Attributes:
+        path: the part, in the new object.
+        was: its stored value; None for none.
+        now: its new value; None for none.
+        field: how many steps of `path` lead to the field that has the rule.
+        rule: the rule, as updates.yaml names it.
+    """
+
+    path: Path
+    was: Any
+    now: Any
+    field: int
+    rule: str = "immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule on one field of a kind. updates.yaml explains the attributes."""
+
+    path: Steps
+    rule: str
+    excepted: tuple[Steps, ...] = ()
+    is_set: bool = False
+    when: Mapping[Steps, Any] = field(default_factory=dict)
+    when_new: Mapping[Steps, Any] = field(default_factory=dict)
+    unless: Mapping[Steps, Any] = field(default_factory=dict)
+    suspended: tuple[Steps, ...] | None = None
+    suspended_in: str = ""
+    only: Mapping[str, str] = field(default_factory=dict)
+    not_for: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The rules of a kind, and how to get the change in spite of them."""
+
+    rules: tuple[Rule, ...]
+    fix: str
+    filled: Mapping[Steps, Any] = field(default_factory=dict)
+    generated: tuple[Steps, ...] = ()
+    is_canonical: bool = False
+
+
+@cache
+def kinds() -> Mapping[tuple[str, str], Kind]:
+    """Return the rules: (group, kind) → rules."""
+    rows = yaml.load(_FILE.read_text("utf-8"), yaml.CSafeLoader)
+    return {(row["group"], row["kind"]): _kind(row) for row in rows}
+
+
+def rules_of(group: str, kind: str) -> Kind:
+    """Return the rules of a kind; of an unknown kind none, with a fix that fits every kind."""
+    return kinds().get((group, kind)) or Kind((), _GENERIC_FIX.format(kind=kind))
+
+
+def _kind(row: Mapping[str, Any]) -> Kind:
+    rules = tuple(map(_rule, row.get("rules", ())))
+    generated = tuple(map(_steps, row.get("generated", ())))
+    return Kind(rules, row["fix"], _values(row.get("filled", {})), generated, row.get("canonical", False))
+
+
+def _rule(row: Mapping[str, Any]) -> Rule:
+    suspended = row.get("suspended")
+    return Rule(
+        path=_steps(row["path"]),
+        rule=row["rule"],
+        excepted=tuple(map(_steps, row.get("except", ()))),
+        is_set=row.get("is_set", False),
+        when=_values(row.get("when", {})),
+        when_new=_values(row.get("when_new", {})),
+        unless=_values(row.get("unless", {})),
+        suspended=None if suspended is None else () if suspended == "all" else tuple(map(_steps, suspended)),
+        suspended_in=row.get("suspended_in", ""),
+        only=row.get("only", {}),
+        not_for=row.get("not_for", {}),
+    )
+
+
+def _values(row: Mapping[str, Any]) -> Mapping[Steps, Any]:
+    return {_steps(path): value for path, value in row.items()}
+
+
+def _steps(path: str | list[str]) -> Steps:
+    return tuple(path.split(".") if isinstance(path, str) else path)
+
+
+def rejected(old: Any, new: Any, rules: Iterable[Rule], targets: Mapping[str, str]) -> Iterator[Difference]:
+    """Yield each change from `old` to `new` that a rule rejects.
+
+    Args:
+        old: the stored object, in the form of `generator.schemas.stored`.
+        new: the new object, in the same form.
+        rules: the rules of the kind.
+        targets: component → minor version.
+    """
+    for rule in rules:
+        if not _holds(rule, old, new, targets):
+            continue
+        freed = _freed(rule, old, new)
+        if freed is None:
+            continue
+        for path, was, now in _pairs(old, new, rule.path):
+            before, after = _without(was, freed), _without(now, freed)
+            if rule.is_set:
+                before, after = _as_set(before), _as_set(after)
+            for inside, one, other in _parts(before, after, rule):
+                if _RULES[rule.rule](one, other):
+                    whole = (*path, *inside)
+                    yield Difference(whole, one, other, len(whole), rule.rule)
+
+
+def _holds(rule: Rule, old: Any, new: Any, targets: Mapping[str, str]) -> bool:
+    return (
+        all(targets.get(name) == minor for name, minor in rule.only.items())
+        and not any(targets.get(name) == minor for name, minor in rule.not_for.items())
+        and all(at(old, path) == value for path, value in rule.when.items())
+        and all(at(new, path) == value for path, value in rule.when_new.items())
+        and not any(value in (at(old, path), at(new, path)) for path, value in rule.unless.items())
+    )
+
+
+def _freed(rule: Rule, old: Any, new: Any) -> tuple[Steps, ...] | None:
+    """Return the fields below the path of a rule that may change; None if all of them may."""
+    if rule.suspended is None:
+        return rule.excepted
+    asked = {"old": (old,), "new": (new,), "either": (old, new)}[rule.suspended_in]
+    if not any(map(_may_be_suspended, asked)):
+        return rule.excepted
+    return (*rule.excepted, *rule.suspended) if rule.suspended else None
+
+
+def _may_be_suspended(body: Any) -> bool:
+    return at(body, ("spec", "suspend")) is True or bool(at(body, ("metadata", "labels", QUEUE_NAME)))
+
+
+def _pairs(old: Any, new: Any, steps: Steps, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
+    """Yield the place of a field in the new object with both values; of items only those that both objects have."""
+    if not steps:
+        yield path, old, new
+    elif steps[0] == _EACH:
+        before = by_name(old)
+        for number, item in enumerate(new if isinstance(new, list) else ()):
+            was = before.get(item.get("name")) if isinstance(item, dict) else None
+            if was is not None:
+                yield from _pairs(was, item, steps[1:], (*path, number))
+    else:
+        yield from _pairs(at(old, steps[:1]), at(new, steps[:1]), steps[1:], (*path, steps[0]))
+
+
+def _parts(was: Any, now: Any, rule: Rule) -> Iterator[tuple[Path, Any, Any]]:
+    """Yield the fields of a `spec` that is immutable as a whole one by one, and any other value as it is."""
+    if rule.path == ("spec",) and rule.rule == "immutable" and isinstance(was, dict) and isinstance(now, dict):
+        for key in {**was, **now}:
+            yield (key,), was.get(key), now.get(key)
+    else:
+        yield (), was, now
+
+
+def _without(value: Any, paths: Iterable[Steps]) -> Any:
+    if not paths:
+        return value
+    result = deepcopy(value)
+    for path in paths:
+        _remove(result, path)
+    return result
+
+
+def _remove(value: Any, path: Steps) -> None:
+    """Remove a field, and what is empty without it."""
+    if path[0] == _EACH:
+        for item in value if isinstance(value, list) else ():
+            _remove(item, path[1:])
+    elif isinstance(value, dict) and path[0] in value:
+        if len(path) == 1:
+            del value[path[0]]
+        else:
+            _remove(value[path[0]], path[1:])
+            if value[path[0]] == {}:
+                del value[path[0]]
+
+
+def by_name(value: Any) -> dict[Any, Any]:
+    """Return the items of a list by their names."""
+    items = value if isinstance(value, list) else ()
+    return {item["name"]: item for item in items if isinstance(item, dict) and isinstance(item.get("name"), str)}
+
+
+def at(value: Any, steps: Steps) -> Any:
+    """Return the value at a path of fields; None if there is none."""
+    for step in steps:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def fill(body: Any, kind: Kind) -> None:
+    """Set what admission sets in absent fields of a new object."""
+    for path, value in kind.filled.items():
+        _fill(body, path, value)
+
+
+def generate(body: Any, kind: Kind) -> None:
+    """Set what the API server generates when an object is created, and what an update cannot bring back."""
+    for path in kind.generated:
+        _fill(body, path, "generated")
+
+
+def _fill(body: Any, path: Steps, value: Any) -> None:
+    if path[0] == _EACH:
+        for item in body if isinstance(body, list) else ():
+            _fill(item, path[1:], value)
+    elif isinstance(body, dict):
+        if len(path) == 1:
+            body.setdefault(path[0], deepcopy(value))
+        elif _EACH in path and path[0] not in body:
+            if path[1] != _EACH:
+                _fill(body.setdefault(path[0], {}), path[1:], value)
+        else:
+            _fill(body.setdefault(path[0], {}), path[1:], value)
+
+
+def canonical(value: Any, node: Schema, schema: Schema, spell: Callable[[str | int], Any] | None = None) -> Any:
+    """Return a custom resource with its quantities spelled anew.
+
+    Args:
+        value: the resource, or a part of it.
+        node: the schema of that part.
+        schema: the schema of the kind.
+        spell: the spelling; by default the one of a webhook that reads and writes the Go type.
+    """
+    spell = spell or _quantity
+    _, node = resolved(node, schema)
+    if isinstance(value, dict):
+        others = node.get("additionalProperties")
+        below = {key: node.get("properties", {}).get(key, others) for key in value}
+        return {
+            key: canonical(child, below[key], schema, spell) if isinstance(below[key], dict) else child
+            for key, child in value.items()
+        }
+    if isinstance(value, list):
+        return [canonical(item, node.get("items", {}), schema, spell) for item in value]
+    if node.get("pattern") == CUSTOM_QUANTITY and isinstance(value, str | int):
+        return spell(value)
+    return value
+
+
+def without_empty(value: Any) -> Any:
+    """Return a value without the empty strings and lists in it, which Go does not tell from absent ones."""
+    if isinstance(value, dict):
+        return {key: without_empty(child) for key, child in value.items() if child not in ("", [], None)}
+    return [without_empty(item) for item in value] if isinstance(value, list) else value
+
+
+def _quantity(value: str | int) -> str | int:
+    try:
+        return str(quantities.parse(str(value).strip()))
+    except ValueError:
+        return value
+
+
+def _as_set(value: Any) -> Any:
+    return sorted(map(str, value)) if isinstance(value, list) else value
+
+
+def _differs(was: Any, now: Any) -> bool:
+    return bool(was != now)
+
+
+def _differs_once_set(was: Any, now: Any) -> bool:
+    return was is not None and was != now
+
+
+def _is_removed(was: Any, now: Any) -> bool:
+    return was not in (None, "") and now in (None, "")
+
+
+def _is_allocated(was: Any, now: Any) -> bool:
+    """Return True if an address is set that is not the one the API server has chosen or was told."""
+    if now is None or was == now:
+        return False
+    return was is not None or now == _NONE
+
+
+def _leaves_tandem(was: Any, now: Any) -> bool:
+    """Return True if the completions of an indexed Job change to another number than its parallelism."""
+    before, after = (at(spec, ("completions",)) for spec in (was, now))
+    return before != after and after is not None and after != at(now, ("parallelism",))
+
+
+def _shrinks(was: Any, now: Any) -> bool:
+    try:
+        return quantities.parse(str(now)).value < quantities.parse(str(was)).value
+    except ValueError:
+        return False
+
+
+def _grows(was: Any, now: Any) -> bool:
+    return isinstance(was, int) and (not isinstance(now, int) or now > was)
+
+
+def _loses(was: Any, now: Any) -> bool:
+    after = now if isinstance(now, list) else []
+    return any(item not in after for item in (was if isinstance(was, list) else ()))
+
+
+def _gets(was: Any, now: Any) -> bool:
+    return _loses(now, was)
+
+
+_RULES: Mapping[str, Callable[[Any, Any], bool]] = {
+    "immutable": _differs,
+    "set-once": _differs_once_set,
+    "kept": _is_removed,
+    "allocated": _is_allocated,
+    "in-tandem": _leaves_tandem,
+    "no-smaller": _shrinks,
+    "no-larger": _grows,
+    "only-added": _loses,
+    "only-removed": _gets,
+}

@@ -1,0 +1,229 @@
+"""The form in which the API server stores an object: without nulls, with defaults, with canonical quantities.
+
+Two manifests that are stored alike are no change. Sources: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/
+defaulting/{algorithm,prunenulls}.go for custom resources; generator/facts/defaults.yaml for built-in kinds.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from generator import facts, quantities
+from generator.schemas.formats import QUANTITY, Schema
+from generator.schemas.kind import resolved
+from generator.schemas.nulls import NULLABLE
+
+_FILE = Path(facts.__file__).parent / "defaults.yaml"
+_VERSION = re.compile(r"\.v[0-9][a-z0-9]*\.")
+_TAG = re.compile(r"[^/]*?(?::(?P<tag>[^@/]*))?(?P<digest>@.*)?")
+_MEBI = 2**20
+_ALWAYS_COUNTS = "ExactCount"
+_BUILT_IN = "meta.v1."
+
+
+@dataclass(frozen=True, slots=True)
+class _Type:
+    """What the API server does with absent fields of a built-in type."""
+
+    defaults: Mapping[str, Any]
+    zeros: frozenset[str]
+    pointers: frozenset[str]
+
+
+_PLAIN = _Type({}, frozenset(), frozenset())
+
+
+@cache
+def _types() -> Mapping[str, _Type]:
+    rows = yaml.load(_FILE.read_text("utf-8"), yaml.CSafeLoader)
+    return {
+        row["type"]: _Type(row.get("defaults", {}), frozenset(row.get("zeros", ())), frozenset(row.get("pointers", ())))
+        for row in rows
+    }
+
+
+def stored_custom(value: Any, node: Schema, schema: Schema) -> Any:
+    """Return a custom resource without the nulls that the API server drops, and with the defaults of its schema."""
+    name, node = resolved(node, schema)
+    if name.startswith(_BUILT_IN):
+        return value
+    if isinstance(value, dict):
+        properties = node.get("properties", {})
+        others = node.get("additionalProperties")
+        result = {}
+        for key, child in value.items():
+            _, below = resolved(properties.get(key, others if isinstance(others, dict) else {}), schema)
+            if child is not None or below.get(NULLABLE):
+                result[key] = stored_custom(child, below, schema)
+        for key, below in properties.items():
+            if key not in result and ("default" in below or "$ref" in below):
+                _, child = resolved(below, schema)
+                if "default" in child:
+                    result[key] = stored_custom(child["default"], child, schema)
+        return result
+    if isinstance(value, list):
+        return [stored_custom(item, node.get("items", {}), schema) for item in value]
+    return value
+
+
+def stored_built_in(body: Mapping[str, Any], schema: Schema) -> Any:
+    """Return an object of a built-in kind with the defaults and in the form that the API server compares."""
+    group, _, version = str(body.get("apiVersion")).rpartition("/")
+    whole = {**body, "spec": body.get("spec") or {}} if "spec" in schema.get("properties", {}) else body
+    return _built_in(whole, schema, schema, f"{group.partition('.')[0] or 'core'}.{version}.{body.get('kind')}")
+
+
+def _built_in(value: Any, node: Schema, schema: Schema, name: str = "") -> Any:
+    reference, node = resolved(node, schema)
+    if isinstance(value, Mapping):
+        type_ = _VERSION.sub(".", reference or name)
+        return _struct(value, node, schema, type_)
+    if isinstance(value, list):
+        return [_built_in(item, node.get("items", {}), schema) for item in value]
+    if node.get("pattern") == QUANTITY and isinstance(value, str | int | float):
+        return same_quantity(value)
+    return value
+
+
+def _struct(value: Mapping[str, Any], node: Schema, schema: Schema, name: str) -> dict[str, Any]:
+    type_ = _types().get(name, _PLAIN)
+    others = node.get("additionalProperties")
+    properties = node.get("properties")
+    result: dict[str, Any] = {}
+    for key, child in value.items():
+        below = (properties or {}).get(key, others if isinstance(others, dict) else {})
+        known = _built_in(child, below, schema)
+        if not (properties and _is_absent(known, key, type_, _is_struct(below, schema))):
+            result[key] = known
+    for key, default in type_.defaults.items():
+        result.setdefault(key, _built_in(default, (properties or {}).get(key, {}), schema))
+    for key, below in (properties or {}).items():
+        if "default" in below:
+            result.setdefault(key, below["default"])
+    _COMPUTED.get(name, _nothing)(result)
+    return result
+
+
+def _is_absent(value: Any, key: str, type_: _Type, is_struct: bool) -> bool:
+    """Return True if Go stores a value like an absent one."""
+    if value is None or (value == "" and key not in type_.pointers):
+        return True
+    if key in type_.zeros:
+        return value in (False, 0) or value == {}
+    return value in ([], {}) and not is_struct
+
+
+def _is_struct(node: Schema, schema: Schema) -> bool:
+    return "properties" in resolved(node, schema)[1]
+
+
+def same_quantity(value: str | float) -> str:
+    """Return one spelling for each amount: with binary suffixes from mebibytes on."""
+    try:
+        amount = quantities.parse(str(value).strip()).value
+    except ValueError:
+        return str(value)
+    return str(quantities.Quantity(amount, is_binary=amount >= _MEBI and amount % _MEBI == 0))
+
+
+def _nothing(_: dict[str, Any]) -> None:
+    return
+
+
+def _container(container: dict[str, Any]) -> None:
+    """Set the pull policy by the tag: kubernetes v1.34.2 pkg/util/parsers/parsers.go ParseImageName."""
+    match = _TAG.fullmatch(str(container.get("image", "")).rpartition("/")[2])
+    is_latest = match is not None and not match["digest"] and (match["tag"] or "latest") == "latest"
+    container.setdefault("imagePullPolicy", "Always" if is_latest else "IfNotPresent")
+
+
+def _pod(pod: dict[str, Any]) -> None:
+    """Set absent requests to the limits: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_Pod."""
+    spec = pod.get("spec")
+    written = spec if isinstance(spec, dict) else {}
+    for name in ("containers", "initContainers"):
+        for container in written.get(name) or ():
+            resources = container.get("resources") if isinstance(container, dict) else None
+            limits = resources.get("limits") if isinstance(resources, dict) else None
+            if isinstance(resources, dict) and isinstance(limits, dict):
+                resources["requests"] = {**limits, **(resources.get("requests") or {})}
+
+
+def _pod_spec(spec: dict[str, Any]) -> None:
+    """Set both names of the ServiceAccount: kubernetes v1.34.2 pkg/apis/core/v1/conversion.go.
+
+    So a name that is removed stays: the other one keeps it.
+    """
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec |= {"serviceAccountName": account, "serviceAccount": account}
+
+
+def _job(spec: dict[str, Any]) -> None:
+    """Set the completions of a job that sets neither them nor its parallelism."""
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+
+
+def _volume(volume: dict[str, Any]) -> None:
+    """Set the source of a volume without one: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_Volume."""
+    if volume.keys() <= {"name"}:
+        volume["emptyDir"] = {}
+
+
+def _device_request(request: dict[str, Any]) -> None:
+    if request.get("allocationMode") == _ALWAYS_COUNTS:
+        request.setdefault("count", 1)
+
+
+def _claim(spec: dict[str, Any]) -> None:
+    """Set both data sources: kubernetes v1.34.2 pkg/registry/core/persistentvolumeclaim/strategy.go."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source and not reference:
+        spec["dataSourceRef"] = source
+    elif reference and not source and not reference.get("namespace"):
+        spec["dataSource"] = reference
+
+
+def _secret(secret: dict[str, Any]) -> None:
+    """Move `stringData` to `data`: kubernetes v1.34.2 pkg/apis/core/v1/conversion.go."""
+    written = secret.pop("stringData", None) or {}
+    data = {**(secret.get("data") or {}), **{key: _encoded(value) for key, value in written.items()}}
+    if data:
+        secret["data"] = {key: _same_base64(value) for key, value in data.items()}
+
+
+def _encoded(value: object) -> str:
+    return base64.b64encode(str(value).encode()).decode()
+
+
+def _same_base64(value: object) -> str:
+    """Return base64 without line ends, which Go ignores."""
+    try:
+        return base64.b64encode(base64.b64decode(str(value))).decode()
+    except (binascii.Error, ValueError):
+        return str(value)
+
+
+_COMPUTED = {
+    "core.Container": _container,
+    "core.Pod": _pod,
+    "core.PodSpec": _pod_spec,
+    "core.Volume": _volume,
+    "core.PersistentVolumeClaimSpec": _claim,
+    "core.Secret": _secret,
+    "batch.JobSpec": _job,
+    "resource.ExactDeviceRequest": _device_request,
+    "resource.DeviceSubRequest": _device_request,
+    "resource.DeviceRequest": _device_request,
+}

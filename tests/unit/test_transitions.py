@@ -1,0 +1,143 @@
+"""Transition rules of CustomResourceDefinitions: which are evaluated, with which values, and with which result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from generator.schemas.catalog import Catalog
+from generator.schemas.crd import node
+from generator.schemas.formats import Schema
+from generator.schemas.stored import stored_custom
+from generator.schemas.transitions import KEYWORD, Transition, transition_rules, transitions
+from generator.simulate.transition_rules import is_accepted
+
+SAME = [{"rule": "self == oldSelf", "message": "immutable"}]
+ITEM = {"type": "object", "properties": {"name": {"type": "string"}, "value": {"type": "integer"}}}
+
+
+def compiled(**fields: Any) -> Schema:
+    return {**node({"type": "object", "properties": fields}), "definitions": {}}
+
+
+def verdicts(schema: Schema, old: Any, new: Any) -> dict[tuple[str | int, ...], bool]:
+    return {each.path: is_accepted(each) for each in transitions(old, new, schema)}
+
+
+def test_only_rules_that_read_the_old_value_are_kept_and_without_their_words() -> None:
+    rules = [
+        *SAME,
+        {"rule": "self > 0"},
+        {"rule": "myoldSelf == 1"},
+        {"rule": "true || oldSelf.hasValue()", "optionalOldSelf": True},
+    ]
+    kept = transition_rules({KEYWORD: rules})
+    assert kept == [{"rule": "self == oldSelf"}, {"rule": "true || oldSelf.hasValue()", "optionalOldSelf": True}]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ({"a": 1}, {"a": 2}, {("a",): False}),
+        ({"a": 1}, {"a": 1}, {("a",): True}),
+        ({}, {"a": 2}, {}),
+        ({"a": 1}, {}, {}),
+        (None, {"a": 1}, {}),
+    ],
+)
+def test_a_rule_is_skipped_where_either_object_has_no_value(old: Any, new: Any, expected: Any) -> None:
+    schema = compiled(a={"type": "integer", KEYWORD: SAME})
+    assert verdicts(schema, old, new) == expected
+
+
+def test_an_optional_old_value_is_evaluated_on_creation_too() -> None:
+    rule = {"rule": "!oldSelf.hasValue() || oldSelf.value() <= self", "optionalOldSelf": True}
+    schema = compiled(a={"type": "integer", KEYWORD: [rule]})
+    assert verdicts(schema, {}, {"a": 1}) == {("a",): True}
+    assert verdicts(schema, {"a": 1}, {"a": 2}) == {("a",): True}
+    assert verdicts(schema, {"a": 2}, {"a": 1}) == {("a",): False}
+
+
+def keyed(**of_items: Any) -> Schema:
+    item = {**ITEM, "properties": {**ITEM["properties"], "value": {"type": "integer", **of_items}}}  # type: ignore[dict-item]
+    return {"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+
+
+def test_items_of_a_map_are_correlated_by_their_keys_and_new_items_are_free() -> None:
+    schema = compiled(a=keyed(**{KEYWORD: SAME}))
+    old = {"a": [{"name": "x", "value": 1}, {"name": "y", "value": 2}]}
+    new = {"a": [{"name": "y", "value": 3}, {"name": "z", "value": 9}, {"name": "x", "value": 1}]}
+    assert verdicts(schema, old, new) == {("a", 0, "value"): False, ("a", 2, "value"): True}
+
+
+def test_items_of_other_lists_are_not_correlated() -> None:
+    schema = compiled(a={"type": "array", "items": {"type": "integer", KEYWORD: SAME}})
+    assert verdicts(schema, {"a": [1]}, {"a": [2]}) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_equal"),
+    [({"x-kubernetes-list-type": "set"}, True), ({"x-kubernetes-list-type": "atomic"}, False), ({}, False)],
+)
+def test_the_order_of_a_set_does_not_count_and_that_of_a_list_does(kind: Any, is_equal: bool) -> None:
+    schema = compiled(a={"type": "array", "items": {"type": "string"}, **kind, KEYWORD: SAME})
+    assert verdicts(schema, {"a": ["x", "y"]}, {"a": ["y", "x"]}) == {("a",): is_equal}
+
+
+def test_the_order_of_a_map_does_not_count_however_deep_it_is() -> None:
+    schema = compiled(a={"type": "object", "properties": {"b": keyed()}, KEYWORD: SAME})
+    old = {"a": {"b": [{"name": "x", "value": 1}, {"name": "y", "value": 2}]}}
+    assert verdicts(schema, old, {"a": {"b": old["a"]["b"][::-1]}}) == {("a",): True}
+    assert verdicts(schema, old, {"a": {"b": old["a"]["b"][:1]}}) == {("a",): False}
+
+
+def test_a_rule_that_ends_in_an_error_rejects() -> None:
+    assert not is_accepted(Transition((), "self.absent == oldSelf.absent", {"a": 1}, {"a": 1}))
+
+
+def test_values_of_a_map_are_correlated_by_their_keys() -> None:
+    schema = compiled(a={"type": "object", "additionalProperties": {"type": "integer", KEYWORD: SAME}})
+    assert verdicts(schema, {"a": {"x": 1}}, {"a": {"x": 2, "y": 3}}) == {("a", "x"): False}
+
+
+def test_what_the_definition_adds_is_in_both_objects() -> None:
+    schema = compiled(
+        a={
+            "type": "object",
+            "properties": {"b": {"type": "string", "default": "x"}, "c": {"type": "integer"}},
+            KEYWORD: SAME,
+        }
+    )
+    written, absent, null = ({"a": each} for each in ({"c": 1, "b": "x"}, {"c": 1}, {"c": 1, "b": None}))
+    assert stored_custom(written, schema, schema) == stored_custom(absent, schema, schema)
+    assert stored_custom(null, schema, schema) == stored_custom(absent, schema, schema)
+
+
+def bundled() -> Iterator[tuple[str, str]]:
+    catalog = Catalog.bundled()
+    for entry in catalog.everything:
+        text = (catalog.folder / entry.path).read_text("utf-8")
+        if KEYWORD in text:
+            for rule in rules_in(json.loads(text)):
+                yield f"{entry.path} {rule}", rule
+
+
+def rules_in(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        rules = value.get(KEYWORD)
+        yield from (each["rule"] for each in (rules if isinstance(rules, list) else ()))
+        for child in value.values():
+            yield from rules_in(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from rules_in(child)
+
+
+def test_every_bundled_rule_can_be_evaluated_and_accepts_an_object_that_stays_as_it_is() -> None:
+    found = dict(bundled())
+    assert len(found) > 50
+    values: dict[str, Any] = {"spec": {}, "levels": []}
+    assert [name for name, rule in found.items() if not is_accepted(Transition((), rule, values, values))] == []

@@ -1,0 +1,72 @@
+"""The rules of updates are about fields that their kinds have, and compare the right objects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from generator.checks import change, update_rules
+from generator.manifests import Manifest
+from generator.schemas.catalog import Catalog
+from generator.schemas.kind import resolved
+
+KINDS = update_rules.kinds()
+
+
+@pytest.mark.parametrize("kind", [kind for kind, rules in KINDS.items() if rules.rules], ids="/".join)
+def test_every_rule_is_about_a_field_of_the_kind(kind: tuple[str, str]) -> None:
+    catalog = Catalog.bundled()
+    group, name = kind
+    files = [
+        entry.path
+        for entry in catalog.everything
+        if (entry.api_version.rpartition("/")[0], entry.kind) == (group, name)
+    ]
+    assert files
+    schemas = [json.loads((catalog.folder / file).read_bytes()) for file in files]
+    for rule in KINDS[kind].rules:
+        paths = [rule.path, *((*rule.path, *below) for below in (*rule.excepted, *(rule.suspended or ())))]
+        conditions = [*rule.when, *rule.when_new, *rule.unless]
+        for path in (*paths, *conditions):
+            assert any(leads(schema, path) for schema in schemas), path
+
+
+def leads(schema: Any, path: tuple[str, ...]) -> bool:
+    node = schema
+    for step in path:
+        _, node = resolved(node, schema)
+        below = (
+            node.get("items") if step == "*" else node.get("properties", {}).get(step, node.get("additionalProperties"))
+        )
+        if not isinstance(below, dict):
+            return False
+        node = below
+    return True
+
+
+QUEUE = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata": {"name": "a", "namespace": "a"}}
+
+
+def errors(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    found = change.breaches([Manifest(old, "old.yaml")], [Manifest(new, "new.yaml")], {})
+    return [breach.check for _, breach in found if breach.check == "change/immutable"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, ["change/immutable"]),
+        ({"metadata": {"name": "a", "namespace": "b"}}, []),
+        ({"metadata": {"name": "b", "namespace": "a"}}, []),
+        ({"kind": "ClusterQueue"}, []),
+        ({"apiVersion": "kueue.x-k8s.io/v1beta1"}, ["change/immutable"]),
+        ({"apiVersion": "example.com/v1"}, []),
+    ],
+)
+def test_an_object_is_compared_with_the_one_of_its_group_kind_namespace_and_name(
+    changed: dict[str, Any], expected: list[str]
+) -> None:
+    old = {**QUEUE, "spec": {"clusterQueue": "one"}}
+    assert errors(old, {**QUEUE, "spec": {"clusterQueue": "two"}, **changed}) == expected
