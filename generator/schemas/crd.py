@@ -18,6 +18,7 @@ import yaml
 
 from generator.errors import EngineError, Problem
 from generator.schemas.applied import MAP_TYPE
+from generator.schemas.defaulted import as_written
 from generator.schemas.formats import Schema, demands
 from generator.schemas.kind import Kind, document, reference
 from generator.schemas.lists import list_demands
@@ -60,7 +61,7 @@ def custom_kinds(files: Iterable[Path], built_ins: BuiltIns) -> list[Kind]:
 
 def _kind(spec: Mapping[str, Any], version: Mapping[str, Any], built_ins: BuiltIns) -> Kind:
     group, names, name = spec["group"], spec["names"], version["name"]
-    root = node(version["schema"]["openAPIV3Schema"])
+    root = node(as_written(group, names["kind"], version["schema"]["openAPIV3Schema"]))
     required = set(root.get("required", ()))
     if "status" in version.get("subresources", {}):
         root["properties"]["status"] = shape(root["properties"]["status"])

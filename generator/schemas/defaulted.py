@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
+from generator.schemas.formats import Schema
+
 _FILLED_IN: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     # jobset v0.12.0 and v0.11.1 pkg/webhooks/jobset_webhook.go Default: `failurePolicyRule` and the rule's number
     ("jobset.x-k8s.io", "JobSet"): (("spec", "failurePolicy", "rules", "[]", "name"),),
@@ -17,7 +19,7 @@ _FILLED_IN: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
 """Group and kind → paths of fields; `[]` is each item of a list."""
 
 
-def as_written(group: str, kind: str, upstream: Mapping[str, Any]) -> Mapping[str, Any]:
+def as_written(group: str, kind: str, upstream: Schema) -> Schema:
     """Return the schema of a kind as it holds for what people write, before webhooks add to it.
 
     Args:

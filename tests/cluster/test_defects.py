@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+import yaml
 
 from generator.facts.defects import known
 from tests.cluster.changing import Changing, changing
@@ -15,6 +16,7 @@ from tests.cluster.control_plane import Cluster
 from tests.cluster.hand_written import create
 from tests.cluster.training import conditions
 from tests.cluster.trees import is_gone
+from tests.unit.test_schemas_defaulted import JOB_SET, runtime
 
 pytestmark = pytest.mark.cluster
 
@@ -50,6 +52,16 @@ def test_a_failed_job_runs_again_outside_its_quota_once_its_job_set_expires(plac
     second = wait_for("another JobSet", lambda: (job_set(place) not in ("", first) and job_set(place)) or None)
     wait_until("its pods run, and nothing is charged", lambda: place.has_pods() and place.charged() == "0")
     wait_until("it fails and is created once more", lambda: job_set(place) not in ("", first, second))
+
+
+def test_job_set_names_the_rules_of_job_sets_and_nobody_names_those_of_runtimes(admin: Client, namespace: str) -> None:
+    """tests/unit/test_schemas_defaulted.py says the same without a cluster."""
+    job_set, body = yaml.safe_load(JOB_SET), yaml.safe_load(runtime())
+    job_set["metadata"]["namespace"] = namespace
+    admin.create(job_set)
+    (rule,) = admin.read(job_set)["spec"]["failurePolicy"]["rules"]
+    assert rule["name"] == "failurePolicyRule0"
+    assert "failurePolicy.rules[0].name: Required value" in create(admin, body)
 
 
 def test_tolerations_of_a_flavor_replace_those_of_the_runtime(place: Changing) -> None:

@@ -1,0 +1,59 @@
+"""A field that a webhook fills in may be left out of the kind that the webhook sees, and of no other."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+import yaml
+
+from generator.checks.run import check_text
+from generator.schemas.catalog import Catalog
+from generator.schemas.defaulted import as_written
+from generator.schemas.embedded import Engine
+
+JOB_SET = """\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: gang, namespace: default}
+spec:
+  failurePolicy: {maxRestarts: 1, rules: [{action: FailJobSet}]}
+  replicatedJobs:
+  - {name: one, template: {spec: {template: {spec: {containers: [{name: a, image: x}]}}}}}
+"""
+RUNTIME = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: gang}
+spec:
+  mlPolicy: {numNodes: 1}
+  template:
+"""
+OLD = {"trainer": "2.2", "jobset": "0.11"}
+
+
+def runtime() -> str:
+    """Return a runtime with the same JobSet in it."""
+    job_set = yaml.safe_load(JOB_SET)["spec"]
+    return RUNTIME + "".join(f"    {line}\n" for line in yaml.safe_dump({"spec": job_set}).splitlines())
+
+
+@pytest.mark.parametrize("targets", [{}, OLD], ids=["newest", "previous"])
+def test_job_sets_may_leave_out_the_names_of_rules_and_runtimes_may_not(targets: dict[str, str]) -> None:
+    """tests/cluster/test_defects.py shows both to the real API server."""
+    engine = Engine(Catalog.bundled(targets))
+    assert check_text(JOB_SET.encode(), "x.yaml", engine).findings == []
+    (found,) = check_text(runtime().encode(), "x.yaml", engine).findings
+    assert (found.check, found.path) == ("schema/missing-field", "$.spec.template.spec.failurePolicy.rules[0]")
+    nameless = JOB_SET.replace("{action: FailJobSet}", "{name: a}")
+    assert [each.check for each in check_text(nameless.encode(), "x.yaml", engine).findings] == ["schema/missing-field"]
+
+
+def test_the_schema_of_upstream_stays_as_it_is() -> None:
+    rule = {"type": "object", "required": ["action", "name"]}
+    upstream: dict[str, object] = {"properties": {"rules": {"items": rule}}}
+    for step in ("failurePolicy", "spec"):
+        upstream = {"properties": {step: upstream}}
+    before = deepcopy(upstream)
+    assert as_written("jobset.x-k8s.io", "JobSet", upstream) != upstream == before
+    assert as_written("jobset.x-k8s.io", "Other", upstream) is upstream
