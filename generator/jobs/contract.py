@@ -158,8 +158,10 @@ def _largest(hosts: Mapping[str, Any]) -> str:
         return f"{hosts['unknown']}"
     if owned == idle:
         return f"{idle} hosts"
-    found = [f"{owned} hosts without preemption"]
-    if reclaimable is None:
+    found = [] if owned is None else [f"{owned} hosts without preemption"]
+    if owned is None:
+        found.append(f"{hosts['unknown']}")
+    elif reclaimable is None:
         found.append(f"with preemption {hosts['unknown']}")
     elif reclaimable > owned:
         found.append(f"{reclaimable} with it")

@@ -224,7 +224,7 @@ def _notes(runtime: Runtime, tenant: Tenant, nodes: int, far: Reach, wanted: Wan
 def _of_contention(tenant: Tenant, nodes: int, far: Reach) -> Iterator[str]:
     """Yield what the job can wait for while other teams use the cluster."""
     if far.owned is None or far.idle is None:
-        yield f"it is unknown if Kueue admits the job: {far.reason}"
+        yield f"it is unknown if Kueue admits the job at once: {far.unknown or far.reason}"
     elif nodes <= far.owned:
         return
     elif far.reclaimable is None:

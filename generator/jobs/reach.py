@@ -31,7 +31,7 @@ class Reach:
         reclaimable: hosts in every such state, with the preemption that the queue allows.
         idle: hosts while all other queues are idle.
         reason: why `idle` is not larger, such as `4 nodes take 56 cpu of flavor cpu, and team-sim never gets more`.
-        unknown: why `reclaimable` is unknown.
+        unknown: why `reclaimable` is unknown, or both `owned` and `reclaimable`.
     """
 
     owned: int | None

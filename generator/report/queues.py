@@ -63,9 +63,9 @@ def _unknown(tree: QueueTree, nodes: Mapping[str, Node], largest: Iterable[Large
         if (own := capacity(node, key)).reclaimable is None
     ]
     lines += [
-        f"RECLAIMABLE of `{each.queue}` is unknown for `{each.runtime}`: {each.unknown}"
+        f"{column} of `{each.queue}` is unknown for `{each.runtime}`: {each.unknown}"
         for each in largest
-        if each.unknown
+        if each.unknown and (column := "OWNED" if each.owned is None else "RECLAIMABLE")
     ]
     if lines:
         yield ""

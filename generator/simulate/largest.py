@@ -17,6 +17,7 @@ from generator.simulate.queues import ClusterQueue, QueueTree
 from generator.simulate.search import Limit, Search, Sizeless
 from generator.simulate.sites import Sites
 
+_STRANDS = "PreemptionOverBorrowing"
 _RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 
 
@@ -31,13 +32,14 @@ class Largest:
         namespace: a namespace with a LocalQueue that leads to it.
         runtime: the name of the runtime.
         kind: ClusterTrainingRuntime, or TrainingRuntime of the namespace.
-        owned: nodes without preemption, in every state that the other queues can reach.
+        owned: nodes that Kueue admits in every state that the other queues can reach, even if this queue could preempt
+            nothing. With `whenCanPreempt: MayStopSearch` Kueue may preempt in one flavor before it tries the next.
         reclaimable: nodes in every such state, with the preemption that the policy of the queue allows.
         idle: nodes while the usage of all other queues is 0. It may be fewer if all pods must be in one place of a
             topology and no file has the Nodes; then the reason says so.
         limit: the kind of limit that `idle` has.
         reason: why `idle` is not larger, with the numbers; or why all three numbers are unknown.
-        unknown: why only `reclaimable` is unknown.
+        unknown: why `reclaimable` is unknown, or both `owned` and `reclaimable`.
     """
 
     queue: str
@@ -108,6 +110,15 @@ def _searched(tree: QueueTree, queue: ClusterQueue, node: Node, job: Sizeless) -
     idle, search = largest(most), Search(queue, flavors, most, job)
     found = {key: guarantee(node, key) for key in node.quotas}
     owned = largest({key: each.owned for key, each in found.items()})
+    has_choice = search.has_choice()
+    if has_choice and not tree.rules.ranks_no_candidates_last and queue.fungibility.preference == _STRANDS:
+        sure = largest({key: min(each.owned, node.quota(key).nominal) for key, each in found.items()})
+        if sure < owned:
+            version = tree.rules.version
+            why = (
+                f"at least {sure} nodes: Kueue {version} may choose a flavor in use over one that the queue can borrow"
+            )
+            return None, None, idle, *search.reason(idle), why
     low, high = owned, owned
     if preempts(node) and owned < idle:
         steps = range(len([node, *node.path()]))
@@ -119,6 +130,6 @@ def _searched(tree: QueueTree, queue: ClusterQueue, node: Node, job: Sizeless) -
     why = ""
     if low != high:
         why = unknown(node, f"at least {low} nodes")
-    elif low != owned and search.has_choice():
+    elif low != owned and has_choice:
         why = f"at least {owned} nodes: how much more depends on the flavor that Kueue tries first"
     return owned, None if why else low, idle, *search.reason(idle), why

@@ -12,6 +12,7 @@ from generator.manifests import Manifest
 from generator.simulate.admission import predict
 from generator.simulate.jobs import Job, Outcome
 from generator.simulate.kueue_rules import NEWEST, rules_of
+from generator.simulate.largest import largest_jobs
 from generator.simulate.podsets import PodSet
 from generator.simulate.queues import QueueTree
 from generator.simulate.read import queue_tree
@@ -19,7 +20,8 @@ from generator.simulate.topology import How, Wish
 from generator.versions import minors
 from tests.conftest import Run
 from tests.unit.simulate.nodes import HOST, RACK, racks
-from tests.unit.simulate.trees import kueue, queue, topology, tree
+from tests.unit.simulate.runtimes import job, runtime
+from tests.unit.simulate.trees import door, kueue, queue, topology, tree
 
 TOGETHER = Wish(How.REQUIRED, RACK, "all")
 
@@ -68,6 +70,18 @@ def test_before_0_19_a_job_may_wait_for_a_flavor_although_it_could_borrow_anothe
     queues = of(version, mine, queue("b", {"f/cpu": "0"}, "c"), queue("lender", {"g/cpu": "4"}, "c"))
     sent = [Job(name, name, (PodSet("node", 1, {"cpu": 4000}),)) for name in ("b", "a")]
     assert predict(queues, sent)["a"].state.value == state
+
+
+@pytest.mark.parametrize(("version", "sizes"), [("0.19", (4, 4, 4)), ("0.18", (None, None, 4))])
+def test_before_0_19_it_is_unknown_what_a_queue_with_such_a_choice_gets(
+    version: str, sizes: tuple[int | None, ...]
+) -> None:
+    mine = queue("a", {"f/cpu": "4", "g/cpu": "0"}, "c", flavorFungibility={"preference": "PreemptionOverBorrowing"})
+    others = queue("b", {"f/cpu": "0"}, "c"), queue("lender", {"g/cpu": "8"}, "c", namespaceSelector=None)
+    queues = of(version, mine, *others, door("team", "a"))
+    (found,) = largest_jobs(queues, [runtime(job("node", step="trainer", cpu="2"), torch={})])
+    assert (found.owned, found.reclaimable, found.idle) == sizes
+    assert bool(found.unknown) is (None in sizes)
 
 
 def test_the_version_reaches_every_answer(mpigen: Run, tmp_path: Path) -> None:
