@@ -192,6 +192,12 @@ class Queued:
             self._largest_known[queue, job] = next(largest_jobs(tree, [job.runtime, *around]), None)
         return self._largest_known[queue, job]
 
+    def guaranteed(self, queue: str, job: CountedJob) -> Largest | None:
+        """Return the largest job on a runtime that the queue admits in every state of the other queues."""
+        tree = replace(self.tree, local_queues=(LocalQueue(job.namespace, "", queue),))
+        around = [*self._classes, *self.limit_ranges.get(job.namespace, ())]
+        return next(largest_jobs(tree, [job.runtime, *around]), None)
+
     @cached_property
     def _defaults(self) -> Mapping[str, str]:
         """Namespace → what its LimitRanges say."""

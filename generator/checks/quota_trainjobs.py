@@ -16,6 +16,7 @@ from generator.documents.load import Path
 from generator.facts.names import MULTI_KUEUE
 from generator.manifests import Body, Manifest
 from generator.simulate.fields import whole
+from generator.simulate.largest import Largest
 from generator.simulate.podsets import usual_nodes
 from generator.simulate.queues import ClusterQueue
 from generator.simulate.search import Limit
@@ -81,8 +82,18 @@ def _judged(
     if not largest.idle:
         message = f"`{queue.name}` never admits such a job on `{job.runtime.name}`"
     most = largest.idle if taken is None else min(largest.idle, taken)
-    fix = f"write `numNodes: {most}` or less" if most > 0 else _advice(largest.limit, trainer)
+    sure = _sure(queued.guaranteed(queue.name, job), most) if most > 0 else ""
+    fix = f"write `numNodes: {most}` or less{sure}" if most > 0 else _advice(largest.limit, trainer)
     yield Breach(path, "quota/never-admitted", f"{message}: {largest.reason}", why, fix, value=nodes)
+
+
+def _sure(found: Largest | None, most: int) -> str:
+    """Return what Kueue admits whatever the other queues use, if it is less than the largest job."""
+    if found is None or found.reclaimable is None or found.reclaimable >= most:
+        return ""
+    how = "" if found.owned == found.reclaimable else ", if need be after preemption"
+    nodes = "no job" if not found.reclaimable else f"{found.reclaimable} nodes"
+    return f"; while other queues use all that they can, Kueue admits {nodes}{how}"
 
 
 def _advice(limit: Limit, trainer: Mapping[str, Any]) -> str:
