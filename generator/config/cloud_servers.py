@@ -29,7 +29,15 @@ _ORACLE_PLACES = tuple(
 )
 
 
-def _amazon(name: ServerName, accelerators: str, nics: int, link: int, measured: tuple[Measured, ...] = ()) -> Server:
+def _amazon(
+    name: ServerName,
+    accelerators: str,
+    nics: int,
+    link: int,
+    measured: tuple[Measured, ...] = (),
+    *,
+    sockets: tuple[int, str] | None = None,
+) -> Server:
     return Server(
         name=name,
         title=f"Amazon EC2 {name}",
@@ -39,7 +47,9 @@ def _amazon(name: ServerName, accelerators: str, nics: int, link: int, measured:
         sources=(
             "https://karpenter.sh/preview/reference/instance-types/",
             "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html",
+            *([sockets[1]] if sockets else []),
         ),
+        sockets=sockets[0] if sockets else None,
         topology=_AMAZON_PLACES,
         measured=measured,
     )
@@ -94,7 +104,14 @@ _H200 = "8 NVIDIA H200"
 CLOUD_SERVERS = (
     _amazon("p4d.24xlarge", _A100, 4, 100),
     _amazon("p4de.24xlarge", _A100, 4, 100, (Measured(78, "2 servers, 2 GiB", f"{_AMAZON_RUNS}README.md"),)),
-    _amazon("p5.48xlarge", "8 NVIDIA H100", 32, 100, (Measured(479, "2 servers, 8 GiB", f"{_AMAZON_RUNS}README.md"),)),
+    _amazon(
+        "p5.48xlarge",
+        "8 NVIDIA H100",
+        32,
+        100,
+        (Measured(479, "2 servers, 8 GiB", f"{_AMAZON_RUNS}README.md"),),
+        sockets=(2, "https://github.com/pytorch/ci-infra/issues/696"),
+    ),
     _amazon("p5e.48xlarge", _H200, 32, 100),
     _amazon(
         "p5en.48xlarge",

@@ -27,6 +27,11 @@ _HOROVOD_NOT_ON: Mapping[DeviceKind, str] = {
     "intel": "Intel's fork of Horovod ended with TensorFlow 2.15",
     "gaudi": "Gaudi's fork of Horovod ended with its TensorFlow",
 }
+# NVIDIA/nccl issue 1716 (2026-08-23): MIG is experimental, with limited tests. Without P2P data goes by shared memory
+# within a host, and by NIC beyond it.
+_NCCL_UNPROVEN: Mapping[DeviceKind, str] = {
+    "nvidia-mig": "NVIDIA calls NCCL on MIG slices experimental, and it has not been run here"
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class Family:
         rank_variables: whether ranks get RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR, as PyTorch reads them.
         command: an example of what a TrainJob runs.
         not_on: device → why the family does not run on it.
+        unproven: device → why it is unknown whether the family runs on it.
     """
 
     name: FamilyName
@@ -58,6 +64,7 @@ class Family:
     cpu_ranks: int = 0
     rank_variables: bool = False
     not_on: Mapping[DeviceKind, str] = field(default_factory=dict)
+    unproven: Mapping[DeviceKind, str] = field(default_factory=dict)
 
 
 # Sources: Open MPI 4.1.4, 5.0.11, MPICH 5.0.2 and Intel MPI 2021.19 were run; horovod 0.28.1 CMakeLists.txt, issues
@@ -105,6 +112,7 @@ FAMILIES: Mapping[str, Family] = {
             image=f"Horovod built with MPI and PyTorch, {_OPEN_MPI}",
             cpu_ranks=1,
             command=("mpirun", "python", "train.py"),
+            unproven=_NCCL_UNPROVEN,
         ),
         Family(
             name="horovod-tensorflow",
@@ -116,6 +124,7 @@ FAMILIES: Mapping[str, Family] = {
             image=f"Horovod built with MPI and TensorFlow, {_OPEN_MPI}",
             cpu_ranks=1,
             command=("mpirun", "python", "train.py"),
+            unproven=_NCCL_UNPROVEN,
         ),
         Family(
             name="deepspeed",
@@ -127,6 +136,7 @@ FAMILIES: Mapping[str, Family] = {
             cpu_ranks=1,
             command=("mpirun", "python", "train.py", "--deepspeed"),
             rank_variables=True,
+            unproven=_NCCL_UNPROVEN,
         ),
         Family(
             name="pytorch-mpi",
@@ -138,6 +148,7 @@ FAMILIES: Mapping[str, Family] = {
             cpu_ranks=1,
             command=("mpirun", "python", "train.py"),
             rank_variables=True,
+            unproven=_NCCL_UNPROVEN,
         ),
         Family(
             name="megatron",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
@@ -14,6 +14,9 @@ from generator.config.fabrics import Fabric
 from generator.config.fields import Count, LabelKey, LabelValue, Name, Resources, Section, refusal
 from generator.config.provisioning import Provisioning
 from generator.facts.names import HOSTNAME
+
+GroupId = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
+"""A group of Linux but that of root (k8s.io/apimachinery v0.34.2 pkg/util/validation IsValidGroupID)."""
 
 
 def _in_order(resources: dict[str, str]) -> dict[str, str]:
@@ -44,6 +47,10 @@ class Pool(Section):
     daemons: Resources = Field(default={})
     """What DaemonSets (monitoring, storage, network) request on each node, in all. Default: unknown; then quotas count
     whole nodes, and a host takes nine tenths of a node's cpu and memory."""
+    device_groups: tuple[GroupId, ...] = ()
+    """Ids of the groups that own the device files of the accelerators on these nodes (`ls -ln /dev/kfd /dev/dri`), such
+    as the group `render`, whose id differs from one Linux distribution to the next. Ranks join these groups. AMD and
+    Intel GPUs need it, unless the nodes let every user open them. On NVIDIA GPUs every user can."""
     labels: dict[LabelKey, LabelValue] = Field(default={})
     """Labels that these nodes carry and no others do; pods of the pool's runtimes select them."""
     taints: tuple[Taint, ...] = ()
@@ -77,6 +84,11 @@ class Pool(Section):
     @classmethod
     def _by_name(cls, value: dict[str, str]) -> dict[str, str]:
         return dict(sorted(value.items()))
+
+    @field_validator("device_groups")
+    @classmethod
+    def _each_group_once(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(set(value)))
 
     @field_validator("topology")
     @classmethod
@@ -113,6 +125,8 @@ class Pool(Section):
         if self.topology and not self.labels:
             # kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go: topologyName needs a nodeLabel
             raise refusal("a topology, and no labels", "add a label that the pool's nodes carry and no others do")
+        if self.device_groups and not self.accelerator:
+            raise refusal("`deviceGroups`, and the nodes have no accelerator", "remove it")
         for resource, amount in self.daemons.items():
             there = self.allocatable.get(resource, "0")
             if quantities.parse(amount).value >= quantities.parse(there).value:
@@ -153,6 +167,14 @@ class Pool(Section):
     def accelerator(self) -> str:
         """The resource name of the device that runs ranks; empty for a CPU pool."""
         return next((resource for resource in self.allocatable if device_kind(resource)), "")
+
+    @property
+    def devices_per_host(self) -> str:
+        """The number of accelerators that a host takes unless its runtime sets another: all of its node.
+
+        Of MIG slices one: a process sees a single slice, however many its pod has.
+        """
+        return "1" if self.device == "nvidia-mig" else self.offered.get(self.accelerator, "0")
 
     @property
     def device(self) -> DeviceKind:

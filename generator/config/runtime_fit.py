@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 
 from generator import quantities
 from generator.config.draft import Contradiction, suggestion
@@ -11,6 +12,7 @@ from generator.config.pools import Pool
 from generator.config.runtimes import Runtime, fabric_of
 
 _Path = tuple[str | int, ...]
+SHARED_GPU = "nvidia.com/gpu.shared"
 
 
 def runtime_contradictions(runtime: Runtime, pool: Pool, path: _Path = ()) -> Iterator[Contradiction]:
@@ -20,6 +22,7 @@ def runtime_contradictions(runtime: Runtime, pool: Pool, path: _Path = ()) -> It
     for resource, amount in runtime.resources.items():
         yield from _fits_a_node((*path, "resources", resource), resource, amount, pool)
     yield from _slices(path, runtime, pool)
+    yield from _numa(path, runtime, pool)
     yield from _placement(path, runtime, pool)
     yield from _fabric(path, runtime, pool)
     if runtime.locks_memory and runtime.family.mpi != "openmpi":
@@ -55,7 +58,14 @@ def _family(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Contradiction
 
 
 def _slices(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Contradiction]:
-    """A CUDA process sees one MIG slice, and NCCL up to 2.29 refuses two ranks on one GPU (src/init.cc)."""
+    """Find hosts that would have several ranks on one GPU.
+
+    A CUDA process sees one MIG slice. NCCL rejects two ranks of a host on one GPU: up to 2.29 always (nccl v2.29.2-1
+    src/init.cc, "Duplicate GPU detected"), since 2.30 unless the experimental NCCL_MULTI_RANK_GPU_ENABLE is set
+    (v2.30.7-1 src/init.cc). For NCCL each pod is a host (src/misc/utils.cc getHostHash: host name and boot id).
+    """
+    if pool.accelerator == SHARED_GPU and runtime.family.framework != "mpi":
+        yield from _shared(path, runtime, pool)
     if pool.device != "nvidia-mig":
         return
     asked = runtime.resources.get(pool.accelerator, "1")
@@ -67,6 +77,40 @@ def _slices(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Contradiction
     if (runtime.processes_per_node or 1) > 1:
         what = f"`{runtime.processes_per_node}` ranks on one slice"
         yield Contradiction((*path, "processesPerNode"), what, "leave it out, and let jobs ask for more nodes")
+
+
+def _shared(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Contradiction]:
+    """Find hosts with several shares of GPUs, which may be of the same GPU.
+
+    NVIDIA/k8s-device-plugin README.md, Shared Access to GPUs: two shares do not mean two GPUs, nor more of one.
+    """
+    asked = runtime.resources.get(pool.accelerator, pool.offered[pool.accelerator])
+    if quantities.parse(asked).value > 1:
+        what = f"`{asked}` shares in one pod, which may all be of one GPU: NCCL then rejects its ranks"
+        key = (*path, "resources", pool.accelerator) if pool.accelerator in runtime.resources else path
+        yield Contradiction(key, what, f"write `resources: {{{pool.accelerator}: 1}}`, and let jobs ask for more nodes")
+    if (runtime.processes_per_node or 1) > 1:
+        what = f"`{runtime.processes_per_node}` ranks on one share of a GPU"
+        yield Contradiction((*path, "processesPerNode"), what, "leave it out, and let jobs ask for more nodes")
+
+
+def _numa(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Contradiction]:
+    """Find hosts with devices of several sockets, where the kubelet only admits pods of a single NUMA node.
+
+    kubernetes v1.34.2 pkg/kubelet/cm/topologymanager/policy_single_numa_node.go: a hint of two nodes is left out. A
+    socket has one NUMA node or several.
+    """
+    fabric = pool.wiring
+    if not fabric or fabric.nodes.numa != "single-numa-node" or not pool.accelerator:
+        return
+    sockets = fabric.known_server.sockets if fabric.known_server else None
+    there = quantities.parse(pool.offered[pool.accelerator]).value
+    devices = quantities.parse(runtime.resources.get(pool.accelerator, pool.devices_per_host)).value
+    if sockets and devices > ceil(there / sockets):
+        what = f"hosts take {devices} of {there} {pool.accelerator}, which are on {sockets} sockets"
+        rejected = f"with `numa: single-numa-node` of `{fabric.name}` the kubelet rejects them (TopologyAffinityError)"
+        key = (*path, "resources", pool.accelerator) if pool.accelerator in runtime.resources else path
+        yield Contradiction(key, f"{what}: {rejected}", "write `numa: restricted`, or let each host take fewer devices")
 
 
 def _launcher(path: _Path, runtime: Runtime) -> Iterator[Contradiction]:

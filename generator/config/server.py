@@ -61,6 +61,7 @@ class Server:
         architecture: of its CPUs, as the label kubernetes.io/arch has it.
         topology: labels that say where a node is in the fabric, from the widest place to the narrowest.
         measured: what others saw on it.
+        sockets: CPU sockets, over which the accelerators are evenly spread; None if no source says so.
         note: what is not obvious.
     """
 
@@ -74,6 +75,7 @@ class Server:
     topology: tuple[str, ...] = ()
     measured: tuple[Measured, ...] = ()
     note: str = ""
+    sockets: int | None = None
 
     @property
     def line_rate(self) -> int:

@@ -14,6 +14,8 @@ _BASEPOD = (
     "core-components.html"
 )
 _HGX = "https://docs.nvidia.com/enterprise-reference-architectures/hgx-ai-factory-h100-h200-b200/latest/"
+_HGX_2_8_9 = "https://docs.nvidia.com/ai-enterprise/reference-architecture/latest/compute-node-hardware.html"
+"""HGX systems are 2-8-9: two sockets, eight GPUs evenly on both, nine NICs."""
 _COREWEAVE = "https://github.com/coreweave/nccl-tests/blob/0120901/README.md"
 _AZURE = (
     "https://github.com/Azure/ai-infrastructure-on-azure/blob/a01b073/skills/slurm/sku_performance_baseline/SKILL.md"
@@ -31,7 +33,11 @@ _OWN = (
         accelerators="8 NVIDIA A100",
         link=200,
         fabric=_infiniband(8, "101b"),
-        sources=("https://docs.nvidia.com/dgx/dgxa100-user-guide/introduction-to-dgxa100.html",),
+        sources=(
+            "https://docs.nvidia.com/dgx/dgxa100-user-guide/introduction-to-dgxa100.html",
+            "https://www.microway.com/hpc-tech-tips/dgx-a100-review-throughput-and-hardware-summary/",  # its CPUs
+        ),
+        sockets=2,
     ),
     Server(
         name="hgx-h100",
@@ -39,7 +45,8 @@ _OWN = (
         accelerators="8 NVIDIA H100",
         link=400,
         fabric=_infiniband(8, "1021"),
-        sources=(_BASEPOD, "https://docs.nvidia.com/dgx/dgxh100-user-guide/introduction-to-dgxh100.html"),
+        sources=(_BASEPOD, "https://docs.nvidia.com/dgx/dgxh100-user-guide/introduction-to-dgxh100.html", _HGX_2_8_9),
+        sockets=2,
         measured=(Measured(386, "12 servers, 8 GiB", _COREWEAVE),),
     ),
     Server(
@@ -48,7 +55,8 @@ _OWN = (
         accelerators="8 NVIDIA H200",
         link=400,
         fabric=_infiniband(8, "1021"),
-        sources=(_BASEPOD,),
+        sources=(_BASEPOD, _HGX_2_8_9),
+        sockets=2,
     ),
     Server(
         name="hgx-b200",
@@ -56,7 +64,8 @@ _OWN = (
         accelerators="8 NVIDIA B200",
         link=400,
         fabric=_infiniband(8, "1021"),
-        sources=(_BASEPOD,),
+        sources=(_BASEPOD, _HGX_2_8_9),
+        sockets=2,
     ),
     Server(
         name="hgx-spectrum-x",
@@ -67,7 +76,9 @@ _OWN = (
         sources=(
             f"{_HGX}networking-physical-topologies.html",
             "https://docs.nvidia.com/networking/display/bf3dpu/port-configurations",
+            _HGX_2_8_9,
         ),
+        sockets=2,
         note="each NIC is a network of its own: name the interfaces in `nics.ports`, and give `addresses`",
     ),
     Server(

@@ -51,6 +51,7 @@ def family_facts(family: Family) -> Facts:
         "mpi": mpi_versions(family),
         "devices": list(family.devices),
         "notOn": dict(family.not_on),
+        "unproven": dict(family.unproven),
         "launcher": _launcher(family),
         "image": family.image,
         "defaultImage": family.default_image,
@@ -96,6 +97,8 @@ def about_family(family: Family) -> Topics:
     yield "devices", ", ".join(family.devices)
     for device, why in family.not_on.items():
         yield "devices", f"not {device}: {why}"
+    for device, why in family.unproven.items():
+        yield "devices", f"{device} is unproven: {why}"
     default = f"; on CPU pools {family.default_image}, if you name none" if family.default_image else ""
     yield "image", f"must have {family.image}, a shell, ssh and /usr/sbin/sshd{default}"
     if family.rank_variables:

@@ -90,6 +90,7 @@ def about_fabric(platform: Platform, fabric: Fabric) -> Topics:
     if addresses := facts["addresses"]:
         counts = f"{addresses['needed']} of {addresses['available']} can be needed at the same time"
         yield "addresses", f"{addresses['range']} by {addresses['by']}: {counts}"
+    yield from _numa(fabric)
     for what in facts["restarts"]:
         yield "restarts", what
     yield from _memory(facts["memlock"])
@@ -98,6 +99,15 @@ def about_fabric(platform: Platform, fabric: Fabric) -> Topics:
     for name, given in facts["variables"].items():
         if given:
             yield "variables", f"{name}: {', '.join(f'{key}={value}' for key, value in given.items())}"
+
+
+def _numa(fabric: Fabric) -> Topics:
+    """Say whether pods with all devices of a node can run, where the kubelet wants each pod on one NUMA node."""
+    server = fabric.known_server
+    if fabric.nodes.numa == "single-numa-node" and not (server and server.sockets):
+        of = f"of {server.title}" if server else "of these nodes, which name no `server`,"
+        rejected = "the kubelet rejects a host with devices of two NUMA nodes (TopologyAffinityError)"
+        yield "numa", f"the number of sockets {of} is unknown: {rejected}"
 
 
 def _memory(states: dict[str, str]) -> Topics:

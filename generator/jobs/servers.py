@@ -19,6 +19,7 @@ def server_facts(server: Server) -> dict[str, Any]:
         "title": server.title,
         "accelerators": server.accelerators,
         "architecture": server.architecture,
+        "sockets": server.sockets,
         "type": server.fabric["type"],
         "nicsPerNode": server.fabric["perNode"],
         "gigabitsPerNic": server.link,
@@ -39,7 +40,8 @@ def at_least(gigabits: float) -> float:
 def about_server(server: Server) -> Iterator[tuple[str, str]]:
     """A server type for people: topics, and what is to be said of each."""
     yield "server", f"{server.name}: {server.title}"
-    yield "node", f"{server.accelerators}, {server.architecture}"
+    sockets = f"{server.sockets} sockets" if server.sockets else "number of sockets unknown"
+    yield "node", f"{server.accelerators}, {server.architecture}, {sockets}"
     nics = server.fabric["perNode"]
     yield "fabric", f"{server.fabric['type']}: {nics} NICs of {server.link} Gbit/s, {server.line_rate} Gbit/s in all"
     for field, value in server.fabric.items():

@@ -107,6 +107,11 @@ def _framework(runtime: Runtime, device: str) -> Environment:
             found["DS_ACCELERATOR"] = "cpu"
         case "nvidia" | "nvidia-mig" | "amd":
             found["NCCL_SOCKET_IFNAME"] = f"={interface}"  # exactly this one; RCCL reads it too
+            if family.name == "megatron":
+                # NVIDIA/Megatron-LM 000c4ac megatron/training/arguments.py validate_args: before Blackwell (compute
+                # capability 10; torch reports 9 for MI300X) tensor or context parallelism fails with any other value.
+                # FSDP needs a larger one, which `environment` or a TrainJob sets.
+                found["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
         case "gaudi":
             found["HCCL_SOCKET_IFNAME"] = interface
         case "intel":

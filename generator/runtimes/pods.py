@@ -18,7 +18,7 @@ from generator.config.workload import MEMLOCK_SCC, OUT_OF_THE_MESH, RUNTIME_LABE
 from generator.facts.names import IPC_LOCK, NET_BIND_SERVICE, PODSET_GROUP, REQUIRED_SCC, SHARED_MEMORY
 from generator.manifests import Body
 from generator.runtimes import adapter, fabric
-from generator.runtimes.preflight import preflight_container
+from generator.runtimes.preflight import preflight_containers
 from generator.runtimes.sizing import NodeSize
 
 SSH_PORT = 2222
@@ -107,7 +107,7 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
         "serviceAccountName": SERVICE_ACCOUNT,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": _pod_security(parts.cluster),
+        "securityContext": _pod_security(parts.cluster, pool.device_groups if is_node else ()),
     }
     if runtime.termination_grace_period_seconds is not None:
         spec["terminationGracePeriodSeconds"] = runtime.termination_grace_period_seconds
@@ -122,8 +122,8 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
     if runtime.pod_scheduler:
         spec["schedulerName"] = runtime.pod_scheduler
     spec["initContainers"] = [adapter.init_container(parts.image, runtime, _security(runtime), is_launcher=is_launcher)]
-    if is_node and (preflight := preflight_container(parts.image, runtime, pool, size, _security(runtime))):
-        spec["initContainers"].append(preflight)
+    if is_node:
+        spec["initContainers"] += preflight_containers(parts.image, runtime, pool, size, _security(runtime))
     if is_launcher and runtime.gang != "kueue":
         spec["initContainers"].append(adapter.hosts_container(parts.image, _security(runtime), parts.patience))
     spec["containers"] = [container]
@@ -165,8 +165,14 @@ def _closeness(parts: PodParts) -> dict[str, str]:
     }
 
 
-def _pod_security(cluster: Cluster) -> Body:
-    identity = {} if cluster.is_openshift else {"runAsUser": _USER, "fsGroup": _USER}
+def _pod_security(cluster: Cluster, device_groups: Sequence[int]) -> Body:
+    """Return who a pod runs as. Both Pod Security `restricted` and the SCC restricted-v2 allow any further group.
+
+    cluster-kube-apiserver-operator bindata/bootkube/scc-manifests/…scc-restricted-v2.yaml: supplementalGroups RunAsAny
+    """
+    identity: Body = {} if cluster.is_openshift else {"runAsUser": _USER, "fsGroup": _USER}
+    if device_groups:
+        identity["supplementalGroups"] = list(device_groups)
     return {"runAsNonRoot": True, **identity, "seccompProfile": {"type": "RuntimeDefault"}}
 
 

@@ -1,4 +1,4 @@
-"""The init container that looks at the fabric of a host before it lets ranks in.
+"""The init containers that check the GPUs and the fabric of a host before it lets ranks in.
 
 It runs in the image of the ranks and asks for the same devices: the kubelet gives those of an init container to the
 container that follows (kubernetes v1.34.2 pkg/kubelet/cm/devicemanager/manager.go, `devicesToReuse`), tells Multus of
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from generator import quantities
+from generator.config.devices import DeviceKind
 from generator.config.fabrics import Fabric
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime, fabric_of
@@ -19,7 +20,52 @@ from generator.runtimes import adapter, fabric
 from generator.runtimes.sizing import NodeSize
 
 PREFLIGHT = "fabric"
-"""The container's name."""
+"""Name of the container that checks the fabric."""
+DEVICES = "devices"
+"""Name of the container that checks the GPUs."""
+_OWNED: tuple[DeviceKind, ...] = ("amd", "intel")
+"""Accelerators whose files only root and a group can open (systemd rules.d/50-udev-default.rules.in: `render`)."""
+
+
+def preflight_containers(image: str, runtime: Runtime, pool: Pool, size: NodeSize, security: Body) -> list[Body]:
+    """Return the init containers that check a host, in the order in which they run.
+
+    Args:
+        image: of the ranks.
+        runtime: as declared.
+        pool: the one that it names.
+        size: of a host.
+        security: of init containers.
+    """
+    found = (make(image, runtime, pool, size, security) for make in (devices_container, preflight_container))
+    return [container for container in found if container]
+
+
+def devices_container(image: str, _runtime: Runtime, pool: Pool, size: NodeSize, security: Body) -> Body | None:
+    """Return the init container that opens the GPUs of a host; None where every user can open them.
+
+    Their files belong to a group of the node, whose id no image knows. Without it each rank fails with a message about
+    missing GPUs, or trains on CPUs (ROCm/k8s-device-plugin issue 39).
+    """
+    if pool.device not in _OWNED:
+        return None
+    devices = {pool.accelerator: size.resources[pool.accelerator]} if pool.accelerator in size.resources else {}
+    if not devices:
+        return None
+    asked = adapter.SMALL | devices
+    return {
+        "name": DEVICES,
+        "image": image,
+        "securityContext": security,
+        "resources": {"requests": dict(asked), "limits": dict(asked)},
+        "command": ["/bin/sh", "-c", devices_script(pool)],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def devices_script(pool: Pool) -> str:
+    """Return its script."""
+    return "\n".join([f"pool={pool.name}", adapter.script("devices.sh")])
 
 
 def preflight_container(image: str, runtime: Runtime, pool: Pool, size: NodeSize, security: Body) -> Body | None:

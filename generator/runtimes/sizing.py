@@ -56,12 +56,11 @@ def launcher_resources(runtime: Runtime, size: NodeSize) -> dict[str, str]:
 def _default(pool: Pool) -> dict[str, str]:
     """All accelerators; other extended resources, such as network functions, are asked for by name only.
 
-    Of MIG slices one, with its part of the node: a process sees a single slice, however many its pod has.
+    A MIG slice comes with its part of the node.
     """
-    share = Fraction(1) if pool.daemons else _SHARE_OF_NODE
-    devices = pool.offered.get(pool.accelerator, "0")
+    share, devices = Fraction(1) if pool.daemons else _SHARE_OF_NODE, pool.devices_per_host
     if pool.device == "nvidia-mig":
-        share, devices = share / quantities.parse(devices).value, "1"
+        share /= quantities.parse(pool.offered[pool.accelerator]).value
     resources = {resource: _part(pool.offered[resource], share, *units) for resource, units in _UNITS.items()}
     return {**resources, **({pool.accelerator: devices} if pool.accelerator else {})}
 

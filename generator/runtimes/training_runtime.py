@@ -25,7 +25,7 @@ from generator.facts.names import FRAMEWORK, STEP, SUPPORT
 from generator.manifests import Body
 from generator.runtimes.launch import environment
 from generator.runtimes.pods import PodParts, Volume, launcher_pod, node_pod, runtime_volumes
-from generator.runtimes.preflight import PREFLIGHT
+from generator.runtimes.preflight import DEVICES, PREFLIGHT
 from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
 
 _GANGS: Mapping[str, Body] = {
@@ -145,11 +145,12 @@ def _end_by_preflight(pod: Body) -> Body:
 
     Kubernetes v1.34.2 pkg/controller/job/pod_failure_policy.go looks at init containers too, and asks for `Never`.
     """
-    if all(container["name"] != PREFLIGHT for container in pod["spec"]["initContainers"]):
+    names = [each["name"] for each in pod["spec"]["initContainers"] if each["name"] in (DEVICES, PREFLIGHT)]
+    if not names:
         return {}
     pod["spec"]["restartPolicy"] = "Never"
-    failed = {"containerName": PREFLIGHT, "operator": "NotIn", "values": [0]}
-    return {"podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": failed}]}}
+    failed = [{"containerName": name, "operator": "NotIn", "values": [0]} for name in names]
+    return {"podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": codes} for codes in failed]}}
 
 
 def _launcher_job(runtime: Runtime, pod: Body) -> Body:

@@ -44,5 +44,7 @@ def test_every_option_has_a_line_in_the_docs() -> None:
 def test_the_docs_say_what_runs_where() -> None:
     kinds = ["cpu", *(device.kind for device in DEVICES)]
     for family in FAMILIES.values():
-        marks = " | ".join("yes" if kind in family.devices else "no" for kind in kinds)
+        marks = " | ".join(
+            "no" if kind not in family.devices else "unproven" if kind in family.unproven else "yes" for kind in kinds
+        )
         assert f"| `{family.name}` | {family.title} | {marks} |" in PAGE

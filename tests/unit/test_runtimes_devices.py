@@ -1,0 +1,204 @@
+"""Devices of hosts: what ranks need to open them, and combinations in which no rank would run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from generator import Cluster, Platform, Pool, Runtime
+from generator.config.families import FAMILIES
+from generator.config.servers import SERVERS
+from generator.manifests import Body
+from generator.runtimes.launch import environment
+from generator.runtimes.preflight import devices_script
+from generator.runtimes.sizing import node_size
+from generator.runtimes.training_runtime import training_runtimes
+from tests.unit.test_runtimes_scripts import SHELLS
+from tests.update_runtimes import POOLS
+
+CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
+IMAGE = "registry.example.com/mpi:1"
+
+
+def variables(device: str, **options: Any) -> dict[str, str]:
+    pool = POOLS[device]  # type: ignore[index]
+    runtime = Runtime.model_validate({"name": "r", "pool": pool.name, **options})
+    return environment(runtime, node_size(runtime, pool), pool.device)
+
+
+@pytest.mark.parametrize("device", FAMILIES["megatron"].devices)
+def test_megatron_gets_the_connections_that_tensor_parallelism_requires(device: str) -> None:
+    assert variables(device, use="megatron")[CONNECTIONS] == "1"
+    assert variables(device, use="megatron", environment={CONNECTIONS: "8"})[CONNECTIONS] == "8"
+
+
+def test_other_families_do_not() -> None:
+    """FSDP of PyTorch overlaps less with one connection."""
+    for family in FAMILIES.values():
+        for device in family.devices if family.name != "megatron" else ():
+            assert CONNECTIONS not in variables(device, use=family.name)
+
+
+def pods(pool: Pool, cluster: Cluster | None = None, **options: Any) -> dict[str, Body]:
+    """Job → the spec of its pods."""
+    runtime = Runtime.model_validate({"name": "r", "pool": pool.name, "image": IMAGE, **options})
+    (body,) = training_runtimes(runtime, pool, cluster or Cluster())
+    jobs = body["spec"]["template"]["spec"]["replicatedJobs"]
+    return {job["name"]: job["template"]["spec"]["template"]["spec"] for job in jobs}
+
+
+@pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
+@pytest.mark.parametrize("launcher", ["node", "separate"])
+def test_hosts_join_the_groups_of_the_device_files(distribution: Any, launcher: str) -> None:
+    pool = Pool(name="amd", nodes=2, allocatable=POOLS["amd"].allocatable, device_groups=(109, 44, 44))
+    found = pods(pool, Cluster(distribution=distribution), launcher=launcher)
+    groups = {name: pod["securityContext"].get("supplementalGroups") for name, pod in found.items()}
+    assert groups == {"node": [44, 109], "launcher": None if launcher == "separate" else [44, 109]}
+
+
+@pytest.mark.parametrize("device", POOLS)
+def test_hosts_open_the_files_of_devices_that_a_group_owns(device: Any) -> None:
+    found = pods(POOLS[device])
+    checks = {name: [each["name"] for each in pod["initContainers"]] for name, pod in found.items()}
+    is_owned = device in ("amd", "intel")
+    assert all(("devices" in names) == is_owned for names in checks.values())
+    if is_owned:
+        (check,) = [each for each in found["node"]["initContainers"] if each["name"] == "devices"]
+        accelerator = POOLS[device].accelerator
+        asked = found["node"]["containers"][0]["resources"]["limits"][accelerator]
+        assert check["resources"]["limits"][accelerator] == asked
+        assert found["node"]["restartPolicy"] == "Never"
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"device_groups": (0,)}, "greater than or equal to 1"),
+        ({"device_groups": (109,), "allocatable": {"cpu": 4, "memory": "8Gi"}}, "the nodes have no accelerator"),
+    ],
+)
+def test_groups_that_help_nobody_are_rejected(changes: dict[str, Any], what: str) -> None:
+    with pytest.raises(ValidationError, match=what):
+        Pool.model_validate({"name": "amd", "nodes": 2, "allocatable": POOLS["amd"].allocatable, **changes})
+
+
+@pytest.fixture(params=SHELLS)
+def sh(request: pytest.FixtureRequest) -> list[str]:
+    shell: str = request.param
+    return [*shell.split(), "-c"]
+
+
+def look(folder: Path, sh: list[str]) -> tuple[int, str, str]:
+    """Run the script on a folder instead of /dev. A folder in it stands for a device that nobody can open."""
+    text = devices_script(POOLS["amd"]).replace("/dev/", f"{folder}/dev/")
+    ran = subprocess.run([*sh, text], capture_output=True, text=True, check=False, env={"PATH": os.environ["PATH"]})
+    return ran.returncode, ran.stdout.strip(), ran.stderr.replace(str(folder), "").strip()
+
+
+def test_devices_that_open_let_ranks_start(tmp_path: Path, sh: list[str]) -> None:
+    (tmp_path / "dev/dri").mkdir(parents=True)
+    for name in ("kfd", "dri/renderD128", "dri/renderD129"):
+        (tmp_path / "dev" / name).write_text("")
+    assert look(tmp_path, sh) == (0, "devices: 3 device files can be opened", "")
+
+
+def test_a_device_that_does_not_open_is_named_with_its_group(tmp_path: Path, sh: list[str]) -> None:
+    (tmp_path / "dev/dri/renderD128").mkdir(parents=True)
+    (tmp_path / "dev/kfd").write_text("")
+    code, out, said = look(tmp_path, sh)
+    group = (tmp_path / "dev/dri/renderD128").stat().st_gid
+    assert (code, out) == (1, "")
+    assert f"cannot open /dev/dri/renderD128 of group {group} (d" in said
+    assert said.endswith("add the group to deviceGroups of pool amd, in platform.yaml")
+    assert "/dev/kfd" not in said
+
+
+def test_a_pod_without_devices_is_told(tmp_path: Path, sh: list[str]) -> None:
+    assert "neither /dev/kfd nor /dev/dri/renderD*" in look(tmp_path, sh)[2]
+
+
+def platform(pool: dict[str, Any], runtime: dict[str, Any], **sections: Any) -> Platform:
+    """A platform with one pool and one runtime."""
+    return Platform.model_validate(
+        {
+            "platform": "p",
+            "release": "1.0.0",
+            "pools": [{"name": "gpu", "nodes": 4, "labels": {"example.com/pool": "gpu"}, **pool}],
+            "runtimes": [{"name": "r", "pool": "gpu", "image": IMAGE, **runtime}],
+            "tenants": [{"name": "team", "quota": {"gpu": 1}}],
+            **sections,
+        }
+    )
+
+
+SHARED = {"allocatable": {"cpu": 64, "memory": "512Gi", "nvidia.com/gpu.shared": 32}}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "what"),
+    [
+        ({"use": "pytorch-mpi"}, "`32` shares in one pod"),
+        ({"use": "deepspeed", "resources": {"nvidia.com/gpu.shared": 2}}, "`2` shares in one pod"),
+        (
+            {"use": "horovod-pytorch", "resources": {"nvidia.com/gpu.shared": 1}, "processesPerNode": 2},
+            "`2` ranks on one share of a GPU",
+        ),
+    ],
+)
+def test_ranks_of_nccl_do_not_share_a_gpu(runtime: dict[str, Any], what: str) -> None:
+    with pytest.raises(ValidationError, match=what):
+        platform(SHARED, runtime)
+
+
+@pytest.mark.parametrize(
+    "runtime", [{"use": "pytorch-mpi", "resources": {"nvidia.com/gpu.shared": 1}}, {"use": "openmpi"}]
+)
+def test_one_share_for_each_pod_is_allowed(runtime: dict[str, Any]) -> None:
+    """MPI alone sends through the memory of the host, so its ranks may share a GPU."""
+    assert platform(SHARED, runtime).runtimes
+
+
+def on_server(server: str | None, numa: str, devices: int | None) -> Platform:
+    fabric = {
+        "name": "ib",
+        "type": "infiniband",
+        "perNode": 8,
+        "nics": {"vendor": "15b3", "device": "1021"},
+        "nodes": {"numa": numa},
+        **({"server": server} if server else {}),
+    }
+    asked = {"resources": {"nvidia.com/gpu": devices}} if devices else {}
+    gpus = {"allocatable": {"cpu": 192, "memory": "2Ti", "nvidia.com/gpu": 8}, "fabric": "ib"}
+    sections = {"fabrics": [fabric], "cluster": {"distribution": "openshift"}}
+    return platform(gpus, {"use": "openmpi", **asked}, **sections)
+
+
+@pytest.mark.parametrize("devices", [None, 8, 5])
+def test_a_host_with_devices_of_two_sockets_is_rejected_on_single_numa_nodes(devices: int | None) -> None:
+    words = f"hosts take {devices or 8} of 8 nvidia.com/gpu, which are on 2 sockets.*TopologyAffinityError"
+    with pytest.raises(ValidationError, match=words):
+        on_server("hgx-h100", "single-numa-node", devices)
+
+
+@pytest.mark.parametrize(
+    ("server", "numa", "devices"),
+    [
+        ("hgx-h100", "single-numa-node", 4),
+        ("hgx-h100", "restricted", None),
+        ("hgx-h100", "best-effort", None),
+        (None, "single-numa-node", None),
+    ],
+)
+def test_what_may_run_is_allowed(server: str | None, numa: str, devices: int | None) -> None:
+    assert on_server(server, numa, devices).runtimes
+
+
+def test_a_number_of_sockets_has_a_source_of_its_own() -> None:
+    known = [server for server in SERVERS.values() if server.sockets]
+    assert len(known) >= 6
+    assert all(len(server.sources) > 1 for server in known)
