@@ -47,6 +47,9 @@ PODSET_PREFIX = "kueue.x-k8s.io/podset-"
 PODSET_GROUP = "kueue.x-k8s.io/podset-group-name"
 """Annotation of a pod template: pods with the same value get one place (PodSetGroupName)."""
 
+PROVISIONING = "kueue.x-k8s.io/provisioning-request"
+"""`controllerName` of an AdmissionCheck that creates nodes for a job (ProvisioningRequestControllerName)."""
+
 MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
 """`controllerName` of an AdmissionCheck that sends jobs to other clusters (MultiKueueControllerName)."""
 

@@ -12,7 +12,7 @@ from generator.config.multi_kueue import WORKERS, MultiKueue
 from generator.config.pools import Pool
 from generator.config.provisioning import Provisioning
 from generator.config.tenants import Tenant
-from generator.facts.names import MULTI_KUEUE
+from generator.facts.names import MULTI_KUEUE, PROVISIONING
 from generator.manifests import Body
 
 _API = "kueue.x-k8s.io/v1beta2"
@@ -23,7 +23,7 @@ def admission_checks(pools: Sequence[Pool], workers: MultiKueue | None) -> Itera
     for pool in pools:
         if pool.provisioning:
             yield _provisioning_config(pool, pool.provisioning)
-            yield _check(pool.name, "kueue.x-k8s.io/provisioning-request", "ProvisioningRequestConfig")
+            yield _check(pool.name, PROVISIONING, "ProvisioningRequestConfig")
     if workers:
         yield from _clusters(workers)
         yield _check(WORKERS, MULTI_KUEUE, "MultiKueueConfig")

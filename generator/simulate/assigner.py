@@ -93,7 +93,7 @@ class Assigner:
 
     def placing(self, sites: Sites) -> Placing:
         """How pods of this queue are placed."""
-        return Placing(sites, self.flavors, self.is_by_topology)
+        return Placing(sites, self.flavors, self.is_by_topology, self.queue.provisioned)
 
     def _wanted(self, pods: PodSet) -> dict[str, int]:
         wanted = total(pods.counted, pods.count)

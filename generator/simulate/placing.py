@@ -23,11 +23,13 @@ class Placing:
         sites: where there is room.
         flavors: all that there are.
         is_implied: whether pods are placed that do not ask for it.
+        provisioned: flavors whose nodes are created for the job; it has a place on them only then.
     """
 
     sites: Sites
     flavors: Mapping[str, Flavor]
     is_implied: bool
+    provisioned: frozenset[str] = frozenset()
 
     def place(self, done: Assignment, podsets: Sequence[PodSet]) -> None:
         """Find places for an assignment that has quota; without, it is as good as without quota.
@@ -82,5 +84,5 @@ class Placing:
 
     def _asked(self, done: Assignment, podsets: Sequence[PodSet]) -> Iterator[Placed]:
         for pods in podsets:
-            if self._is_placed(pods):
+            if self._is_placed(pods) and not self._flavors(done, pods) <= self.provisioned:
                 yield Placed(pods, *self._flavors(done, pods))

@@ -106,6 +106,8 @@ class ClusterQueue:
         is_elsewhere: whether one of them sends its jobs to other clusters (MultiKueue). It counts its quota here all
             the same, and no node and no place: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go
             `podSetTopologyRequest`.
+        provisioned: the flavors whose nodes a ProvisioningRequest creates for each job. Kueue places the job only
+            then: the same function.
     """
 
     name: str
@@ -120,6 +122,7 @@ class ClusterQueue:
     namespaces: Body | None = field(default_factory=dict)
     checks: tuple[str, ...] = ()
     is_elsewhere: bool = False
+    provisioned: frozenset[str] = frozenset()
 
     def group(self, resource: str) -> ResourceGroup | None:
         """The group that covers a resource; None if the queue has nothing of it."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 from generator.documents.json_text import read_json
 from generator.errors import Problem
-from generator.facts.names import ALLOCATABLE, METADATA_NAME, MULTI_KUEUE, NODES
+from generator.facts.names import ALLOCATABLE, METADATA_NAME, MULTI_KUEUE, NODES, PROVISIONING
 from generator.manifests import Body, Manifest
 from generator.quantities import parse
 from generator.simulate.amounts import FlavorResource, Requests, SimulationError, counted, requested
@@ -44,8 +43,8 @@ def queue_tree(manifests: Iterable[Manifest], kueue: str = "") -> QueueTree:
     """
     known = list(manifests)
     found = of_kinds(known)
-    away = {name for name, each in found.get("AdmissionCheck", {}).items() if _sends_away(each)}
-    queues = {name: _queue(each, away) for name, each in found.get("ClusterQueue", {}).items()}
+    checks = {name: _controller(each) for name, each in found.get("AdmissionCheck", {}).items()}
+    queues = {name: _queue(each, checks) for name, each in found.get("ClusterQueue", {}).items()}
     cohorts = {name: _cohort(each) for name, each in found.get("Cohort", {}).items()}
     named = {each.cohort for each in queues.values()} | {each.parent for each in cohorts.values()}
     implied = {name: Cohort(name, is_declared=False) for name in named - cohorts.keys() - {""}}
@@ -125,19 +124,24 @@ def _cohort(manifest: Manifest) -> Cohort:
     return Cohort(manifest.name, text(spec.get("parentName")), quotas, _weight(manifest, spec))
 
 
-def _sends_away(check: Manifest) -> bool:
-    """Kueue v0.19.2 apis/kueue/v1beta2/multikueue_types.go `MultiKueueControllerName`."""
-    return mapping(check.body, "spec").get("controllerName") == MULTI_KUEUE
+def _controller(check: Manifest) -> str:
+    """Return the controller of an AdmissionCheck.
+
+    Source: kueue v0.19.2 apis/kueue/v1beta2/multikueue_types.go `MultiKueueControllerName`,
+    provisioningrequestconfig_types.go `ProvisioningRequestControllerName`.
+    """
+    return text(mapping(check.body, "spec").get("controllerName"))
 
 
-def _queue(manifest: Manifest, away: AbstractSet[str]) -> ClusterQueue:
+def _queue(manifest: Manifest, controllers: Mapping[str, str]) -> ClusterQueue:
     spec = mapping(manifest.body, "spec")
     groups, quotas = _groups(manifest, spec)
     selector = spec.get("namespaceSelector")
-    checks = (
-        *texts(spec.get("admissionChecks")),
-        *(str(each.get("name")) for each in mappings(mapping(spec, "admissionChecksStrategy").get("admissionChecks"))),
-    )
+    flavors = frozenset(name for group in groups for name in group.flavors)
+    checks = dict.fromkeys(texts(spec.get("admissionChecks")), flavors)
+    for each in mappings(mapping(spec, "admissionChecksStrategy").get("admissionChecks")):
+        checks[str(each.get("name"))] = frozenset(texts(each.get("onFlavors"))) or flavors
+    provisioned = [some for name, some in checks.items() if controllers.get(name) == PROVISIONING]
     return ClusterQueue(
         name=manifest.name,
         cohort=text(spec.get("cohortName"), text(spec.get("cohort"))),
@@ -149,8 +153,9 @@ def _queue(manifest: Manifest, away: AbstractSet[str]) -> ClusterQueue:
         strategy=text(spec.get("queueingStrategy"), "BestEffortFIFO"),
         stop_policy=text(spec.get("stopPolicy"), "None"),
         namespaces=selector if isinstance(selector, dict) else None,
-        checks=checks,
-        is_elsewhere=not away.isdisjoint(checks),
+        checks=tuple(checks),
+        is_elsewhere=any(controllers.get(name) == MULTI_KUEUE for name in checks),
+        provisioned=frozenset().union(*provisioned),
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from generator.facts.names import PODSET_PREFIX, QUEUE_NAME
 from generator.manifests import Body, Manifest
 from generator.simulate.amounts import Requests
 from generator.simulate.fields import labels, mapping, mappings, text
@@ -29,10 +30,8 @@ _DAEMON_TOLERATIONS: tuple[Body, ...] = (
     {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
 )
 _HOST_NETWORK: Body = {"key": "node.kubernetes.io/network-unavailable", "operator": "Exists", "effect": "NoSchedule"}
-_QUEUED = ("kueue.x-k8s.io/podset", "kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/queue-name")
+_QUEUED = ("kueue.x-k8s.io/podset", "kueue.x-k8s.io/cluster-queue-name", QUEUE_NAME)
 """Labels of pods that are of a job which Kueue admitted: they are gone while the queues are idle."""
-_PLACED = "kueue.x-k8s.io/podset-"
-"""Annotations of pods that Kueue placed by topology."""
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -76,7 +75,7 @@ def _has_ended(pod: Manifest) -> bool:
 def _is_of_a_job(pod: Manifest) -> bool:
     metadata = mapping(pod.body, "metadata")
     is_queued = any(name in mapping(metadata, "labels") for name in _QUEUED)
-    return is_queued or any(str(name).startswith(_PLACED) for name in mapping(metadata, "annotations"))
+    return is_queued or any(str(name).startswith(PODSET_PREFIX) for name in mapping(metadata, "annotations"))
 
 
 def _daemon_sets(pod: Manifest) -> Iterator[str]:

@@ -185,7 +185,7 @@ class Search:
         return min(rooms, default=None)
 
     def _room_in(self, flavor: Flavor, pods: PodSet) -> int | None:
-        if self._assigner.sites is not None and flavor.levels:
+        if self._assigner.sites is not None and flavor.levels and flavor.name not in self._assigner.queue.provisioned:
             return self._assigner.sites.most(flavor.name, pods)
         nodes, on_one = within(flavor, [pods]).nodes, fit_on_one(flavor, self._in(flavor, pods).requests)
         return None if nodes is None or on_one is None else nodes * on_one
@@ -263,7 +263,8 @@ class Search:
         if found.mode is not Mode.FIT:
             return found
         for flavor in self._flavors():
-            if flavor.topology and self._assigner.sites is not None:
+            is_placed = flavor.topology and flavor.name not in self._assigner.queue.provisioned
+            if is_placed and self._assigner.sites is not None:
                 continue  # then all pods have a place already
             there = [
                 self._in(flavor, each)

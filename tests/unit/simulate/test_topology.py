@@ -170,3 +170,18 @@ def test_flavors_without_a_topology_are_as_large_as_they_say() -> None:
     plain = runtime(job("node", step="trainer", cpu="9"), torch={})
     flavors = (kueue("ResourceFlavor", "f", {}, annotations=sized), queue("q", {"f/cpu": "99"}))
     assert largest(*flavors, plain, *racks(2)).idle == 4
+
+
+def test_nodes_that_are_created_on_demand_limit_no_job() -> None:
+    """Kueue places the job once the ProvisioningRequest has created its nodes, whatever nodes are there now."""
+    check = kueue("AdmissionCheck", "nodes", {"controllerName": "kueue.x-k8s.io/provisioning-request"})
+    asks: Body = {"admissionChecksStrategy": {"admissionChecks": [{"name": "nodes", "onFlavors": ["f"]}]}}
+    flavor_with_racks = kueue("ResourceFlavor", "f", {"topologyName": "t", "nodeLabels": {"pool": "f"}})
+    host = job("node", step="trainer", cpu="4")
+    host["template"]["spec"]["template"]["metadata"] = {"annotations": asking(required_topology=RACK)}
+    known = [topology("t", RACK, HOST), flavor_with_racks, door("team", "q"), check]
+    cases: list[tuple[Body, int]] = [(asks, 5), ({}, 2)]
+    for spec, size in cases:
+        manifests = [*known, queue("q", {"f/cpu": "20"}, **spec), *racks(2), runtime(host, torch={})]
+        (found,) = largest_jobs(queue_tree(manifests), manifests)
+        assert found.idle == size
