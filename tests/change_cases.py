@@ -32,12 +32,14 @@ class Change:
         check: the id of the check.
         spoil: a part of the tree's text → what stands there in the next one.
         fine: the same, of a change that breaks nothing.
+        targets: component → the minor version that it is judged for.
     """
 
     name: str
     check: str
     spoil: Mapping[str, str]
     fine: Mapping[str, str]
+    targets: Mapping[str, str]
 
     @property
     def bad(self) -> str:
@@ -60,7 +62,10 @@ class Change:
 
 def _changes() -> dict[str, Change]:
     written: dict[str, Any] = yaml.safe_load((FOLDER / "cases.yaml").read_text("utf-8"))
-    return {name: Change(name, said["check"], said["spoil"], said["fine"]) for name, said in written.items()}
+    return {
+        name: Change(name, said["check"], said["spoil"], said["fine"], said.get("targets", {}))
+        for name, said in written.items()
+    }
 
 
 CHANGES = _changes()
@@ -78,9 +83,9 @@ def found(new: str, old: str = TREE, targets: Mapping[str, str] | None = None) -
     return compare(objects(old, _OLD), objects(new, _NEW), targets or {}, texts.__getitem__)
 
 
-def said(new: str) -> str:
+def said(new: str, targets: Mapping[str, str] | None = None) -> str:
     """The same, as people read it."""
-    return "".join(f"{plain(finding)}\n" for finding in sorted(found(new)))
+    return "".join(f"{plain(finding)}\n" for finding in sorted(found(new, targets=targets)))
 
 
 def main() -> None:
@@ -88,7 +93,7 @@ def main() -> None:
     for file in (FOLDER / "said").glob("*.txt"):
         file.unlink()
     for case in CHANGES.values():
-        (FOLDER / "said" / f"{case.name}.txt").write_text(said(case.bad), "utf-8")
+        (FOLDER / "said" / f"{case.name}.txt").write_text(said(case.bad, case.targets), "utf-8")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from generator.checks import (
 )
 from generator.checks.finding import Breach
 from generator.checks.queued import KUEUE, Queued, queued
+from generator.facts import defects
 from generator.manifests import Manifest
 
 _OF_QUEUES = ("ClusterQueue", "Cohort", "ResourceFlavor")
@@ -37,6 +38,7 @@ OF_OBJECTS: Mapping[str, OfObjects] = {
     "change/runtime-in-use": change_runtime.in_use,
     "change/queue-stopped": change_queues.stopped,
     "change/flavor-nodes": change_flavors.nodes,
+    "change/flavor-not-retried": change_flavors.not_retried,
 }
 OF_TREES: Mapping[str, OfTrees] = {
     "change/runtime-removed": change_removed.runtimes,
@@ -68,10 +70,11 @@ def breaches(old: Sequence[Manifest], new: Sequence[Manifest], targets: Targets)
         An object of `new`, or one of `old` that `new` no longer has, and what is wrong.
     """
     before = {manifest.identity: manifest for manifest in old if manifest.name}
+    rules = [rule for check, rule in OF_OBJECTS.items() if check not in defects.silent(targets)]
     for manifest in new:
         was = before.get(manifest.identity)
         if was is not None and was.body != manifest.body:
-            for rule in OF_OBJECTS.values():
+            for rule in rules:
                 yield from ((manifest, breach) for breach in rule(was, manifest, targets))
     for of_trees in OF_TREES.values():
         yield from of_trees(old, new, targets)

@@ -1,4 +1,4 @@
-"""change/flavor-nodes, change/flavor-topology: what becomes of jobs whose flavor comes to mean other nodes.
+"""change/flavor-*: what becomes of jobs whose flavor comes to mean other nodes.
 
 Kueue stops no job for it: none of the calls of `workloadevict.Evict` in kueue v0.19.2 asks for the flavor, and of the
 pods of a job that runs neither node selectors nor tolerations are compared (pkg/util/equality/podset.go,
@@ -15,6 +15,7 @@ from generator.checks.change_quota import has_people
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE, Queued
+from generator.facts.defects import known
 from generator.manifests import Body, Manifest
 from generator.simulate.fields import mappings, text
 from generator.simulate.queues import ClusterQueue
@@ -66,8 +67,8 @@ def _taints(was: Mapping[str, object], now: Mapping[str, object]) -> Iterator[Br
 
 def _keeping_out(flavor: Mapping[str, object]) -> list[Body]:
     """The taints that pods have to tolerate themselves. Tolerations that compare numbers are not counted."""
-    known = [each for each in mappings(flavor.get("tolerations")) if each.get("operator") not in ("Gt", "Lt")]
-    return [taint for taint in mappings(flavor.get("nodeTaints")) if untolerated([taint], known) is not None]
+    own = [each for each in mappings(flavor.get("tolerations")) if each.get("operator") not in ("Gt", "Lt")]
+    return [taint for taint in mappings(flavor.get("nodeTaints")) if untolerated([taint], own) is not None]
 
 
 def _tolerations(was: Mapping[str, object], now: Mapping[str, object]) -> Iterator[Breach]:
@@ -82,6 +83,33 @@ def _tolerations(was: Mapping[str, object], now: Mapping[str, object]) -> Iterat
             " jobs that run go on",
             "take the taint from the nodes before, or keep the toleration",
             Severity.WARNING,
+        )
+
+
+def not_retried(old: Manifest, new: Manifest, _targets: Mapping[str, str]) -> Iterator[Breach]:
+    """Report a flavor that lets in more jobs than before, while Kueue does not look at those that wait again.
+
+    kueue v0.18.3 pkg/controller/core/resourceflavor_controller.go Update, pkg/controller/tas/resource_flavor.go Update
+    """
+    if new.group != KUEUE or new.kind != "ResourceFlavor":
+        return
+    was, now = (mapping(each.body, "spec") for each in (old, new))
+    fields = {
+        "nodeTaints": any(taint not in _keeping_out(now) for taint in _keeping_out(was)),
+        "tolerations": any(each not in mappings(was.get("tolerations")) for each in mappings(now.get("tolerations"))),
+        "nodeLabels": mapping(was, "nodeLabels") != mapping(now, "nodeLabels"),
+    }
+    if changed := [field for field, lets_in_more in fields.items() if lets_in_more]:
+        defect = known("kueue-forgets-jobs-when-a-flavor-changes")
+        yield Breach(
+            ("spec", changed[0]) if changed[0] in now else ("spec",),
+            "change/flavor-not-retried",
+            f"{' and '.join(f'`{field}`' for field in changed)} of the flavor let in more jobs than before",
+            "Kueue does not look again at jobs that it could not admit to the flavor: they stay pending until another "
+            f"workload ends or their queue changes ({defect.note})",
+            f"update to {defect.update}, or change the ClusterQueues of this flavor in the same release",
+            Severity.WARNING,
+            at_key=changed[0] in now,
         )
 
 

@@ -34,8 +34,8 @@ def test_every_check_has_a_case() -> None:
 @pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
 def test_a_case_is_told_in_the_reviewed_words(case: Change) -> None:
     """After a change of words: `python -m tests.change_cases`."""
-    assert said(case.bad) == case.expected
-    assert {finding.check for finding in found(case.bad)} == {case.check}
+    assert said(case.bad, case.targets) == case.expected
+    assert {finding.check for finding in found(case.bad, targets=case.targets)} == {case.check}
 
 
 def test_nothing_is_reviewed_that_is_no_case() -> None:
@@ -44,11 +44,15 @@ def test_nothing_is_reviewed_that_is_no_case() -> None:
 
 @pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
 def test_what_only_looks_like_a_case_passes(case: Change) -> None:
-    assert said(case.good) == ""
+    assert said(case.good, case.targets) == ""
 
 
 def test_what_the_api_server_refuses_is_an_error_and_the_rest_a_warning() -> None:
-    severities = {(finding.check, finding.severity) for case in CHANGES.values() for finding in found(case.bad)}
+    severities = {
+        (finding.check, finding.severity)
+        for case in CHANGES.values()
+        for finding in found(case.bad, targets=case.targets)
+    }
     assert severities == {
         ("change/immutable", Severity.ERROR),
         ("change/runtime-in-use", Severity.WARNING),
@@ -61,6 +65,7 @@ def test_what_the_api_server_refuses_is_an_error_and_the_rest_a_warning() -> Non
         ("change/less-to-borrow", Severity.WARNING),
         ("change/less-to-reclaim", Severity.WARNING),
         ("change/flavor-nodes", Severity.WARNING),
+        ("change/flavor-not-retried", Severity.WARNING),
         ("change/flavor-topology", Severity.WARNING),
         ("change/priority-removed", Severity.WARNING),
         ("change/reboots", Severity.WARNING),
