@@ -30,8 +30,8 @@ def failed_job_reruns(body: Body) -> Iterator[Breach]:
             (*JOB_SET, _EXPIRY),
             "runtime/failed-job-reruns",
             f"`{_EXPIRY}` is {shown(job_set[_EXPIRY])}",
-            "Trainer runs a failed TrainJob again as soon as its JobSet has expired, outside of every quota, and again "
-            f"after each further failure ({known('trainer-failed-jobs-run-again').note})",
+            "Trainer runs a failed TrainJob again as soon as its JobSet has expired, without an end. With Kueue its "
+            f"pods start and are killed in turns, charged to no quota ({known('trainer-failed-jobs-run-again').note})",
             "remove the field, and delete TrainJobs that have finished",
             value=job_set[_EXPIRY],
         )

@@ -50,8 +50,30 @@ def test_a_failed_job_runs_again_outside_its_quota_once_its_job_set_expires(plac
     first = wait_for("a JobSet", lambda: job_set(place) or None)
     wait_until("Kueue takes the job for finished", place.is_finished)
     second = wait_for("another JobSet", lambda: (job_set(place) not in ("", first) and job_set(place)) or None)
-    wait_until("its pods run, and nothing is charged", lambda: place.has_pods() and place.charged() == "0")
-    wait_until("it fails and is created once more", lambda: job_set(place) not in ("", first, second))
+    wait_until("its pods run, and nothing is charged", lambda: bool(running(place)) and place.charged() == "0")
+    before = running(place)
+    wait_until("Kueue stops them, and Trainer starts others", lambda: bool(running(place) - before))
+    assert job_set(place) == second
+
+
+def running(place: Changing) -> set[str]:
+    """Return the UIDs of the pods that run now."""
+    return {pod["metadata"]["uid"] for pod in place.pods() if pod["status"]["phase"] == "Running"}
+
+
+def test_a_failed_job_without_a_queue_runs_again_and_again(place: Changing) -> None:
+    place.change("            parallelism: 1\n", "            parallelism: 1\n            activeDeadlineSeconds: 1\n")
+    place.change("      network:", "      ttlSecondsAfterFinished: 0\n      network:")
+    body = place.job
+    del body["metadata"]["labels"]
+    wait_until("the TrainJob is taken", lambda: place.takes(body))
+    seen: set[str] = set()
+
+    def is_third() -> bool:
+        seen.add(job_set(place))
+        return len(seen - {""}) > 2
+
+    wait_until("there was a third JobSet", is_third)
 
 
 def test_job_set_names_the_rules_of_job_sets_and_nobody_names_those_of_runtimes(admin: Client, namespace: str) -> None:
