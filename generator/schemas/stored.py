@@ -186,6 +186,18 @@ def _device_request(request: dict[str, Any]) -> None:
         request.setdefault("count", 1)
 
 
+def _any_request(request: dict[str, Any]) -> None:
+    """Nest the fields of an exact request, which stand beside its name in v1beta1.
+
+    Source: kubernetes v1.34.2 pkg/apis/resource/v1beta1/conversion.go.
+    """
+    if "firstAvailable" not in request:
+        exact = request.get("exactly") or {key: request.pop(key) for key in list(request) if key != "name"}
+        exact.setdefault("allocationMode", _ALWAYS_COUNTS)
+        _device_request(exact)
+        request["exactly"] = exact
+
+
 def _claim(spec: dict[str, Any]) -> None:
     """Set both data sources: kubernetes v1.34.2 pkg/registry/core/persistentvolumeclaim/strategy.go."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
@@ -225,5 +237,5 @@ _COMPUTED = {
     "batch.JobSpec": _job,
     "resource.ExactDeviceRequest": _device_request,
     "resource.DeviceSubRequest": _device_request,
-    "resource.DeviceRequest": _device_request,
+    "resource.DeviceRequest": _any_request,
 }

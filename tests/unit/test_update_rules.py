@@ -70,3 +70,27 @@ def test_an_object_is_compared_with_the_one_of_its_group_kind_namespace_and_name
 ) -> None:
     old = {**QUEUE, "spec": {"clusterQueue": "one"}}
     assert errors(old, {**QUEUE, "spec": {"clusterQueue": "two"}, **changed}) == expected
+
+
+def template(version: str, request: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "a", "namespace": "a"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", **request}]}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ({"deviceClassName": "a"}, {"exactly": {"deviceClassName": "a"}}, []),
+        ({"deviceClassName": "a"}, {"exactly": {"deviceClassName": "a", "count": 1}}, []),
+        ({"deviceClassName": "a", "count": 2}, {"exactly": {"deviceClassName": "a"}}, ["change/immutable"]),
+    ],
+)
+def test_a_claim_of_an_older_version_is_compared_in_the_form_of_the_newer_one(
+    old: dict[str, Any], new: dict[str, Any], expected: list[str]
+) -> None:
+    assert errors(template("v1beta1", old), template("v1", new)) == expected
+    assert errors(template("v1", new), template("v1beta1", old)) == expected
