@@ -148,14 +148,18 @@ def _container(container: dict[str, Any]) -> None:
 
 def _pod(pod: dict[str, Any]) -> None:
     """Set absent requests to the limits: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_Pod."""
-    spec = pod.get("spec")
-    written = spec if isinstance(spec, dict) else {}
+    spec = _mapping(pod.get("spec"))
     for name in ("containers", "initContainers"):
-        for container in written.get(name) or ():
-            resources = container.get("resources") if isinstance(container, dict) else None
-            limits = resources.get("limits") if isinstance(resources, dict) else None
-            if isinstance(resources, dict) and isinstance(limits, dict):
-                resources["requests"] = {**limits, **(resources.get("requests") or {})}
+        containers = spec.get(name)
+        for container in containers if isinstance(containers, list) else ():
+            resources = _mapping(_mapping(container).get("resources"))
+            if limits := _mapping(resources.get("limits")):
+                resources["requests"] = {**limits, **_mapping(resources.get("requests"))}
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """Return the value if it is a mapping, else an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 def _pod_spec(spec: dict[str, Any]) -> None:
@@ -203,14 +207,14 @@ def _claim(spec: dict[str, Any]) -> None:
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source and not reference:
         spec["dataSourceRef"] = source
-    elif reference and not source and not reference.get("namespace"):
+    elif reference and not source and not _mapping(reference).get("namespace"):
         spec["dataSource"] = reference
 
 
 def _secret(secret: dict[str, Any]) -> None:
     """Move `stringData` to `data`: kubernetes v1.34.2 pkg/apis/core/v1/conversion.go."""
-    written = secret.pop("stringData", None) or {}
-    data = {**(secret.get("data") or {}), **{key: _encoded(value) for key, value in written.items()}}
+    written = _mapping(secret.pop("stringData", None))
+    data = {**_mapping(secret.get("data")), **{key: _encoded(value) for key, value in written.items()}}
     if data:
         secret["data"] = {key: _same_base64(value) for key, value in data.items()}
 
