@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from generator.checks import (
+    expansion,
     mpi_course,
     mpi_jobs,
     mpi_pods,
@@ -59,6 +60,7 @@ OF_ALL_RUNTIMES: Rules[Body] = {
     "runtime/failed-job-reruns": runtime.failed_job_reruns,
     "runtime/grouped-placement": runtime.grouped_placement,
     "runtime/exclusive-placement": runtime.exclusive_placement,
+    "runtime/broken-value": expansion.of_runtime,
 }
 OF_JOBS: Rules[Body] = {
     "trainjob/name": trainjobs.name,
@@ -66,6 +68,7 @@ OF_JOBS: Rules[Body] = {
     "trainjob/reserved-variable": trainjobs.reserved_variable,
     "trainjob/empty-value": trainjob_written.empty_value,
     "trainjob/dropped-field": trainjob_written.dropped_field,
+    "trainjob/broken-value": expansion.of_job,
 }
 CHECKS = (*OF_RUNTIMES, *OF_ALL_RUNTIMES, *OF_JOBS)
 """The ids of these families."""
