@@ -52,7 +52,7 @@ def _broken(container: Mapping[str, Any], path: Path, check: str) -> Iterator[Br
                 place,
                 check,
                 f"the value contains {shown(pair)}",
-                "the kubelet cuts the character after `$` in two, and since Kubernetes 1.34 the container never starts: "
+                "the kubelet cuts the character after `$` in two, so since Kubernetes 1.34 the container never starts: "
                 f"CreateContainerError, invalid UTF-8 ({defect.note})",
                 f"write `$${pair[1:]}`, which the container sees as {shown(pair)}, or update to {defect.update}",
                 value=value,
