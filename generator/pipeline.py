@@ -53,10 +53,13 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
         OutputError: the output cannot be written without losing something.
         DocumentError: a file of the release that this one replaces is not YAML.
     """
+    from generator.hazards.find import find_hazards
+
     platform, app = load(platform_file)
     tree, pointer = render(platform, app)
     wanted = _release(platform, tree, pointer)
     checked = check(platform, tree, pointer, choices.today)
+    checked.findings += find_hazards(platform, platform_file)
     checked.findings += since.rendered(release.replaced(wanted, tree, output), tree, wanted.files, wanted.targets)
     if checked.has_errors:
         return Synthesis(platform, checked, written=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from generator.config.fields import Section, refusal
 from generator.documents.syntax import shown
+from generator.facts.subjects import Meaning, meaning_of
 
 _NAMESPACE = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _ACCOUNT = rf"serviceaccount:{_NAMESPACE}/[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?"
@@ -21,10 +22,38 @@ SUPERUSERS = "system:masters"
 """The group that the API server refuses nothing: whoever is in it can remove what would stop them."""
 
 
+_WHY_NOT: Mapping[Meaning, str] = {
+    "everyone": "is every caller that has logged in",
+    "accounts": "is every ServiceAccount of the cluster",
+    "anyone": "is every caller, even without a login",
+    "root": "may do everything already, and no rule stops it",
+    "cluster": "belongs to the cluster itself",
+}
+
+
 def _is_subject(value: str) -> str:
     if not _SUBJECT.fullmatch(value):
         raise refusal(f"{shown(value)} names nobody", "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME")
+    if "*" in value:
+        raise refusal(f"{shown(value)} names nobody: RBAC has no wildcards", "name each group, user or ServiceAccount")
     return value
+
+
+def no_person(subject: str) -> str:
+    """Return why a subject is no team and no person, but a user or group of the cluster itself; '' if it may be one."""
+    meaning = meaning_of(subject)
+    return f"{shown(subject)} {_WHY_NOT[meaning]}" if meaning else ""
+
+
+def _is_member(value: str) -> str:
+    if why := no_person(value):
+        raise refusal(why, "name a group of your identity provider")
+    return value
+
+
+def _is_reader(value: str) -> str:
+    """Refuse the same, but for every caller that has logged in: all may read, if that is meant."""
+    return value if meaning_of(value) in ("everyone", "accounts") else _is_member(value)
 
 
 def _is_account(value: str) -> str:
@@ -34,21 +63,23 @@ def _is_account(value: str) -> str:
 
 
 Subject = Annotated[str, Field(strict=True), AfterValidator(_is_subject)]
+Member = Annotated[Subject, AfterValidator(_is_member)]
+Reader = Annotated[Subject, AfterValidator(_is_reader)]
 Account = Annotated[str, Field(strict=True), AfterValidator(_is_account)]
 
 
 class Access(Section):
     """Who may do what in the tenant's namespace: `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`."""
 
-    admin: tuple[Subject, ...] = ()
+    admin: tuple[Member, ...] = ()
     """Edit, and grant these four roles to others in the namespace."""
-    edit: tuple[Subject, ...] = ()
+    edit: tuple[Member, ...] = ()
     """Submit jobs; change and delete the TrainJobs of all users; create, update and delete volume claims and Secrets.
     No verb reads Secrets, but see "Known gaps" in docs/access.md."""
-    submit: tuple[Subject, ...] = ()
+    submit: tuple[Member, ...] = ()
     """View, and create TrainJobs and delete their own, which the rules `owner` and `own-jobs` of
     `policies.admission` see to."""
-    view: tuple[Subject, ...] = ()
+    view: tuple[Reader, ...] = ()
     """Read jobs, pods, logs and queues."""
 
     @field_validator("admin", "edit", "submit", "view")

@@ -10,7 +10,19 @@ from generator.config.cohorts import Cohort
 from generator.config.draft import Contradiction, Draft
 from generator.config.shares import NOTHING, Amounts, Share, amounts, offering, total
 from generator.config.tenants import Tenant
+from generator.facts.node_labels import labels_of_one_node
 from generator.quantities import Quantity
+
+
+def labels_of_one(draft: Draft) -> Iterator[Contradiction]:
+    """Report a label whose value differs from node to node, on a pool of several nodes: it selects one of them."""
+    for index, pool in draft.pools.items():
+        for key in labels_of_one_node() & pool.labels.keys() if pool.nodes > 1 else ():
+            yield Contradiction(
+                ("pools", index, "labels", key),
+                f"`{pool.labels[key]}` is the value of one node, and pool `{pool.name}` has {pool.nodes}",
+                "write a label that all nodes of the pool carry, and no others",
+            )
 
 
 def pools_alike(draft: Draft) -> Iterator[Contradiction]:

@@ -6,7 +6,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from generator.config.fields import Section, refusal
+from generator.config.egress import Network
+from generator.config.fields import Resource, Section, refusal
 from generator.documents.syntax import shown
 from generator.versions import TOGETHER, minors
 
@@ -62,6 +63,12 @@ class Cluster(Section):
     network: Literal["standard", "cilium", "openshift-ovn"] = "standard"
     """What its CNI knows. `standard`: NetworkPolicy. `cilium`: also names outside the cluster (CiliumNetworkPolicy).
     `openshift-ovn`: also AdminNetworkPolicy, which stands above the NetworkPolicies of namespaces."""
+    networks: tuple[Network, ...] = ()
+    """Networks of the pods and Services of this cluster, such as `10.128.0.0/14`. mpigen then warns about `egress` of a
+    team that overlaps them. Default: unknown."""
+    resources: tuple[Resource, ...] = ()
+    """Extended resources of device plugins that mpigen does not know, such as `example.com/fpga`. mpigen rejects a
+    resource whose name resembles a known one, and warns about an unknown one, unless it is listed here."""
     mesh: Literal["istio"] | None = None
     """A service mesh that pods of MPI have to stay out of: ssh and MPI do not pass its proxies."""
 
@@ -71,6 +78,11 @@ class Cluster(Section):
         if value == "openshift-ovn" and info.data.get("distribution") == "kubernetes":
             raise refusal("this cluster is no OpenShift", "write `distribution: openshift`, or leave it out")
         return value
+
+    @field_validator("networks", "resources")
+    @classmethod
+    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted(set(value)))
 
     @property
     def is_openshift(self) -> bool:

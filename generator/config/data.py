@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from generator import quantities
 from generator.config.compliance import ClassName
-from generator.config.fields import Name, Quantity, Section, refusal
+from generator.config.fields import Name, Room, Section, refusal
 from generator.documents.syntax import shown
 
 AccessMode = Literal["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce", "ReadWriteOncePod"]
@@ -25,7 +25,7 @@ class DataVolume(Section):
 
     name: Name
     """Its name, which `runtimes[].volumes[].claim` and jobs say."""
-    size: Annotated[Quantity, AfterValidator(_is_something)]
+    size: Annotated[Room, AfterValidator(_is_something)]
     """How much it holds, such as `10Ti`. It can grow, not shrink."""
     class_name: ClassName | None = Field(default=None, alias="class")
     """The StorageClass; one of `policies.storageClasses`, if there are any. Default: the cluster's."""

@@ -10,26 +10,64 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from generator.config.fields import Name, Section, refusal
 from generator.documents.syntax import shown
+from generator.facts.metadata import denied_metadata
 
-METADATA = ("169.254.169.254/32", "fd00:ec2::254/128")
+METADATA = denied_metadata()
 """Where clouds tell a node who it is, and with it whoever asks (Amazon, Google and Microsoft; Amazon's over IPv6)."""
+_OCTETS = 4
+_MAPPED = 96  # bits before the IPv4 address in ::ffff:a.b.c.d
 _DOMAIN = re.compile(
     r"(?=.{1,253}$)(?:\*\.)?[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)+"
 )
 
 
 def _is_network(value: str) -> str:
+    """Return the network as the API server writes it.
+
+    A single address needs its mask as well: `10.0.0.0` is most often a network whose mask was forgotten, and would
+    stand for one address. IPv4 in IPv6 is refused by apimachinery v0.34.2 pkg/util/validation/ip.go `IsValidCIDR`, and
+    ambiguous where it is taken.
+    """
     try:
-        return str(ipaddress.ip_network(value))
+        network = ipaddress.ip_network(value)
     except ValueError:
         raise refusal(f"{shown(value)} is not a network", _network_of(value)) from None
+    if "/" not in value:
+        whole = f"{network.network_address}/{network.max_prefixlen}"
+        fix = f"write {whole} for this address alone, or a network such as {_example(network)}"
+        raise refusal(f"{shown(value)} has no mask", fix)
+    if "%" in value:
+        raise refusal(f"{shown(value)} has a zone, which means something on one host alone", "write it without `%`")
+    if four := _embedded(network):
+        raise refusal(f"{shown(value)} is a network of IPv4, written as IPv6", f"write {four}")
+    return str(network)
+
+
+def _embedded(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> ipaddress.IPv4Network | None:
+    """Return the IPv4 network inside one such as `::ffff:10.0.0.0/104`; None if there is none."""
+    address = network.network_address
+    if isinstance(address, ipaddress.IPv4Address) or network.prefixlen < _MAPPED or address.ipv4_mapped is None:
+        return None
+    return ipaddress.IPv4Network((address.ipv4_mapped, network.prefixlen - _MAPPED))
+
+
+def _example(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
+    """Return the network that an address without a mask most likely begins."""
+    if isinstance(network, ipaddress.IPv6Network):
+        return str(ipaddress.ip_network(f"{network.network_address}/64", strict=False))
+    octets = str(network.network_address).split(".")
+    while len(octets) > 1 and octets[-1] == "0":
+        octets.pop()
+    bits = 8 * min(len(octets), _OCTETS - 1)
+    return str(ipaddress.ip_network(f"{network.network_address}/{bits}", strict=False))
 
 
 def _network_of(value: str) -> str:
     try:
-        return f"its host bits are set: write {ipaddress.ip_network(value, strict=False)}"
+        whole = ipaddress.ip_network(value, strict=False)
     except ValueError:
         return "write it like 10.20.0.0/16"
+    return f"its host bits are set: write {whole}" if whole.prefixlen else "write its mask, as in 10.20.0.0/16"
 
 
 def _is_domain(value: str) -> str:

@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from generator.config.egress import Network
-from generator.config.fabric_words import CpuSet, Hex, PciAddress, Port, Range, Repository, cores
-from generator.config.fields import Count, Name, Section, Text, each_once, refusal
+from generator.config.fabric_words import CpuSet, Hex, PciAddress, Port, Range, Repository, Version, cores
+from generator.config.fields import Count, Name, Section, each_once, refusal
 from generator.documents.syntax import shown
 
 
@@ -79,7 +79,7 @@ class NodeSetup(Section):
     plugin_repository: Repository | None = None
     """Where the image of NVIDIA's device plugin is mirrored, such as `registry.example.com/mellanox`. Default:
     NVIDIA's own registry."""
-    plugin_version: Text | None = None
+    plugin_version: Version | None = None
     """The tag or digest of that image. Default: that of the operator's release 26.4.1."""
     machine_config_pool: Name | None = None
     """OpenShift: the MachineConfigPool of these nodes. Default: `worker`."""

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 from generator.config.egress import Network
 from generator.config.fields import Text, refusal
 from generator.documents.syntax import shown
+from generator.facts.image_reference import is_image
 
 
 def _like(pattern: str, what: str, fix: str) -> Callable[[str], str]:
@@ -50,11 +51,27 @@ DeviceClass = Annotated[
 ]
 # As in an image, without its last part; Mellanox/network-operator v26.4.1 api/v1alpha1 puts a slash after it.
 _REPOSITORY = r"^[a-z0-9][a-z0-9._:/-]*[a-z0-9]$"
+
+
+def _is_repository(value: str) -> str:
+    if not is_image(f"{value}/image"):
+        raise refusal(f"{shown(value)} is not where an image is", "write it like registry.example.com/mellanox")
+    return value
+
+
+def _is_version(value: str) -> str:
+    if not is_image(f"image:{value}") and not is_image(f"image@{value}"):
+        raise refusal(f"{shown(value)} is not the tag or digest of an image", "write it like v1.5.3 or sha256:…")
+    return value
+
+
 Repository = Annotated[
     str,
     Field(strict=True, json_schema_extra={"pattern": _REPOSITORY}),
     AfterValidator(_like(_REPOSITORY, "where an image is", "write it like registry.example.com/mellanox")),
+    AfterValidator(_is_repository),
 ]
+Version = Annotated[str, Field(strict=True, min_length=1), AfterValidator(_is_version)]
 _CPUS = r"^[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*$"
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from generator import quantities
+from generator.config.amounts import implausible
 from generator.documents.syntax import shown
 
 
@@ -35,6 +36,17 @@ Unmet = tuple[tuple[str | int, ...], str, str]
 def refusal(message: str, fix: str) -> PydanticCustomError:
     """An error whose message quotes the value and whose fix says what to write instead."""
     return PydanticCustomError("refused", "{message}", {"message": message, "fix": fix})
+
+
+def refuse_entries(found: Mapping[str, tuple[str, str] | None]) -> None:
+    """Refuse entries of a mapping, each at its own key: key → what is wrong and what to write instead, or None."""
+    errors = [
+        InitErrorDetails(type=refusal(*words), loc=(key,), input=None)
+        for key, words in found.items()
+        if words is not None
+    ]
+    if errors:
+        raise ValidationError.from_exception_data("Entries", errors)
 
 
 def each_once(names: Iterable[str], fix: str) -> None:
@@ -131,4 +143,20 @@ def whole_devices(resources: dict[str, Any]) -> dict[str, Any]:
     return resources
 
 
-Resources = Annotated[dict[Resource, Quantity], AfterValidator(whole_devices)]
+def possible_amounts(
+    resources: dict[str, Any], judge: Callable[[str, str], tuple[str, str] | None] = implausible
+) -> dict[str, Any]:
+    """Refuse amounts of resources that cannot be meant; amounts that are integers or mappings belong to pools."""
+    refuse_entries({name: judge(name, amount) for name, amount in resources.items() if isinstance(amount, str)})
+    return resources
+
+
+def _is_room(value: str) -> str:
+    if words := implausible("storage", value):
+        raise refusal(words[0].replace(" of storage", ""), words[1])
+    return value
+
+
+Resources = Annotated[dict[Resource, Quantity], AfterValidator(whole_devices), AfterValidator(possible_amounts)]
+Room = Annotated[Quantity, AfterValidator(_is_room)]
+"""The size of a volume."""

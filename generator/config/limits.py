@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from generator.config.durations import Duration
-from generator.config.fields import Count, Quantity, Resources, Section
+from generator.config.fields import Count, Resources, Room, Section
 
 
 class Limits(Section):
@@ -24,7 +24,7 @@ class Limits(Section):
     a job may run for ever."""
     volumes: Count | None = None
     """PersistentVolumeClaims. Default: no limit."""
-    storage: Quantity | None = None
+    storage: Room | None = None
     """What all of them request together, such as `10Ti`. Default: no limit."""
     resources: Resources = Field(default={})
     """What all pods together may request of resources that Kueue admits, such as `nvidia.com/gpu: 40`, for pods that

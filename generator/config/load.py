@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from generator.config.cluster import Cluster
 from generator.config.cohorts import Cohort
 from generator.config.complaints import Complaint, complaints, contradictions_in
 from generator.config.draft import Contradiction, Draft, Unknown
+from generator.config.exposed import EXPOSED_FIX, value_at, without_secrets
 from generator.config.fabrics import Fabric
 from generator.config.gitops import GitOps
 from generator.config.isolation import Isolation
@@ -26,6 +27,7 @@ from generator.config.references import contradictions
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
 from generator.documents.credentials import credentials
+from generator.documents.exposed import exposures
 from generator.documents.files import read_file
 from generator.documents.load import Document, load
 from generator.documents.locate import format_path, locate_all
@@ -56,14 +58,18 @@ def load_platform(file: Path) -> Platform:
     """
     text = _text(file)
     document = _only_document(text, file)
-    found = list(_exposed(document.data))
+    exposed = credentials(document.data)
+    found = list(_exposed(exposed))
     try:
         platform = Platform.model_validate(document.data, by_alias=True, by_name=False)
     except ValidationError as error:
         unspoken = {complaint.path for complaint in found}
         found += [complaint for complaint in _refused(error, document.data) if complaint.path not in unspoken]
-    if found:
-        raise ConfigError(_placed(found, text, document, file))
+    values = [str(value_at(document.data, path)) for path, _ in exposed]
+    outside = exposures(text.decode("utf-8", "replace"), values)
+    if found or outside:
+        problems = _placed(found, text, document, file)
+        raise ConfigError(without_secrets(problems, outside, values, str(file)))
     return platform
 
 
@@ -91,11 +97,10 @@ def _as_written(path: tuple[str | int, ...], data: dict[str, Any]) -> tuple[str 
     return path
 
 
-def _exposed(data: Any) -> Iterator[Complaint]:
+def _exposed(found: Iterable[tuple[tuple[str | int, ...], str]]) -> Iterator[Complaint]:
     """Credentials in the file, of which nothing else is said: it would repeat them."""
-    for path, what in credentials(data):
-        fix = "take it out, declare it stolen, and let `tenants[].secrets` fetch a new one"
-        yield Complaint(path, f"{what} stands here, for all to read", fix)
+    for path, what in found:
+        yield Complaint(path, f"{what} stands here, for all to read", EXPOSED_FIX)
 
 
 def _text(file: Path) -> bytes:
@@ -114,7 +119,9 @@ def _only_document(text: bytes, file: Path) -> Document:
     try:
         documents = [document for document in load(text) if document.data is not None]
     except DocumentError as error:
-        raise ConfigError(tuple(_in_file(problem, file) for problem in error.problems)) from None
+        problems = [_in_file(problem, file) for problem in error.problems]
+        outside = exposures(text.decode("utf-8", "replace"))
+        raise ConfigError(without_secrets(problems, outside, (), str(file))) from None
     if not documents:
         raise ConfigError((Problem("the file is empty", "start from `mpigen init`", str(file), 1, 1),))
     if len(documents) > 1:

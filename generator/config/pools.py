@@ -9,9 +9,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from generator import quantities
+from generator.config.amounts import implausible_on_node
 from generator.config.devices import DeviceKind, device_kind
 from generator.config.fabrics import Fabric
-from generator.config.fields import Count, LabelKey, LabelValue, Name, Resources, Section, refusal
+from generator.config.fields import Count, LabelKey, LabelValue, Name, Resources, Section, possible_amounts, refusal
 from generator.config.provisioning import Provisioning
 from generator.facts.names import HOSTNAME
 
@@ -69,6 +70,7 @@ class Pool(Section):
     @field_validator("allocatable")
     @classmethod
     def _has_cpu_and_memory(cls, value: dict[str, str]) -> dict[str, str]:
+        possible_amounts(value, implausible_on_node)
         value = {resource: amount for resource, amount in value.items() if amount != "0"}
         absent = [resource for resource in ("cpu", "memory") if resource not in value]
         if absent:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.config.capacity import limits_less, overcommitted, pools_alike
+from generator.config.capacity import labels_of_one, limits_less, overcommitted, pools_alike
 from generator.config.cohort_fit import cohort_contradictions
 from generator.config.compliance_fit import demanded, excepted, shared
 from generator.config.data_fit import volumes_beyond, volumes_elsewhere
+from generator.config.device_names import misspelt
 from generator.config.draft import Contradiction, Draft, suggestion
 from generator.config.elsewhere import apart, cohorts_elsewhere
 from generator.config.fabric_fit import fabric_contradictions
+from generator.config.mig_fit import impossible_slices
 from generator.config.multi_kueue import WORKERS
 from generator.config.relaxation_fit import locks_in_vain, relaxed_in_vain
 from generator.config.runtime_fit import runtime_contradictions
@@ -28,6 +30,9 @@ def contradictions(draft: Draft) -> Iterator[Contradiction]:
         yield from _declared_twice(section, draft.declared[section])
     yield from section_contradictions(draft)
     yield from fabric_contradictions(draft)
+    yield from misspelt(draft)
+    yield from impossible_slices(draft)
+    yield from labels_of_one(draft)
     yield from pools_alike(draft)
     for index, pool in draft.pools.items():
         if pool.name == WORKERS and pool.provisioning and draft.has_workers:

@@ -19,6 +19,8 @@ def runtime_contradictions(runtime: Runtime, pool: Pool, path: _Path = ()) -> It
     """What a runtime asks of its pool that the pool does not have, or that Trainer would turn into something else."""
     yield from _family(path, runtime, pool)
     yield from _launcher(path, runtime)
+    for resource, amount in runtime.launcher_resources.items():
+        yield from _fits_a_node((*path, "launcherResources", resource), resource, amount, pool)
     for resource, amount in runtime.resources.items():
         yield from _fits_a_node((*path, "resources", resource), resource, amount, pool)
     yield from _slices(path, runtime, pool)

@@ -14,14 +14,14 @@ from generator.config.fields import (
     LabelKey,
     LabelValue,
     Name,
-    Quantity,
     Resources,
+    Room,
     Section,
-    Text,
     each_once,
     free_labels,
     refusal,
 )
+from generator.config.images import Image
 from generator.config.placement import Placement
 from generator.config.pools import Pool
 from generator.config.volumes import RuntimeVolume
@@ -74,7 +74,7 @@ class Runtime(Section):
     tenants: tuple[Name, ...] = ()
     """The only tenants that get it, as a TrainingRuntime in their namespaces. Default: all, as a
     ClusterTrainingRuntime."""
-    image: Text | None = None
+    image: Image | None = None
     """The image of launcher and nodes: what the family needs, and OpenSSH. The openmpi family has a default on CPU
     pools."""
     nodes: Annotated[int, Field(strict=True, ge=2, le=2**31 - 1)] | None = None
@@ -101,7 +101,7 @@ class Runtime(Section):
     """The scheduler of the pods. Default: that of Kubernetes; for a gang `scheduler-plugins-scheduler` or `volcano`."""
     interface: Interface = "eth0"
     """The interface of the pod network, in the pods. Ranks start and meet there, whatever else is attached."""
-    shared_memory: Quantity | None = None
+    shared_memory: Room | None = None
     """Size of /dev/shm. Default: an eighth of the memory."""
     environment: dict[Variable, Annotated[str, Field(strict=True)]] = Field(default={})
     """Variables of the launcher, which reach all ranks. On other hosts what the image sets itself keeps its value."""

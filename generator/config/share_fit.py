@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from generator import quantities
+from generator.config.amounts import implausible
 from generator.config.counting import Supply
 from generator.config.draft import Contradiction, Draft, suggestion
 from generator.config.shares import NOTHING, Share, amounts, offering
@@ -68,8 +69,15 @@ def _share(path: _Path, key: str, shares: Mapping[str, Any], draft: Draft, *, is
         what = f"only pool `{offers[0].name}` has {key}, and its share is written out here already"
         fix = f"write both as one, such as `{offers[0].name}: {{{key}: {share}}}`"
         yield Contradiction(path, what, fix, is_of_key=True)
-    elif is_here:
-        yield from _within(path, key, str(share), offers[0])
+    else:
+        yield from _amount(path, key, str(share), offers[0] if is_here else None)
+
+
+def _amount(path: _Path, resource: str, amount: str, pool: Supply | None) -> Iterator[Contradiction]:
+    if words := implausible(resource, amount):
+        yield Contradiction(path, *words)
+    elif pool is not None:
+        yield from _within(path, resource, amount, pool)
 
 
 def _share_of_pool(path: _Path, name: str, share: Any, draft: Draft, *, is_here: bool) -> Iterator[Contradiction]:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, 
 
 from generator import quantities
 from generator.config.counting import Supply
-from generator.config.fields import Resources, canonical_quantity, whole_devices
+from generator.config.fields import Resources, canonical_quantity, possible_amounts, whole_devices
 from generator.quantities import Quantity
 
 NOTHING = Quantity(Fraction(0))
@@ -31,6 +31,7 @@ def _sorted(value: dict[str, Any]) -> dict[str, Any]:
 def _whole(value: dict[str, Any]) -> dict[str, Any]:
     for share in (value, *(share for share in value.values() if isinstance(share, dict))):
         whole_devices(share)
+    possible_amounts(value)
     return _sorted(value)
 
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from generator.config.fields import Name, Quantity, Section, refusal
+from generator.config.fields import Name, Room, Section, refusal
 from generator.documents.syntax import shown
-from generator.facts.names import MPI_FOLDER
+from generator.facts.folders import hidden_by
 
 HOME = "/home/mpiuser"
 RUN = "/run/mpi"
-_TAKEN = (HOME, RUN, "/dev", "/proc", "/sys", "/tmp", MPI_FOLDER, "/etc/passwd", "/etc/ssh/ssh_config")  # noqa: S108
+_PLACE = re.compile(r"[^:\x00-\x1f\x7f]{1,4095}")
 _TAKEN_NAMES = ("home", "run", "tmp", "shared-memory", "mpi-hostfile", "mpi-ssh-auth")
 
 
 def _is_place(value: str) -> str:
-    if not value.startswith("/") or ":" in value or posixpath.normpath(value) != value or value == "/":
+    is_plain = value.startswith("/") and not value.startswith("//") and posixpath.normpath(value) == value
+    if not is_plain or value == "/" or not _PLACE.fullmatch(value):
         raise refusal(f"{shown(value)} is not a place for a volume", "write an absolute path, such as /data")
-    taken = next((each for each in _TAKEN if value == each or value.startswith(f"{each}/")), None)
-    if (taken and not value.startswith(f"{HOME}/")) or value.startswith(f"{HOME}/.ssh"):
-        raise refusal(f"{shown(value)} is taken: every pod has something of its own there", "use a path such as /data")
+    if what := hidden_by(value):
+        raise refusal(f"a volume at {shown(value)} {what}", "use a path such as /data")
     return value
 
 
@@ -41,7 +42,7 @@ class RuntimeVolume(Section):
     """Where programs see it."""
     claim: Name | None = None
     """The PersistentVolumeClaim in the namespace of whoever trains. Several nodes use it at once: ReadWriteMany."""
-    scratch: Quantity | None = None
+    scratch: Room | None = None
     """The size of scratch space on each node, gone with the pod."""
     read_only: bool = False
     """Whether programs can only read it."""

@@ -8,7 +8,7 @@ have the forms that their makers gave them to be found by; compare gitleaks b58d
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -104,6 +104,18 @@ def is_placeholder(text: str) -> bool:
     return _PLACEHOLDER.fullmatch(text) is not None
 
 
+def credential_forms() -> Sequence[tuple[str, Sequence[str], str]]:
+    """Return what a credential is, words of which such a text has one, and the form of the credential."""
+    return _FORMS
+
+
+def login_in(text: str) -> Iterator[tuple[int, str]]:
+    """Return the passwords in addresses, each with the offset of the address."""
+    for found in _LOGIN.finditer(text):
+        if not is_placeholder(found["password"]):
+            yield found.start(), found["password"]
+
+
 @lru_cache(_REMEMBERED)
 def names_credential(name: str) -> bool:
     """Whether what goes by this name lets whoever knows it in: `AWS_SECRET_ACCESS_KEY`, but not `TOKEN_FILE`."""
@@ -119,7 +131,7 @@ def credential_in(text: str) -> str | None:
     for what, words, form in _FORMS:
         if any(word in text for word in words) and re.search(form, text):
             return what
-    if "@" in text and any(not is_placeholder(login["password"]) for login in _LOGIN.finditer(text)):
+    if "@" in text and any(login_in(text)):
         return "a password in an address"
     return _assigned(_OPTION, text) or (_assigned(_LINE, text) if "\n" in text else None)
 

@@ -31,7 +31,9 @@ def coloured(finding: Finding) -> Text:
 
 def _head(finding: Finding) -> tuple[str, str]:
     place = ":".join(str(part) for part in (finding.file, finding.line, finding.column) if part)
-    where = f"{finding.resource} {finding.path}: " if finding.resource else ""
+    where = finding.path if finding.path != "$" else ""
+    where = f"{finding.resource} {finding.path}" if finding.resource else where
+    where = f"{where}: " if where else ""
     return _safe(place), _safe(f"{finding.check}: {where}{finding.message}")
 
 

@@ -13,6 +13,7 @@ from generator.checks.policy_lint import CHECKS as POLICY_CHECKS
 from generator.checks.related import CHECKS as RELATED_CHECKS
 from generator.checks.schema import CHECKS as SCHEMA_CHECKS
 from generator.checks.secret import CHECK as SECRET_CHECK
+from generator.hazards.find import CHECKS as HAZARD_CHECKS
 from tests.conftest import ROOT
 
 SECTIONS = set(re.findall(r"^## (\w+/[\w-]+)$", (ROOT / "docs" / "checks.md").read_text(), flags=re.MULTILINE))
@@ -28,6 +29,7 @@ def test_each_check_has_its_section() -> None:
         *RELATED_CHECKS,
         *POLICY_CASE_CHECKS,
         *POLICY_CHECKS,
+        *HAZARD_CHECKS,
         SECRET_CHECK,
         "yaml/unreadable",
         "kubeconform/invalid",

@@ -39,8 +39,8 @@ PORT = only(Egress, "ports", name="a", cidr="10.0.0.0/8")
 TENANT = only(Tenant, "name", quota={"cpu": 1})
 QUOTA = only(Tenant, "quota", name="a")
 NODE = only(Pool, "allocatable", name="a", nodes=1)
-LABELS = only(Pool, "labels", name="a", nodes=1, allocatable={"cpu": 1, "memory": 1})
-TAINTS = only(Pool, "taints", name="a", nodes=1, allocatable={"cpu": 1, "memory": 1})
+LABELS = only(Pool, "labels", name="a", nodes=1, allocatable={"cpu": 1, "memory": "1Gi"})
+TAINTS = only(Pool, "taints", name="a", nodes=1, allocatable={"cpu": 1, "memory": "1Gi"})
 
 TAKEN: dict[str, tuple[Any, list[Any]]] = {
     "a name": (Name, ["a", "h100", "team-a", "0", "a" * 63]),
@@ -65,14 +65,17 @@ TAKEN: dict[str, tuple[Any, list[Any]]] = {
         Subject,
         ["group:a", "user:a@example.com", "group:cn=ml leads,ou=groups", "user:system:admin", "serviceaccount:a/b.c"],
     ),
-    "a network": (CIDR, ["10.20.0.0/16", "10.0.0.1/32", "10.0.0.1", "0.0.0.0/0", "fd00::/8"]),
+    "a network": (CIDR, ["10.20.0.0/16", "10.0.0.1/32", "0.0.0.0/0", "fd00::/8"]),
     "ports": (PORT, [[1], [65535], [443, 80]]),
     "a tenant": (TENANT, ["team-a", "openshifters", "defaults", "kube"]),
     "a quota": (
         QUOTA,
         [{"cpu": 0}, {"cpu": "1"}, {"gpu": {"nvidia.com/gpu": 1}}, {"memory": "1Ti"}, {"memory": 2**40}],
     ),
-    "a node": (NODE, [{"cpu": 1, "memory": 1}, {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": 0, "amd.com/gpu": 8}]),
+    "a node": (
+        NODE,
+        [{"cpu": 1, "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": 0, "amd.com/gpu": 8}],
+    ),
     "labels": (LABELS, [{}, {str(n): "a" for n in range(8)}]),
     "taints": (TAINTS, [[], [{"key": "a"}, {"key": "a", "effect": "NoExecute"}], [{"key": str(n)} for n in range(8)]]),
 }
@@ -127,9 +130,9 @@ REFUSED: dict[str, list[Any]] = {
     "a node": [
         {},
         {"cpu": 1},
-        {"memory": 1},
-        {"cpu": 0, "memory": 1},
-        {"cpu": 1, "memory": 1, "nvidia.com/gpu": 1, "amd.com/gpu": 1},
+        {"memory": "1Gi"},
+        {"cpu": 0, "memory": "1Gi"},
+        {"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 1, "amd.com/gpu": 1},
     ],
     "labels": [{str(n): "a" for n in range(9)}, {"a": 1}, {1: "a"}, []],
     "taints": [

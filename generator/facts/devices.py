@@ -1,0 +1,147 @@
+"""Extended resources: which ones device plugins offer, and which of them run ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Literal
+
+from generator.facts.mig import RESOURCE_PREFIX, is_profile, known_profiles
+from generator.facts.table import read_table
+
+DeviceKind = Literal["cpu", "nvidia", "nvidia-mig", "amd", "intel", "gaudi"]
+_LONGEST = 100  # characters of a name that is compared with known ones
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A kind of device that runs ranks.
+
+    Attributes:
+        kind: the name in the catalogue of runtimes.
+        title: the name for people.
+        resource: a pattern of the extended resources that stand for one device.
+        most: how many of them one node has at most, unless several pods share a device.
+        why: the reason for `most`.
+    """
+
+    kind: DeviceKind
+    title: str
+    resource: str
+    most: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """A prefix of extended resources.
+
+    Attributes:
+        prefix: the part before the slash.
+        names: local parts that the vendor's device plugins fix.
+        pattern: a pattern of further local parts; empty if there is none.
+        chosen: the reason why administrators choose local parts themselves; empty if they do not.
+    """
+
+    prefix: str
+    names: tuple[str, ...]
+    pattern: str
+    chosen: str
+
+
+@cache
+def devices() -> tuple[Device, ...]:
+    """Return every kind of device that runs ranks."""
+    return tuple(
+        Device(row["kind"], row["title"], row["resource"], row["most"], row["why"])
+        for row in read_table("devices")["ranks"]
+    )
+
+
+@lru_cache(1024)
+def device_of(resource: str) -> Device | None:
+    """Return the kind of device that a resource stands for; None if no ranks run on it."""
+    return next((device for device in devices() if re.fullmatch(device.resource, resource)), None)
+
+
+@cache
+def vendors() -> Mapping[str, Vendor]:
+    """Return every known prefix → its vendor."""
+    return {
+        row["prefix"]: Vendor(row["prefix"], tuple(row["names"]), row.get("pattern", ""), row.get("chosen", ""))
+        for row in read_table("devices")["vendors"]
+    }
+
+
+@cache
+def known_resources() -> frozenset[str]:
+    """Return every extended resource whose name a device plugin fixes, MIG profiles included."""
+    fixed = {f"{vendor.prefix}/{name}" for vendor in vendors().values() for name in vendor.names}
+    return frozenset(fixed | {f"{RESOURCE_PREFIX}{profile}" for profile in known_profiles()})
+
+
+def is_known(resource: str) -> bool:
+    """Return True if a device plugin offers a resource of this name, or an administrator may have chosen the name."""
+    if resource in known_resources():
+        return True
+    prefix, _, name = resource.partition("/")
+    vendor = vendors().get(prefix)
+    if vendor is None:
+        return False
+    return bool(vendor.chosen) or (bool(vendor.pattern) and re.fullmatch(vendor.pattern, name) is not None)
+
+
+def likely_meant(resource: str, chosen: frozenset[str] = frozenset()) -> str:
+    """Return the resource that a misspelt name most likely stands for; '' if the name resembles none.
+
+    A name is misspelt if one edit or the case of letters sets it apart from a known one, or if its prefix lacks the
+    domain (`nvidia/gpu`). A MIG profile is no misspelling of another one.
+
+    Args:
+        resource: an extended resource.
+        chosen: further names that are right, such as those of a platform's fabrics. One digit more, fewer or replaced
+            is no misspelling of these: `ib0` and `ib1` may belong to different NICs.
+    """
+    prefix, _, name = resource.partition("/")
+    vendor = vendors().get(prefix)
+    is_derived = bool(vendor and vendor.pattern and re.fullmatch(vendor.pattern, name))
+    is_slice = resource.startswith(RESOURCE_PREFIX) and is_profile(resource.removeprefix(RESOURCE_PREFIX))
+    if resource in known_resources() | chosen or is_derived or is_slice or len(resource) > _LONGEST:
+        return ""
+    close = {other for other in chosen if is_one_edit(resource, other) and not _differs_by_digit(resource, other)}
+    close |= {other for other in known_resources() if _is_misspelling(resource, other)}
+    return min(close, key=lambda other: (other not in chosen, abs(len(other) - len(resource)), other), default="")
+
+
+def misspelt_prefix(resource: str) -> str:
+    """Return the prefix that a misspelt one most likely stands for, of a resource whose local part may be any name."""
+    prefix, _, _ = resource.partition("/")
+    if prefix in vendors() or len(prefix) > _LONGEST:
+        return ""
+    return next((other for other in sorted(vendors()) if vendors()[other].chosen and is_one_edit(prefix, other)), "")
+
+
+def _is_misspelling(word: str, known: str) -> bool:
+    prefix, _, name = word.partition("/")
+    domain, _, local = known.partition("/")
+    lacks_domain = "." not in prefix and domain.startswith(f"{prefix}.") and name == local
+    return lacks_domain or word.casefold() == known.casefold() or is_one_edit(word, known)
+
+
+def _differs_by_digit(one: str, two: str) -> bool:
+    return re.sub(r"[0-9]+", "", one) == re.sub(r"[0-9]+", "", two)
+
+
+def is_one_edit(word: str, known: str) -> bool:
+    """Return True if one edit turns a word into another: a letter more, fewer, replaced, or two neighbours swapped."""
+    if word == known or abs(len(word) - len(known)) > 1:
+        return False
+    pairs = enumerate(zip(word, known, strict=False))
+    start = next((at for at, (one, two) in pairs if one != two), min(len(word), len(known)))
+    one, two = word[start:], known[start:]
+    if len(one) != len(two):
+        longer, shorter = (one, two) if len(one) > len(two) else (two, one)
+        return longer[1:] == shorter
+    return one[1:] == two[1:] or (one[:2] == two[1::-1] and one[2:] == two[2:])

@@ -1,0 +1,102 @@
+"""The grammar of image references, as the kubelet reads them before it pulls anything.
+
+Source: github.com/distribution/reference v0.6.0 (`ParseNormalizedNamed`) and github.com/opencontainers/go-digest v1.0.0
+(`Parse`), which kubernetes v1.34.2 pkg/util/parsers/parsers.go calls. A pod with any other image is never started: its
+status is InvalidImageName.
+"""
+
+from __future__ import annotations
+
+import re
+
+_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_HOST = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_PATH = rf"{_COMPONENT}(?:/{_COMPONENT})*"
+_TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+_DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_REFERENCE = re.compile(rf"(?:(?P<host>{_HOST})/)?(?P<path>{_PATH})(?::{_TAG})?(?:@(?P<digest>{_DIGEST}))?", re.ASCII)
+_DIGESTS = {"sha256": 64, "sha384": 96, "sha512": 128}
+"""Algorithm → hexadecimal digits of its digests."""
+_LONGEST = 255  # characters of the path; `RepositoryNameTotalLengthMax`
+_LONGEST_TEXT = 1024
+_SHORT = 60  # characters of a part of it in a message
+_HUB = "docker.io"
+
+
+def image_fault(image: str) -> tuple[str, str]:
+    """Return why a text is no image reference, and what to write instead; ('', '') if it is one."""
+    if len(image) > _LONGEST_TEXT:
+        return "it is longer than any image reference", "write HOST/PATH:TAG"
+    if re.fullmatch("[a-f0-9]{64}", image):
+        return "a digest alone names no image", f"write the image before it: HOST/PATH@sha256:{image}"
+    domain, rest = _split(image)
+    found = _REFERENCE.fullmatch(f"{domain}/{rest}")
+    name = rest.partition(":")[0]
+    if found is None or name.lower() != name:
+        return _why(image, domain, rest)
+    if len(found["path"]) > _LONGEST:
+        return f"its path has more than {_LONGEST} characters", "use a shorter path"
+    return _digest_fault(found["digest"] or "")
+
+
+def is_image(image: str) -> bool:
+    """Return True if a text is an image reference."""
+    return image_fault(image) == ("", "")
+
+
+def _split(image: str) -> tuple[str, str]:
+    """Return the registry of an image and the rest; without a registry it comes from Docker Hub."""
+    first, slash, rest = image.partition("/")
+    if not slash:
+        return _HUB, f"library/{image}"
+    is_host = first == "localhost" or "." in first or ":" in first or first.lower() != first
+    domain, rest = (first, rest) if is_host else (_HUB, image)
+    domain = _HUB if domain == "index.docker.io" else domain
+    return domain, f"library/{rest}" if domain == _HUB and "/" not in rest else rest
+
+
+def _digest_fault(digest: str) -> tuple[str, str]:
+    if not digest:
+        return "", ""
+    algorithm, _, digits = digest.partition(":")
+    length = _DIGESTS.get(algorithm)
+    if length is None:
+        return f"`{algorithm}` is no algorithm of a digest", f"write one of: {', '.join(sorted(_DIGESTS))}"
+    if len(digits) != length:
+        what = f"its digest has {len(digits)} digits, and {algorithm} has {length}"
+        return what, "copy the whole digest: `skopeo inspect` prints it"
+    if not re.fullmatch("[0-9a-f]*", digits):
+        return "its digest has upper-case letters", "write the digest in lower case"
+    return "", ""
+
+
+def _why(image: str, domain: str, rest: str) -> tuple[str, str]:
+    """Return the most likely mistake in a text that is no image reference."""
+    fix = "write HOST/PATH:TAG or HOST/PATH@sha256:DIGEST, such as quay.io/acme/openmpi:5.0"
+    if scheme := re.match(r"(?:[a-z][a-z0-9+.-]*:)?//", image, re.IGNORECASE):
+        return f"`{scheme[0]}` is no part of an image reference", "remove it"
+    if image != image.strip():
+        return "it begins or ends with a blank", "remove the blank"
+    if bad := re.search(r"[^A-Za-z0-9._:/@\[\]+-]", image):
+        return f"`{bad[0] if bad[0].isprintable() else ascii(bad[0])[1:-1]}` is not allowed in an image reference", fix
+    name, _, digest = rest.partition("@")
+    path, colon, tag = name.partition(":")
+    if not re.fullmatch(_HOST, domain, re.ASCII):
+        return f"`{_brief(domain)}` is no host of a registry", "write its host name, and its port where it has one"
+    if path.lower() != path:
+        return (
+            "its path has upper-case letters",
+            f"write `{_brief(path.lower())}`, if the registry has the image by that name",
+        )
+    if not re.fullmatch(_PATH, path, re.ASCII):
+        return "its path has an empty part, or one that begins or ends with a separator", fix
+    if colon and not re.fullmatch(_TAG, tag, re.ASCII):
+        return f"`{_brief(tag)}` is no tag" if tag else "it ends with a colon, and the tag is missing", fix
+    if "@" in rest:
+        return f"`{_brief(digest)}` is no digest" if digest else "the digest after `@` is missing", fix
+    return "it does not have the form of one", fix
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"

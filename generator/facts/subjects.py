@@ -1,0 +1,39 @@
+"""Users and groups of the cluster itself, which are no team and no person."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Literal
+
+from generator.facts.table import read_table
+
+Meaning = Literal["", "everyone", "accounts", "anyone", "cluster", "root"]
+_OF_NAMESPACE = re.compile(r"system:serviceaccounts?:(?P<namespace>[^:]+)(:.*)?")
+
+
+def meaning_of(subject: str) -> Meaning:
+    """Return what a subject stands for if it is no team and no person; '' if it may be one.
+
+    Args:
+        subject: `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`.
+    """
+    kind, _, name = subject.partition(":")
+    if kind == "serviceaccount":
+        return "cluster" if name.partition("/")[0] in _namespaces() else ""
+    if found := _OF_NAMESPACE.fullmatch(name):
+        return "cluster" if found["namespace"] in _namespaces() else ""
+    return next((meaning for known, pattern, meaning in _subjects() if known == kind and pattern.fullmatch(name)), "")
+
+
+@cache
+def _subjects() -> tuple[tuple[str, re.Pattern[str], Meaning], ...]:
+    return tuple(
+        (row["kind"], re.compile(re.escape(row["name"]).replace(r"\*", ".*")), row["is"])
+        for row in read_table("subjects")["subjects"]
+    )
+
+
+@cache
+def _namespaces() -> frozenset[str]:
+    return frozenset(row["name"] for row in read_table("subjects")["namespaces"])

@@ -1,0 +1,26 @@
+"""A hazard: one setting of a platform, and what it leads to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """A setting that is possible, and dangerous or useless.
+
+    Attributes:
+        check: the id, `platform/RULE`.
+        path: fields and names of entries from the top of the platform, such as `("tenants", "team-a", "egress")`.
+        message: the setting, with its value.
+        why: the consequence.
+        fix: what to do, in the imperative.
+    """
+
+    check: str
+    path: Path
+    message: str
+    why: str
+    fix: str

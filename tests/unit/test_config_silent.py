@@ -1,0 +1,190 @@
+"""Mistakes that once passed: each class as a property, not as examples. The examples are in tests/fixtures/broken."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from generator import Access, Platform, Pool
+from generator.config.amounts import implausible, implausible_on_node
+from generator.config.egress import Network
+from generator.config.images import Image, Registry
+from generator.config.volumes import RuntimeVolume
+from generator.documents.exposed import exposures
+from generator.errors import ConfigError
+from generator.facts.folders import hidden_by
+from generator.facts.table import read_table
+from tests.conftest import ROOT
+from tests.unit.test_checks_secret import TOKENS
+from tests.update_broken import complaint
+
+IN_BYTES = ("memory", "ephemeral-storage", "storage")
+REAL = (ROOT / "tests/fixtures/device-resources.txt").read_text("utf-8").split()
+SOUND = "platform: prod\nrelease: 1.0.0\npools:\n- {name: cpu, nodes: 4, allocatable: {cpu: 64, memory: 256Gi}}\n"
+PLACES = {
+    "a comment": f"{SOUND}# see TOKEN\n",
+    "a comment behind a value": SOUND.replace("1.0.0\n", "1.0.0 # TOKEN\n"),
+    "a key": f"{SOUND}TOKEN: 1\n",
+    "a label": SOUND.replace("256Gi}", "256Gi}, labels: {TOKEN: a}"),
+    "an anchor": SOUND.replace("pools:\n", "pools: &TOKEN\n"),
+    "a block": f"{SOUND}runtimes:\n- name: b\n  pool: cpu\n  environment:\n    A: |\n      x\n      TOKEN\n",
+    "what is no YAML": f"{SOUND}runtimes: [\n# TOKEN\n",
+}
+ONE_LINE = {what: token for what, token in TOKENS.items() if "\n" not in token and " " not in token}
+
+
+@given(st.sampled_from(IN_BYTES), st.integers(1, 2**20 - 1))
+def test_less_than_a_mebibyte_is_a_forgotten_unit(resource: str, amount: int) -> None:
+    assert implausible(resource, str(amount))
+
+
+@given(st.sampled_from(IN_BYTES), st.integers(1, 10**6).filter(lambda number: number % 1000))
+def test_thousandths_of_bytes_are_refused(resource: str, amount: int) -> None:
+    assert implausible(resource, f"{amount}m")
+
+
+@given(st.integers(1, 10**6), st.sampled_from(("Ki", "Mi", "Gi", "Ti")))
+def test_cores_in_bytes_are_refused(amount: int, unit: str) -> None:
+    assert implausible("cpu", f"{amount}{unit}")
+
+
+@given(st.integers(1, 512), st.integers(1, 16384))
+def test_what_nodes_have_is_possible(cores: int, gibibytes: int) -> None:
+    assert implausible_on_node("cpu", str(cores)) is None
+    assert implausible_on_node("memory", f"{gibibytes}Gi") is None
+
+
+@given(st.integers(1001, 10**9))
+def test_no_node_has_thousands_of_devices(count: int) -> None:
+    assert implausible_on_node("nvidia.com/gpu", str(count))
+    assert implausible_on_node("openshift.io/ib_vf", str(count)) is None
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_pool_may_have_the_resource_of_any_real_device_plugin(name: str) -> None:
+    Platform(platform="a", release="1.0.0", pools=[_pool({name: 1})])
+
+
+def test_a_name_that_resembles_a_real_one_is_refused_unless_the_cluster_declares_it() -> None:
+    pools = [_pool({"nvidia.com/gpus": 8})]
+    with pytest.raises(ValidationError, match=r"nvidia\.com/gpu"):
+        Platform(platform="a", release="1.0.0", pools=pools)
+    Platform.model_validate(
+        {"platform": "a", "release": "1.0.0", "pools": pools, "cluster": {"resources": ["nvidia.com/gpus"]}}
+    )
+
+
+@given(st.ip_addresses())
+def test_an_address_is_no_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    assert not _is_taken(Network, str(address))
+
+
+@given(st.ip_addresses(), st.integers(0, 128))
+def test_a_network_has_no_host_bits(address: ipaddress.IPv4Address | ipaddress.IPv6Address, bits: int) -> None:
+    bits = min(bits, address.max_prefixlen)
+    network = ipaddress.ip_network(f"{address}/{bits}", strict=False)
+    is_mapped = isinstance(network, ipaddress.IPv6Network) and network.network_address.ipv4_mapped and bits >= 96
+    assert _is_taken(Network, str(network)) is not bool(is_mapped)
+    assert _is_taken(Network, f"{address}/{bits}") is (network.network_address == address and not is_mapped)
+
+
+@pytest.mark.parametrize("folder", [row["path"] for row in read_table("folders")["folders"]])
+def test_no_volume_hides_a_folder_that_pods_need(folder: str) -> None:
+    parts = folder.split("/")[1:]
+    around = ["/" + "/".join(parts[:length]) for length in range(1, len(parts) + 1)]
+    for path in ["/", *around]:
+        assert not _is_mounted(path), path
+
+
+@pytest.mark.parametrize(
+    "path", ["data", "./data", "/data/..", "/data/../x", "//data", "/data/", "", ".", "/da\nta", "/a:b"]
+)
+def test_a_volume_is_at_an_absolute_path(path: str) -> None:
+    assert not _is_mounted(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/data",
+        "/scratch/a",
+        "/mnt",
+        "/srv/data",
+        "/opt/acme",
+        "/home/mpiuser/cache",
+        "/etc/acme",
+        "/var/tmp",
+        "/database",
+    ],
+)
+def test_a_volume_may_be_anywhere_else(path: str) -> None:
+    assert _is_mounted(path)
+    assert hidden_by(path) == ""
+
+
+@pytest.mark.parametrize("role", ["admin", "edit", "submit"])
+@pytest.mark.parametrize("row", read_table("subjects")["subjects"], ids=lambda row: f"{row['kind']}:{row['name']}")
+def test_no_team_is_a_part_of_the_cluster(row: dict[str, str], role: str) -> None:
+    with pytest.raises(ValidationError):
+        Access.model_validate({role: [f"{row['kind']}:{row['name'].replace('*', 'x')}"]})
+
+
+@pytest.mark.parametrize(
+    "image", ["ubuntu", "quay.io/acme/openmpi:5.0", f"[::1]:5000/a@sha256:{'a' * 64}", "localhost/x"]
+)
+def test_an_image_is_taken(image: str) -> None:
+    assert _is_taken(Image, image)
+
+
+@pytest.mark.parametrize(
+    "registry", ["quay.io", "quay.io/acme/", "registry.example.com:5000", "localhost/x", "[::1]:5000/x"]
+)
+def test_a_registry_is_taken(registry: str) -> None:
+    assert _is_taken(Registry, registry)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("what", ONE_LINE)
+def test_a_credential_is_found_wherever_it_stands_and_never_repeated(place: str, what: str) -> None:
+    token = ONE_LINE[what]
+    told = complaint(PLACES[place].replace("TOKEN", token).encode())
+    assert f"{what} stands" in told
+    assert token[:16] not in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# password: $(PASSWORD)\n# token: see the wiki\n# secret: team-cv/s3\n",
+        "# version: v1.2.3, token: 2.0.1\n# passwords come from Vault: https://vault.example.com/ui\n",
+        "# max_tokens: 4096\n# the API key is in `tenants[].secrets`\n# https://user@git.example.com/platform.git\n",
+    ],
+)
+def test_words_about_credentials_are_none(text: str) -> None:
+    assert exposures(text) == []
+
+
+def test_examples_have_no_credentials() -> None:
+    for example in ROOT.glob("examples/*/*.yaml"):
+        assert exposures(example.read_text("utf-8")) == []
+
+
+def _pool(devices: dict[str, Any]) -> Pool:
+    return Pool.model_validate({"name": "a", "nodes": 2, "allocatable": {"cpu": 8, "memory": "32Gi", **devices}})
+
+
+def _is_mounted(path: str) -> bool:
+    return _is_taken(RuntimeVolume, {"name": "a", "mountPath": path, "claim": "a"})
+
+
+def _is_taken(model: Any, value: Any) -> bool:
+    try:
+        TypeAdapter(model).validate_python(value)
+    except (ValidationError, ConfigError):
+        return False
+    return True

@@ -1,0 +1,177 @@
+"""The tables of facts keep to their schemas, and agree with what vendors publish."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from fractions import Fraction
+from typing import Any
+
+import jsonschema
+import pytest
+
+from generator.config.servers import SERVERS
+from generator.facts.devices import device_of, is_known, is_one_edit, known_resources, likely_meant, vendors
+from generator.facts.image_reference import is_image
+from generator.facts.metadata import metadata_of_clouds
+from generator.facts.mig import Gpu, gpus, gpus_of_product, gpus_of_server, known_profiles, profile_of_product
+from generator.facts.table import read_table
+from tests.conftest import ROOT
+
+TABLES = ("devices", "folders", "machines", "metadata", "mig", "node_labels", "subjects")
+REAL = (ROOT / "tests/fixtures/device-resources.txt").read_text("utf-8").split()
+MIG_PARTED: list[dict[str, Any]] = json.loads((ROOT / "tests/fixtures/mig-parted.json").read_text("utf-8"))
+OF_DEVICE = {
+    "0x233010DE": "H100 80GB",
+    "0x20B210DE": "A100 80GB",
+    "0x20B010DE": "A100 40GB",
+    "0x20B710DE": "A30 24GB",
+    "0x232110DE": "H100 94GB",
+    "0x234210DE": "H100 96GB, alone and in GH200",
+    "0x234810DE": "GH200 144GB",
+    "0x233510DE": "H200 141GB",
+    "0x290110DE": "B200 180GB",
+    "0x294110DE": "GB200 186GB",
+    "0x318210DE": "B300 288GB",
+    "0x31C210DE": "GB300 288GB",
+    "0x2BB510DE": "RTX PRO 6000 Blackwell",
+}
+"""PCI device in mig-parted's configuration → our row."""
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_keeps_to_its_schema(name: str) -> None:
+    schema = json.loads((ROOT / f"generator/facts/{name}.schema.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(read_table(name), schema)
+
+
+def test_every_table_is_checked() -> None:
+    found = {path.stem for path in (ROOT / "generator/facts").glob("*.yaml")}
+    assert found >= set(TABLES)
+
+
+def test_every_table_of_patterns_compiles() -> None:
+    patterns = [pattern for row in read_table("mig")["gpus"] for pattern in row["products"]]
+    patterns += [row["pattern"] for row in read_table("devices")["vendors"] if "pattern" in row]
+    assert all(re.compile(pattern) for pattern in patterns)
+    assert all(ipaddress.ip_network(address) for address in metadata_of_clouds())
+
+
+def test_every_nvidia_server_has_a_gpu_and_every_server_of_a_gpu_exists() -> None:
+    named = {server for gpu in gpus() for server in gpu.servers}
+    assert named <= SERVERS.keys()
+    assert named == {name for name, server in SERVERS.items() if "NVIDIA" in server.accelerators}
+    assert [gpu.name for gpu in gpus_of_server("hgx-h100")] == ["H100 80GB"]
+
+
+@pytest.mark.parametrize("row", MIG_PARTED, ids=lambda row: str(row["instances"]))
+def test_mig_parted_configures_only_profiles_that_we_know_and_no_more_of_them(row: dict[str, Any]) -> None:
+    models = [_named(OF_DEVICE[device]) for device in row["devices"] if device in OF_DEVICE] or gpus()
+    for profile, count in row["instances"].items():
+        counts = {gpu.profiles.get(profile.replace("+", "."), 0) for gpu in models}
+        if len(row["instances"]) == 1:
+            assert count in counts
+        else:
+            assert count <= max(counts)
+
+
+@pytest.mark.parametrize("gpu", gpus(), ids=lambda gpu: gpu.name)
+def test_instances_follow_from_the_slices_of_the_gpu(gpu: Gpu) -> None:
+    """Of `+me` a GPU has one; else compute and memory slices decide, as placements are aligned to powers of two."""
+    row = next(row for row in read_table("mig")["gpus"] if row["name"] == gpu.name)
+    sizes = {profile: _size(profile) for profile in gpu.profiles}
+    for profile, count in gpu.profiles.items():
+        if gpu.name == "RTX PRO 5000 Blackwell":
+            continue  # its 42 multiprocessors make no four quarters: NVIDIA lists one 1g.12gb and three 1g.12gb-me
+        slices, memory = sizes[profile]
+        whole = max(size for _, size in sizes.values())
+        parts = max(1, round(Fraction(memory * row["slices"]["memory"], whole)))
+        expected = min(row["slices"]["compute"] // slices, row["slices"]["memory"] // parts)
+        assert count == (1 if re.search(r"\.me(\.all)?$", profile) else expected), profile
+
+
+def test_products_of_gpu_feature_discovery_are_known() -> None:
+    assert [gpu.name for gpu in gpus_of_product("NVIDIA-H100-80GB-HBM3-MIG-1g.10gb.me")] == ["H100 80GB"]
+    assert [gpu.name for gpu in gpus_of_product("A100-SXM4-40GB-MIG-1g.5gb-SHARED")] == ["A100 40GB"]
+    assert [gpu.name for gpu in gpus_of_product("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition")] == [
+        "RTX PRO 6000 Blackwell"
+    ]
+    assert not gpus_of_product("NVIDIA-L40S")[0].profiles
+    assert gpus_of_product("NVIDIA-R200") == ()
+    assert profile_of_product("NVIDIA-H100-80GB-HBM3-MIG-1g.10gb.me-SHARED") == "1g.10gb.me"
+    assert profile_of_product("NVIDIA-H100-80GB-HBM3") == ""
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_the_name_of_a_real_device_plugin_is_no_misspelling(name: str) -> None:
+    assert likely_meant(name) == ""
+
+
+def test_names_that_no_vendor_fixes_are_unknown() -> None:
+    unknown = {name for name in REAL if not is_known(name)}
+    assert unknown == {"acme.com/fpga", "example.com/dongle", "hardware-vendor.example/foo"}
+
+
+def test_every_edit_of_a_fixed_name_is_found_unless_it_is_a_name_itself() -> None:
+    fixed = {f"{vendor.prefix}/{name}" for vendor in vendors().values() for name in vendor.names}
+    for name in sorted(fixed):
+        for edit in _edits(name):
+            prefix, _, local = edit.partition("/")
+            vendor = vendors().get(prefix)
+            is_real = edit in known_resources() or (vendor and vendor.pattern and re.fullmatch(vendor.pattern, local))
+            assert bool(likely_meant(edit)) == (not is_real), edit
+
+
+def test_a_digit_makes_another_name_where_administrators_choose_names() -> None:
+    chosen = frozenset({"openshift.io/ib_rail0", "rdma/shared_ib"})
+    assert likely_meant("openshift.io/ib_rail1", chosen) == ""
+    assert likely_meant("openshift.io/ib_rial0", chosen) == "openshift.io/ib_rail0"
+    assert likely_meant("rdma/shared_bi", chosen) == "rdma/shared_ib"
+
+
+def test_the_domain_of_a_vendor_may_be_forgotten_and_letters_may_be_upper_case() -> None:
+    assert likely_meant("nvidia/gpu") == "nvidia.com/gpu"
+    assert likely_meant("vpc.amazonaws.com/EFA") == "vpc.amazonaws.com/efa"
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "is_edit"),
+    [
+        *(("ab", "ab", False), ("ab", "ba", True), ("ab", "a", True), ("ab", "abc", True), ("ab", "cb", True)),
+        *(("ab", "cd", False), ("abc", "cba", False), ("", "a", True), ("a", "abc", False)),
+    ],
+)
+def test_one_edit_is_a_letter_or_a_swap(one: str, two: str, is_edit: bool) -> None:
+    assert is_one_edit(one, two) is is_one_edit(two, one) is is_edit
+
+
+def test_images_are_read_as_the_library_of_the_kubelet_reads_them() -> None:
+    rows = [json.loads(line) for line in (ROOT / "tests/fixtures/image-references.jsonl").read_text().splitlines()]
+    assert len(rows) == 2500
+    assert [text for text, is_right in rows if is_image(text) != is_right] == []
+
+
+def test_devices_that_run_ranks_are_known_resources() -> None:
+    slices = {f"nvidia.com/mig-{profile}" for profile in known_profiles()}
+    kinds = {name: device.kind for name in known_resources() | slices if (device := device_of(name))}
+    assert {kinds[name] for name in slices} == {"nvidia-mig"}
+    assert set(kinds.values()) == {"nvidia", "nvidia-mig", "amd", "intel", "gaudi"}
+
+
+def _named(name: str) -> Gpu:
+    return next(gpu for gpu in gpus() if gpu.name == name)
+
+
+def _size(profile: str) -> tuple[int, int]:
+    slices, memory = re.match(r"(\d+)g\.(\d+)gb", profile).groups()  # type: ignore[union-attr]
+    return int(slices), int(memory)
+
+
+def _edits(name: str) -> set[str]:
+    cuts = {name[:at] + name[at + 1 :] for at in range(len(name))}
+    swaps = {name[:at] + name[at + 1] + name[at] + name[at + 2 :] for at in range(len(name) - 1)}
+    more = {f"{name[:at]}x{name[at:]}" for at in range(len(name) + 1)}
+    replaced = {f"{name[:at]}7{name[at + 1 :]}" for at in range(len(name))}
+    return (cuts | swaps | more | replaced) - {name}
