@@ -1,4 +1,4 @@
-"""fabric/claim: do pods that claim devices of a driver find the claim's template, and do their containers mean it?
+"""fabric/claim, fabric/skipped-claim: do pods find the devices of a driver that they claim?
 
 k8s.io/kubernetes v1.34.2 pkg/controller/resourceclaim/controller.go (the template is of the pod's namespace);
 pkg/apis/core/validation/validation.go validateContainerResourceRequirements
@@ -15,6 +15,7 @@ from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
+from generator.facts.defects import known
 from generator.manifests import Manifest
 
 KINDS = frozenset({"ResourceClaimTemplate"})
@@ -37,6 +38,32 @@ def claim(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
         known = [each["name"] for _, each in claims if isinstance(each.get("name"), str)]
         for breach in _unknown(pods, known) if not pods.is_patch else ():
             yield pods.manifest, breach
+
+
+def skipped_claim(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
+    """Report a claim that pods share, with other claims listed after it.
+
+    kubernetes v1.34.2 and v1.33.4 pkg/kubelet/cm/dra/manager.go: the loop over the pod's claims returns at one that is
+    prepared
+    """
+    for pods in gathered.fabrics.pods:
+        listed = mappings(pods.spec.get("resourceClaims"))
+        for number, each in listed[:-1]:
+            if isinstance(shared := each.get("resourceClaimName"), str):
+                defect = known("kubelet-skips-claims-after-a-shared-one")
+                later = ", ".join(f"`{other.get('name')}`" for place, other in listed if place > number)
+                breach = Breach(
+                    (*pods.path, "spec", "resourceClaims", number, "resourceClaimName"),
+                    "fabric/skipped-claim",
+                    f"pods share the claim `{shared}`, and {later} come after it",
+                    "when another pod on the node already uses the shared claim, the kubelet skips those after it, "
+                    f"and the containers never start: unable to get claim info ({defect.note})",
+                    f"list `{each.get('name')}` last, or update to {defect.update}",
+                    Severity.WARNING,
+                    value=shared,
+                )
+                yield pods.manifest, breach
+                break
 
 
 def _missing(pods: PodTemplate, path: Path, name: str, there: set[str], gathered: Gathered) -> Iterator[Breach]:

@@ -49,6 +49,7 @@ RULES: Mapping[str, _Rule] = {
     "fabric/resource-name": names.resource_name,
     "fabric/not-attached": attached.not_attached,
     "fabric/claim": claims.claim,
+    "fabric/skipped-claim": claims.skipped_claim,
     "fabric/device-count": _both(counts.device_count, nodes.part_of_node),
     "fabric/tcp-fallback": fallback.tcp_fallback,
     "fabric/not-covered": covered.not_covered,
