@@ -25,6 +25,8 @@ def misspelt(draft: Draft) -> Iterator[Contradiction]:
     for index, pool in draft.pools.items():
         for name in pool.allocatable:
             yield from _resembling(("pools", index, "allocatable", name), name, own, requested)
+    for each in draft.queues.transformations if draft.queues else ():
+        yield from _resembling(("queues", "transformations"), each.input, own, offered, is_of_key=False)
     for index, tenant in draft.tenants.items():
         limits = tenant.limits
         for field, names in (("devicesPerHost", limits.devices_per_host), ("resources", limits.resources)):

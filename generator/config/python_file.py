@@ -15,9 +15,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from generator.config.complaints import complaints
+from generator.config.exposed import without_secrets
 from generator.config.fields import Section
 from generator.config.platform import Platform
-from generator.documents.files import problem_of
+from generator.documents.exposed import exposures
+from generator.documents.files import problem_of, read_file
 from generator.documents.locate import format_path
 from generator.errors import ConfigError, MpigenError, Problem
 
@@ -31,6 +33,8 @@ def run_platform_file(file: Path) -> dict[str, Any]:
         ConfigError: the file cannot be read, or its code fails; with the line in the user's own file.
     """
     check_platform_file(file)
+    if outside := exposures(read_file(file).decode("utf-8", "replace")):
+        raise ConfigError(without_secrets((), outside, (), str(file)))
     try:
         with _siblings_importable(file), redirect_stdout(sys.stderr):  # standard output belongs to the result
             return runpy.run_path(str(file), run_name="__platform__")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from generator import Access, Platform, Pool
 from generator.config.amounts import implausible, implausible_on_node
 from generator.config.egress import Network
 from generator.config.images import Image, Registry
+from generator.config.python_file import run_platform_file
 from generator.config.volumes import RuntimeVolume
 from generator.documents.exposed import exposures
 from generator.errors import ConfigError
@@ -155,6 +157,14 @@ def test_a_credential_is_found_wherever_it_stands_and_never_repeated(place: str,
     told = complaint(PLACES[place].replace("TOKEN", token).encode())
     assert f"{what} stands" in told
     assert token[:16] not in told
+
+
+def test_a_platform_in_python_exposes_no_credential_either(tmp_path: Path) -> None:
+    file = tmp_path / "mpigen_platform.py"
+    file.write_text(f"# {TOKENS['a token of GitHub']}\nraise SystemExit('not run')\n")
+    with pytest.raises(ConfigError, match=r":1:3: a token of GitHub stands") as told:
+        run_platform_file(file)
+    assert TOKENS["a token of GitHub"] not in str(told.value)
 
 
 @pytest.mark.parametrize(
