@@ -1,0 +1,1 @@
+"""A fuzzer for everything that mpigen reads: `python -m tests.fuzz --help`."""

@@ -1,0 +1,154 @@
+"""A case: files in an empty folder, and the command line that reads them. Seed and number determine it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.fuzz import hostile
+from tests.fuzz.corpus import Corpus, cases, manifests, platforms
+from tests.fuzz.mutate import mutated, mutated_text, written
+
+KINDS = ("platform", "manifest", "synth")
+"""What is fuzzed; `synth` is a platform that is rendered, which starts Node."""
+_FILE = "platform.yaml"
+_SOUND = 0.7
+"""Of the platforms, those that begin as sound ones."""
+
+
+@dataclass(slots=True)
+class Case:
+    """Files, and how they are read.
+
+    Attributes:
+        files: path below the folder → content.
+        arguments: those of mpigen.
+        stdin: what is piped in.
+    """
+
+    files: dict[str, bytes]
+    arguments: list[str]
+    stdin: bytes = b""
+    name: str = field(default="")
+
+    def write(self, folder: Path) -> None:
+        """Write the files."""
+        for path, content in self.files.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+
+
+def case(seed: int, kind: str, number: int) -> Case:
+    """Make a case. The first numbers of a kind are hostile inputs, each with every command."""
+    chance = Random(f"{seed}-{kind}-{number}")
+    if kind == "manifest":
+        return _hostile_manifest(number) or _manifest(chance)
+    made = _hostile_platform(number, is_rendered=kind == "synth")
+    return made or _platform(chance, is_rendered=kind == "synth")
+
+
+def prepare() -> None:
+    """Read all that cases are made of, once for all processes."""
+    for corpus in (platforms, manifests, cases):
+        corpus()
+    hostile.platforms()
+    hostile.manifests()
+
+
+def _platform(chance: Random, *, is_rendered: bool) -> Case:
+    corpus = platforms()
+    groups = corpus.sound if is_rendered or chance.random() < _SOUND else corpus.groups
+    text = _text(chance, corpus, chance.choice(groups), varied=0.9 if is_rendered else 0.4)
+    arguments = ["synth", _FILE] if is_rendered else chance.choice(_platform_commands(chance))
+    return Case({_FILE: text}, arguments)
+
+
+def _platform_commands(chance: Random) -> list[list[str]]:
+    job = ["job", "new", _FILE, "--runtime", chance.choice(("openmpi", "openmpi-gpu", "openmpi-cpu", "deepspeed"))]
+    return [["runtimes", _FILE], ["fabrics", _FILE], job, [*job, "--smoke"], ["runtimes", "show", "openmpi", _FILE]]
+
+
+def _hostile_platform(number: int, *, is_rendered: bool) -> Case | None:
+    texts = list(hostile.platforms().items())
+    commands = [["runtimes", _FILE], ["job", "new", _FILE, "--runtime", "openmpi"], ["validate", _FILE]]
+    if is_rendered:
+        texts, commands = texts[: hostile.READABLE], [["synth", _FILE], ["queues", _FILE]]
+    index, command = divmod(number, len(commands))
+    if index >= len(texts):
+        return None
+    name, text = texts[index]
+    return Case({_FILE: text}, commands[command], name=name)
+
+
+def _text(chance: Random, corpus: Corpus, group: dict[str, list[Any]], varied: float = 0.0) -> bytes:
+    """Return one file of a group after some accidents."""
+    documents = group[chance.choice(sorted(group))]
+    if chance.random() < varied and documents:
+        return written([_varied(chance, documents[0], corpus)])
+    if chance.random() < 0.3:
+        return mutated_text(chance, chance.choice(corpus.texts), corpus.texts)
+    text = written([mutated(chance, data, corpus) for data in documents])
+    return mutated_text(chance, text, corpus.texts) if chance.random() < 0.1 else text
+
+
+def _varied(chance: Random, data: Any, corpus: Corpus) -> Any:
+    """Return data whose numbers and words are others that occur in the same place elsewhere: much of it is sound."""
+    if isinstance(data, dict):
+        return {
+            key: chance.choice(corpus.values[key])
+            if key in corpus.values and not isinstance(value, dict | list) and chance.random() < 0.02
+            else _varied(chance, value, corpus)
+            for key, value in data.items()
+        }
+    return [_varied(chance, item, corpus) for item in data] if isinstance(data, list) else data
+
+
+def _manifest(chance: Random) -> Case:
+    corpus = manifests()
+    folder = _folder(chance, corpus, "new")
+    match chance.randrange(20):
+        case 0 | 1 | 2:
+            return Case({**folder, **_folder(chance, corpus, "old")}, ["validate", "new", "--since", "old"])
+        case 3 | 4 | 5:
+            return Case(folder, ["queues", "new"])
+        case 6:
+            return Case(folder, ["can-i", "new"])
+        case 7:
+            who = chance.choice(("group:nlp", "user:ada", "serviceaccount:team-a/default"))
+            verb, resource = chance.choice(("create", "get", "delete")), chance.choice(("trainjobs", "pods", "secrets"))
+            return Case(folder, ["can-i", who, verb, resource, "-n", "team-a", "new"])
+        case 8 | 9 | 10:
+            text = _text(chance, cases(), chance.choice(cases().groups))
+            return Case({**folder, "cases.yaml": text}, ["policy", "test", "new", "--cases", "cases.yaml"])
+        case 11:
+            return Case({}, ["validate", "-"], stdin=next(iter(folder.values())))
+        case 12:
+            return Case(folder, ["validate", "new", "--target", "trainer=2.2", "--format", "json"])
+    return Case(folder, ["validate", "new"])
+
+
+def _folder(chance: Random, corpus: Corpus, name: str) -> dict[str, bytes]:
+    """Return files of one folder, or of several; some of them after accidents, some as they are."""
+    made: dict[str, bytes] = {}
+    for _ in range(chance.choice((1, 1, 2))):
+        group = chance.choice(corpus.groups)
+        for file in chance.sample(sorted(group), min(len(group), chance.choice((1, 2, 3, 6)))):
+            text = (
+                written(group[file]) if made and chance.random() < 0.6 else _text(chance, corpus, {file: group[file]})
+            )
+            made[f"{name}/{file}"] = text
+    return made
+
+
+def _hostile_manifest(number: int) -> Case | None:
+    texts = list(hostile.manifests().items())
+    commands = [["validate", "new"], ["queues", "new"], ["can-i", "new"], ["policy", "test", "new", "--cases", "new"]]
+    commands += [["validate", "new", "--since", "old"]]
+    index, command = divmod(number, len(commands))
+    if index >= len(texts):
+        return None
+    name, text = texts[index]
+    return Case({"new/a.yaml": text, "old/a.yaml": text}, commands[command], name=name)
