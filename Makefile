@@ -4,7 +4,7 @@ BIN := .venv/bin
 export MPIGEN_CACHE := $(CURDIR)/.cache
 EXAMPLES := $(sort $(wildcard examples/*/platform.yaml examples/*/mpigen_platform.py))
 
-.PHONY: demo test quick lint format types layers cluster cluster-all cluster-previous bench schemas lock golden clean
+.PHONY: demo test quick fuzz lint format types layers cluster cluster-all cluster-previous bench schemas lock golden clean
 
 demo: .venv/.ready
 	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform"; done
@@ -16,6 +16,10 @@ test: lint types layers
 # The same without the tests that take more than a few seconds each.
 quick: lint types layers
 	$(BIN)/pytest -n 2 -m "not slow and not cluster"
+
+# 20,000 mutated platform files and manifests: no bug, no hang over 2 s of a processor, no more than 500 MB of memory.
+fuzz: .venv/.ready
+	$(BIN)/python -m tests.fuzz
 
 .venv/.ready: requirements/dev.lock requirements/go.lock pyproject.toml
 	$(PYTHON) -m venv --clear .venv

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
+_MOST = 1_000
+"""Findings or problems that are printed for people: nobody reads more."""
 ENGINES = ("embedded", "kubeconform", "both")
 
 
@@ -80,21 +82,26 @@ def abandon_stdout() -> None:
 def _show_findings(findings: Iterable[Finding]) -> None:
     from generator.report import text
 
+    found = list(findings)
     if not (sys.stdout and sys.stdout.isatty()):
-        for finding in findings:
+        for finding in found[:_MOST]:
             click.echo(text.plain(finding))
-        return
-    from rich.console import Console  # heeds NO_COLOR
+    else:
+        from rich.console import Console  # heeds NO_COLOR
 
-    console = Console(highlight=False, soft_wrap=True)
-    for finding in findings:
-        console.print(text.coloured(finding))
+        console = Console(highlight=False, soft_wrap=True)
+        for finding in found[:_MOST]:
+            console.print(text.coloured(finding))
+    if len(found) > _MOST:
+        click.echo(f"and {len(found) - _MOST:,} more findings; pass `--format json` to see all")
 
 
-def show_problems(problems: Iterable[Problem]) -> None:
-    """Bad input: one line for each problem, on standard error."""
-    for problem in problems:
+def show_problems(problems: Sequence[Problem]) -> None:
+    """Print bad input to standard error: one line for each problem, and the number of those beyond a thousand."""
+    for problem in problems[:_MOST]:
         click.echo(f"error: {problem}", err=True)
+    if len(problems) > _MOST:
+        click.echo(f"error: and {len(problems) - _MOST:,} more problems; fix these first", err=True)
 
 
 def counted(number: int, noun: str) -> str:

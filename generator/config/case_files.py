@@ -163,18 +163,22 @@ class _Reader:
         new = self._object(update.to, (*path, "to")) if update.to else self._changed(old, update.set, (*path, "set"))
         return _Sent("UPDATE", new, old, subresource)
 
-    def _object(self, written: Variant, path: _Place, seen: tuple[str, ...] = ()) -> Body:
-        if written.base is not None:
+    def _object(self, written: Variant, path: _Place) -> Body:
+        """Return the object of a variant. Bases may build on each other deeper than Python calls."""
+        above: list[tuple[Variant, _Place]] = []
+        seen: set[str] = set()
+        while written.base is not None:
             if written.base not in self.found.bases or written.base in seen:
                 fix = suggestion(written.base, list(self.found.bases))
                 raise _RefusedError((*path, "base"), f"there is no base {shown(written.base)}", fix)
-            below = self.found.bases[written.base]
-            body = self._object(below, ("bases", written.base), (*seen, written.base))
-        elif written.file is not None:
-            body = self._of_file(written.file, (*path, "file"))
-        else:
-            body = written.body or {}
-        return self._changed(body, written.set, (*path, "set"))
+            above.append((written, path))
+            seen.add(written.base)
+            below = written.base
+            written, path = self.found.bases[below], ("bases", below)
+        body = (written.body or {}) if written.file is None else self._of_file(written.file, (*path, "file"))
+        for variant, place in ((written, path), *reversed(above)):
+            body = self._changed(body, variant.set, (*place, "set"))
+        return body
 
     def _changed(self, body: Body, changes: Mapping[str, Any], path: _Place) -> Body:
         try:

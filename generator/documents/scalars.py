@@ -72,6 +72,17 @@ _MEMO_LIMIT = 100_000  # texts; a bound on memory for streams without repetition
 _LONGEST_WORD = 100  # letters; longer texts rarely repeat
 
 
+_DIGITS = re.compile(r"[0-9]{1,19}")
+
+
+def int64(text: str) -> int | None:
+    """Return the integer that a text of decimal digits writes; None if it is no such text, or has more than 19 digits.
+
+    Python refuses to read integers of more than 4,300 digits, and Kubernetes those of more than 63 bits.
+    """
+    return int(text) if _DIGITS.fullmatch(text) else None
+
+
 def is_plain_safe(text: str) -> bool:
     """Whether every YAML reader takes `text`, unquoted, for this very string: 1.1, 1.2, Go's and Python's."""
     return text.lower() not in _AMBIGUOUS and _PLAIN.fullmatch(text) is not None

@@ -16,7 +16,7 @@ from generator.simulate.fields import mapping
 
 ANNOTATION = "mpigen.dev/hosts-per-job"
 """What the policy of the platform reads, in each Namespace."""
-_NUMBER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def is_namespace(manifest: Manifest) -> bool:

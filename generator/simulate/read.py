@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from generator.documents.json_text import read_json
+from generator.documents.scalars import int64
 from generator.errors import Problem
 from generator.facts.names import ALLOCATABLE, METADATA_NAME, MULTI_KUEUE, NODES, PROVISIONING
 from generator.manifests import Body, Manifest
@@ -90,7 +91,7 @@ def _levels(manifest: Manifest) -> tuple[str, ...]:
 def _flavor(manifest: Manifest, levels: Mapping[str, tuple[str, ...]]) -> Flavor:
     spec, annotations = mapping(manifest.body, "spec"), labels(mapping(manifest.body, "metadata", "annotations"))
     nodes = annotations.get(NODES)
-    if nodes is not None and not nodes.isdecimal():
+    if nodes is not None and int64(nodes) is None:
         raise _wrong(manifest, f"the annotation {NODES} is no number")
     return Flavor(
         name=manifest.name,
@@ -99,7 +100,7 @@ def _flavor(manifest: Manifest, levels: Mapping[str, tuple[str, ...]]) -> Flavor
         tolerations=mappings(spec.get("tolerations")),
         topology=text(spec.get("topologyName")),
         levels=levels.get(text(spec.get("topologyName")), ()),
-        nodes=None if nodes is None else int(nodes),
+        nodes=None if nodes is None else int64(nodes),
         allocatable=_allocatable(manifest, annotations.get(ALLOCATABLE, "{}")),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from generator.documents.scalars import int64
 from generator.errors import Problem
 from generator.manifests import Body
 from generator.simulate.amounts import NotModelledError
@@ -48,7 +49,11 @@ def _holds(requirement: Body, found: Mapping[str, str]) -> bool:
 
 
 def _number(value: str | None) -> float:
-    return int(value) if value is not None and value.lstrip("-").isdecimal() else float("nan")
+    """Return an int64, as strconv.ParseInt reads it, or not a number, which compares as neither."""
+    number = None if value is None else int64(value.removeprefix("-"))
+    if value is None or number is None:
+        return float("nan")
+    return -number if value.startswith("-") else number
 
 
 def untolerated(taints: Iterable[Body], tolerations: Iterable[Body]) -> Body | None:

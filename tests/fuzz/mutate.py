@@ -34,6 +34,7 @@ _TOKENS = (
     *(b"9" * 5000, b"[" * 200, b"{a: " * 200, b"- " * 200),
 )
 """Bytes that mean something to readers of YAML."""
+_DEEPER = 500
 
 
 def mutated(chance: Random, data: Any, corpus: Corpus) -> Any:
@@ -134,7 +135,10 @@ def mutated_text(chance: Random, text: bytes, others: list[bytes]) -> bytes:
 
 def written(documents: list[Any]) -> bytes:
     """Return the YAML text of documents, also of such that no JSON could hold."""
-    text = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+    try:
+        text = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+    except RecursionError:  # PyYAML's own
+        text = f"x: {'[' * _DEEPER}"
     return text.encode(errors="surrogatepass")
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from generator.checks.mpi_runtime import texts_and_all
 from generator.documents.json_text import read_json
+from generator.documents.scalars import int64
 from generator.documents.syntax import shown
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -135,4 +136,5 @@ def _is_ip(value: object, *, has_mask: bool) -> bool:
         known = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return not slash or (has_mask and bits.isascii() and bits.isdecimal() and int(bits) <= known.max_prefixlen)
+    length = int64(bits)
+    return not slash or (has_mask and length is not None and length <= known.max_prefixlen)

@@ -15,6 +15,7 @@ from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping, texts
 from generator.documents.load import Path
+from generator.documents.scalars import int64
 from generator.manifests import Manifest
 
 _WHY = "the operator's webhook refuses the second; where that is off, nobody tells which of the two holds"
@@ -80,7 +81,8 @@ def _overlap(name: str, other: str) -> bool:
 def _functions(name: str) -> tuple[int, int]:
     """Those of a range. An entry without one only clashes with another such: the operator compares both as -1."""
     begin, dash, end = name.partition("#")[2].partition("-")
-    return (int(begin), int(end)) if dash and begin.isdecimal() and end.isdecimal() else (-1, -1)
+    first, last = int64(begin), int64(end)
+    return (-1, -1) if not dash or first is None or last is None else (first, last)
 
 
 def _told(path: Path, message: str, fix: str, value: object = None) -> Breach:

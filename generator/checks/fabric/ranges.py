@@ -10,6 +10,7 @@ from generator.checks.fabric.attachments import CNI, Attachment
 from generator.checks.fabric.read import Fabrics
 from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.load import Path
+from generator.documents.scalars import int64
 from generator.facts import addressing
 from generator.facts.addressing import Network, Span, Supply, parse_address, parse_network
 from generator.manifests import Manifest
@@ -106,7 +107,8 @@ def _of_whereabouts(manifest: Manifest, path: Path, ipam: Mapping[str, Any]) -> 
 
 def _slices(network: Network, size: object) -> Supply | None:
     prefix = size.removeprefix("/") if isinstance(size, str) else ""
-    return addressing.whereabouts_slices(network, int(prefix)) if prefix.isascii() and prefix.isdecimal() else None
+    length = int64(prefix)
+    return None if length is None else addressing.whereabouts_slices(network, length)
 
 
 def _excluded(said: Mapping[str, Any]) -> Iterator[Network]:

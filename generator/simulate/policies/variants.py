@@ -11,7 +11,7 @@ from typing import Any
 from generator.documents.load import Path
 from generator.manifests import Body
 
-_STEP = re.compile(r'\.(?P<word>[^.\[\]"]+)|\[(?P<index>\d+)\]|\["(?P<quoted>[^"]*)"\]')
+_STEP = re.compile(r'\.(?P<word>[^.\[\]"]+)|\[(?P<index>[0-9]{1,9})\]|\["(?P<quoted>[^"]*)"\]')
 
 
 def path_of(text: str) -> Path:

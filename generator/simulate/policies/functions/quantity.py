@@ -20,6 +20,8 @@ from generator.simulate.policies.signatures import QUANTITY, Function
 _FORM = re.compile(r"(?P<sign>[+-]?)(?P<num>[0-9]*)(?:\.(?P<denom>[0-9]*))?(?P<suffix>[eEinumkKMGTP]*[-+]?[0-9]*)")
 _BINARY = {suffix: 10 * power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
 _DECIMAL = {suffix: 3 * power for power, suffix in enumerate(("n", "u", "m", "", *"kMGTPE"), start=-3)}
+_LONGEST_EXPONENT = 20  # letters
+_LARGEST_EXPONENT = 4_000  # of ten: Python writes no integer of more than 4,300 digits
 _EXPONENT = re.compile(r"[eE](?P<power>[-+]?[0-9]+)")
 _DIGITS, _BINARY_DIGITS = 18, 15
 _NANO = Fraction(1, 10**9)
@@ -73,8 +75,10 @@ def _exponent(suffix: str) -> int:
     if suffix in _DECIMAL:
         return _DECIMAL[suffix]
     match = _EXPONENT.fullmatch(suffix)
-    if match is None or abs(int(match["power"])) >= 2**31:
+    if match is None or len(match["power"]) > _LONGEST_EXPONENT or abs(int(match["power"])) >= 2**31:
         raise ValueError(_SUFFIX_ERROR)
+    if abs(int(match["power"])) > _LARGEST_EXPONENT:
+        raise ValueError("mpigen does not compute quantities with so many digits")
     return int(match["power"])
 
 
