@@ -42,6 +42,7 @@ def balance(tree: QueueTree) -> Mapping[str, Node]:
         node.holding = _holding(tree, queue)
         if node.parent:
             node.parent.members.append(node)
+            node.root().has_kept |= node.holding is Holding.KEPT
             if not node.refusal:
                 node.parent.queues.append(node)
     _sum_up_all(queues)

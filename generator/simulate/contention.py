@@ -75,7 +75,7 @@ def guarantee(node: Node, key: FlavorResource) -> Guarantee:
     full = _outward(path, [step.all for step in path])
     quiet = _available(path, _outward(path, [step.kept for step in path]))[-1]
     owned = _available(path, full)[-1]
-    if not _is_any_kept(node.root()):
+    if not node.root().has_kept:
         levels = _available(path, full)
         return Guarantee(owned, levels, max(levels), quiet)
     states = [_contended(path, level) for level in range(len(path))]
@@ -145,10 +145,6 @@ def _available(path: Sequence[_Step], usage: Sequence[float]) -> tuple[int, ...]
         most = min(most, below + spare + step.limit - step.stored(used))
         below += spare
     return tuple(found)
-
-
-def _is_any_kept(root: Node) -> bool:
-    return any(queue.holding is Holding.KEPT for cohort in root.nested() for queue in cohort.members)
 
 
 @dataclass(slots=True)

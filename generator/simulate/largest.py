@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from generator.manifests import Manifest
 from generator.simulate.amounts import FlavorResource, NotModelledError
@@ -72,19 +73,35 @@ def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Lar
     runtimes = [each for each in known if each.group == "trainer.kubeflow.org" and each.kind in _RUNTIMES]
     runtimes.sort(key=lambda each: each.name)
     for queue in sorted(tree.queues.values(), key=lambda each: each.name):
+        node = nodes.get(queue.name)
+        found = _Guarantees(node) if node else None
         for namespace in sorted({door.namespace for door in tree.doors(queue.name)}):
             around = surroundings(known, namespace, tree.settings.counting)
             for runtime in runtimes:
                 if runtime.kind == "ClusterTrainingRuntime" or runtime.namespace == namespace:
                     there = None if queue.is_elsewhere else sites
                     job = Sizeless(runtime.body, around, there, limits.get(namespace), tree.rules)
-                    sizes = _sizes(tree, queue, namespace, nodes.get(queue.name), job)
+                    sizes = _sizes(tree, queue, namespace, found, job)
                     yield Largest(queue.name, namespace, runtime.name, runtime.kind, *sizes)
 
 
-def _sizes(tree: QueueTree, queue: ClusterQueue, namespace: str, node: Node | None, job: Sizeless) -> _Sizes:
+class _Guarantees:
+    """What a ClusterQueue gets of each flavor and resource, computed once for all runtimes."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    @cached_property
+    def each(self) -> Mapping[FlavorResource, Guarantee]:
+        """Return the guarantee by flavor and resource."""
+        return {key: guarantee(self.node, key) for key in self.node.quotas}
+
+
+def _sizes(
+    tree: QueueTree, queue: ClusterQueue, namespace: str, guarantees: _Guarantees | None, job: Sizeless
+) -> _Sizes:
     refused = tree.stopped(queue) or tree.lacks(queue) or tree.refuses(queue, namespace)
-    if refused or node is None:
+    if refused or guarantees is None:
         return 0, 0, 0, Limit.QUEUE, f"`{queue.name}` admits nothing: {refused}", ""
     if not tree.settings.is_modelled:
         reason = "not known: Kueue's configuration has it count in a way that is not simulated"
@@ -92,12 +109,13 @@ def _sizes(tree: QueueTree, queue: ClusterQueue, namespace: str, node: Node | No
     for refusal in refusals(job.runtime, job.around):
         return 0, 0, 0, Limit.LIMIT_RANGE, str(refusal), ""
     try:
-        return _searched(tree, queue, node, job)
+        return _searched(tree, queue, guarantees, job)
     except NotModelledError as error:
         return None, None, None, Limit.UNKNOWN, f"not known: {error}", ""
 
 
-def _searched(tree: QueueTree, queue: ClusterQueue, node: Node, job: Sizeless) -> _Sizes:
+def _searched(tree: QueueTree, queue: ClusterQueue, guarantees: _Guarantees, job: Sizeless) -> _Sizes:
+    node, found = guarantees.node, guarantees.each
     flavors, known = tree.flavors_of(queue), dict[tuple[int, ...], int]()
 
     def largest(limits: Mapping[FlavorResource, int]) -> int:
@@ -108,7 +126,6 @@ def _searched(tree: QueueTree, queue: ClusterQueue, node: Node, job: Sizeless) -
 
     most = {key: node.potential(key) for key in node.quotas}
     idle, search = largest(most), Search(queue, flavors, most, job)
-    found = {key: guarantee(node, key) for key in node.quotas}
     owned = largest({key: each.owned for key, each in found.items()})
     has_choice = search.has_choice()
     if has_choice and not tree.rules.ranks_no_candidates_last and queue.fungibility.preference == _STRANDS:

@@ -45,6 +45,7 @@ class Node:
         holding: the usage that a ClusterQueue can have.
         refusal: why Kueue admits no job of this ClusterQueue; empty if it admits jobs.
         demands: what its members can add to its usage: see `contention`.
+        has_kept: True if a ClusterQueue below this root keeps what it uses: see `Holding`.
         is_fair: True if Kueue uses fair sharing; None if no file configures it.
     """
 
@@ -61,6 +62,7 @@ class Node:
     holding: Holding = Holding.ANY
     refusal: str = ""
     demands: dict[FlavorResource, tuple[int, int]] = field(default_factory=dict)
+    has_kept: bool = False
     is_fair: bool | None = None
 
     def quota(self, key: FlavorResource) -> Quota:

@@ -119,9 +119,9 @@ class Search:
             return 1 if self._fits(self._job(1)) is True else 0
         if not self._fit_alone():
             return 0
-        tops = self._tops()
+        tops, most = self._tops(), min(self._quota(), self._room())
         for top, below in zip(tops, [*tops[1:], 0], strict=False):
-            top = min(top, self._room())  # noqa: PLW2901 - no job has more
+            top = min(top, most)  # noqa: PLW2901 - no job has more
             if top <= below or self._by_quota.assign_at_last(self._job(top)).mode is not Mode.FIT:
                 continue
             if found := self._between(below, top):
@@ -156,6 +156,25 @@ class Search:
             if growth and limit >= fixed
         }
         return sorted({top for top in {*tops, 1, most} if 0 < top <= most}, reverse=True)
+
+    def _quota(self) -> int:
+        """Return how many nodes have quota at most: all pods of a kind have one flavor of each resource group."""
+        two, three, most = self._job(2), self._job(3), NO_LIMIT
+        for number in self._grows():
+            growth = three[number].count - two[number].count
+            for group in self._assigner.queue.groups:
+                asked = {name: two[number].counted.get(name, 0) for name in group.resources}
+                sizes = [
+                    min(
+                        2 + (self._limits.get(FlavorResource(name, each), 0) // amount - two[number].count) // growth
+                        for each, amount in asked.items()
+                        if amount
+                    )
+                    for name in group.flavors
+                    if any(asked.values()) and not mismatch(two[number], self._assigner.flavors[name])
+                ]
+                most = min([most, max(sizes, default=most)])
+        return max(most, 1)
 
     def _between(self, below: int, top: int) -> int:
         """Return the largest size with room on the nodes, of sizes that Kueue answers alike by quota; 0 if none has."""
