@@ -10,6 +10,7 @@ from generator.config.places import Written, written_places
 from generator.config.platform import Platform
 from generator.hazards.devices import device_hazards
 from generator.hazards.egress import egress_hazards
+from generator.hazards.file_name import file_name_hazards
 from generator.hazards.hazard import Hazard
 from generator.hazards.people import people_hazards
 from generator.hazards.runtimes import runtime_hazards
@@ -26,6 +27,7 @@ CHECKS = (
     "platform/nested-volumes",
     "platform/hidden-software",
     "platform/unusable-runtime",
+    "platform/shadowed-module",
 )
 
 
@@ -45,7 +47,7 @@ def find_hazards(platform: Platform, file: Path) -> list[Finding]:
         platform: the platform that the file declares.
         file: a platform.yaml or mpigen_platform.py, as the user named it.
     """
-    found = list(hazards(platform))
+    found = [*file_name_hazards(file), *hazards(platform)]
     places = written_places(file, [hazard.path for hazard in found])
     return [_finding(hazard, str(file), place) for hazard, place in zip(found, places, strict=True)]
 
