@@ -15,7 +15,17 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from generator.checks.finding import Breach
-from generator.checks.update_rules import Difference, Kind, canonical, fill, generate, rejected, rules_of, without_empty
+from generator.checks.update_rules import (
+    Difference,
+    Kind,
+    canonical,
+    fill,
+    generate,
+    rejected,
+    replaced,
+    rules_of,
+    without_empty,
+)
 from generator.documents.load import Path
 from generator.documents.locate import format_path
 from generator.documents.syntax import on_one_line
@@ -23,7 +33,7 @@ from generator.manifests import Manifest
 from generator.schemas.applied import applied
 from generator.schemas.catalog import Catalog
 from generator.schemas.formats import Schema
-from generator.schemas.stored import same_quantity, stored_built_in, stored_custom
+from generator.schemas.stored import as_go_type, stored_built_in, stored_custom
 from generator.schemas.transitions import Transition, transitions
 from generator.simulate.amounts import NotModelledError
 from generator.simulate.transition_rules import is_accepted
@@ -43,6 +53,8 @@ _RULES = {
 }
 """What is said of a field with a rule of updates.yaml."""
 _NOT_COMPARED = ("status", "metadata")
+_HOLDS_JOBS = ("batch/v1", "CronJob")
+"""The kind whose schema defines pods and jobs for custom resources that hold them."""
 _WHY = "the API server rejects the update, so the sync fails, and Argo CD applies nothing of the later sync waves"
 
 
@@ -55,14 +67,16 @@ def immutable(old: Manifest, new: Manifest, targets: Mapping[str, str]) -> Itera
         yield from _breaches(differences, fix, new.name)
         return
     is_custom = catalog.is_custom(new.api_version, new.kind)
-    store = partial(_stored, kind=kind, schema=schema, is_custom=is_custom)
+    store = partial(_stored, schema=schema, is_custom=is_custom)
     was = store(old.body)
+    fill(was, kind)
     generate(was, kind)
     after = applied(old.body, was, new.body, schema)
     now = store(after.body)
-    differences = list(rejected(*_in_go(was, now, schema, is_custom=is_custom), kind.rules, catalog.targets))
+    before, compared = (_in_go(body, kind, schema, catalog) if is_custom else body for body in (was, now))
+    differences = list(rejected(before, compared, kind.rules, catalog.targets))
     if is_custom:
-        differences += _in_cel(transitions(*_as_compared(was, now, kind, schema), schema))
+        differences += _in_cel(transitions(_without_status(was), _without_status(now), schema))
         yield from map(_null, after.emptied)
     yield from _breaches(differences, kind.fix, new.name)
 
@@ -91,26 +105,22 @@ def _schema(manifest: Manifest, targets: Mapping[str, str]) -> tuple[Catalog, Sc
     return catalog, _read(file) if file else None
 
 
-def _stored(body: Any, *, kind: Kind, schema: Schema, is_custom: bool) -> Any:
-    result = stored_custom(body, schema, schema) if is_custom else stored_built_in(body, schema)
-    fill(result, kind)
+def _stored(body: Any, *, schema: Schema, is_custom: bool) -> Any:
+    return stored_custom(body, schema, schema) if is_custom else stored_built_in(body, schema)
+
+
+def _in_go(body: Any, kind: Kind, schema: Schema, catalog: Catalog) -> Any:
+    """Return a custom resource as a webhook compares it that reads it into its Go type."""
+    result = without_empty(canonical(body, schema, schema), tuple(kind.go_types))
+    job_file = catalog.find(*_HOLDS_JOBS)
+    for path, name in kind.go_types.items() if job_file else ():
+        result = replaced(result, path, partial(as_go_type, name=name, schema=_read(job_file)))
     return result
 
 
-def _in_go(was: Any, now: Any, schema: Schema, *, is_custom: bool) -> tuple[Any, Any]:
-    """Return both objects as webhooks compare them: with one spelling of each quantity, and without empty values."""
-    if not is_custom:
-        return was, now
-    before, after = (canonical(body, schema, schema, same_quantity) for body in (was, now))
-    return without_empty(before), without_empty(after)
-
-
-def _as_compared(was: Any, now: Any, kind: Kind, schema: Schema) -> tuple[Any, Any]:
-    """Return both objects as rules in CEL see them, without the status, which a manifest cannot change."""
-    if kind.is_canonical:
-        was, now = (canonical(body, schema, schema) for body in (was, now))
-    before, after = ({key: body[key] for key in body if key not in _NOT_COMPARED} for body in (was, now))
-    return before, after
+def _without_status(body: Any) -> Any:
+    """Return an object without the parts that the rules of a manifest are not about."""
+    return {key: value for key, value in body.items() if key not in _NOT_COMPARED}
 
 
 def _null(emptied: tuple[Path, Any]) -> Breach:

@@ -16,6 +16,7 @@ from generator.documents.load import Path
 from generator.facts.names import QUEUE_NAME
 from generator.schemas.formats import CUSTOM_QUANTITY, Schema
 from generator.schemas.kind import resolved
+from generator.schemas.stored import same_quantity
 
 _FILE = FilePath(facts.__file__).parent / "updates.yaml"
 _EACH = "*"
@@ -69,7 +70,7 @@ class Kind:
     fix: str
     filled: Mapping[Steps, Any] = field(default_factory=dict)
     generated: tuple[Steps, ...] = ()
-    is_canonical: bool = False
+    go_types: Mapping[Steps, str] = field(default_factory=dict)
 
 
 @cache
@@ -87,7 +88,7 @@ def rules_of(group: str, kind: str) -> Kind:
 def _kind(row: Mapping[str, Any]) -> Kind:
     rules = tuple(map(_rule, row.get("rules", ())))
     generated = tuple(map(_steps, row.get("generated", ())))
-    return Kind(rules, row["fix"], _values(row.get("filled", {})), generated, row.get("canonical", False))
+    return Kind(rules, row["fix"], _values(row.get("filled", {})), generated, _values(row.get("go_types", {})))
 
 
 def _rule(row: Mapping[str, Any]) -> Rule:
@@ -249,43 +250,52 @@ def _fill(body: Any, path: Steps, value: Any) -> None:
             _fill(body.setdefault(path[0], {}), path[1:], value)
 
 
-def canonical(value: Any, node: Schema, schema: Schema, spell: Callable[[str | int], Any] | None = None) -> Any:
-    """Return a custom resource with its quantities spelled anew.
-
-    Args:
-        value: the resource, or a part of it.
-        node: the schema of that part.
-        schema: the schema of the kind.
-        spell: the spelling; by default the one of a webhook that reads and writes the Go type.
-    """
-    spell = spell or _quantity
+def canonical(value: Any, node: Schema, schema: Schema) -> Any:
+    """Return a custom resource with one spelling of each quantity."""
     _, node = resolved(node, schema)
     if isinstance(value, dict):
         others = node.get("additionalProperties")
         below = {key: node.get("properties", {}).get(key, others) for key in value}
         return {
-            key: canonical(child, below[key], schema, spell) if isinstance(below[key], dict) else child
+            key: canonical(child, below[key], schema) if isinstance(below[key], dict) else child
             for key, child in value.items()
         }
     if isinstance(value, list):
-        return [canonical(item, node.get("items", {}), schema, spell) for item in value]
+        return [canonical(item, node.get("items", {}), schema) for item in value]
     if node.get("pattern") == CUSTOM_QUANTITY and isinstance(value, str | int):
-        return spell(value)
+        return same_quantity(value)
     return value
 
 
-def without_empty(value: Any) -> Any:
-    """Return a value without the empty strings and lists in it, which Go does not tell from absent ones."""
-    if isinstance(value, dict):
-        return {key: without_empty(child) for key, child in value.items() if child not in ("", [], None)}
-    return [without_empty(item) for item in value] if isinstance(value, list) else value
+def replaced(value: Any, path: Steps, convert: Callable[[Any], Any]) -> Any:
+    """Return a value with another one at a path."""
+    if not path:
+        return convert(value)
+    if path[0] == _EACH:
+        return [replaced(item, path[1:], convert) for item in value] if isinstance(value, list) else value
+    if isinstance(value, dict) and path[0] in value:
+        return {**value, path[0]: replaced(value[path[0]], path[1:], convert)}
+    return value
 
 
-def _quantity(value: str | int) -> str | int:
-    try:
-        return str(quantities.parse(str(value).strip()))
-    except ValueError:
+def without_empty(value: Any, kept: Iterable[Steps] = ()) -> Any:
+    """Return a value without the empty strings and lists in it, which Go does not tell from absent ones.
+
+    Args:
+        value: the value.
+        kept: the paths below which empty values stay.
+    """
+    if () in kept:
         return value
+    if isinstance(value, dict):
+        return {
+            key: without_empty(child, [path[1:] for path in kept if path[0] == key])
+            for key, child in value.items()
+            if child not in ("", [], None)
+        }
+    if isinstance(value, list):
+        return [without_empty(item, [path[1:] for path in kept if path[0] == _EACH]) for item in value]
+    return value
 
 
 def _as_set(value: Any) -> Any:

@@ -45,7 +45,8 @@ def applied(written: Any, stored: Any, new: Any, schema: Schema) -> Applied:
         schema: the JSON Schema of the kind.
     """
     merge = _Merge(schema, [])
-    return Applied(merge.merged(written, stored, new, schema, ()), merge.emptied)
+    body = merge.merged(written, stored, new, schema, ())
+    return Applied(body, [each for each in merge.emptied if each[0][:1] != ("metadata",)])  # of Go, where null is empty
 
 
 @dataclass(frozen=True, slots=True)

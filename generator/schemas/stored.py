@@ -19,7 +19,7 @@ import yaml
 
 from generator import facts, quantities
 from generator.schemas.formats import QUANTITY, Schema
-from generator.schemas.kind import resolved
+from generator.schemas.kind import reference, resolved
 from generator.schemas.nulls import NULLABLE
 
 _FILE = Path(facts.__file__).parent / "defaults.yaml"
@@ -82,28 +82,40 @@ def stored_built_in(body: Mapping[str, Any], schema: Schema) -> Any:
     return _built_in(whole, schema, schema, f"{group.partition('.')[0] or 'core'}.{version}.{body.get('kind')}")
 
 
-def _built_in(value: Any, node: Schema, schema: Schema, name: str = "") -> Any:
-    reference, node = resolved(node, schema)
+def as_go_type(value: Any, name: str, schema: Schema) -> Any:
+    """Return a value of a built-in type without what Go does not tell from absent fields, but without defaults.
+
+    Args:
+        value: the value, such as a pod template in a custom resource.
+        name: the definition of its type.
+        schema: a schema with this definition.
+    """
+    return _built_in(value, reference(name), schema, has_defaults=False)
+
+
+def _built_in(value: Any, node: Schema, schema: Schema, name: str = "", *, has_defaults: bool = True) -> Any:
+    pointer, node = resolved(node, schema)
     if isinstance(value, Mapping):
-        type_ = _VERSION.sub(".", reference or name)
-        return _struct(value, node, schema, type_)
+        return _struct(value, node, schema, _VERSION.sub(".", pointer or name), has_defaults=has_defaults)
     if isinstance(value, list):
-        return [_built_in(item, node.get("items", {}), schema) for item in value]
+        return [_built_in(item, node.get("items", {}), schema, has_defaults=has_defaults) for item in value]
     if node.get("pattern") == QUANTITY and isinstance(value, str | int | float):
         return same_quantity(value)
     return value
 
 
-def _struct(value: Mapping[str, Any], node: Schema, schema: Schema, name: str) -> dict[str, Any]:
+def _struct(value: Mapping[str, Any], node: Schema, schema: Schema, name: str, *, has_defaults: bool) -> dict[str, Any]:
     type_ = _types().get(name, _PLAIN)
     others = node.get("additionalProperties")
     properties = node.get("properties")
     result: dict[str, Any] = {}
     for key, child in value.items():
         below = (properties or {}).get(key, others if isinstance(others, dict) else {})
-        known = _built_in(child, below, schema)
-        if not (properties and _is_absent(known, key, type_, _is_struct(below, schema))):
+        known = _built_in(child, below, schema, has_defaults=has_defaults)
+        if not (below and properties and _is_absent(known, key, type_, _is_struct(below, schema))):
             result[key] = known
+    if not has_defaults:
+        return result
     for key, default in type_.defaults.items():
         result.setdefault(key, _built_in(default, (properties or {}).get(key, {}), schema))
     for key, below in (properties or {}).items():
@@ -148,16 +160,16 @@ def _container(container: dict[str, Any]) -> None:
 
 def _pod(pod: dict[str, Any]) -> None:
     """Set absent requests to the limits: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_Pod."""
-    spec = _mapping(pod.get("spec"))
+    spec = _keyed(pod.get("spec"))
     for name in ("containers", "initContainers"):
         containers = spec.get(name)
         for container in containers if isinstance(containers, list) else ():
-            resources = _mapping(_mapping(container).get("resources"))
-            if limits := _mapping(resources.get("limits")):
-                resources["requests"] = {**limits, **_mapping(resources.get("requests"))}
+            resources = _keyed(_keyed(container).get("resources"))
+            if limits := _keyed(resources.get("limits")):
+                resources["requests"] = {**limits, **_keyed(resources.get("requests"))}
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _keyed(value: Any) -> dict[str, Any]:
     """Return the value if it is a mapping, else an empty one."""
     return value if isinstance(value, dict) else {}
 
@@ -207,14 +219,14 @@ def _claim(spec: dict[str, Any]) -> None:
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source and not reference:
         spec["dataSourceRef"] = source
-    elif reference and not source and not _mapping(reference).get("namespace"):
+    elif reference and not source and not _keyed(reference).get("namespace"):
         spec["dataSource"] = reference
 
 
 def _secret(secret: dict[str, Any]) -> None:
     """Move `stringData` to `data`: kubernetes v1.34.2 pkg/apis/core/v1/conversion.go."""
-    written = _mapping(secret.pop("stringData", None))
-    data = {**_mapping(secret.get("data")), **{key: _encoded(value) for key, value in written.items()}}
+    written = _keyed(secret.pop("stringData", None))
+    data = {**_keyed(secret.get("data")), **{key: _encoded(value) for key, value in written.items()}}
     if data:
         secret["data"] = {key: _same_base64(value) for key, value in data.items()}
 

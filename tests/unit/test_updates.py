@@ -1,0 +1,91 @@
+"""Without a cluster: mpigen says of the update of every case what the control plane answered when it was recorded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from generator import manifests
+from generator.checks import change_immutable
+from generator.manifests import Manifest
+from tests.cluster.updates.answers import (
+    Answer,
+    disagreements,
+    read_answers,
+    read_causes,
+    recorded_sets,
+    unexplained,
+    unused,
+)
+from tests.cluster.updates.cases import read_cases, read_seeds
+from tests.cluster.versions import versions
+from tests.conftest import ROOT
+from tests.unit.test_changes import variations
+
+SETS = recorded_sets()
+
+
+def targets(name: str) -> dict[str, str]:
+    return {program.name: program.minor for program in versions(name).programs.values()}
+
+
+def served(name: str) -> dict[str, Any]:
+    """The cases that have an answer of a set of versions."""
+    answers = read_answers(name)
+    return {case: found for case, found in read_cases().items() if case in answers}
+
+
+def test_every_case_has_an_answer_and_every_answer_a_case() -> None:
+    assert read_answers().keys() == read_cases().keys(), "run `pytest -m cluster -k test_updates --record`"
+
+
+@pytest.fixture(scope="module")
+def differences() -> dict[str, dict[str, Answer]]:
+    """The cases in which mpigen differs from the record, by set of versions."""
+    return {name: disagreements(served(name), read_answers(name), targets(name)) for name in SETS}
+
+
+@pytest.mark.slow
+def test_mpigen_differs_from_the_record_only_where_it_was_reviewed(differences: dict[str, dict[str, Answer]]) -> None:
+    assert [unexplained(found) for found in differences.values()] == [{} for _ in SETS]
+
+
+@pytest.mark.slow
+def test_every_reviewed_cause_covers_a_difference(differences: dict[str, dict[str, Answer]]) -> None:
+    found = {case: answer for of_set in differences.values() for case, answer in of_set.items()}
+    assert unused(found) == []
+    assert len({cause.cause for cause in read_causes()}) == len(read_causes())
+
+
+def test_the_corpus_is_large_and_both_verdicts_are_common() -> None:
+    count = Counter(read_answers().values())
+    assert count[Answer.ACCEPTED] > 1000
+    assert count[Answer.REJECTED] > 500
+
+
+def test_every_kind_that_is_rendered_has_a_seed() -> None:
+    rendered = {
+        (manifest.group, manifest.kind)
+        for file in (ROOT / "output").rglob("*.yaml")
+        if file.parent.name not in ("audit", "kueue")
+        for manifest in manifests.read(file.read_bytes(), file.name)
+    }
+    known = {(seed["apiVersion"].rpartition("/")[0], seed["kind"]) for seed in read_seeds().values()}
+    assert rendered - known == set()
+
+
+COMPUTED = ("Job/waiting", "Secret/token", "ResourceClaim/gpu")
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_whatever_stands_anywhere_an_update_is_compared(name: str) -> None:
+    sound, odd = Manifest(read_seeds()[name], "old.yaml"), deepcopy(read_seeds()[name])
+    looked_at = 0
+    for body in variations(odd, odd):
+        list(change_immutable.immutable(sound, Manifest(body, "new.yaml"), {}))
+        list(change_immutable.immutable(Manifest(body, "new.yaml"), sound, {}))
+        looked_at += 1
+    assert looked_at > 50
