@@ -1,74 +1,68 @@
-"""Ask Kueue's own scheduler again what becomes of jobs: `python -m tests.update_scenarios`.
+"""Ask the real Kueue's scheduler again for the outcomes of random scenarios: `python -m tests.update_scenarios`.
 
-It compiles tests/cluster/go/scenarios inside a copy of the Kueue that the control plane runs, which takes minutes the
-first time, and plays scenarios there: `python -m tests.update_scenarios 1000` plays a thousand. All are compared with
-what mpigen predicts, and the first of those in which somebody is driven out become the fixture.
+The command compiles tests/cluster/go/scenarios inside Kueue's scheduler package, for each supported version. The first
+time this takes minutes. It plays 200 scenarios, compares the outcomes with mpigen's predictions, and records the first
+ones. `python -m tests.update_scenarios 1000 50` compares 50 scenarios from seed 1000 on, and records nothing.
 
-Each is played twice, the second time with one attempt more where Kueue would go on for ever. Where that makes a
-difference it is chance what becomes of the jobs, and where they drive one another out for ever nothing does: such
-scenarios are left out.
+Each scenario is played three times, with different numbers of attempts where Kueue would try again for ever. A scenario
+is left out where the outcomes differ, because timing decides there, and where the jobs preempt each other for ever.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
-from generator.schemas.gotool import run_go
-from tests.cluster.modules import module_folder
-from tests.cluster.versions import HERE, versions
+from tests.cluster.inside import asked
+from tests.cluster.oracle import scheduler_tests
+from tests.cluster.versions import NAMES, Program, versions
 from tests.scenarios import FIXTURE, Outcomes, Scenario, drawn, predicted, written
 
-KEPT = 50
-PATIENCE = (8, 9)
+COUNT = 200
+KEPT = 60
+PATIENCE = ("8", "9", "8,9")
+"""After how many cycles without a change a step of each play ends, in turn: Kueue tries two flavors alternately."""
 
 
-def main(count: int = 200) -> int:
-    """Play so many, and write the fixture; how many of them mpigen predicts otherwise."""
-    scenarios = [drawn(seed) for seed in range(count)]
-    with tempfile.TemporaryDirectory() as scratch:
-        program = _compiled(Path(scratch))
-        first, second = (_played(program, scenarios, patience) for patience in PATIENCE)
-    played = zip(range(count), scenarios, first, second, strict=True)
-    certain = {seed: (each, told) for seed, each, told, again in played if told and told == again}
-    wrong = [seed for seed, (each, told) in certain.items() if predicted(each) != told]
-    telling = [
-        both for both in certain.values() if any("preempted" in each.get("history", ()) for each in both[1].values())
-    ]
-    FIXTURE.write_text("".join(f"{written(*both)}\n" for both in telling[:KEPT]))
-    sys.stdout.write(f"{len(certain)} of {count} scenarios have one outcome; predicted otherwise: {wrong or 'none'}\n")
-    return len(wrong)
+def main(first: int | None = None, count: int = COUNT) -> int:
+    """Play scenarios; record them if no first seed is given. Return the number of wrong predictions."""
+    scenarios = {seed: drawn(seed) for seed in range(first or 0, (first or 0) + count)}
+    programs = [versions(name)["kueue"] for name in NAMES]
+    certain = played(programs, scenarios)
+    wrong = 0
+    for seed, outcomes in certain.items():
+        for version, each in outcomes.items():
+            if predicted(scenarios[seed], version) != each:
+                sys.stdout.write(f"seed {seed}: Kueue {version} has another outcome than mpigen predicts\n")
+                wrong += 1
+    if first is None:
+        telling = [seed for seed, outcomes in certain.items() if any(map(_preempts, outcomes.values()))]
+        FIXTURE.write_text("".join(f"{written(scenarios[seed], certain[seed])}\n" for seed in telling[:KEPT]))
+    sys.stdout.write(f"{len(certain)} of {count} scenarios have one outcome; {wrong} wrong predictions\n")
+    return wrong
 
 
-def _compiled(scratch: Path) -> Path:
-    """Go lets nobody add to a package in its module cache, so it is added to a copy."""
-    copy = scratch / "kueue"
-    shutil.copytree(module_folder(versions("default")["kueue"]), copy, copy_function=shutil.copyfile)
-    package = copy / "pkg" / "scheduler"
-    package.chmod(0o755)
-    for test in package.glob("*_test.go"):
-        test.unlink()
-    shutil.copyfile(HERE / "go/scenarios/scenarios_test.go", package / "scenarios_test.go")
-    program = scratch / "scenarios"
-    run_go(["test", "-mod=readonly", "-trimpath", "-c", "-o", str(program), "./pkg/scheduler"], copy)
-    return program
+def played(programs: Sequence[Program], scenarios: Mapping[int, Scenario]) -> dict[int, dict[str, Outcomes]]:
+    """Return the certain outcomes: seed → version of Kueue → job → outcome."""
+    certain: dict[int, dict[str, Outcomes]] = {seed: {} for seed in scenarios}
+    for program in programs:
+        plays = (_outcomes(program, list(scenarios.values()), patience) for patience in PATIENCE)
+        for seed, first, *others in zip(scenarios, *plays, strict=True):
+            if first and all(other == first for other in others):
+                certain[seed][program.minor] = first
+    return {seed: outcomes for seed, outcomes in certain.items() if len(outcomes) == len(programs)}
 
 
-def _played(program: Path, scenarios: Sequence[Scenario], patience: int) -> list[Outcomes | None]:
-    """What became of each; None where it does not come to rest."""
-    asked, told = program.with_name("asked.json"), program.with_name("told.jsonl")
-    asked.write_text(json.dumps([asdict(each) for each in scenarios]))
-    environment = {"SCENARIOS": str(asked), "OUTCOMES": str(told), "PATIENCE": str(patience)}
-    command = [str(program), "-test.run=TestScenarios", "-test.timeout=0"]
-    subprocess.run(command, env={**os.environ, **environment}, cwd=program.parent, check=True, capture_output=True)
-    return [json.loads(line) for line in told.read_text().splitlines()]
+def _outcomes(program: Program, scenarios: Sequence[Scenario], patience: str) -> list[Outcomes | None]:
+    """Return the outcomes of each scenario; None if the jobs preempt each other for ever."""
+    lines = asked(scheduler_tests(program), "TestScenarios", [asdict(each) for each in scenarios], PATIENCE=patience)
+    return [json.loads(line) for line in lines]
+
+
+def _preempts(outcomes: Outcomes) -> bool:
+    return any("preempted" in each.get("history", ()) for each in outcomes.values())
 
 
 if __name__ == "__main__":

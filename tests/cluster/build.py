@@ -21,7 +21,8 @@ from generator.schemas.gotool import run_go
 from tests.cluster.modules import module_folder
 from tests.cluster.versions import Program, versions
 
-_SCRATCH = ".build-"
+SCRATCH = ".build-"
+"""How the names of folders begin that a build needs only while it runs."""
 
 
 def cache() -> Path:
@@ -41,7 +42,7 @@ def build(program: Program) -> Path:
     if binary.is_file():
         return binary
     remove_leftovers()
-    with _alone(binary.name):
+    with alone(binary.name):
         _remove_leftovers_of(binary.name)
         if not binary.is_file():
             _report(f"building {program.name} {program.version}, which takes minutes the first time")
@@ -53,14 +54,14 @@ def build(program: Program) -> Path:
 
 def remove_leftovers() -> None:
     """Remove what builds that were killed left behind: a build that runs holds its program's lock."""
-    for name in {scratch.name.removeprefix(_SCRATCH).rpartition("-")[0] for scratch in cache().glob(f"{_SCRATCH}*")}:
-        with suppress(BlockingIOError, PermissionError), _alone(name, fcntl.LOCK_NB):
+    for name in {scratch.name.removeprefix(SCRATCH).rpartition("-")[0] for scratch in cache().glob(f"{SCRATCH}*")}:
+        with suppress(BlockingIOError, PermissionError), alone(name, fcntl.LOCK_NB):
             _remove_leftovers_of(name)
 
 
 def _remove_leftovers_of(name: str) -> None:
     """For whoever holds the lock of that name; a compiler that outlived its build may still write there."""
-    for scratch in cache().glob(f"{_SCRATCH}{name}-*"):
+    for scratch in cache().glob(f"{SCRATCH}{name}-*"):
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -103,14 +104,14 @@ def _content(program: Program) -> str:
 @contextmanager
 def _scratch(program: Program, name: str) -> Iterator[Path]:
     """A Go module of our own in a folder that Go may write to; where it is, a rename makes the binary appear whole."""
-    with tempfile.TemporaryDirectory(dir=cache(), prefix=f"{_SCRATCH}{name}-") as folder:
+    with tempfile.TemporaryDirectory(dir=cache(), prefix=f"{SCRATCH}{name}-") as folder:
         for file in _inputs(program):
             shutil.copyfile(file, Path(folder) / file.name)
         yield Path(folder)
 
 
 @contextmanager
-def _alone(name: str, options: int = 0) -> Iterator[None]:
+def alone(name: str, options: int = 0) -> Iterator[None]:
     """One build of a program at a time: who comes second finds the binary. The kernel frees the lock if we die."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / f"{name}.lock").open("w") as held:

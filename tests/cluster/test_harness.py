@@ -173,7 +173,7 @@ build(Program(name="tiny", pins={tiny.pins!r}, module="tiny", package="."))
 
 
 def test_nobody_touches_what_a_running_build_works_on(tiny: Program) -> None:
-    with build._alone(tiny.name), build._scratch(tiny, tiny.name):
+    with build.alone(tiny.name), build._scratch(tiny, tiny.name):
         build.remove_leftovers()
         assert len(leftovers()) == 1
 

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"sort"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,11 +85,15 @@ func (t *ticking) Now() time.Time {
 func (t *ticking) Since(then time.Time) time.Duration { return t.now.Sub(then) }
 
 // patience is after how many cycles in which nothing changes nothing will: Kueue tries jobs again for ever where the
-// order is strict, or flavors are left.
-func patience(t *testing.T) int {
-	cycles, err := strconv.Atoi(os.Getenv("PATIENCE"))
-	if err != nil {
-		t.Fatal(err)
+// order is strict, or flavors are left. There is a number for each step; after the last one they begin anew.
+func patience(t *testing.T) []int {
+	var cycles []int
+	for _, written := range strings.Split(os.Getenv("PATIENCE"), ",") {
+		number, err := strconv.Atoi(written)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cycles = append(cycles, number)
 	}
 	return cycles
 }
@@ -105,7 +110,9 @@ type player struct {
 	expected  interface{ seen(*kueue.Workload) }
 	scheduler *Scheduler
 	outcomes  map[string]*outcome
-	patience  int
+	stopped   map[kueue.ClusterQueueReference]bool
+	patience  []int
+	steps     int
 }
 
 type observer func(*kueue.Workload)
@@ -118,6 +125,7 @@ func newPlayer(t *testing.T, fair []config.PreemptionStrategy) *player {
 		ctx:      ctrl.LoggerInto(context.Background(), logr.Discard()),
 		clock:    &ticking{Clock: clock.RealClock{}, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
 		outcomes: map[string]*outcome{},
+		stopped:  map[kueue.ClusterQueueReference]bool{},
 		patience: patience(t),
 	}
 	p.client = utiltesting.NewClientBuilder().
@@ -176,6 +184,7 @@ func (p *player) installOne(kind string, raw json.RawMessage) {
 	case "ClusterQueue":
 		var queue kueue.ClusterQueue
 		p.must(json.Unmarshal(raw, &queue))
+		p.stopped[kueue.ClusterQueueReference(queue.Name)] = ptr.Deref(queue.Spec.StopPolicy, kueue.None) != kueue.None
 		p.must(p.client.Create(p.ctx, &queue))
 		p.must(p.cache.AddClusterQueue(p.ctx, &queue))
 		p.must(p.queues.AddClusterQueue(p.ctx, &queue))
@@ -234,10 +243,11 @@ func (p *player) finish(name string) {
 
 // settle runs cycle after cycle until nothing changes, and says whether that came to an end.
 func (p *player) settle() bool {
-	idle := 0
+	idle, patience := 0, p.patience[p.steps%len(p.patience)]
+	p.steps++
 	for range mostCycles {
 		before := p.waiting()
-		if len(p.queues.Dump()) == 0 || idle > p.patience {
+		if !p.hasHeads() || idle > patience {
 			if p.requeue(p.ctx) == 0 {
 				return true
 			}
@@ -251,6 +261,16 @@ func (p *player) settle() bool {
 		idle++
 		if p.follow() || !reflect.DeepEqual(before, p.waiting()) {
 			idle = 0
+		}
+	}
+	return false
+}
+
+// hasHeads says whether the scheduler finds a job to try; it does not look into queues that are stopped.
+func (p *player) hasHeads() bool {
+	for queue := range p.queues.Dump() {
+		if !p.stopped[queue] {
+			return true
 		}
 	}
 	return false
@@ -335,7 +355,7 @@ func play(t *testing.T, s scenario) map[string]*outcome {
 
 // TestScenarios plays a JSON list of scenarios from one file, and writes what became of them into another, a line each.
 func TestScenarios(t *testing.T) {
-	raw, err := os.ReadFile(os.Getenv("SCENARIOS"))
+	raw, err := os.ReadFile(os.Getenv("QUESTIONS"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +363,7 @@ func TestScenarios(t *testing.T) {
 	if err := json.Unmarshal(raw, &scenarios); err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.Create(os.Getenv("OUTCOMES"))
+	file, err := os.Create(os.Getenv("ANSWERS"))
 	if err != nil {
 		t.Fatal(err)
 	}
