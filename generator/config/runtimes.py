@@ -27,6 +27,7 @@ from generator.config.pools import Pool
 from generator.config.volumes import RuntimeVolume
 from generator.documents.syntax import shown
 from generator.facts import env
+from generator.facts.host_variables import row_of
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OURS = {
@@ -48,6 +49,10 @@ def _is_variable(value: str) -> str:
         raise refusal(f"`{value}` is set by Trainer, whatever stands here", "remove it; `mpirun --mca` overrides it")
     if value in _OURS:
         raise refusal(f"`{value}` lets the ranks find each other", "remove it: mpigen sets it")
+    if row := row_of(value):
+        raise refusal(
+            f"`{value}` belongs to one host: {row.reason}; hosts would ignore the value of the launcher", "remove it"
+        )
     return value
 
 
@@ -104,7 +109,7 @@ class Runtime(Section):
     shared_memory: Room | None = None
     """Size of /dev/shm. Default: an eighth of the memory."""
     environment: dict[Variable, Annotated[str, Field(strict=True)]] = Field(default={})
-    """Variables of the launcher, which reach all ranks. On other hosts what the image sets itself keeps its value."""
+    """Variables of all ranks. A TrainJob overrides them, and they override those of the image, on every host."""
     volumes: tuple[RuntimeVolume, ...] = ()
     """Volumes of launcher and nodes: datasets, checkpoints, scratch space."""
     labels: dict[LabelKey, LabelValue] = Field(default={})

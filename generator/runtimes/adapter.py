@@ -13,6 +13,7 @@ from importlib.resources import files
 
 from generator.config.runtimes import Runtime
 from generator.config.volumes import HOME, RUN
+from generator.facts.host_variables import patterns
 from generator.facts.names import MPI_FOLDER
 from generator.manifests import Body
 
@@ -25,6 +26,7 @@ HOSTFILE = "/etc/mpi/hostfile"
 HYDRA_HOSTFILE = f"{RUN}/hostfile"
 PATH = f"{RUN}/bin:/opt/mpi/bin:/opt/intel/oneapi/mpi/latest/bin:/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin"
 """Where Hydra's programs are found, our `mpirun` first."""
+_LAUNCHERS = ("mpirun", "mpiexec", "mpiexec.hydra")
 SMALL = {"cpu": "100m", "memory": "64Mi"}
 """What init containers ask for: a Guaranteed pod needs both. The pod requests the larger, not the sum."""
 
@@ -68,15 +70,24 @@ def hosts_container(image: str, security: Body, patience: int) -> Body:
 
 def prepare_script(runtime: Runtime, *, is_launcher: bool) -> str:
     """The shell script of the init container: one readable text."""
-    parts = [script("prepare.sh"), _written("ssh_config")]
+    parts = [
+        script("prepare.sh"),
+        _written("ssh_config"),
+        _file("environment.sh", f"{_host_patterns()}\n{script('environment/environment.sh')}"),
+        _written("environment/connect.sh", "bin/connect"),
+    ]
     if not is_launcher:
-        parts.append(_written("sshd_config"))
+        parts += [
+            _written("sshd_config"),
+            _written("environment/receive.sh", "bin/receive"),
+            _written("environment/session.sh", "bin/session"),
+        ]
     if runtime.family.rank_variables:
         parts.append(_written("rank.sh", "bin/rank"))
     if runtime.locks_memory:
         parts.append(_written("lock.sh", "bin/lock"))
     if runtime.family.mpi != "openmpi" and is_launcher:
-        parts += [script("hydra.sh"), _written("mpirun.sh", "bin/mpirun")]
+        parts += [script("hydra.sh"), *(_written("mpirun.sh", f"bin/{name}") for name in _LAUNCHERS)]
     return "\n".join(parts)
 
 
@@ -103,6 +114,14 @@ def script(name: str) -> str:
 
 
 def _written(name: str, target: str = "") -> str:
-    target = target or name
-    text = f"cat > {target} <<'EOF'\n{script(name)}EOF\n"
+    return _file(target or name, script(name))
+
+
+def _file(target: str, content: str) -> str:
+    text = f"cat > {target} <<'EOF'\n{content}EOF\n"
     return f"{text}chmod 755 {target}\n" if target.startswith("bin/") else text
+
+
+def _host_patterns() -> str:
+    """Return what environment.sh reads as shell variables: patterns for names of variables that hosts do not share."""
+    return "\n".join(f"of_{keeps}='{pattern}'" for keeps, pattern in patterns().items())

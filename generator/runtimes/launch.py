@@ -89,6 +89,8 @@ def _mpich(runtime: Runtime, _size: NodeSize) -> Environment:
         "PATH": adapter.PATH,
         "HYDRA_HOST_FILE": adapter.HYDRA_HOSTFILE,
         "HYDRA_LAUNCHER": "ssh",
+        # Every host has the environment already. Hydra would overwrite there what belongs to the host.
+        "HYDRA_ENV": "none",
         "HYDRA_IFACE": runtime.interface,
         "HYDRA_BINDING": runtime.binding,
         "UCX_NET_DEVICES": runtime.interface,

@@ -1,5 +1,6 @@
-#!/bin/sh
-# Hydra cannot read Trainer's hostfile. Whoever names it, as the Kubeflow SDK does, gets ours, which says the same.
+#!/run/mpi/sh
+# Stands for mpirun and mpiexec of Hydra, which cannot read Trainer's hostfile: a command that names it, as the Kubeflow SDK
+# does, gets ours, which says the same.
 for argument do
   shift
   case $argument in
@@ -9,4 +10,5 @@ for argument do
   set -- "$@" "$argument"
 done
 PATH=${PATH#/run/mpi/bin:}
-exec mpirun "$@"
+# Every host has the environment already. Intel MPI would overwrite there what belongs to the host; MPICH reads HYDRA_ENV.
+exec "${0##*/}" ${I_MPI_HYDRA_HOST_FILE:+-genvnone} "$@"

@@ -9,3 +9,6 @@ user=$(id -u)
   grep -v -e '^mpiuser:' -e "^[^:]*:[^:]*:$user:" /etc/passwd || true
   echo "mpiuser:x:$user:$(id -g):MPI:/home/mpiuser:/bin/sh"
 } > passwd
+
+# The shell of sessions and ranks: bash if there is one, since dash drops variables whose names are no identifiers.
+ln -s "$(command -v bash || echo /bin/sh)" sh

@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/run/mpi/sh
 # Open MPI starts each rank through this: the variables from which PyTorch, DeepSpeed and Megatron learn who they are.
 job=$(uname -n | sed -E 's/-(node|launcher)-[0-9]+-[0-9]+$//')
 export RANK="$OMPI_COMM_WORLD_RANK" WORLD_SIZE="$OMPI_COMM_WORLD_SIZE"

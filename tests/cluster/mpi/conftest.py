@@ -27,9 +27,10 @@ PLATFORMS = Path(__file__).parent / "platforms"
 MPIS = ("openmpi-4", "openmpi-5", "mpich", "intel-mpi")
 RUNTIMES = (*MPIS, "torch-4", "torch-5", *(f"{each}-scc" for each in (*MPIS, "torch-4", "torch-5")), "openmpi-5-gang")
 OF_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
-NAMES = ("FROM_RUNTIME", "FROM_JOB", "HOME", *OF_RANKS)
+NAMES = ("FROM_RUNTIME", "FROM_JOB", "FROM_BOTH", "HOME", *OF_RANKS)
 SMOKE = ("mpirun", "python3", "/opt/smoke/allreduce.py", *NAMES)
 FROM_JOB = "two  words;\ttab `x` 'y' \\n $HOME"
+OF_JOB = {"FROM_JOB": FROM_JOB, "FROM_BOTH": "of the job"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def gangs(admin: Client, on_the_cluster: list[Deployed], submitted: dict[str, Ga
         on_the_cluster.append(deploy(admin, PLATFORMS / f"{name}.yaml"))
         platform = on_the_cluster[-1].platform
         for runtime in platform.runtimes:
-            gang = Gang(platform, runtime.name, SMOKE, runtime.name, variables={"FROM_JOB": FROM_JOB})
+            gang = Gang(platform, runtime.name, SMOKE, runtime.name, variables=OF_JOB)
             gang.submit(admin)
             submitted[runtime.name] = gang
     return submitted

@@ -14,6 +14,16 @@ _PACKAGES = ("libfabric1", "libpython3.11-stdlib", "openssh-client", "openssh-se
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PREFIX = "/opt/mpi"
 _REGISTRY = "mpi.test/"
+RICH = "-with-200-variables"
+"""Ends the reference of an image that differs from another in its variables only."""
+OF_RICH = {
+    **{f"FROM_IMAGE_{number}": f'it\'s "{number}"\n\ta=b $HOME `id` \\' for number in range(200)},
+    **dict.fromkeys(("FROM_RUNTIME", "FROM_JOB", "FROM_BOTH"), "of the image"),
+    "UCX_TLS": "tcp,self,sm",
+    "not.an-identifier": "kept",
+    "EMPTY": "",
+    "LONG": "'" * 120_000,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +67,12 @@ def image(reference: str) -> Image:
     Raises:
         LayerError: it cannot be made.
     """
-    recipe = _RECIPES[reference.removeprefix(_REGISTRY)]
+    recipe = _RECIPES[reference.removeprefix(_REGISTRY).removesuffix(RICH)]
+    environment = {**recipe.environment, **(OF_RICH if reference.endswith(RICH) else {})}
     mpi = (layers.wheel(recipe.wheel, _PREFIX),) if recipe.wheel else ()
     debian = layers.debian([*_PACKAGES, *filter(None, [recipe.package])], "mpiuser")
     locking = (layers.locking(debian),) if recipe.locks_memory else ()
-    return Image((layers.files("smoke"), *locking, *mpi, layers.python_package("mpi4py"), debian), recipe.environment)
+    return Image((layers.files("smoke"), *locking, *mpi, layers.python_package("mpi4py"), debian), environment)
 
 
 def make_all() -> None:

@@ -15,6 +15,7 @@ from tests.cluster import trees
 from tests.cluster.client import Body, Client, wait_until
 from tests.cluster.mpi.conftest import MPIS, PLATFORMS, Change, Play, World
 from tests.cluster.mpi.gangs import Gang, deploy
+from tests.cluster.mpi.test_environment import of_rich_image
 from tests.cluster.mpi.test_worlds import assert_is_one_world, command
 from tests.cluster.trees import Deployed
 
@@ -77,6 +78,16 @@ def test_the_ranks_of_all_hosts_see_what_the_fabric_declares(mpi: str, play: Pla
 @pytest.mark.parametrize("mpi", MPIS)
 def test_ranks_that_find_no_rdma_do_not_start(mpi: str, play: Play, on_fabrics: dict[str, Gang]) -> None:
     world = play(on_fabrics[f"ib-{mpi}"])
+    assert world.code not in {0, None}
+    assert REFUSALS[mpi] in world.outcome.log(world.launcher, "node"), str(world.outcome)
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_ranks_of_an_image_with_200_variables_do_not_start_either(
+    mpi: str, play: Play, on_fabrics: dict[str, Gang]
+) -> None:
+    """The image says UCX_TLS too. Where its value counted, or variables got lost, the ranks would use TCP."""
+    world = play(on_fabrics[f"ib-{mpi}"], of_rich_image)
     assert world.code not in {0, None}
     assert REFUSALS[mpi] in world.outcome.log(world.launcher, "node"), str(world.outcome)
 

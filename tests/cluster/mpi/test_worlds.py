@@ -10,7 +10,7 @@ import pytest
 from generator.config.volumes import HOME
 from tests.cluster.client import Body, Client
 from tests.cluster.mpi import openshift
-from tests.cluster.mpi.conftest import FROM_JOB, MPIS, OF_RANKS, SMOKE, Change, Play, World
+from tests.cluster.mpi.conftest import MPIS, OF_JOB, OF_RANKS, SMOKE, Change, Play, World
 from tests.cluster.mpi.gangs import Gang
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -37,7 +37,7 @@ def test_the_ranks_run_as_the_user_that_the_cluster_chose(world: World) -> None:
 
 def test_variables_of_runtime_and_trainjob_reach_every_rank(world: World) -> None:
     for rank in world.ranks:
-        expected = {**world.gang.declared.environment, "FROM_JOB": FROM_JOB, "HOME": HOME}
+        expected = {**world.gang.declared.environment, **OF_JOB, "HOME": HOME}
         assert expected == {name: rank["environment"][name] for name in expected}
 
 

@@ -1,0 +1,21 @@
+#!/bin/sh
+# ssh runs this to connect to a host (`ProxyCommand` in ssh_config). It logs in to the host and sends the environment of
+# the ssh that runs it. Then it connects this ssh to an sshd that gives the environment to its sessions.
+# `SendEnv` cannot do that: sshd accepts 128 variables and drops all others silently (OpenSSH 9.2 session.c).
+. /run/mpi/environment.sh
+variables=$(list < "/proc/$PPID/environ" | base64)
+if [ -z "$variables" ]; then
+  echo "cannot read the environment of ssh from \`/proc/$PPID/environ\`. Ranks on other hosts would lack all variables, so" \
+    "ssh connects to no host. Use a container runtime that provides this file." >&2
+  exit 1
+fi
+sum=$(echo "$variables" | base64 -d | shared | digest)
+folder=$(mktemp -d /run/mpi/connect.XXXXXX) && mkfifo "$folder/pipe" || exit 1
+exec 3<&0
+{
+  rm -r "$folder"
+  printf '%s\n' "$sum" "$variables" .
+  exec cat <&3
+} > "$folder/pipe" &
+ssh=$(readlink "/proc/$PPID/exe")
+exec "$ssh" -o ProxyCommand=none -T -a -x "$@" environment 3<&- < "$folder/pipe"
