@@ -26,6 +26,7 @@ _WHY_NOT: Mapping[Meaning, str] = {
     "everyone": "is every caller that has logged in",
     "accounts": "is every ServiceAccount of the cluster",
     "anyone": "is every caller, even without a login",
+    "admins": "has the role cluster-admin already",
     "root": "may do everything already, and no rule stops it",
     "cluster": "belongs to the cluster itself",
 }
@@ -37,6 +38,11 @@ def _is_subject(value: str) -> str:
     if "*" in value:
         raise refusal(f"{shown(value)} names nobody: RBAC has no wildcards", "name each group, user or ServiceAccount")
     return value
+
+
+def no_operator(subject: str) -> str:
+    """Return why nobody who runs the platform is named by a subject; '' if its administrators may be."""
+    return "" if meaning_of(subject) == "admins" else no_person(subject)
 
 
 def no_person(subject: str) -> str:

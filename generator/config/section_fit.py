@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from generator.config.access import in_reach, no_person
+from generator.config.access import in_reach, no_operator
 from generator.config.compliance import unmet
 from generator.config.defect_fit import defective
 from generator.config.draft import Contradiction, Draft
@@ -34,7 +34,7 @@ def _reachable_operators(draft: Draft) -> Iterator[Contradiction]:
     """Find platform administrators that a tenant can impersonate."""
     for persona in ("admin", "ci") if draft.access else ():
         for subject in getattr(draft.access, persona):
-            if why := in_reach(subject, draft.namespaces) or no_person(subject):
+            if why := in_reach(subject, draft.namespaces) or no_operator(subject):
                 yield Contradiction(("access", persona), why, "name somebody else")
 
 

@@ -20,6 +20,8 @@ _PAIR = re.compile(
 )
 _PASSWORD = re.compile(r".*pass(?:word|wd|[_-]?phrase)", re.IGNORECASE | re.DOTALL)
 _VERSION = re.compile(r"v?[0-9]+(?:[.-][0-9A-Za-z]+)*")
+_WORDS = {"pass", "password", "passwd", "secret", "token", "key"}
+"""Words that stand for a password where somebody explains an address."""
 _SHORTEST = 6  # characters of a password in a comment
 _SHORTEST_KEY = 10  # of any other credential in a comment: shorter words are names
 _DIGITS = 3
@@ -76,6 +78,8 @@ def _by_form(text: str) -> Iterator[tuple[int, str, str]]:
                 yield found.start(), what, found[0].partition("\n")[0].strip()
     if "://" in text and "@" in text:
         for start, password in login_in(text):
+            if password.lower() in _WORDS:
+                continue
             yield start, "a password in an address", password
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from generator.facts.table import read_table
 
-Meaning = Literal["", "everyone", "accounts", "anyone", "cluster", "root"]
+Meaning = Literal["", "everyone", "accounts", "anyone", "admins", "cluster", "root"]
 _OF_NAMESPACE = re.compile(r"system:serviceaccounts?:(?P<namespace>[^:]+)(:.*)?")
 
 

@@ -171,6 +171,7 @@ def test_a_platform_in_python_exposes_no_credential_either(tmp_path: Path) -> No
     "text",
     [
         "# password: $(PASSWORD)\n# token: see the wiki\n# secret: team-cv/s3\n",
+        "# write it like https://user:password@host/path, or postgres://user:pass@host\n",
         "# version: v1.2.3, token: 2.0.1\n# passwords come from Vault: https://vault.example.com/ui\n",
         "# max_tokens: 4096\n# the API key is in `tenants[].secrets`\n# https://user@git.example.com/platform.git\n",
     ],
