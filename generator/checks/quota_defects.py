@@ -18,6 +18,8 @@ from generator.simulate.selectors import told, untolerated
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _Toleration = tuple[Path, dict[str, Any]]
+_LATER = "where JobSet makes the Job after the admission, as with `dependsOn`"
+_RESTARTED = "when JobSet restarts the job"
 _Place = tuple[str, int, Path]
 """File, document and path in it."""
 
@@ -52,7 +54,8 @@ def lost_tolerations(gathered: Gathered) -> _Found:
     """Report tolerations of a runtime that those of a flavor replace on admission.
 
     kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go RunWithPodSetsInfo; trainer v2.3.0
-    pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch: `tolerations` is an atomic list
+    pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch: `tolerations` is an atomic list. Jobs that JobSet made
+    before the admission keep both, as jobset v0.12.0 pkg/controllers/jobset_controller.go resumeJob merges them.
     """
     queued = gathered.queued
     if queued is None:
@@ -62,13 +65,13 @@ def lost_tolerations(gathered: Gathered) -> _Found:
     for name, jobs in sorted(queued.jobs.items()):
         for job in jobs:
             place = _place(job.runtime)
-            for places, tolerations in zip(job.places, _tolerations(job.runtime), strict=False):
-                flavors = _replacing(queued, queued.tree.queues[name], places)
+            for places, (when, tolerations) in zip(job.places, _tolerations(job.runtime), strict=False):
+                flavors = _replacing(queued, queued.tree.queues[name], places) if when else []
                 for path, toleration in tolerations:
                     flavor = next((each for each in flavors if not _is_kept(toleration, each)), None)
                     if flavor and (place, path) not in reported:
                         reported.add((place, path))
-                        yield runtimes[place], _lost(path, toleration, flavor, [own for _, own in tolerations])
+                        yield runtimes[place], _lost(path, toleration, flavor, when)
 
 
 def _place(manifest: Manifest) -> _Place:
@@ -89,13 +92,15 @@ def _covers(wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> bool:
     return narrow.get("operator", "Equal") == "Equal" and all(wide.get(each) == narrow.get(each) for each in same)
 
 
-def _tolerations(runtime: Manifest) -> Iterator[list[_Toleration]]:
-    """Yield the tolerations of each job of a runtime, with their paths."""
-    for number, job in mappings(mapping(runtime.body, *map(str, JOB_SET)).get("replicatedJobs")):
+def _tolerations(runtime: Manifest) -> Iterator[tuple[str, list[_Toleration]]]:
+    """Yield when the Jobs of each replicated job lose tolerations (empty for never), and the tolerations with paths."""
+    job_set = mapping(runtime.body, *map(str, JOB_SET))
+    restarts = mapping(job_set, "failurePolicy").get("maxRestarts")
+    for number, job in mappings(job_set.get("replicatedJobs")):
         inside = ("template", "spec", "template", "spec")
-        pod = mapping(job, *inside)
         path = (*JOB_SET, "replicatedJobs", number, *inside, "tolerations")
-        yield [((*path, index), dict(each)) for index, each in mappings(pod.get("tolerations"))]
+        when = _LATER if job.get("dependsOn") else _RESTARTED if restarts not in (None, 0) else ""
+        yield when, [((*path, index), dict(each)) for index, each in mappings(mapping(job, *inside).get("tolerations"))]
 
 
 def _replacing(queued: Queued, queue: ClusterQueue, places: frozenset[str]) -> list[Flavor]:
@@ -109,23 +114,21 @@ def _replacing(queued: Queued, queue: ClusterQueue, places: frozenset[str]) -> l
     return [each for each in flavors if each.tolerations]
 
 
-def _lost(path: Path, toleration: dict[str, Any], flavor: Flavor, own: list[dict[str, Any]]) -> Breach:
+def _lost(path: Path, toleration: dict[str, Any], flavor: Flavor, when: str) -> Breach:
     defect, taint = known("kueue-replaces-tolerations"), untolerated(flavor.taints, flavor.tolerations)
-    is_needed = (
-        taint is not None and untolerated((taint,), own) is None and untolerated((taint,), (toleration,)) is None
-    )
-    why = (
+    is_needed = taint is not None and untolerated((taint,), (toleration,)) is None
+    effect = (
         f"the taint {told(taint)} of this flavor then keeps them Pending while they hold quota"
         if is_needed and taint is not None
-        else "nodes with that taint never take them"
+        else "nodes with that taint then never take them"
     )
     return Breach(
         path,
         "quota/lost-tolerations",
         f"ResourceFlavor `{flavor.name}` has tolerations, and this one is not among them",
-        f"Kueue replaces the tolerations of the pods by those of the flavor: {why} ({defect.note})",
+        f"Kueue replaces the tolerations of the pods by those of the flavor {when}: {effect} ({defect.note})",
         f"remove the tolerations of `{flavor.name}`, or add this one to them",
-        Severity.ERROR if is_needed else Severity.WARNING,
+        Severity.ERROR if is_needed and when == _LATER else Severity.WARNING,
         value=toleration,
     )
 
