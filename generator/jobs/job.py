@@ -103,7 +103,8 @@ def new_job(platform: Platform, wanted: Wanted) -> Job:
     said = {**_labels(wanted, labels), **_owner(wanted)}
     body = _train_job(runtime, {"name": name, "namespace": wanted.namespace or tenant.name, **said}, nodes, command)
     body["spec"] |= deadline(tenant)
-    notes = [*_notes(runtime, tenant, nodes, far, wanted), *(benchmark.notes(measured) if measured else ())]
+    notes = [*_notes(runtime, wanted), *(benchmark.notes(measured) if measured else ())]
+    notes += _of_contention(tenant, nodes, far)
     return Job(body, tuple(notes))
 
 
@@ -206,10 +207,9 @@ def _of_place(wanted: Wanted, tenant: Tenant) -> Iterator[Problem]:
         yield Problem(what, suggestion(wanted.namespace, homes), path="--namespace")
 
 
-def _notes(runtime: Runtime, tenant: Tenant, nodes: int, far: Reach, wanted: Wanted) -> Iterator[str]:
+def _notes(runtime: Runtime, wanted: Wanted) -> Iterator[str]:
     if runtime.deprecated:
         yield f"runtime `{runtime.name}` is deprecated: ask your admins for its successor"
-    yield from _of_contention(tenant, nodes, far)
     if runtime.placement and runtime.placement.required:
         place = f"one {runtime.placement.required}"
         yield f"all pods must be in {place}: if none has room for them even when it is empty, the job waits for ever"
