@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from generator.documents import shape
 from generator.documents.load import Path
 from generator.facts.names import STEP
 from generator.manifests import Body
-from generator.simulate import fields
 
 NODE = "node"
 """The job with the hosts, and the container that Trainer knows in it and in the launcher."""
@@ -23,7 +23,7 @@ TRAINER = "trainer"
 JOB_SET: Path = ("spec", "template", "spec")
 MPI: Path = ("spec", "mlPolicy", "mpi")
 
-mapping, texts = fields.mapping, fields.texts
+mapping, texts = shape.mapping, shape.texts
 
 
 def mappings(value: object) -> list[tuple[int, Mapping[str, Any]]]:

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from generator import facts, quantities
+from generator.documents.shape import mapping
 from generator.schemas.formats import QUANTITY, Schema
 from generator.schemas.kind import reference, resolved
 from generator.schemas.nulls import NULLABLE
@@ -160,18 +161,13 @@ def _container(container: dict[str, Any]) -> None:
 
 def _pod(pod: dict[str, Any]) -> None:
     """Set absent requests to the limits: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_Pod."""
-    spec = _keyed(pod.get("spec"))
+    spec = mapping(pod.get("spec"))
     for name in ("containers", "initContainers"):
         containers = spec.get(name)
         for container in containers if isinstance(containers, list) else ():
-            resources = _keyed(_keyed(container).get("resources"))
-            if limits := _keyed(resources.get("limits")):
-                resources["requests"] = {**limits, **_keyed(resources.get("requests"))}
-
-
-def _keyed(value: Any) -> dict[str, Any]:
-    """Return the value if it is a mapping, else an empty one."""
-    return value if isinstance(value, dict) else {}
+            resources = mapping(mapping(container).get("resources"))
+            if limits := mapping(resources.get("limits")):
+                resources["requests"] = {**limits, **mapping(resources.get("requests"))}
 
 
 def _pod_spec(spec: dict[str, Any]) -> None:
@@ -219,14 +215,14 @@ def _claim(spec: dict[str, Any]) -> None:
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source and not reference:
         spec["dataSourceRef"] = source
-    elif reference and not source and not _keyed(reference).get("namespace"):
+    elif reference and not source and not mapping(reference).get("namespace"):
         spec["dataSource"] = reference
 
 
 def _secret(secret: dict[str, Any]) -> None:
     """Move `stringData` to `data`: kubernetes v1.34.2 pkg/apis/core/v1/conversion.go."""
-    written = _keyed(secret.pop("stringData", None))
-    data = {**_keyed(secret.get("data")), **{key: _encoded(value) for key, value in written.items()}}
+    written = mapping(secret.pop("stringData", None))
+    data = {**mapping(secret.get("data")), **{key: _encoded(value) for key, value in written.items()}}
     if data:
         secret["data"] = {key: _same_base64(value) for key, value in data.items()}
 

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from generator.documents import shape
 from generator.manifests import Body
 
-
-def mapping(body: object, *path: str) -> Mapping[str, Any]:
-    """The mapping at a path, or an empty one."""
-    for step in path:
-        body = body.get(step) if isinstance(body, dict) else None
-    return body if isinstance(body, dict) else {}
+mapping, texts = shape.mapping, shape.texts
 
 
 def mappings(value: object) -> tuple[Body, ...]:
     """The mappings of a list, or none."""
     return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
-
-
-def texts(value: object) -> tuple[str, ...]:
-    """The texts of a list, or none."""
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
 def text(value: object, default: str = "") -> str:
