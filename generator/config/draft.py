@@ -27,6 +27,7 @@ from generator.simulate.counting import AS_ASKED, Counting
 if TYPE_CHECKING:
     from generator.config.platform import Platform
 
+_MANY_NAMES = 100  # so many take long to compare, for each of as many mistakes, and nobody reads them in a message
 _LONGEST_WORD = 100  # letters; what is longer resembles nothing, and takes long to compare
 
 
@@ -162,9 +163,13 @@ class Draft:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """`did you mean …?` when something known is close, else what is known."""
     names = sorted({name for name in known if name})
-    close = difflib.get_close_matches(word[:_LONGEST_WORD], names, n=1, cutoff=0.6)
+    word = word[:_LONGEST_WORD]
+    alike = names if len(names) <= _MANY_NAMES else [name for name in names if name[:2] == word[:2]]
+    close = difflib.get_close_matches(word, alike, n=1, cutoff=0.6)
     if close:
         return f"did you mean `{close[0]}`?"
     if not names:
         return "declare it first"
+    if len(names) > _MANY_NAMES:
+        return f"write one of the {len(names):,} that are declared, such as {names[0]}"
     return f"write one of: {', '.join(names)}" if len(names) > 1 else f"write {names[0]}"

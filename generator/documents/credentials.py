@@ -75,7 +75,7 @@ _OF_LANGUAGE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _LATER = r"""
-    |(?:.*\$\{[^{}]*\}|.*\$\([^()]*\)|.*\{\{.*\}\}|.*<[A-Za-z/|][^<>]*>).*|\$[A-Za-z_][\w.:-]*  # filled in
+    |(?:.*\$\{[^{}]*\}|.*\$\([^()]*\)|(?>.*?\{\{).*\}\}|.*<[A-Za-z/|][^<>]*>).*|\$[A-Za-z_][\w.:-]*  # filled in
     |ENC\[.*                                                                      # encrypted by SOPS
     |[*x.\-_]+|\W+
     |.*(?:placeholder|dummy|redacted|change[-_ ]?me|replace[-_ ]?me|your[-_ ]).*

@@ -13,6 +13,8 @@ import pytest
 from generator.checks.fabric.overlaps import _functions
 from generator.cli.main import run
 from generator.config.case_files import load_cases
+from generator.config.draft import suggestion
+from generator.documents.credentials import is_placeholder
 from generator.documents.scalars import int64
 from generator.release.precedence import precedence
 from generator.simulate.policies.functions.quantity import _parsed
@@ -160,3 +162,20 @@ def test_more_problems_than_anybody_reads_are_counted(tmp_path: Path) -> None:
         output = streams[1].getvalue().decode()
     assert output.count("\n") == 1_001
     assert output.endswith("error: and 200 more problems; fix these first\n")
+
+
+@pytest.mark.parametrize("unit", ["{{", "${", "$(", "<a", "{{ }", "a", "\n"])
+def test_a_long_text_is_judged_in_linear_time(unit: str) -> None:
+    """A pattern that goes back for each `{{` would take hours for these."""
+    assert not is_placeholder(f"x{unit * 500_000}x")
+
+
+def test_a_text_is_a_placeholder_wherever_its_braces_stand() -> None:
+    assert all(is_placeholder(text) for text in ("{{ x }}", "a {{ b }} c", "{{{ x }}", "{{ {{ x }}", "\n{{\n}}\n"))
+    assert not is_placeholder("}} sEcReT1234 {{")
+
+
+def test_so_many_names_are_neither_listed_nor_compared_one_by_one() -> None:
+    names = [f"team-{n}" for n in range(1_000)] + ["vision"]
+    assert suggestion("visoin", names) == "did you mean `vision`?"
+    assert suggestion("robotics", names) == "write one of the 1,001 that are declared, such as team-0"
