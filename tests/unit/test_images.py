@@ -133,6 +133,7 @@ def test_linters_find_nothing(linter: str) -> None:
     if program is None:
         pytest.skip(f"{linter} is not installed")
     scripts = [IMAGES / "entrypoint.sh", *(ROOT / "generator/runtimes/scripts").rglob("*.sh")]
-    files = ["--shell=sh", *scripts] if linter == "shellcheck" else list(CONTAINERFILES.values())
+    # SC1091: a file that a script reads in pods only
+    files = ["--shell=sh", "--exclude=SC1091", *scripts] if linter == "shellcheck" else list(CONTAINERFILES.values())
     found = subprocess.run([program, *files], capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout) == (0, "")

@@ -1,6 +1,7 @@
 # Functions for the environment of a process, as /proc/PID/environ holds it. They turn it into a sorted list with one line
 # for each variable: `NAME=value`, where \001 stands for a newline, and \002a and \002b stand for \001 and \002.
 export LC_ALL=C
+of_host=${of_host:?} of_device=${of_device:?} of_process=${of_process:?}
 one=$(printf '\001') two=$(printf '\002')
 
 # Turn an environ file into a list.

@@ -19,7 +19,7 @@ while read -r line && [ "$line" != . ]; do echo "$line"; done | base64 -d > sent
   lent < sent
   list < /run/mpi/environment | own # the last value of a variable counts
 } > given
-words < given > words
+words < given > assignments
 
 # The shell of the sessions must pass on variables that it has no name for, such as exported functions of bash.
 cat=$(command -v cat)
@@ -28,7 +28,7 @@ if [ -n "$odd" ] && ! env -i -- a.b=c /run/mpi/sh -c "exec $cat /proc/self/envir
   fail "the shell of this image drops variables whose names are not identifiers: \`$odd\`. Ranks would run without them, so" \
     "this host starts none and the job fails. Rename the variables, or install bash in the image."
 fi
-eval "set -- $(cat words)"
+eval "set -- $(cat assignments)"
 env -i -- "$@" "$cat" /proc/self/environ | list | shared > arrived
 if [ "$(digest < arrived)" != "$sum" ]; then
   different=$(shared < sent | sort - arrived | uniq -u | names)
@@ -36,5 +36,5 @@ if [ "$(digest < arrived)" != "$sum" ]; then
     "would run with different settings, so this host starts none and the job fails. Find out what changes these variables" \
     "on this host. If the runtime was changed while the job was starting, submit the job again."
 fi
-/usr/sbin/sshd -i -e -f /run/mpi/sshd_config -o LogLevel=ERROR -o "ForceCommand=/run/mpi/bin/session $session/words"
+/usr/sbin/sshd -i -e -f /run/mpi/sshd_config -o LogLevel=ERROR -o "ForceCommand=/run/mpi/bin/session $session/assignments"
 cd / && rm -rf "$session"
