@@ -63,7 +63,7 @@ def platforms() -> Mapping[str, bytes]:
     sections: dict[str, Any] = {
         "nested cohorts": {"cohorts": cohorts, "tenants": tenants},
         "nested cohorts that share fairly": weighed,
-        "many pools": {"tenants": [{"name": f"t{n}", "quota": {"cpu": 0}, "borrow": {"cpu": 1}} for n in range(200)]},
+        "many pools": {"tenants": [{"name": f"t{n}", "quota": {"cpu": 0}, "borrow": {"cpu": 1}} for n in range(60)]},
         "cohorts in a circle": {"cohorts": circle, "tenants": [{"name": "t", "quota": {"cpu": 1}, "cohort": "c5"}]},
         "a thousand mistakes": {"tenants": wrong},
         "one namespace of all": {"tenants": several},
