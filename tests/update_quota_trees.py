@@ -44,9 +44,9 @@ def main(first: int | None = None, count: int = COUNT) -> int:
     return wrong
 
 
-def answered(program: Program, trees: Sequence[Tree], states: int = STATES) -> list[Answers]:
-    """Return the answers of a Kueue version to each tree."""
-    questions = [_question(number, tree, states) for number, tree in enumerate(trees)]
+def answered(program: Program, trees: Sequence[Tree], states: int = STATES, first: int = 0) -> list[Answers]:
+    """Return the answers of a Kueue version to each tree; another `first` draws other states of the queues."""
+    questions = [_question(number, tree, states) for number, tree in enumerate(trees, first)]
     return [json.loads(line) for line in asked(scheduler_tests(program), "TestQuotas", questions, PATIENCE="1")]
 
 
