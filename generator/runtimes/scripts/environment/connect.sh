@@ -12,10 +12,13 @@ fi
 sum=$(echo "$variables" | base64 -d | shared | digest)
 folder=$(mktemp -d /run/mpi/connect.XXXXXX) && mkfifo "$folder/pipe" || exit 1
 exec 3<&0
+# ssh sends SIGHUP when it ends. All that runs here then ends by itself, with code 0: `mpiexec` is process 1 of its
+# container, and counts the code of every process that loses its parent.
+trap '' HUP
 {
   rm -r "$folder"
   printf '%s\n' "$sum" "$variables" .
-  exec cat <&3
+  cat <&3 || true
 } > "$folder/pipe" &
 ssh=$(readlink "/proc/$PPID/exe")
 exec "$ssh" -o ProxyCommand=none -T -a -x "$@" environment 3<&- < "$folder/pipe"
