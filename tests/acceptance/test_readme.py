@@ -13,18 +13,7 @@ from tests.conftest import EXAMPLES, ROOT, Run
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
 CONSOLES = [text for language, text in BLOCKS if language == "console"]
-BROKEN = """\
-platform: broken
-release: 1.0.0
-pools:
-  - name: cpu
-    nodes: 3
-    allocatable: {cpu: 16, memory: 64Gi}
-runtimes:
-  - {name: openmpi, use: openmpi, pool: cpus}
-tenants:
-  - {name: team-sim, quota: {cpu: 2}, acces: {edit: [group:sim]}}
-"""
+BROKEN = EXAMPLES["cpu-kubernetes"].read_text().replace("pool: cpu}", "pool: cpus}").replace("access:", "acces:")
 
 
 def sessions(text: str) -> list[tuple[list[str], str]]:
@@ -40,6 +29,20 @@ def test_commands_print_what_the_readme_says(text: str, tmp_path: Path, mpigen: 
         assert command == "mpigen"
         ran = mpigen(*arguments)
         assert ran.stdout + ran.stderr == expected
+
+
+def test_every_command_of_the_tour_runs_on_the_platform_of_the_tour(tmp_path: Path, mpigen: Run) -> None:
+    (block,) = [text for language, text in BLOCKS if language == "sh" and text.startswith("mpigen runtimes")]
+    commands = [shlex.split(line.partition(" | ")[0], comments=True) for line in block.splitlines()]
+    file = tmp_path / "platform.yaml"
+    assert len(commands) > 5
+    assert mpigen("init", "--example", "eks-p5").returncode == 0
+    for release in ("1.0.0", "1.1.0"):
+        file.write_text(file.read_text().replace("release: 1.0.0", f"release: {release}"))
+        assert mpigen("synth", "platform.yaml").returncode == 0
+    for _, *arguments in commands:
+        ran = mpigen(*arguments)
+        assert (ran.returncode, arguments, ran.stderr) == (0, arguments, ran.stderr)
 
 
 def test_the_platform_shown_is_the_example() -> None:
