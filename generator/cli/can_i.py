@@ -35,7 +35,7 @@ _WORDS = "[WHO [VERB RESOURCE]] PATH"
     """,
 )
 @click.argument("words", nargs=-1, required=True, metavar=_WORDS)
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Where. Default: in all of them, if in any.")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace. Default: all namespaces together.")
 @click.option("--subresource", default="", metavar="NAME", help="Of the resource, such as log or status.")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group that WHO is in. May be repeated.")
 @format_option

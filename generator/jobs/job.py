@@ -46,7 +46,9 @@ class Wanted:
         command: what the launcher runs. Default: the example of the family.
         is_smoke: whether the job is the family's smoke test.
         namespace: one of the tenant's. Default: the one of its name.
-        priority: one of the platform's. Default: none, which counts as 0.
+        priority: one of the platform's. Default: none. Kueue then takes that of the pods' PriorityClass, else of
+            the cluster's default PriorityClass, else 0 (kueue v0.19.2 pkg/controller/jobframework/reconciler.go,
+            `ExtractPriority`).
         owner: the user name of who may stop it without being an editor. Default: nobody.
         labels: beside those that the platform knows.
         fabric: one of the platform. A smoke test measures it.

@@ -1,7 +1,8 @@
 """NetworkPolicies that deny everything, then let MPI pods talk among themselves and find names.
 
-Policies are additive. Names begin with `np-`: on OpenShift AI the Trainer writes a policy named as each TrainJob
-(opendatahub-io/trainer pkg/rhai/networkpolicy.go).
+Policies are additive. Names begin with `np-`, as few TrainJobs do: on OpenShift AI, Trainer writes a policy with the
+name of each TrainJob, and replaces one that exists (opendatahub-io/trainer pkg/rhai/networkpolicy.go,
+`ReconcileNetworkPolicy`).
 """
 
 from __future__ import annotations
