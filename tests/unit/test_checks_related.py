@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -138,15 +140,16 @@ def test_a_file_that_changes_meanwhile_is_told() -> None:
 
 def test_a_file_that_goes_meanwhile_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "all.yaml").write_text(CASES["lost-devices"].bad)
-    real = Path.read_bytes
-    reads: list[Path] = []
+    opened = os.open
+    opens: list[Path] = []
 
-    def once(file: Path) -> bytes:
-        reads.append(file)
-        if len([each for each in reads if each == file]) > 1:
-            file.unlink()
-        return real(file)
+    def open_once(file: Path, flags: int, *more: Any, **named: Any) -> int:
+        if isinstance(file, Path) and file.name == "all.yaml":
+            opens.append(file)
+            if len(opens) > 1:
+                file.unlink()
+        return opened(file, flags, *more, **named)
 
-    monkeypatch.setattr(Path, "read_bytes", once)
+    monkeypatch.setattr(os, "open", open_once)
     found = told(validate(Subject([tmp_path / "all.yaml"], targets=OLD), "embedded", Path()))
     assert found == [("all.yaml", 0, "yaml/unreadable")]
