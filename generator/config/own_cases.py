@@ -11,6 +11,8 @@ from typing import Any
 from generator.config.case_files import load_cases
 from generator.config.workload import MANAGED_BY, OWNER, PART_OF
 from generator.documents.load import load
+from generator.documents.scalars import int64
+from generator.documents.shape import mapping
 from generator.facts.names import PARAMETER, QUEUE_NAME, TENANT_LABEL
 from generator.manifests import Body, Manifest
 from generator.simulate.policies.trial import Case
@@ -47,12 +49,12 @@ def own_cases(manifests: Iterable[Manifest]) -> list[Case]:
 
 def _platform(policy: Manifest) -> str:
     """Whose a policy of ours is; empty for others."""
-    labels = policy.body["metadata"].get("labels", {})
+    labels = mapping(policy.body, "metadata", "labels")
     return str(labels.get(PART_OF, "")) if labels.items() >= MANAGED_BY.items() else ""
 
 
 def _is_home(namespace: Manifest, platform: str) -> bool:
-    labels = namespace.body["metadata"].get("labels", {})
+    labels = mapping(namespace.body, "metadata", "labels")
     return labels.get(PART_OF) == platform and TENANT_LABEL in labels
 
 
@@ -73,8 +75,8 @@ def _for(
 
 def _said(home: Manifest, parameter: str) -> str:
     """An annotation of the Namespace, or a label."""
-    metadata, key = home.body["metadata"], f"{PARAMETER}{parameter}"
-    return str({**metadata.get("labels", {}), **metadata.get("annotations", {})}.get(key, ""))
+    metadata, key = mapping(home.body, "metadata"), f"{PARAMETER}{parameter}"
+    return str({**mapping(metadata, "labels"), **mapping(metadata, "annotations")}.get(key, ""))
 
 
 def _filled(case: Body, home: Manifest) -> Body:
@@ -121,7 +123,7 @@ def _job(home: Manifest, listed: str) -> Body:
                 "kind": kind or "ClusterTrainingRuntime",
                 "name": name or "none",
             },
-            **({"activeDeadlineSeconds": int(end)} if end else {}),
+            **({"activeDeadlineSeconds": int64(end)} if int64(end) is not None else {}),
             "trainer": {},
         },
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -130,3 +131,25 @@ def test_a_rule_is_tried_where_no_team_is_relaxed_from_it() -> None:
 def test_policies_of_others_have_no_cases_of_ours() -> None:
     folder = CaseFolder.of(next(folder for folder in FOLDERS if folder.name == "semantics"))
     assert own_cases(folder.manifests) == []
+
+
+@pytest.mark.parametrize("odd", [None, [], "text", 7, {"labels": []}, {"labels": "text"}, {"annotations": [1]}])
+def test_objects_with_odd_metadata_have_no_cases_of_ours(odd: object) -> None:
+    """Files of any shape are asked, and an object may lack its metadata."""
+    for manifest in _PACK.manifests:
+        body = {key: value for key, value in manifest.body.items() if key != "metadata"}
+        changed = replace(manifest, body=body if odd is None else {**body, "metadata": odd})
+        assert own_cases([changed, *_PACK.manifests]) is not None
+
+
+def test_a_time_limit_of_many_digits_is_no_number() -> None:
+    key = "mpigen.dev/seconds-per-job"
+    homes = [each for each in _PACK.manifests if each.kind == "Namespace"]
+    odd = [replace(each, body=_annotated(each.body, {key: "9" * 5_000})) for each in homes]
+    others = [each for each in _PACK.manifests if each.kind != "Namespace"]
+    assert own_cases([*odd, *others])
+
+
+def _annotated(body: Body, annotations: dict[str, str]) -> Body:
+    metadata = body["metadata"]
+    return {**body, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}}
