@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _MOST = 1_000
-"""Findings or problems that are printed for people: nobody reads more."""
+"""The most findings or problems that text output prints; JSON prints all."""
 ENGINES = ("embedded", "kubeconform", "both")
 
 

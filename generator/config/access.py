@@ -36,12 +36,12 @@ def _is_subject(value: str) -> str:
     if not _SUBJECT.fullmatch(value):
         raise refusal(f"{shown(value)} names nobody", "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME")
     if "*" in value:
-        raise refusal(f"{shown(value)} names nobody: RBAC has no wildcards", "name each group, user or ServiceAccount")
+        raise refusal(f"{shown(value)} is no subject: RBAC has no wildcards", "name each group, user or ServiceAccount")
     return value
 
 
 def no_operator(subject: str) -> str:
-    """Return why nobody who runs the platform is named by a subject; '' if its administrators may be."""
+    """Return why a subject cannot be an administrator of the platform; '' if it can."""
     return "" if meaning_of(subject) == "admins" else no_person(subject)
 
 

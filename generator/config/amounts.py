@@ -1,4 +1,4 @@
-"""Amounts of a resource that nobody can mean: bytes taken for GiB, cores with a unit of bytes, thousands of GPUs.
+"""Amounts that a resource cannot have: bytes taken for GiB, cores with a unit of bytes, thousands of GPUs.
 
 Each function returns what is wrong with an amount, and what to write instead; None if the amount is possible.
 """

@@ -57,7 +57,7 @@ def _unsupported_queues(draft: Draft) -> Iterator[Contradiction]:
 
 
 def _gitops_account(draft: Draft) -> Iterator[Contradiction]:
-    """Find a platform that nobody may change, and a GitOps account that is unknown or that a tenant can impersonate.
+    """Find a missing or unknown GitOps account, and one that a tenant can impersonate.
 
     Without an account and without administrators the admission rule `generated` has nobody to allow, so it is left out
     and everybody may change what is generated.
