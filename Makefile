@@ -4,7 +4,7 @@ BIN := .venv/bin
 export MPIGEN_CACHE := $(CURDIR)/.cache
 EXAMPLES := $(sort $(wildcard examples/*/platform.yaml examples/*/mpigen_platform.py))
 
-.PHONY: demo test quick fuzz lint format types layers cluster cluster-all cluster-previous bench schemas lock golden clean
+.PHONY: demo test quick fuzz lint format types layers cluster cluster-all cluster-previous bench schemas lock golden docs clean
 
 demo: .venv/.ready
 	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform"; done
@@ -44,7 +44,7 @@ layers: .venv/.ready
 	$(BIN)/lint-imports --no-cache
 
 # Real control planes, two side by side, judge the examples; building takes minutes the first time. See
-# docs/control-plane.md.
+# docs/contributing/control-plane.md.
 cluster: .venv/.cluster
 	$(BIN)/python -m tests.cluster.build default
 	$(BIN)/pytest -n 2 --dist loadscope -m "cluster and not slow"
@@ -74,6 +74,10 @@ schemas: .venv/.ready
 golden: .venv/.ready
 	$(BIN)/mpigen schema > examples/platform.schema.json
 	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform" --replace; done
+
+# The site of docs/ in site/; `.venv/bin/mkdocs serve` shows it while you write.
+docs: .venv/.ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lock:
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -1,4 +1,4 @@
-"""The platform that docs/compliance.md shows, which meets the profile `regulated`."""
+"""The platform that docs/explanations/compliance.md shows, which meets the profile `regulated`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 from generator import Platform
 from tests.conftest import ROOT
 
-DOCUMENT = ROOT / "docs/compliance.md"
+DOCUMENT = ROOT / "docs/explanations/compliance.md"
 
 
 def regulated() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Write docs/upstream-defects.md from generator/facts/defects.yaml: `python -m tests.update_defects`."""
+"""Write docs/reference/upstream-defects.md from generator/facts/defects.yaml: `python -m tests.update_defects`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from generator.facts.defects import Defect, defects
 from tests.conftest import ROOT
 
-PAGE = ROOT / "docs" / "upstream-defects.md"
+PAGE = ROOT / "docs" / "reference" / "upstream-defects.md"
 _HEAD = """\
 # Upstream defects
 
 Which defects of Kubeflow Trainer, JobSet, Kueue, Kubernetes and their operators hit MPI jobs, and what mpigen does
-about each. This page is written from [`generator/facts/defects.yaml`](../generator/facts/defects.yaml).
+about each. This page is written from `generator/facts/defects.yaml`.
 
 A check or a refusal that exists only because of a defect applies only to releases that have it. `cluster.versions` of
 the platform file, or `mpigen validate --target`, sets the releases. A minor version such as `0.18` stands for the
@@ -53,7 +53,7 @@ def _section(defect: Defect) -> Iterator[str]:
 
 
 def _check(check: str) -> str:
-    return f"[`{check}`](checks.md#{check.replace('/', '')})"
+    return f"[`{check}`](../checks.md#{check.replace('/', '')})"
 
 
 def _number(url: str) -> str:

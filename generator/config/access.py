@@ -81,7 +81,7 @@ class Access(Section):
     """Edit, and grant these four roles to others in the namespace."""
     edit: tuple[Member, ...] = ()
     """Submit jobs; change and delete the TrainJobs of all users; create, update and delete volume claims and Secrets.
-    No verb reads Secrets, but see "Known gaps" in docs/access.md."""
+    No verb reads Secrets, but see "Known gaps" in docs/explanations/access.md."""
     submit: tuple[Member, ...] = ()
     """View, and create TrainJobs and delete their own, which the rules `owner` and `own-jobs` of
     `policies.admission` see to."""

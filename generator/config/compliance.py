@@ -1,6 +1,6 @@
 """`policies.profile`, and what it can demand: where nodes are, where data is written, how long records are kept.
 
-What each of it serves, and who enforces it: docs/compliance.md.
+What each of it serves, and who enforces it: docs/explanations/compliance.md.
 """
 
 from __future__ import annotations

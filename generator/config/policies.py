@@ -17,7 +17,8 @@ class Policies(Section):
 
     profile: Profile = "standard"
     """How much is demanded of the platform. `regulated` refuses a platform that leaves out what it lists in
-    docs/compliance.md, with what to write. By itself it adds only what the API server is to log, as a file."""
+    docs/explanations/compliance.md, with what to write. By itself it adds only what the API server is to log, as a
+    file."""
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
     """The Pod Security Standard that namespaces enforce. Every runtime of the catalogue runs under `restricted`."""
     admission: Admission = Admission()

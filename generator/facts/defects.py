@@ -1,7 +1,7 @@
 """Known defects of upstream releases: which releases have them, and which checks and refusals answer them.
 
 `defects.yaml` has one row per defect, in the form of `defects.schema.json`. A check reads its version range and its
-link from the row. docs/upstream-defects.md is written from the rows.
+link from the row. docs/reference/upstream-defects.md is written from the rows.
 """
 
 from __future__ import annotations

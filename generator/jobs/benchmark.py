@@ -130,7 +130,7 @@ def notes(measured: Benchmark) -> Iterator[str]:
         yield from _of_devices(measured)
     if not measured.is_of_devices:
         yield f"with other programs in the image pass `-- {_other_program(measured.runtime)}`"
-    yield "what low numbers mean: docs/fabric-benchmarks.md"
+    yield "what low numbers mean: docs/tasks/measure-a-fabric.md"
 
 
 def _of_devices(measured: Benchmark) -> Iterator[str]:

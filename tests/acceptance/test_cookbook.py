@@ -11,7 +11,8 @@ import pytest
 from generator import manifests
 from tests.conftest import EXAMPLES, ROOT, Run
 
-(RECIPE,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/runtimes.md").read_text("utf-8"), flags=re.DOTALL)
+PAGE = (ROOT / "docs/reference/runtimes.md").read_text("utf-8")
+(RECIPE,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ def test_a_job_is_a_few_lines_on_standard_output(mpigen: Run) -> None:
 
 def test_the_page_about_jobs_shows_what_is_printed(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "platform.yaml").write_text(CPU.read_text())
-    session = (ROOT / "docs/jobs.md").read_text().partition("```console\n")[2].partition("```")[0]
+    session = (ROOT / "docs/tasks/submit-a-job.md").read_text().partition("```console\n")[2].partition("```")[0]
     for part in session.split("$ ")[1:]:
         line, _, printed = part.partition("\n")
         ran = mpigen(*shlex.split(line)[1:])
@@ -149,7 +149,7 @@ def test_a_runtime_of_a_platform_py_can_be_used(mpigen: Run) -> None:
 
 
 def test_a_fabric_is_measured_and_what_is_expected_is_said_as_the_page_shows(mpigen: Run) -> None:
-    page = (ROOT / "docs/fabric-benchmarks.md").read_text()
+    page = (ROOT / "docs/tasks/measure-a-fabric.md").read_text()
     line, *notes = page.partition("```console\n$ ")[2].partition("$ ")[0].splitlines()
     words = shlex.split(line.partition(" | ")[0])
     ran = mpigen(*[H100 if word == "platform.yaml" else word for word in words[1:]])

@@ -179,7 +179,7 @@ def test_a_folder_without_files_is_no_cluster_without_queues(mpigen: Run, tmp_pa
 
 
 def test_the_guide_shows_what_the_command_prints(mpigen: Run) -> None:
-    guide = (ROOT / "docs" / "queues.md").read_text()
+    guide = (ROOT / "docs" / "explanations" / "queues.md").read_text()
     ran = mpigen("queues", EXAMPLES["openshift-h100"])
     assert ran.stdout in guide
 

@@ -42,6 +42,6 @@ def _folders(pins: Path, modules: tuple[str, ...]) -> dict[str, Path]:
         printed = run_go(["mod", "download", "-json", *modules], Path(scratch))
         if (Path(scratch) / "go.sum").read_bytes() != (pins / "go.sum").read_bytes():
             problem = f"the go.sum of {pins.name} does not know all of {', '.join(modules)}"
-            raise EngineError((Problem(problem, "let Go complete it, see docs/control-plane.md"),))
+            raise EngineError((Problem(problem, "let Go complete it, see docs/contributing/control-plane.md"),))
     downloaded = json.loads("[" + printed.replace("\n}\n{", "\n},\n{") + "]")
     return {module["Path"]: Path(module["Dir"]) for module in downloaded}

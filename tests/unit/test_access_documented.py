@@ -1,4 +1,4 @@
-"""docs/access.md names each way to more than one was given, and what closes it."""
+"""docs/explanations/access.md names each way to more than one was given, and what closes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.access.escalations import Attempt, attempts
 from tests.access.rights import PLATFORM
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs/access.md").read_text("utf-8")
+PAGE = (ROOT / "docs/explanations/access.md").read_text("utf-8")
 WHO = {"submitter": "a submitter", "editor": "an editor", "other-admin": "an admin of another team"}
 CLOSED_BY = {"rbac": "the role", "pod-security": "the Pod Security Standard"}
 

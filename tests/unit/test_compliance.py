@@ -1,4 +1,4 @@
-"""Profiles: what `regulated` demands, what it adds, and that docs/compliance.md says so."""
+"""Profiles: what `regulated` demands, what it adds, and that docs/explanations/compliance.md says so."""
 
 from __future__ import annotations
 

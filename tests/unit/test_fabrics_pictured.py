@@ -1,4 +1,4 @@
-"""The pictures of docs/fabrics.md: every object and every name in them is in the release of the example."""
+"""Every object and every name in the pictures of docs/explanations/fabrics.md is in the release of the example."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from tests.conftest import ROOT
 
-_TEXT = (ROOT / "docs" / "fabrics.md").read_text("utf-8")
-_PICTURES = dict(re.findall(r"examples/([a-z0-9-]+)/platform\.yaml\).*?```\n(.*?)```", _TEXT, re.DOTALL))
+_TEXT = (ROOT / "docs" / "explanations" / "fabrics.md").read_text("utf-8")
+_PICTURES = dict(re.findall(r"examples/([a-z0-9-]+)/platform\.yaml`.*?```\n(.*?)```", _TEXT, re.DOTALL))
 _OBJECT = re.compile(r"\+-- ([A-Z]\w+) (\S+)")
 _DEVICE = re.compile(r"(\S+/\S+): (\d+) -")
 _VARIABLE = re.compile(r"\b([A-Z][A-Z0-9_a-z]+)=(\^?[A-Za-z]+)")

@@ -233,7 +233,7 @@ def test_the_kubelet_leaves_the_scripts_as_they_are(family: str, *, is_launcher:
 
 
 def test_the_docs_list_every_host_variable() -> None:
-    page = (ROOT / "docs/runtimes.md").read_text("utf-8")
+    page = (ROOT / "docs/reference/runtimes.md").read_text("utf-8")
     assert [row.name for row in host_variables() if f"`{row.name}`" not in page] == []
 
 

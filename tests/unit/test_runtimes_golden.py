@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from tests.update_runtimes import FOLDER, OPTIONS, goldens
 
 GOLDENS = dict(goldens())
-PAGE = (ROOT / "docs/runtimes.md").read_text("utf-8")
+PAGE = (ROOT / "docs/reference/runtimes.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", GOLDENS)

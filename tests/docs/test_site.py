@@ -1,0 +1,50 @@
+"""The site builds without a warning, so every link and anchor leads to something, and it loads nothing remote."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.docs.pages import DOCS
+
+_LOADED = re.compile(
+    r'<(?:script|img|iframe|source)[^>]*\ssrc="?([^" >]+)|<link[^>]*rel="?stylesheet[^>]*href="?([^" >]+)'
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site."""
+    folder = tmp_path_factory.mktemp("site")
+    ran = subprocess.run(
+        [Path(sys.executable).with_name("mkdocs"), "build", "--strict", "--quiet", "--site-dir", folder],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
+    return folder
+
+
+def test_the_site_builds_and_every_link_leads_somewhere(site: Path) -> None:
+    assert len(list(site.rglob("index.html"))) == len(list(DOCS.rglob("*.md")))
+
+
+def test_the_site_loads_nothing_from_other_hosts(site: Path) -> None:
+    loaded = {
+        address
+        for page in site.rglob("*.html")
+        for match in _LOADED.findall(page.read_text("utf-8"))
+        for address in match
+        if address
+    }
+    assert loaded
+    assert [address for address in loaded if "//" in address] == []
