@@ -11,7 +11,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def _targets(_context: click.Context, _option: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    from generator.versions import SUPPORTED
+    from generator.facts.versions import SUPPORTED
 
     known = [f"{component.name}={component.minor}" for component in SUPPORTED]
     wrong = [each for each in value if each not in known]

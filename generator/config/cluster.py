@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from generator.config.egress import Network
 from generator.config.fields import Resource, Section, refusal
 from generator.documents.syntax import shown
-from generator.versions import TOGETHER, minors
+from generator.facts.versions import TOGETHER, minors
 
 
 def _newest(component: str) -> Any:

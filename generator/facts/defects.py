@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from generator.documents.load import load
-from generator.versions import SUPPORTED, minors
+from generator.facts.versions import SUPPORTED, minors
 
 _FILE = "defects.yaml"
 _NAMES: Mapping[str, str] = {

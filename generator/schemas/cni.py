@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generator.schemas.cni_shapes import DEFINITIONS, OF_PLUGINS
+from generator.schemas.cni_shapes import DEFINITIONS, MEANINGS, OF_PLUGINS
 from generator.schemas.violations import Violation, explain
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def violations(sort: str, name: str, body: object) -> list[Violation] | None:
         return None
     schema, validator = _compiled(sort, name)
     read = as_read(body, schema)
-    return [] if validator.is_valid(read) else explain(validator.iter_errors(read), schema, read)
+    return [] if validator.is_valid(read) else explain(validator.iter_errors(read), schema, read, MEANINGS)
 
 
 def as_read(value: Any, schema: Schema) -> Any:

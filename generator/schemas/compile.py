@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from generator.errors import EngineError, OutputError, Problem
+from generator.facts.versions import SUPPORTED, Component
 from generator.schemas.catalog import FILE, Catalog
 from generator.schemas.crd import custom_kinds
 from generator.schemas.files import file_kinds
@@ -19,7 +20,6 @@ from generator.schemas.kind import Kind, write_schema
 from generator.schemas.openapi import BuiltIns
 from generator.schemas.own import OWN, own_kinds
 from generator.schemas.sources import fetch
-from generator.versions import SUPPORTED, Component
 
 _NAMED = 3  # strangers in a message
 _OPERATORS = Path(__file__).parent / "operators"
@@ -98,7 +98,7 @@ def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
             built_ins = BuiltIns(modules[component], component.folder)
             found[component] = [*built_ins.kinds(), *file_kinds(built_ins)]
         else:
-            files = component.among(modules[component]) if component in modules else []
+            files = component.definition_files(modules[component]) if component in modules else []
             found[component] = custom_kinds([*files, *told(component.name, component.minor)], newest)
     found[OWN] = own_kinds()
     return found

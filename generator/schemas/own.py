@@ -5,9 +5,9 @@ Nothing is meant to apply it: it carries the annotation by which kpt and kustomi
 
 from __future__ import annotations
 
+from generator.facts.versions import Component
 from generator.schemas.formats import Schema
 from generator.schemas.kind import Kind, document
-from generator.versions import Component
 
 DIGEST = "^sha256:[0-9a-f]{64}$"
 

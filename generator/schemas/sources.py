@@ -1,4 +1,4 @@
-"""Upstream sources: the pinned Go modules, fetched through Go and checked against the sums in `generator.versions`."""
+"""Download the pinned Go modules of upstream, and verify their hashes (generator.facts.versions)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from generator.errors import EngineError, Problem
+from generator.facts.versions import Component
 from generator.schemas.gotool import run_go
-from generator.versions import Component
 
 
 def fetch(components: Iterable[Component]) -> dict[Component, Path]:

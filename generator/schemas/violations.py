@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from generator.schemas import cni_shapes, formats, names, patterns
+from generator.schemas import formats, names, patterns
 from generator.schemas.formats import Schema
 from generator.schemas.lists import KEYWORD, repeats
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
 _SHOWN = 60  # characters of an offending value
-_MEANINGS = formats.MEANINGS | names.MEANINGS | patterns.MEANINGS | cni_shapes.MEANINGS
+_MEANINGS = formats.MEANINGS | names.MEANINGS | patterns.MEANINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +49,32 @@ class Violation:
         return self.keyword in _EMPTY and not self.expected
 
 
-def explain(errors: Iterable[ValidationError], schema: Schema, body: Any) -> list[Violation]:
-    """The engine's errors about `body` as violations: one per unknown field, and one per place and keyword."""
+def explain(
+    errors: Iterable[ValidationError], schema: Schema, body: Any, meanings: Mapping[str, str] | None = None
+) -> list[Violation]:
+    """Return the engine's errors about `body` as violations: one per unknown field, and one per place and keyword.
+
+    Args:
+        errors: the errors of the engine.
+        schema: the schema that it judged by.
+        body: the object.
+        meanings: pattern → its meaning in words, in addition to those of Kubernetes.
+    """
+    meanings = {**_MEANINGS, **(meanings or {})}
     found: dict[tuple[object, ...], Violation] = {}
     for error in errors:
         path = _steps(body, error.instance_path)
         value = _at(body, path)  # the engine's own copy has null for what JSON cannot say, such as .nan
-        for violation in _violations(error, schema, path, value):
+        for violation in _violations(error, schema, path, value, meanings):
             # A field that must not be null is judged both where it stands and by its shared definition.
             key = (violation.path, violation.keyword, violation.expected if violation.keyword == "required" else None)
             found.setdefault(key, violation)
     return list(found.values())
 
 
-def _violations(error: ValidationError, schema: Schema, path: tuple[str | int, ...], value: Any) -> Iterator[Violation]:
+def _violations(
+    error: ValidationError, schema: Schema, path: tuple[str | int, ...], value: Any, meanings: Mapping[str, str]
+) -> Iterator[Violation]:
     keyword, details = error.kind.name, error.kind.as_dict()
     if keyword == "additionalProperties":
         known = _fields(error, schema)
@@ -77,7 +89,7 @@ def _violations(error: ValidationError, schema: Schema, path: tuple[str | int, .
     elif keyword == "propertyNames":
         about, name = details["error"].kind, details["error"].instance
         expected = next(iter(about.as_dict().values()))
-        message = _message(about.name, name, expected, details["error"].message)
+        message = _message(about.name, name, expected, meanings) or details["error"].message
         yield Violation((*path, name), keyword, message, name, expected)
     elif keyword == KEYWORD:
         keys = _at(schema, error.schema_path)
@@ -89,7 +101,8 @@ def _violations(error: ValidationError, schema: Schema, path: tuple[str | int, .
         yield Violation(path, keyword, f"{_CHOICES[keyword]} one of {_listed(choice)} must be there", value, choice)
     else:
         expected = _expected(next(iter(details.values()), None))
-        yield Violation(path, keyword, _message(keyword, value, expected, error.message), value, expected)
+        message = _message(keyword, value, expected, meanings) or error.message
+        yield Violation(path, keyword, message, value, expected)
 
 
 def _fields(error: ValidationError, schema: Schema) -> tuple[str, ...]:
@@ -119,11 +132,13 @@ def _expected(demand: Any) -> Any:
     return demand
 
 
-def _message(keyword: str, value: Any, expected: Any, otherwise: str) -> str:
+def _message(keyword: str, value: Any, expected: Any, meanings: Mapping[str, str]) -> str:
     if keyword in _EMPTY and not expected:
         return f"`{_shown(value)}` may not stand here"
+    if keyword == "pattern" and expected in meanings:
+        return f"`{_shown(value)}` is not {meanings[expected]}"
     write = _MESSAGES.get(keyword)
-    return write(_shown(value), expected) if write else otherwise
+    return write(_shown(value), expected) if write else ""
 
 
 def _shown(value: Any) -> str:
@@ -144,9 +159,7 @@ _MESSAGES: dict[str, Callable[[str, Any], str]] = {
     "type": lambda shown, types: f"`{shown}` is not of type {' or '.join(types)}",
     "enum": lambda shown, values: f"`{shown}` is not one of {_listed(values)}",
     "const": lambda shown, value: f"`{shown}` must be {_listed([value])}",
-    "pattern": lambda shown, text: (
-        f"`{shown}` is not {_MEANINGS[text]}" if text in _MEANINGS else f"`{shown}` does not match `{text}`"
-    ),
+    "pattern": lambda shown, pattern: f"`{shown}` does not match `{pattern}`",
     "minimum": lambda shown, limit: f"{shown} is less than the least allowed, {limit}",
     "maximum": lambda shown, limit: f"{shown} is more than the most allowed, {limit}",
     "minLength": lambda shown, limit: f"`{shown}` is shorter than {limit} characters",

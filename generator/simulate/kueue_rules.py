@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from generator.versions import minors
+from generator.facts.versions import minors
 
 
 @dataclass(frozen=True, slots=True)

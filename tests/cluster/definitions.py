@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from generator.errors import EngineError, Problem
+from generator.facts.versions import SUPPORTED, Component
 from generator.schemas import sources
 from generator.schemas.compile import told
-from generator.versions import SUPPORTED, Component
 from tests.cluster.client import Body
 from tests.cluster.modules import module_folders
 from tests.cluster.versions import HERE, Versions
@@ -48,7 +48,7 @@ def _compiled() -> Iterator[Path]:
         if component.name not in _CONTROLLED:
             newest.setdefault(component.name, component)
     for component, folder in sources.fetch(each for each in newest.values() if each.sum).items():
-        yield from component.among(folder)
+        yield from component.definition_files(folder)
     for component in newest.values():
         yield from told(component.name, component.minor)
 

@@ -20,7 +20,7 @@ from generator.checks.schema import CHECKS as SCHEMA_CHECKS
 from generator.config.load import load_platform
 from generator.errors import ConfigError
 from generator.facts.defects import Defect, Range, defects, parse_release, silent, sound_minors
-from generator.versions import SUPPORTED, TOGETHER
+from generator.facts.versions import SUPPORTED, TOGETHER
 from tests.conftest import ROOT
 from tests.update_defects import PAGE, page
 

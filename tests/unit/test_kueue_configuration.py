@@ -11,11 +11,11 @@ from generator import Platform, pipeline
 from generator.app import App
 from generator.config.cluster import Cluster
 from generator.config.queues import CONFIGURATION, Queues
+from generator.facts.versions import minors
 from generator.gitops.argocd import app_project
 from generator.kueue.configuration import KEY, configuration, kueue_object
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.versions import minors
 from tests.conftest import small_platform
 
 EVERYTHING: dict[str, Any] = {

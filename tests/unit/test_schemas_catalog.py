@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from generator.errors import EngineError, OutputError
+from generator.facts.versions import SUPPORTED, minors
 from generator.schemas.catalog import FILE, Catalog
 from generator.schemas.compile import compile_schemas
 from generator.schemas.own import OWN
-from generator.versions import SUPPORTED, minors
 
 
 @pytest.fixture(scope="module")

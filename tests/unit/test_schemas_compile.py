@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from generator.errors import EngineError
+from generator.facts.versions import SUPPORTED
 from generator.schemas import sources
 from generator.schemas.crd import node
 from generator.schemas.enums import read_enums
@@ -17,7 +18,6 @@ from generator.schemas.formats import BASE64, QUANTITY, TIME, demands
 from generator.schemas.kind import write_schema
 from generator.schemas.observed import shape
 from generator.schemas.repeats import share_repeats
-from generator.versions import SUPPORTED
 
 STRING = {"type": "string"}
 CHOICE = {"type": "object", "properties": {"a": STRING, "b": STRING}}

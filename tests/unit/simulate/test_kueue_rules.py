@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from generator.checks.queued import queued
+from generator.facts.versions import minors
 from generator.manifests import Manifest
 from generator.simulate.admission import predict
 from generator.simulate.jobs import Job, Outcome
@@ -17,7 +18,6 @@ from generator.simulate.podsets import PodSet
 from generator.simulate.queues import QueueTree
 from generator.simulate.read import queue_tree
 from generator.simulate.topology import How, Wish
-from generator.versions import minors
 from tests.conftest import Run
 from tests.unit.simulate.nodes import HOST, RACK, racks
 from tests.unit.simulate.runtimes import job, runtime
