@@ -86,7 +86,7 @@ def _misspelt(verb: str, what: str) -> Iterator[str]:
 
     Source: k8s.io/kubectl v0.34.2 pkg/cmd/auth/cani.go, `validate` and `resourceFor`.
     """
-    from generator.config.draft import suggestion
+    from generator.config.complaints import suggestion
     from generator.schemas.catalog import Catalog
     from generator.simulate.resources import resource
 

@@ -56,7 +56,7 @@ def fabrics(platform: Path | None, server: str, form: str) -> None:
 
 
 def _show_server(form: str, name: str) -> None:
-    from generator.config.draft import suggestion
+    from generator.config.complaints import suggestion
     from generator.config.servers import SERVERS
     from generator.documents.syntax import shown
     from generator.jobs.servers import about_server, server_facts

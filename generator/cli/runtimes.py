@@ -110,7 +110,7 @@ def show_runtime(name: str, platform: Path | None, form: str) -> None:
 
 
 def _unknown(name: str, platform: Platform | None) -> Problem:
-    from generator.config.draft import suggestion
+    from generator.config.complaints import suggestion
     from generator.config.families import FAMILIES
     from generator.documents.syntax import shown
 

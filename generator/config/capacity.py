@@ -7,7 +7,8 @@ from fractions import Fraction
 
 from generator import quantities
 from generator.config.cohorts import Cohort
-from generator.config.draft import Contradiction, Draft
+from generator.config.complaints import Contradiction
+from generator.config.draft import Draft
 from generator.config.shares import NOTHING, Amounts, Share, amounts, offering, total
 from generator.config.tenants import Tenant
 from generator.facts.node_labels import labels_of_one_node

@@ -9,8 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from generator.config.complaints import Complaint, complaints
-from generator.config.draft import suggestion
+from generator.config.complaints import Complaint, complaints, suggestion
 from generator.config.policy_cases import OPERATIONS, CaseFile, Expect, PolicyCase, Update, Variant, Who
 from generator.documents.files import read_file
 from generator.documents.load import Document, load

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.config.draft import Contradiction, Draft, suggestion
+from generator.config.complaints import Contradiction, suggestion
+from generator.config.draft import Draft
+from generator.config.elsewhere import outermost_cohorts, root_of_workers
 from generator.config.share_fit import shares_unknown
 from generator.documents.syntax import on_one_line
 
@@ -44,3 +46,28 @@ def _circle(name: str, draft: Draft) -> str:
     if at != name:
         return ""
     return on_one_line(" → ".join((*way, name)), _LONGEST)
+
+
+def apart(draft: Draft) -> Iterator[Contradiction]:
+    """Cohorts with tenants of both kinds, and those that bear the name of the one that is for tenants elsewhere."""
+    away = {index: each for index, each in draft.tenants.items() if each.multi_kueue}
+    if not away:
+        return
+    tops = outermost_cohorts(draft.cohorts.values())
+    here = {
+        tops.get(each.cohort, each.cohort): each.name
+        for each in draft.tenants.values()
+        if each.cohort and not each.multi_kueue
+    }
+    for index, tenant in away.items():
+        top = tops.get(tenant.cohort or "", tenant.cohort or "")
+        if top in here:
+            what = f"jobs of `{here[top]}` in cohort `{top}` run here: the nodes of the one are of no use to the other"
+            yield Contradiction(("tenants", index, "cohort"), what, "name a cohort for tenants with `multiKueue` alone")
+    root = root_of_workers(draft.platform)
+    named = [(("cohorts", index, "name"), each.name) for index, each in draft.cohorts.items()]
+    named += [(("tenants", index, "cohort"), each.cohort or "") for index, each in draft.tenants.items()]
+    for path, name in named:
+        if name == root:
+            what = f"`{name}` is the cohort of all tenants with `multiKueue`"
+            yield Contradiction(path, what, "leave it out, or choose another name")

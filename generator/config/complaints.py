@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from generator.config.draft import Contradiction, suggestion
 from generator.documents.syntax import shown
 
 _EXPECTED = {
@@ -152,3 +152,34 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((inner for part in get_args(annotation) if (inner := _model_in(part)) is not None), None)
+
+
+_MANY_NAMES = 100  # so many take long to compare, for each of as many mistakes, and nobody reads them in a message
+
+
+_LONGEST_WORD = 100  # letters; what is longer resembles nothing, and takes long to compare
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Two places of the platform that cannot both be meant; this one is a value, or the key that should not be."""
+
+    path: tuple[str | int, ...]
+    message: str
+    fix: str
+    is_of_key: bool = False
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """`did you mean …?` when something known is close, else what is known."""
+    names = sorted({name for name in known if name})
+    word = word[:_LONGEST_WORD]
+    alike = names if len(names) <= _MANY_NAMES else [name for name in names if name[:2] == word[:2]]
+    close = difflib.get_close_matches(word, alike, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    if not names:
+        return "declare it first"
+    if len(names) > _MANY_NAMES:
+        return f"write one of the {len(names):,} that are declared, such as {names[0]}"
+    return f"write one of: {', '.join(names)}" if len(names) > 1 else f"write {names[0]}"

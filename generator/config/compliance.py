@@ -6,16 +6,12 @@ What each of it serves, and who enforces it: docs/explanations/compliance.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from generator.config.fields import Count, LabelKey, LabelValue, Section, Unmet, refusal
+from generator.config.fields import Count, LabelKey, LabelValue, Section, refusal
 from generator.documents.syntax import shown
-
-if TYPE_CHECKING:
-    from generator.config.policies import Policies
 
 Profile = Literal["standard", "regulated"]
 
@@ -74,53 +70,3 @@ class Retention(Section):
     audit: Count | None = None
     """The API server's log, by its own files. Not on OpenShift, which keeps them as long as their size allows: there,
     forward them."""
-
-
-def unmet(policies: Policies, is_openshift: bool | None) -> Iterator[Unmet]:
-    """Find policies that the cluster cannot enforce, and requirements of the profile `regulated` that are not met.
-
-    `is_openshift` is None where the distribution is unknown.
-    """
-    if is_openshift and policies.retention.audit:
-        fix = "remove it, and keep what a ClusterLogForwarder sends away for as long"
-        yield ("retention", "audit"), "OpenShift has no such setting of its API servers", fix
-    if policies.profile == "standard":
-        return
-    for path, message, fix in (*_weaker(policies), *_missing(policies, is_openshift)):
-        yield path, f"{message}: the profile `regulated` demands it", fix
-
-
-def _weaker(policies: Policies) -> Iterator[Unmet]:
-    """What is said, and is too little."""
-    if policies.pod_security != "restricted":
-        yield ("podSecurity",), f"`{policies.pod_security}` is less than `restricted`", "write `restricted`"
-    if policies.admission.default != "deny":
-        yield ("admission",), f"rules only `{policies.admission.default}` by default, not `deny`", "write `deny`"
-    for rule, action in policies.admission.rules.items():
-        if action != "deny":
-            yield ("admission", "rules", rule), f"`{action}` is less than `deny`", "write `deny`, or remove it"
-    for each in policies.storage_classes:
-        if not each.encrypted:
-            fix = "remove it, or write `encrypted: true` if it is"
-            yield ("storageClasses",), f"`{each.name}` is not said to be encrypted", fix
-
-
-def _missing(policies: Policies, is_openshift: bool | None) -> Iterator[Unmet]:
-    """What is not said."""
-    if not policies.images.registries:
-        yield ("images",), "images come from anywhere, not from `registries`", "write `registries: [quay.io/acme/]`"
-    if not policies.images.digests:
-        yield ("images",), "images may change behind their names without `digests`", "write `digests: true`"
-    if not policies.labels:
-        yield ("labels",), "jobs have no owner without `labels`", "write labels such as `[example.com/owner]`"
-    if policies.residency is None:
-        fix = "write `residency: {label: topology.kubernetes.io/region, values: [eu-central-1]}`"
-        yield ("residency",), "nobody says where nodes may be without `residency`", fix
-    if not policies.storage_classes:
-        fix = "write `storageClasses: [{name: encrypted-ssd, encrypted: true}]`"
-        yield ("storageClasses",), "data may be written anywhere without `storageClasses`", fix
-    if policies.retention.jobs is None:
-        yield ("retention", "jobs"), "nobody says how long jobs are known without `retention.jobs`", "write days, as 90"
-    if policies.retention.audit is None and is_openshift is False:
-        fix = "write days, as 365"
-        yield ("retention", "audit"), "nobody says how long the log is kept without `retention.audit`", fix

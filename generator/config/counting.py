@@ -6,46 +6,12 @@ Kueue itself wants each input once, and one of two strategies: v0.19.2 pkg/confi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
-from pydantic import Field, field_validator
-
-from generator import quantities
-from generator.config.fields import Quantity, Resource, Section
 from generator.config.pools import Pool
-from generator.simulate import counting
 from generator.simulate.amounts import requested, shown
 from generator.simulate.counting import Counting
-
-
-class Transformation(Section):
-    """What one resource counts as, such as a MIG slice as so much memory of a GPU."""
-
-    input: Resource
-    """What pods ask for, such as `nvidia.com/mig-1g.10gb`."""
-    strategy: Literal["retain", "replace"] = "retain"
-    """Whether it also counts as itself. `replace`: only as `outputs`, and without any not at all."""
-    outputs: dict[Resource, Quantity] = Field(default={})
-    """What one of it counts as, such as `example.com/gpu-memory: 10`. Quotas of nodes then have so much of that."""
-
-    @field_validator("outputs")
-    @classmethod
-    def _in_order(cls, value: dict[str, str]) -> dict[str, str]:
-        return dict(sorted(value.items()))
-
-
-def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformation]) -> Counting:
-    """The same as arithmetic."""
-    known = {
-        each.input: counting.Transformation(
-            {name: quantities.parse(factor).value for name, factor in each.outputs.items()},
-            keeps_input=each.strategy == "retain",
-        )
-        for each in transformations
-    }
-    return Counting(tuple(prefixes), known)
 
 
 @dataclass(frozen=True, slots=True)

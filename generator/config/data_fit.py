@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from generator import quantities
-from generator.config.draft import Contradiction, Draft, suggestion
+from generator.config.complaints import Contradiction, suggestion
+from generator.config.draft import Draft
 from generator.config.tenants import Tenant
 from generator.quantities import Quantity
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from generator.config.cluster import Cluster
-from generator.config.draft import Contradiction, Draft
+from generator.config.complaints import Contradiction
+from generator.config.draft import Draft
 from generator.facts.defects import refusing, sound_minors
 
 _FIELDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from generator.config.draft import Contradiction, Draft
+from generator.config.complaints import Contradiction
+from generator.config.draft import Draft
 from generator.facts.devices import likely_meant, misspelt_prefix
 from generator.facts.mig import RESOURCE_PREFIX
 

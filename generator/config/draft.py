@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from generator.config.access import PlatformAccess
 from generator.config.cluster import Cluster
@@ -23,22 +21,6 @@ from generator.config.queues import Queues
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant
 from generator.simulate.counting import AS_ASKED, Counting
-
-if TYPE_CHECKING:
-    from generator.config.platform import Platform
-
-_MANY_NAMES = 100  # so many take long to compare, for each of as many mistakes, and nobody reads them in a message
-_LONGEST_WORD = 100  # letters; what is longer resembles nothing, and takes long to compare
-
-
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """Two places of the platform that cannot both be meant; this one is a value, or the key that should not be."""
-
-    path: tuple[str | int, ...]
-    message: str
-    fix: str
-    is_of_key: bool = False
 
 
 class Unknown(Enum):
@@ -76,33 +58,6 @@ class Draft:
     is_openshift: bool | None
     wrong: Collection[str] = ()
     unsure: Collection[int] = ()
-
-    @classmethod
-    def of(cls, platform: Platform) -> Draft:
-        """The draft of a platform whose every section is sound."""
-        return cls(
-            platform=platform.platform,
-            pools=dict(enumerate(platform.pools)),
-            runtimes=dict(enumerate(platform.runtimes)),
-            tenants=dict(enumerate(platform.tenants)),
-            cohorts=dict(enumerate(platform.cohorts)),
-            fabrics=dict(enumerate(platform.fabrics)),
-            declared={
-                "pools": tuple(pool.name for pool in platform.pools),
-                "runtimes": tuple(runtime.name for runtime in platform.runtimes),
-                "tenants": tuple(tenant.name for tenant in platform.tenants),
-                "cohorts": tuple(cohort.name for cohort in platform.cohorts),
-                "fabrics": tuple(fabric.name for fabric in platform.fabrics),
-                "priorities": tuple(priority.name for priority in platform.queues.priorities),
-            },
-            cluster=platform.cluster,
-            policies=platform.policies,
-            access=platform.access,
-            isolation=platform.isolation,
-            queues=platform.queues,
-            gitops=platform.gitops,
-            is_openshift=platform.cluster.is_openshift,
-        )
 
     @property
     def has_slack(self) -> bool:
@@ -158,18 +113,3 @@ class Draft:
         """Whether every pool is sound and has a name of its own, so that what none of them offers does not exist."""
         is_known = self.counting is not None and self.has_all_names
         return is_known and len(self.pool_named) == len(self.declared["pools"])
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """`did you mean …?` when something known is close, else what is known."""
-    names = sorted({name for name in known if name})
-    word = word[:_LONGEST_WORD]
-    alike = names if len(names) <= _MANY_NAMES else [name for name in names if name[:2] == word[:2]]
-    close = difflib.get_close_matches(word, alike, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean `{close[0]}`?"
-    if not names:
-        return "declare it first"
-    if len(names) > _MANY_NAMES:
-        return f"write one of the {len(names):,} that are declared, such as {names[0]}"
-    return f"write one of: {', '.join(names)}" if len(names) > 1 else f"write {names[0]}"

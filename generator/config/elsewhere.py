@@ -7,11 +7,10 @@ what such a tenant borrows here lies idle. So they have a tree of cohorts of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from generator.config.cohorts import Cohort
-from generator.config.draft import Contradiction, Draft
 from generator.config.multi_kueue import WORKERS
 from generator.config.tenants import Tenant
 
@@ -23,12 +22,12 @@ def root_of_workers(platform: str) -> str:
 
 def cohorts_elsewhere(tenants: Iterable[Tenant], cohorts: Iterable[Cohort]) -> AbstractSet[str]:
     """The cohorts with tenants whose jobs run elsewhere, declared or only named; with those around and in them."""
-    tops = _tops(cohorts)
+    tops = outermost_cohorts(cohorts)
     found = {tops.get(each.cohort, each.cohort) for each in tenants if each.multi_kueue and each.cohort}
     return found | {name for name, top in tops.items() if top in found}
 
 
-def _tops(cohorts: Iterable[Cohort]) -> Mapping[str, str]:
+def outermost_cohorts(cohorts: Iterable[Cohort]) -> Mapping[str, str]:
     """Cohort → the outermost that it is in; of a circle any, but always the same."""
     parents = {cohort.name: cohort.parent for cohort in cohorts}
     tops: dict[str, str] = {}
@@ -39,28 +38,3 @@ def _tops(cohorts: Iterable[Cohort]) -> Mapping[str, str]:
         top = tops.get(way[-1], way[-1])
         tops.update(dict.fromkeys(way, top))
     return tops
-
-
-def apart(draft: Draft) -> Iterator[Contradiction]:
-    """Cohorts with tenants of both kinds, and those that bear the name of the one that is for tenants elsewhere."""
-    away = {index: each for index, each in draft.tenants.items() if each.multi_kueue}
-    if not away:
-        return
-    tops = _tops(draft.cohorts.values())
-    here = {
-        tops.get(each.cohort, each.cohort): each.name
-        for each in draft.tenants.values()
-        if each.cohort and not each.multi_kueue
-    }
-    for index, tenant in away.items():
-        top = tops.get(tenant.cohort or "", tenant.cohort or "")
-        if top in here:
-            what = f"jobs of `{here[top]}` in cohort `{top}` run here: the nodes of the one are of no use to the other"
-            yield Contradiction(("tenants", index, "cohort"), what, "name a cohort for tenants with `multiKueue` alone")
-    root = root_of_workers(draft.platform)
-    named = [(("cohorts", index, "name"), each.name) for index, each in draft.cohorts.items()]
-    named += [(("tenants", index, "cohort"), each.cohort or "") for index, each in draft.tenants.items()]
-    for path, name in named:
-        if name == root:
-            what = f"`{name}` is the cohort of all tenants with `multiKueue`"
-            yield Contradiction(path, what, "leave it out, or choose another name")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping
 
-from generator.config.draft import Contradiction, Draft, suggestion
+from generator.config.complaints import Contradiction, suggestion
+from generator.config.draft import Draft
 from generator.config.fabric_homes import homes
-from generator.config.fabric_nodes import machine_contradictions
-from generator.config.fabric_room import range_contradictions
+from generator.config.fabric_nodes import Machines, machines_of
+from generator.config.fabric_room import needed, room
 from generator.config.fabrics import Fabric
 from generator.config.pools import Pool
 from generator.config.tenants import Tenant
@@ -136,3 +138,74 @@ def _as_another_teams(path: _Path, tenant: Tenant, fabric: str, draft: Draft) ->
             if value is not None and value == getattr(theirs, field):
                 what = f"`{fabric}`: {field} {value} is also that of `{other.name}`"
                 yield Contradiction(path, what, "give each team one of its own")
+
+
+def machine_contradictions(draft: Draft) -> Iterator[Contradiction]:
+    """Fabrics that want different things of the same nodes."""
+    seen: list[tuple[str, Machines]] = []
+    for index, fabric in draft.fabrics.items():
+        if fabric.nodes.is_of_openshift:
+            mine = machines_of(fabric)
+            yield from _different_machines(
+                ("fabrics", index, "nodes"), mine, [each for each in seen if each[1].pool == mine.pool]
+            )
+            seen.append((fabric.name, mine))
+
+
+def _different_machines(
+    path: tuple[str | int, ...], mine: Machines, others: Iterable[tuple[str, Machines]]
+) -> Iterator[Contradiction]:
+    for key, field in (("numa", "numa"), ("reserved", "reservedCpus"), ("isolated", "isolatedCpus")):
+        ours = getattr(mine, key)
+        name, theirs = next(((name, got) for name, each in others if (got := getattr(each, key))), ("", ours))
+        if ours and ours != theirs:
+            what = f"{ours}, and `{name}` says {theirs} of the same MachineConfigPool, {mine.pool}"
+            yield Contradiction((*path, field), what, "write the same, or name another pool")
+
+
+def range_contradictions(draft: Draft) -> Iterator[Contradiction]:
+    """Rails and teams without room, and teams in each other's networks."""
+    nodes = {
+        fabric.name: sum(pool.nodes for pool in draft.pools.values() if pool.fabric == fabric.name)
+        for fabric in draft.fabrics.values()
+    }
+    by_name = {fabric.name: fabric for fabric in draft.fabrics.values()}
+    for index, fabric in draft.fabrics.items():
+        path = ("fabrics", index, "addresses", "range")
+        yield from _lacks_room(path, fabric, None, nodes[fabric.name])
+    for index, tenant in draft.tenants.items():
+        for share in tenant.fabrics:
+            found = by_name.get(share.name)
+            if share.range and found and found.addresses:
+                here = ("tenants", index, "fabrics")
+                yield from _lacks_room(here, found, share.range, nodes[found.name])
+                yield from _own_range_overlaps(here, tenant, share.range, found, draft.tenants)
+
+
+def _lacks_room(path: _Path, fabric: Fabric, own: str | None, nodes: int) -> Iterator[Contradiction]:
+    if fabric.addresses is None:
+        return
+    written = own or fabric.addresses.range
+    try:
+        there, asked = room(fabric, own), needed(fabric, nodes)
+    except ValueError as error:
+        yield Contradiction(path, f"{written}: {error}", "write a larger network")
+        return
+    if asked > there:
+        what = f"{written} has {there} addresses, and {nodes} nodes with {fabric.pods_per_node} pods"
+        yield Contradiction(path, f"{what} of {fabric.per_node} NICs need {asked}", "write a larger network")
+
+
+def _own_range_overlaps(
+    path: _Path, tenant: Tenant, own: str, fabric: Fabric, tenants: Mapping[int, Tenant]
+) -> Iterator[Contradiction]:
+    """No address is handed out from two networks."""
+    mine = ipaddress.ip_network(own)
+    others = [(f"`{fabric.name}` itself", fabric.addresses.range if fabric.addresses else None)]
+    for index, other in tenants.items():
+        if index < path[1] and other.name != tenant.name:  # type: ignore[operator]
+            others += [(f"`{other.name}`", each.range) for each in other.fabrics if each.name == fabric.name]
+    for name, theirs in others:
+        if theirs and mine.overlaps(ipaddress.ip_network(theirs)):
+            fix = "give each team a network of its own"
+            yield Contradiction(path, f"`{fabric.name}`: {own} is also in the network of {name}, {theirs}", fix)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from generator.config.draft import Contradiction, Draft
 from generator.config.fabrics import Fabric
 
 _WORKER = "worker"
@@ -35,12 +34,13 @@ def machines(fabrics: Iterable[Fabric]) -> list[Machines]:
     found: dict[str, Machines] = {}
     for fabric in fabrics:
         if fabric.nodes.is_of_openshift:
-            mine = _of(fabric)
+            mine = machines_of(fabric)
             found[mine.pool] = _both(found.get(mine.pool, Machines(mine.pool)), mine)
     return [found[name] for name in sorted(found)]
 
 
-def _of(fabric: Fabric) -> Machines:
+def machines_of(fabric: Fabric) -> Machines:
+    """Return what a fabric sets on the MachineConfigPool of its nodes."""
     setup = fabric.nodes
     return Machines(
         setup.machine_config_pool or _WORKER,
@@ -59,24 +59,3 @@ def _both(one: Machines, other: Machines) -> Machines:
         reserved=one.reserved or other.reserved,
         isolated=one.isolated or other.isolated,
     )
-
-
-def machine_contradictions(draft: Draft) -> Iterator[Contradiction]:
-    """Fabrics that want different things of the same nodes."""
-    seen: list[tuple[str, Machines]] = []
-    for index, fabric in draft.fabrics.items():
-        if fabric.nodes.is_of_openshift:
-            mine = _of(fabric)
-            yield from _apart(("fabrics", index, "nodes"), mine, [each for each in seen if each[1].pool == mine.pool])
-            seen.append((fabric.name, mine))
-
-
-def _apart(
-    path: tuple[str | int, ...], mine: Machines, others: Iterable[tuple[str, Machines]]
-) -> Iterator[Contradiction]:
-    for key, field in (("numa", "numa"), ("reserved", "reservedCpus"), ("isolated", "isolatedCpus")):
-        ours = getattr(mine, key)
-        name, theirs = next(((name, got) for name, each in others if (got := getattr(each, key))), ("", ours))
-        if ours and ours != theirs:
-            what = f"{ours}, and `{name}` says {theirs} of the same MachineConfigPool, {mine.pool}"
-            yield Contradiction((*path, field), what, "write the same, or name another pool")

@@ -6,13 +6,13 @@ Mellanox/network-operator api/v1alpha1; aws/eks-charts stable/aws-efa-k8s-device
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from generator.config.fabric_impossible import SHARED, refuse_impossible
 from generator.config.fabric_parts import Addresses, Nics, NodeSetup
 from generator.config.fabric_words import DeviceClass, PKey, Selector, Vlan
 from generator.config.fields import Count, Name, Resource, Section, refusal
@@ -40,6 +40,10 @@ _OPERATORS: Mapping[Attach, tuple[Operator, ...]] = {
     "dra": ("none",),
 }
 _PREFIXES: Mapping[Operator, str] = {"sriov": "openshift.io", "nvidia": "nvidia.com", "none": "openshift.io"}
+
+_IB_MTU = 4092  # linux drivers/infiniband/ulp/ipoib/ipoib_main.c ipoib_change_mtu: 4096, less a header of 4
+SHARED = ("rdma-shared", "macvlan", "ipoib")
+"""The ways to attach pods by which several of them have the same NIC."""
 
 
 def _is_short(value: str) -> str:
@@ -150,8 +154,79 @@ class Fabric(Section):
         if self.operated not in _OPERATORS[self.attached]:
             fit = " or ".join(_OPERATORS[self.attached])
             raise refusal(f"the operator `{self.operated}` does not attach by {self.attached}", f"write {fit}")
-        refuse_impossible(self)
+        self._partition_is_possible()
+        self._interfaces_are_possible()
+        self._nics_are_enough()
+        self._addresses_are_enough()
+        self._all_is_read()
         return self
+
+    def _partition_is_possible(self) -> None:
+        if self.pkey and (self.type != "infiniband" or self.attached != "sriov"):
+            raise refusal("`pkey` where virtual functions of InfiniBand are not attached", "remove it")
+        if self.vlan and (self.type not in ("roce", "ethernet") or self.attached != "sriov"):
+            raise refusal("`vlan` where virtual functions of Ethernet are not attached", "remove it")
+        if self.rdma == "exclusive" and self.attached in SHARED:
+            raise refusal(f"`exclusive` with {self.attached}, which shares devices", "leave `rdma` out")
+        if self.rdma and not self.has_rdma:
+            raise refusal("`rdma` where there is none", "remove it")
+        if self.fallback and not self.has_rdma:
+            raise refusal("`fallback` to TCP, which is all that ethernet has", "remove it")
+        if self.networks == "operator" and (self.attached != "sriov" or self.pkey):
+            raise refusal("no SriovNetwork or SriovIBNetwork can say this", "leave `networks` out")
+
+    def _interfaces_are_possible(self) -> None:
+        if self.rails == "separate" and not self.has_networks:
+            raise refusal(f"`rails: separate`, and {self.attached} gives pods no network", "leave it out")
+        if (self.selectors or self.device_class) and self.attached != "dra":
+            raise refusal(f"`selectors` or `deviceClass` with {self.attached}, which claims nothing", "remove it")
+        if self.mtu and self.mtu > _IB_MTU and self.type == "infiniband":
+            raise refusal(f"`mtu: {self.mtu}`, and interfaces of InfiniBand have {_IB_MTU} at most", "write less")
+        if self.mtu and not self.has_networks:
+            raise refusal(f"`mtu`, and {self.attached} gives pods no interface", "remove it")
+
+    def _nics_are_enough(self) -> None:
+        named = len(self.nics.ports or self.nics.addresses)
+        is_told = self.operated != "none" or self.attached in ("macvlan", "ipoib")
+        if self.operated != "none" and self.nics == Nics():
+            raise refusal(f"the operator `{self.operated}` is not told which NICs", "name them in `nics`")
+        if is_told and named and named != self.per_node:
+            raise refusal(f"{named} ports, and `perNode` is {self.per_node}", "name as many ports as there are NICs")
+        if self.is_separate and not named and is_told:
+            raise refusal("each NIC is a network of its own, and none is named", "name them in `nics.ports`")
+        if self.attached in ("macvlan", "ipoib") and not self.nics.ports:
+            raise refusal(f"{self.attached} stands on interfaces of the node", "name them in `nics.ports`")
+        if self.operated == "nvidia" and self.attached == "host-device" and self.nics.ports:
+            # sriov-network-device-plugin 40b6f50 pkg/utils/utils.go GetPfName: only functions have the name of a NIC.
+            raise refusal("the device plugin knows whole NICs by their address alone", "name them in `nics.addresses`")
+        if self.operated == "nvidia" and self.shares_device and self.nics.addresses:
+            raise refusal("the device plugin knows no addresses", "name them in `nics.ports`")
+        if self.pods_per_node > 1 and self.attached in ("host-device", "efa", "dra"):
+            raise refusal(f"`{self.pods_per_node}` pods, and {self.attached} gives each NIC to one", "leave it out")
+
+    def _addresses_are_enough(self) -> None:
+        needs = self.has_networks and (self.type != "infiniband" or self.attached == "ipoib")
+        if needs and self.addresses is None:
+            raise refusal("pods have no addresses on it", "add `addresses: {range: 192.168.0.0/16}`")
+        if self.addresses and not self.has_networks:
+            raise refusal(f"`addresses`, and {self.attached} gives pods none", "remove it")
+        if self.addresses and ipaddress.ip_network(self.addresses.range).num_addresses < self.per_node * 4:
+            raise refusal(f"{self.addresses.range} for {self.per_node} NICs of a node", "write a larger one")
+
+    def _all_is_read(self) -> None:
+        nodes = self.nodes
+        is_plugged = self.operated == "nvidia" and self.attached != "sriov" and bool(self.device)
+        is_drained = self.operated != "none" and self.attached == "sriov"
+        if self.operator_namespace and self.operated == "none":
+            raise refusal("`operatorNamespace`, and no operator is told anything", "remove it")
+        if not self.device and (self.resource or self.pods_per_node > 1):
+            raise refusal("nobody counts interfaces on top of a NIC", "leave `resource` and `podsPerNode` out")
+        if (nodes.plugin_repository or nodes.plugin_version) and not is_plugged:
+            raise refusal(
+                "no device plugin of NVIDIA's is set up for this fabric", "remove `pluginRepository`, `pluginVersion`"
+            )
+        if nodes.max_unavailable > 1 and not is_drained:
+            raise refusal("no SR-IOV operator drains the nodes of this fabric", "remove `maxUnavailable`")
 
     @property
     def attached(self) -> Attach:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from generator.config.cluster import Cluster
 from generator.config.egress import Network, Port
-from generator.config.fields import Name, Section, Unmet, refusal
-from generator.config.tenants import Tenant
+from generator.config.fields import Name, Section, refusal
 from generator.documents.syntax import shown
 
 
@@ -64,31 +61,3 @@ class Isolation(Section):
     """The address of NodeLocal DNSCache, where nodes have one, such as `169.254.20.10`."""
     guard: Guard = Guard()
     """What stands above NetworkPolicies."""
-
-
-def impossible(isolation: Isolation, cluster: Cluster) -> Iterator[Unmet]:
-    """Find settings of `isolation` that the cluster's network cannot enforce."""
-    knows_api_server = cluster.network == "cilium"
-    if isolation.api_server and knows_api_server and isolation.api_server.networks:
-        # cilium v1.18.4 Documentation/security/policy/language.rst: selectors of CIDRs ignore nodes
-        what = "no network of a policy means a node to Cilium"
-        yield ("apiServer", "networks"), what, "leave them out: Cilium knows the API server"
-    if isolation.api_server and not knows_api_server and not isolation.api_server.networks:
-        fix = "name its addresses, such as 10.0.0.8/32: `kubectl get endpointslices kubernetes` tells them"
-        yield ("apiServer",), "nobody knows where the API server is", fix
-    if isolation.dns_cache and knows_api_server:
-        what = "no address of a policy means a node to Cilium"
-        yield ("dnsCache",), what, "leave it out, and let Cilium redirect DNS to a pod that is the cache"
-    if isolation.guard != Guard() and cluster.network != "openshift-ovn":
-        yield ("guard",), "this cluster has no AdminNetworkPolicy", "write `cluster: {network: openshift-ovn}`"
-
-
-def unnameable(tenant: Tenant, cluster: Cluster) -> Iterator[Unmet]:
-    """Find egress targets of a tenant that are DNS names on a cluster whose network policies cannot match names.
-
-    AdminNetworkPolicy of network-policy-api v0.1.5, which OVN-Kubernetes has, knows networks only.
-    """
-    for number, target in enumerate(tenant.egress):
-        if target.fqdn and cluster.network != "cilium":
-            fix = "write its network as `cidr`, or `cluster: {network: cilium}`"
-            yield ("egress", number, "fqdn"), "no policy of this cluster knows names", fix

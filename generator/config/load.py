@@ -12,8 +12,8 @@ from pydantic import BaseModel, ValidationError
 from generator.config.access import PlatformAccess
 from generator.config.cluster import Cluster
 from generator.config.cohorts import Cohort
-from generator.config.complaints import Complaint, complaints, contradictions_in
-from generator.config.draft import Contradiction, Draft, Unknown
+from generator.config.complaints import Complaint, Contradiction, complaints, contradictions_in
+from generator.config.draft import Draft, Unknown
 from generator.config.exposed import EXPOSED_FIX, value_at, without_secrets
 from generator.config.fabrics import Fabric
 from generator.config.gitops import GitOps

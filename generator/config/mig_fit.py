@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from generator import quantities
-from generator.config.draft import Contradiction, Draft, suggestion
+from generator.config.complaints import Contradiction, suggestion
+from generator.config.draft import Draft
 from generator.config.pools import Pool
 from generator.config.servers import SERVERS
 from generator.facts.mig import (

@@ -23,9 +23,9 @@ from pydantic_core import InitErrorDetails
 from generator.config.access import SUPERUSERS, Callers, PlatformAccess, callers
 from generator.config.cluster import Cluster
 from generator.config.cohorts import Cohort
-from generator.config.complaints import contradicted
+from generator.config.complaints import contradicted, suggestion
 from generator.config.counting import Supply, supply
-from generator.config.draft import Draft, suggestion
+from generator.config.draft import Draft
 from generator.config.elsewhere import cohorts_elsewhere, root_of_workers
 from generator.config.fabrics import Fabric
 from generator.config.fields import Name, Section, refusal
@@ -108,11 +108,33 @@ class Platform(Section):
         """Apply every rule between sections, so that whatever refuses a platform also has the words for it."""
         errors = [
             InitErrorDetails(type=contradicted(found), loc=self._by_name(found.path), input=None)
-            for found in contradictions(Draft.of(self))
+            for found in contradictions(self._as_draft())
         ]
         if errors:
             raise ValidationError.from_exception_data("Platform", errors)
         return self
+
+    def _as_draft(self) -> Draft:
+        """Return the sections as the rules between sections take them: here all are valid."""
+        return Draft(
+            platform=self.platform,
+            pools=dict(enumerate(self.pools)),
+            runtimes=dict(enumerate(self.runtimes)),
+            tenants=dict(enumerate(self.tenants)),
+            cohorts=dict(enumerate(self.cohorts)),
+            fabrics=dict(enumerate(self.fabrics)),
+            declared={
+                **{section: tuple(entry.name for entry in getattr(self, section)) for section in SORTED},
+                "priorities": tuple(priority.name for priority in self.queues.priorities),
+            },
+            cluster=self.cluster,
+            policies=self.policies,
+            access=self.access,
+            isolation=self.isolation,
+            queues=self.queues,
+            gitops=self.gitops,
+            is_openshift=self.cluster.is_openshift,
+        )
 
     def _by_name(self, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
         """Replace the position of an entry, which sorting has changed, by its name."""

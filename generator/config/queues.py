@@ -7,19 +7,18 @@ pkg/config/validation.go). So what a platform says is possible on both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from generator.config.cluster import Cluster
-from generator.config.counting import Transformation, counting_of
-from generator.config.durations import Duration, between, seconds
-from generator.config.fields import Section, Text, Unmet, each_once
+from generator import quantities
+from generator.config.durations import Duration, between
+from generator.config.fields import Quantity, Resource, Section, Text, each_once
 from generator.config.multi_kueue import MultiKueue
 from generator.config.priorities import PRIORITIES, Priority
-from generator.documents.syntax import shown
+from generator.simulate import counting
 from generator.simulate.counting import Counting
 
 CONFIGURATION = "kueue/configuration.yaml"
@@ -36,6 +35,34 @@ class WaitForPodsReady(Section):
     """How long a job that ran may lack a pod before it is evicted. Default: as `timeout`; `0s`: for ever."""
     backoff_limit: Annotated[int, Field(strict=True, ge=1, le=200)] | None = None
     """How often a job is queued again before it is given up. Default: without end."""
+
+
+class Transformation(Section):
+    """What one resource counts as, such as a MIG slice as so much memory of a GPU."""
+
+    input: Resource
+    """What pods ask for, such as `nvidia.com/mig-1g.10gb`."""
+    strategy: Literal["retain", "replace"] = "retain"
+    """Whether it also counts as itself. `replace`: only as `outputs`, and without any not at all."""
+    outputs: dict[Resource, Quantity] = Field(default={})
+    """What one of it counts as, such as `example.com/gpu-memory: 10`. Quotas of nodes then have so much of that."""
+
+    @field_validator("outputs")
+    @classmethod
+    def _in_order(cls, value: dict[str, str]) -> dict[str, str]:
+        return dict(sorted(value.items()))
+
+
+def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformation]) -> Counting:
+    """The same as arithmetic."""
+    known = {
+        each.input: counting.Transformation(
+            {name: quantities.parse(factor).value for name, factor in each.outputs.items()},
+            keeps_input=each.strategy == "retain",
+        )
+        for each in transformations
+    }
+    return Counting(tuple(prefixes), known)
 
 
 class Queues(Section):
@@ -89,26 +116,3 @@ class Queues(Section):
     def counting(self) -> Counting:
         """What Kueue counts of what pods ask for."""
         return counting_of(self.exclude_resource_prefixes, self.transformations)
-
-
-def forgetful(queues: Queues, days: int) -> Iterator[Unmet]:
-    """Find settings that delete the record of a finished job before its retention of `days` days ends."""
-    if queues.retain_finished is not None and seconds(queues.retain_finished) < days * 24 * 3600:
-        what = f"{shown(queues.retain_finished)} is less than the {days} days of `policies.retention.jobs`"
-        yield ("retainFinished",), what, f"write at least {days * 24}h, or remove it"
-
-
-def inexpressible(queues: Queues, cluster: Cluster) -> Iterator[Unmet]:
-    """Find settings that OpenShift's Kueue operator has no field for.
-
-    In no version it sets how long Kueue keeps finished Workloads, or of `resources` anything but `deviceClassMappings`.
-    """
-    wordless = {
-        "retainFinished": queues.retain_finished is not None,
-        "excludeResourcePrefixes": bool(queues.exclude_resource_prefixes),
-        "transformations": bool(queues.transformations),
-    }
-    what = "the Kueue operator of OpenShift has no such setting"
-    for field, is_said in wordless.items():
-        if cluster.is_openshift and is_said:
-            yield (field,), what, "remove it"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.config.capacity import labels_of_one, limits_less, overcommitted, pools_alike
-from generator.config.cohort_fit import cohort_contradictions
+from generator.config.cohort_fit import apart, cohort_contradictions
+from generator.config.complaints import Contradiction, suggestion
 from generator.config.compliance_fit import demanded, excepted, shared
 from generator.config.data_fit import volumes_beyond, volumes_elsewhere
 from generator.config.device_names import misspelt
-from generator.config.draft import Contradiction, Draft, suggestion
-from generator.config.elsewhere import apart, cohorts_elsewhere
+from generator.config.draft import Draft
+from generator.config.elsewhere import cohorts_elsewhere
 from generator.config.fabric_fit import fabric_contradictions
 from generator.config.mig_fit import impossible_slices
 from generator.config.multi_kueue import WORKERS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.config.draft import Contradiction, Draft
+from generator.config.complaints import Contradiction
+from generator.config.draft import Draft
 from generator.config.relaxations import POD_SECURITY
 from generator.config.runtimes import Runtime
 from generator.config.tenants import Tenant

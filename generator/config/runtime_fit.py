@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import ceil
 
 from generator import quantities
-from generator.config.draft import Contradiction, suggestion
+from generator.config.complaints import Contradiction, suggestion
 from generator.config.families import FAMILIES
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime, fabric_of

@@ -7,8 +7,9 @@ from typing import Any
 
 from generator import quantities
 from generator.config.amounts import implausible
+from generator.config.complaints import Contradiction, suggestion
 from generator.config.counting import Supply
-from generator.config.draft import Contradiction, Draft, suggestion
+from generator.config.draft import Draft
 from generator.config.shares import NOTHING, Share, amounts, offering
 from generator.documents.syntax import shown
 

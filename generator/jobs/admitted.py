@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from generator.config.draft import suggestion
+from generator.config.complaints import suggestion
 from generator.config.durations import seconds
 from generator.config.platform import Platform
 from generator.config.tenants import Tenant

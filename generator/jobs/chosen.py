@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.config.draft import suggestion
+from generator.config.complaints import suggestion
 from generator.config.platform import Platform
 from generator.config.runtimes import Runtime, fabric_of
 from generator.config.shares import amounts

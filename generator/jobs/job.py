@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from generator.config.draft import suggestion
+from generator.config.complaints import suggestion
 from generator.config.platform import Platform
 from generator.config.runtimes import Runtime, fabric_of
 from generator.config.tenants import Tenant

@@ -13,7 +13,7 @@ import pytest
 from generator.checks.fabric.overlaps import _functions
 from generator.cli.main import run
 from generator.config.case_files import load_cases
-from generator.config.draft import suggestion
+from generator.config.complaints import suggestion
 from generator.documents.credentials import is_placeholder
 from generator.documents.scalars import int64
 from generator.release.precedence import precedence
