@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from generator.config.devices import DeviceKind
+from generator.facts.devices import DeviceKind
 
 FamilyName = Literal[
     "openmpi",

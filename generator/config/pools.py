@@ -10,10 +10,10 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from generator import quantities
 from generator.config.amounts import implausible_on_node
-from generator.config.devices import DeviceKind, device_kind
 from generator.config.fabrics import Fabric
 from generator.config.fields import Count, LabelKey, LabelValue, Name, Resources, Section, possible_amounts, refusal
 from generator.config.provisioning import Provisioning
+from generator.facts.devices import DeviceKind, device_kind
 from generator.facts.names import HOSTNAME
 
 GroupId = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]

@@ -66,6 +66,12 @@ def device_of(resource: str) -> Device | None:
     return next((device for device in devices() if re.fullmatch(device.resource, resource)), None)
 
 
+def device_kind(resource: str) -> DeviceKind | None:
+    """Return the kind of device that a resource stands for; None if no ranks run on it, such as a virtual function."""
+    device = device_of(resource)
+    return device.kind if device else None
+
+
 @cache
 def vendors() -> Mapping[str, Vendor]:
     """Return every known prefix → its vendor."""

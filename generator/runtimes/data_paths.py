@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generator.config.devices import DeviceKind
 from generator.config.fabrics import Fabric
 from generator.config.runtimes import Runtime
 from generator.facts import env
+from generator.facts.devices import DeviceKind
 
 Changes = dict[str, str | None]
 """Variable → value; None leaves it out."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 
 from generator import quantities
-from generator.config.devices import DeviceKind
 from generator.config.fabrics import Fabric
 from generator.config.pools import Pool
 from generator.config.runtimes import Runtime, fabric_of
+from generator.facts.devices import DeviceKind
 from generator.manifests import Body
 from generator.runtimes import adapter, fabric
 from generator.runtimes.sizing import NodeSize

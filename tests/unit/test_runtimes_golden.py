@@ -7,8 +7,8 @@ import re
 import pytest
 
 from generator import Runtime
-from generator.config.devices import DEVICES
 from generator.config.families import FAMILIES
+from generator.facts.devices import devices
 from tests.conftest import ROOT
 from tests.update_runtimes import FOLDER, OPTIONS, goldens
 
@@ -42,7 +42,7 @@ def test_every_option_has_a_line_in_the_docs() -> None:
 
 
 def test_the_docs_say_what_runs_where() -> None:
-    kinds = ["cpu", *(device.kind for device in DEVICES)]
+    kinds = ["cpu", *(device.kind for device in devices())]
     for family in FAMILIES.values():
         marks = " | ".join(
             "no" if kind not in family.devices else "unproven" if kind in family.unproven else "yes" for kind in kinds
