@@ -12,33 +12,28 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from generator.app import App
-    from generator.config.access import Access, PlatformAccess
-    from generator.config.admission import Admission
-    from generator.config.cluster import Cluster, Versions
-    from generator.config.cohorts import Cohort
-    from generator.config.compliance import Residency, Retention, StorageClass
-    from generator.config.data import DataVolume
-    from generator.config.egress import Egress
-    from generator.config.fabric_parts import Addresses, Nics, NodeSetup
-    from generator.config.fabric_shares import FabricShare
-    from generator.config.fabrics import Fabric
-    from generator.config.gitops import GitOps
-    from generator.config.images import Images
-    from generator.config.isolation import ApiServer, Guard, Isolation, Metrics
-    from generator.config.limits import Limits
-    from generator.config.multi_kueue import MultiKueue, WorkerCluster
-    from generator.config.placement import Placement
+    from generator.config.model.access import Access, PlatformAccess
+    from generator.config.model.cluster import Cluster, Versions
+    from generator.config.model.cohorts import Cohort
+    from generator.config.model.fabric_parts import Addresses, FabricShare, Nics, NodeSetup
+    from generator.config.model.fabrics import Fabric
+    from generator.config.model.gitops import GitOps
+    from generator.config.model.isolation import ApiServer, Egress, Guard, Isolation, Metrics
+    from generator.config.model.policies import Admission, Images, Policies, Residency, Retention, StorageClass
+    from generator.config.model.pools import Pool, Provisioning, Taint
+    from generator.config.model.queues import MultiKueue, Priority, Queues, WaitForPodsReady, WorkerCluster
+    from generator.config.model.runtimes import Placement, Runtime
+    from generator.config.model.secrets import (
+        Connection,
+        ExternalSecret,
+        PullSecret,
+        Remote,
+        Secrets,
+        Store,
+        StoreAccount,
+    )
+    from generator.config.model.tenants import DataVolume, Limits, Relaxation, Reservation, Tenant
     from generator.config.platform import Platform
-    from generator.config.policies import Policies
-    from generator.config.pools import Pool, Taint
-    from generator.config.priorities import Priority
-    from generator.config.provisioning import Provisioning
-    from generator.config.queues import Queues, WaitForPodsReady
-    from generator.config.relaxations import Relaxation
-    from generator.config.reservations import Reservation
-    from generator.config.runtimes import Runtime
-    from generator.config.secrets import Connection, ExternalSecret, PullSecret, Remote, Secrets, Store, StoreAccount
-    from generator.config.tenants import Tenant
     from generator.constructs import Component
     from generator.manifests import Manifest
     from generator.runtimes.chart import MpiRuntime
@@ -99,52 +94,52 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Relaxation": "generator.config.relaxations",
-    "Reservation": "generator.config.reservations",
-    "Residency": "generator.config.compliance",
-    "Retention": "generator.config.compliance",
-    "StorageClass": "generator.config.compliance",
-    "WaitForPodsReady": "generator.config.queues",
-    "Queues": "generator.config.queues",
-    "Priority": "generator.config.priorities",
-    "Placement": "generator.config.placement",
-    "MultiKueue": "generator.config.multi_kueue",
-    "WorkerCluster": "generator.config.multi_kueue",
-    "Provisioning": "generator.config.provisioning",
-    "Limits": "generator.config.limits",
-    "Cohort": "generator.config.cohorts",
+    "Relaxation": "generator.config.model.tenants",
+    "Reservation": "generator.config.model.tenants",
+    "Residency": "generator.config.model.policies",
+    "Retention": "generator.config.model.policies",
+    "StorageClass": "generator.config.model.policies",
+    "WaitForPodsReady": "generator.config.model.queues",
+    "Queues": "generator.config.model.queues",
+    "Priority": "generator.config.model.queues",
+    "Placement": "generator.config.model.runtimes",
+    "MultiKueue": "generator.config.model.queues",
+    "WorkerCluster": "generator.config.model.queues",
+    "Provisioning": "generator.config.model.pools",
+    "Limits": "generator.config.model.tenants",
+    "Cohort": "generator.config.model.cohorts",
     "App": "generator.app",
-    "Cluster": "generator.config.cluster",
-    "Versions": "generator.config.cluster",
-    "GitOps": "generator.config.gitops",
-    "Fabric": "generator.config.fabrics",
-    "FabricShare": "generator.config.fabric_shares",
-    "Addresses": "generator.config.fabric_parts",
-    "Nics": "generator.config.fabric_parts",
-    "NodeSetup": "generator.config.fabric_parts",
+    "Cluster": "generator.config.model.cluster",
+    "Versions": "generator.config.model.cluster",
+    "GitOps": "generator.config.model.gitops",
+    "Fabric": "generator.config.model.fabrics",
+    "FabricShare": "generator.config.model.fabric_parts",
+    "Addresses": "generator.config.model.fabric_parts",
+    "Nics": "generator.config.model.fabric_parts",
+    "NodeSetup": "generator.config.model.fabric_parts",
     "Platform": "generator.config.platform",
-    "Admission": "generator.config.admission",
-    "Images": "generator.config.images",
-    "Policies": "generator.config.policies",
-    "Pool": "generator.config.pools",
-    "Taint": "generator.config.pools",
-    "Runtime": "generator.config.runtimes",
-    "Access": "generator.config.access",
-    "PlatformAccess": "generator.config.access",
-    "Egress": "generator.config.egress",
-    "ApiServer": "generator.config.isolation",
-    "Guard": "generator.config.isolation",
-    "Isolation": "generator.config.isolation",
-    "Metrics": "generator.config.isolation",
-    "DataVolume": "generator.config.data",
-    "Connection": "generator.config.secrets",
-    "ExternalSecret": "generator.config.secrets",
-    "PullSecret": "generator.config.secrets",
-    "Remote": "generator.config.secrets",
-    "Secrets": "generator.config.secrets",
-    "Store": "generator.config.secrets",
-    "StoreAccount": "generator.config.secrets",
-    "Tenant": "generator.config.tenants",
+    "Admission": "generator.config.model.policies",
+    "Images": "generator.config.model.policies",
+    "Policies": "generator.config.model.policies",
+    "Pool": "generator.config.model.pools",
+    "Taint": "generator.config.model.pools",
+    "Runtime": "generator.config.model.runtimes",
+    "Access": "generator.config.model.access",
+    "PlatformAccess": "generator.config.model.access",
+    "Egress": "generator.config.model.isolation",
+    "ApiServer": "generator.config.model.isolation",
+    "Guard": "generator.config.model.isolation",
+    "Isolation": "generator.config.model.isolation",
+    "Metrics": "generator.config.model.isolation",
+    "DataVolume": "generator.config.model.tenants",
+    "Connection": "generator.config.model.secrets",
+    "ExternalSecret": "generator.config.model.secrets",
+    "PullSecret": "generator.config.model.secrets",
+    "Remote": "generator.config.model.secrets",
+    "Secrets": "generator.config.model.secrets",
+    "Store": "generator.config.model.secrets",
+    "StoreAccount": "generator.config.model.secrets",
+    "Tenant": "generator.config.model.tenants",
     "Component": "generator.constructs",
     "Manifest": "generator.manifests",
     "MpiRuntime": "generator.runtimes.chart",

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from generator import Platform
-from generator.config.fabrics import Fabric
+from generator.config.model.fabrics import Fabric
 
 _NVIDIA = {"vendor": "15b3", "device": "1021"}
 _IPS = {"range": "192.168.0.0/16"}

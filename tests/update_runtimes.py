@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from generator import Cluster, Pool, Runtime
-from generator.config.fabrics import Fabric
-from generator.config.families import FAMILIES, FamilyName
+from generator.config.model.fabrics import Fabric
 from generator.documents.emit import Emitter
 from generator.facts.devices import DeviceKind
+from generator.facts.families import FAMILIES, FamilyName
 from generator.runtimes.training_runtime import training_runtimes
 from tests.conftest import ROOT
 

@@ -86,18 +86,18 @@ def _misspelt(verb: str, what: str) -> Iterator[str]:
 
     Source: k8s.io/kubectl v0.34.2 pkg/cmd/auth/cani.go, `validate` and `resourceFor`.
     """
-    from generator.config.complaints import suggestion
+    from generator.config.mistakes import suggest
     from generator.schemas.catalog import Catalog
     from generator.simulate.resources import resource
 
     verbs = _URL_VERBS if what.startswith("/") else _VERBS
     if verb.lower() not in (*verbs, "*"):
-        yield on_one_line(f"`{verb}` is no verb that Kubernetes uses; {suggestion(verb, verbs)}", _LONGEST)
+        yield on_one_line(f"`{verb}` is no verb that Kubernetes uses; {suggest(verb, verbs)}", _LONGEST)
     kind = what.partition("/")[0]
     if kind not in ("", "*") and resource(Catalog.bundled(), kind).is_namespaced is None:
         known = {entry.plural for entry in Catalog.bundled().entries.values()}
         name = kind.lower().partition(".")[0]
-        near = f"; {suggestion(name, known)}" if difflib.get_close_matches(name, known, n=1) else ""
+        near = f"; {suggest(name, known)}" if difflib.get_close_matches(name, known, n=1) else ""
         yield on_one_line(f"no schema of mpigen has the resource `{kind}`, so its name may be misspelt{near}", _LONGEST)
 
 

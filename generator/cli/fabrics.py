@@ -16,7 +16,7 @@ _HEADER = ("SERVER", "ACCELERATORS", "TYPE", "NICS", "GBIT/S EACH", "ATTACHED BY
 
 
 def _names(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
-    from generator.config.servers import SERVERS
+    from generator.facts.servers import SERVERS
 
     return [name for name in SERVERS if name.startswith(begun)]
 
@@ -56,14 +56,14 @@ def fabrics(platform: Path | None, server: str, form: str) -> None:
 
 
 def _show_server(form: str, name: str) -> None:
-    from generator.config.complaints import suggestion
-    from generator.config.servers import SERVERS
+    from generator.config.mistakes import suggest
     from generator.documents.syntax import shown
+    from generator.facts.servers import SERVERS
     from generator.jobs.servers import about_server, server_facts
     from generator.report import table
 
     if name not in SERVERS:
-        problem = Problem(f"there is no server type {shown(name)}", suggestion(name, SERVERS), path="--server")
+        problem = Problem(f"there is no server type {shown(name)}", suggest(name, SERVERS), path="--server")
         raise ConfigError((problem,))
     show(form, {"server": server_facts(SERVERS[name])}, (), table.topics(about_server(SERVERS[name])))
 
@@ -80,7 +80,7 @@ def _show_fabrics(form: str, platform: Path) -> None:
 
 
 def _list_servers(form: str) -> None:
-    from generator.config.servers import SERVERS
+    from generator.facts.servers import SERVERS
     from generator.jobs.servers import server_facts
     from generator.report import table
 

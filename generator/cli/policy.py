@@ -69,7 +69,7 @@ def test(paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[st
     """
     from generator.checks.policy_cases import failures, untested
     from generator.cli.manifests import manifests
-    from generator.config.own_cases import own_cases
+    from generator.config.cases.release import own_cases
     from generator.simulate.policies.trial import coverage
     from generator.simulate.policies.world import World
 
@@ -85,7 +85,7 @@ def test(paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[st
 
 def _cases(paths: Iterable[Path], *, needed: bool) -> list[Case]:
     from generator.checks.files import manifest_files
-    from generator.config.case_files import is_case_file, load_cases
+    from generator.config.cases.load import is_case_file, load_cases
     from generator.documents.files import read_file
 
     named = {*paths}

@@ -53,7 +53,7 @@ def runtimes() -> None:
 def list_runtimes(platform: Path | None, form: str) -> None:
     """List the families of the catalogue or, given PLATFORM, the runtimes that it declares."""
     from generator.cli.platform_file import declared
-    from generator.config.families import FAMILIES
+    from generator.facts.families import FAMILIES
     from generator.jobs import contract
 
     if platform is None:
@@ -93,7 +93,7 @@ def show_runtime(name: str, platform: Path | None, form: str) -> None:
     Given PLATFORM, NAME may be a runtime that it declares: then its numbers come first.
     """
     from generator.cli.platform_file import declared
-    from generator.config.families import FAMILIES
+    from generator.facts.families import FAMILIES
     from generator.jobs import contract
     from generator.report import table
 
@@ -110,15 +110,15 @@ def show_runtime(name: str, platform: Path | None, form: str) -> None:
 
 
 def _unknown(name: str, platform: Platform | None) -> Problem:
-    from generator.config.complaints import suggestion
-    from generator.config.families import FAMILIES
+    from generator.config.mistakes import suggest
     from generator.documents.syntax import shown
+    from generator.facts.families import FAMILIES
 
     if platform is None:
-        fix = f"{suggestion(name, FAMILIES)}; of a runtime of your own, name its platform file too"
+        fix = f"{suggest(name, FAMILIES)}; of a runtime of your own, name its platform file too"
         return Problem(f"there is no family {shown(name)}", fix)
     known = {*FAMILIES, *(runtime.name for runtime in platform.runtimes)}
-    return Problem(f"there is no runtime and no family {shown(name)}", suggestion(name, known))
+    return Problem(f"there is no runtime and no family {shown(name)}", suggest(name, known))
 
 
 def _show_table(form: str, summary: dict[str, Any], header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

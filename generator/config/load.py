@@ -1,38 +1,67 @@
-"""A platform file → Platform, or every reason why not, each with its line."""
+"""Load a platform.yaml: return the Platform, or raise every problem of the file with its line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from generator.config.access import PlatformAccess
-from generator.config.cluster import Cluster
-from generator.config.cohorts import Cohort
-from generator.config.complaints import Complaint, Contradiction, complaints, contradictions_in
-from generator.config.draft import Draft, Unknown
-from generator.config.exposed import EXPOSED_FIX, value_at, without_secrets
-from generator.config.fabrics import Fabric
-from generator.config.gitops import GitOps
-from generator.config.isolation import Isolation
+from generator.config.mistakes import Complaint, Mistake, complaints, contradictions_in
+from generator.config.model.access import PlatformAccess
+from generator.config.model.cluster import Cluster
+from generator.config.model.cohorts import Cohort
+from generator.config.model.fabrics import Fabric
+from generator.config.model.gitops import GitOps
+from generator.config.model.isolation import Isolation
+from generator.config.model.policies import Policies
+from generator.config.model.pools import Pool
+from generator.config.model.queues import PRIORITIES, Queues
+from generator.config.model.runtimes import Runtime
+from generator.config.model.tenants import Tenant
 from generator.config.platform import SORTED, Platform
-from generator.config.policies import Policies
-from generator.config.pools import Pool
-from generator.config.priorities import PRIORITIES
-from generator.config.queues import Queues
-from generator.config.references import contradictions
-from generator.config.runtimes import Runtime
-from generator.config.tenants import Tenant
+from generator.config.rules.partial import PartialPlatform, Unknown
+from generator.config.rules.references import contradictions
 from generator.documents.credentials import credentials
-from generator.documents.exposed import exposures
+from generator.documents.exposed import Exposure, exposures
 from generator.documents.files import read_file
 from generator.documents.load import Document, load
 from generator.documents.locate import format_path, locate_all
 from generator.documents.syntax import shown
 from generator.errors import ConfigError, DocumentError, InputError, Problem
+
+CREDENTIAL_FIX = "take it out, declare it stolen, and let `tenants[].secrets` fetch a new one"
+_TOLD = 12  # characters: messages cut a long value off, and its beginning is secret as well
+
+
+def hide_credentials(
+    problems: Iterable[Problem], outside: Sequence[Exposure], values: Iterable[str], file: str
+) -> tuple[Problem, ...]:
+    """Return the problems of a file with those of its credentials, and without any problem that repeats one.
+
+    Args:
+        problems: what is wrong with the file, credentials in values included.
+        outside: credentials anywhere else in the file.
+        values: the values that hold the others.
+        file: the file as the user named it.
+    """
+    secrets = {secret[:_TOLD] for secret in (*(each.secret for each in outside), *values) if secret}
+    told = [each for each in problems if not any(secret in str(each) for secret in secrets)]
+    told += [
+        Problem(f"{each.what} stands in this line, for all to read", CREDENTIAL_FIX, file, each.line, each.column)
+        for each in outside
+    ]
+    return tuple(sorted(told, key=lambda problem: (problem.line, problem.column)))
+
+
+def value_at(data: Any, path: Iterable[str | int]) -> Any:
+    """Return the value at a path of plain data."""
+    for step in path:
+        data = data[step]
+    return data
+
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
@@ -69,7 +98,7 @@ def load_platform(file: Path) -> Platform:
     outside = exposures(text.decode("utf-8", "replace"), values)
     if found or outside:
         problems = _placed(found, text, document, file)
-        raise ConfigError(without_secrets(problems, outside, values, str(file)))
+        raise ConfigError(hide_credentials(problems, outside, values, str(file)))
     return platform
 
 
@@ -84,7 +113,7 @@ def _refused(error: ValidationError, data: dict[str, Any]) -> list[Complaint]:
     return [*complaints(error, Platform), *map(_complaint, contradictions(_draft(data)))]
 
 
-def _complaint(found: Contradiction) -> Complaint:
+def _complaint(found: Mistake) -> Complaint:
     return Complaint(found.path, found.message, found.fix, found.is_of_key)
 
 
@@ -100,7 +129,7 @@ def _as_written(path: tuple[str | int, ...], data: dict[str, Any]) -> tuple[str 
 def _exposed(found: Iterable[tuple[tuple[str | int, ...], str]]) -> Iterator[Complaint]:
     """Credentials in the file, of which nothing else is said: it would repeat them."""
     for path, what in found:
-        yield Complaint(path, f"{what} stands here, for all to read", EXPOSED_FIX)
+        yield Complaint(path, f"{what} stands here, for all to read", CREDENTIAL_FIX)
 
 
 def _text(file: Path) -> bytes:
@@ -121,7 +150,7 @@ def _only_document(text: bytes, file: Path) -> Document:
     except DocumentError as error:
         problems = [_in_file(problem, file) for problem in error.problems]
         outside = exposures(text.decode("utf-8", "replace"))
-        raise ConfigError(without_secrets(problems, outside, (), str(file))) from None
+        raise ConfigError(hide_credentials(problems, outside, (), str(file))) from None
     if not documents:
         raise ConfigError((Problem("the file is empty", "start from `mpigen init`", str(file), 1, 1),))
     if len(documents) > 1:
@@ -140,7 +169,7 @@ def _in_file(problem: Problem, file: Path) -> Problem:
     return Problem(problem.message, problem.fix, str(file), problem.line, problem.column, problem.path)
 
 
-def _draft(data: dict[str, Any]) -> Draft:
+def _draft(data: dict[str, Any]) -> PartialPlatform:
     """Whatever of the file is sound by itself."""
     sound: dict[str, dict[int, Any]] = {}
     declared: dict[str, tuple[str, ...]] = {}
@@ -156,7 +185,7 @@ def _draft(data: dict[str, Any]) -> Draft:
     declared["priorities"] = _priorities(data.get("queues"))
     cluster, wrong_cluster = _section(Cluster, data, "cluster")
     name = data.get("platform")
-    return Draft(
+    return PartialPlatform(
         platform=name if isinstance(name, str) else "",
         pools={index: pool.wired(sound["fabrics"].values()) for index, pool in sound["pools"].items()},
         runtimes=sound["runtimes"],

@@ -20,23 +20,22 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
-from generator.config.access import SUPERUSERS, Callers, PlatformAccess, callers
-from generator.config.cluster import Cluster
-from generator.config.cohorts import Cohort
-from generator.config.complaints import contradicted, suggestion
-from generator.config.counting import Supply, supply
-from generator.config.draft import Draft
-from generator.config.elsewhere import cohorts_elsewhere, root_of_workers
-from generator.config.fabrics import Fabric
-from generator.config.fields import Name, Section, refusal
-from generator.config.gitops import GitOps
-from generator.config.isolation import Isolation
-from generator.config.policies import Policies
-from generator.config.pools import Pool
-from generator.config.queues import Queues
-from generator.config.references import contradictions
-from generator.config.runtimes import Runtime
-from generator.config.tenants import Tenant
+from generator.config.mistakes import contradicted, suggest
+from generator.config.model.access import SUPERUSERS, Callers, PlatformAccess, to_callers
+from generator.config.model.cluster import Cluster
+from generator.config.model.cohorts import Cohort, remote_cohorts, workers_cohort
+from generator.config.model.fabrics import Fabric
+from generator.config.model.fields import Name, Section, invalid
+from generator.config.model.gitops import GitOps
+from generator.config.model.isolation import Isolation
+from generator.config.model.policies import Policies
+from generator.config.model.pools import Pool
+from generator.config.model.queues import Queues
+from generator.config.model.quotas import Supply, pool_supply
+from generator.config.model.runtimes import Runtime
+from generator.config.model.tenants import Tenant
+from generator.config.rules.partial import PartialPlatform
+from generator.config.rules.references import contradictions
 from generator.documents.syntax import shown
 
 SORTED = ("fabrics", "pools", "runtimes", "tenants", "cohorts")
@@ -46,20 +45,20 @@ _SEMVER = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}(-[0-9A-Za-z-]+(\.[0
 
 def _is_text(value: Any) -> Any:
     if isinstance(value, int | float):
-        raise refusal(f"{shown(value)} is not a text", "write three numbers with dots, such as 1.0.0")
+        raise invalid(f"{shown(value)} is not a text", "write three numbers with dots, such as 1.0.0")
     return value
 
 
 def _is_release(value: str) -> str:
     if not _SEMVER.fullmatch(value):
-        raise refusal(f"{shown(value)} is not a semantic version", "write three numbers with dots, such as 1.0.0")
+        raise invalid(f"{shown(value)} is not a semantic version", "write three numbers with dots, such as 1.0.0")
     return value
 
 
 def _is_own(value: str) -> str:
     if value in ("argocd", "default"):
         # `argocd` is a folder of the output, `default` a project that Argo CD keeps for itself.
-        raise refusal(f"`{value}` is taken", "name the platform after its cluster, such as prod-east")
+        raise invalid(f"`{value}` is taken", "name the platform after its cluster, such as prod-east")
     return value
 
 
@@ -114,9 +113,9 @@ class Platform(Section):
             raise ValidationError.from_exception_data("Platform", errors)
         return self
 
-    def _as_draft(self) -> Draft:
+    def _as_draft(self) -> PartialPlatform:
         """Return the sections as the rules between sections take them: here all are valid."""
-        return Draft(
+        return PartialPlatform(
             platform=self.platform,
             pools=dict(enumerate(self.pools)),
             runtimes=dict(enumerate(self.runtimes)),
@@ -151,30 +150,30 @@ class Platform(Section):
         """
         by_name = {pool.name: pool for pool in self.pools}
         if name not in by_name:
-            raise KeyError(f"there is no pool `{name}`; {suggestion(name, by_name)}")
+            raise KeyError(f"there is no pool `{name}`; {suggest(name, by_name)}")
         return by_name[name]
 
     @property
     def operators(self) -> Callers:
         """Who may change what the platform consists of: its admins, what applies it, and who may do anything anyhow."""
         applier = [self.gitops.account_on(self.cluster)] if self.gitops else []
-        return callers([*self.access.admin, *applier, f"group:{SUPERUSERS}"])
+        return to_callers([*self.access.admin, *applier, f"group:{SUPERUSERS}"])
 
     def cohort_of(self, tenant: Tenant) -> str:
         """The cohort right above a tenant's queue: its own group, or that which holds all others of its kind."""
         if tenant.cohort:
             return tenant.cohort
-        return root_of_workers(self.platform) if tenant.multi_kueue else self.platform
+        return workers_cohort(self.platform) if tenant.multi_kueue else self.platform
 
     @cached_property
     def supplies(self) -> tuple[Supply, ...]:
         """The pools as quotas know them."""
-        return tuple(supply(pool, self.queues.counting) for pool in self.pools)
+        return tuple(pool_supply(pool, self.queues.counting) for pool in self.pools)
 
     @cached_property
     def cohorts_elsewhere(self) -> AbstractSet[str]:
         """The groups of tenants whose jobs run on other clusters."""
-        return cohorts_elsewhere(self.tenants, self.cohorts)
+        return remote_cohorts(self.tenants, self.cohorts)
 
     def digest(self) -> str:
         """SHA-256, in hexadecimal, of all but the release number: the same for every spelling of the same platform."""

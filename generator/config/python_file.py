@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from generator.config.complaints import complaints
-from generator.config.exposed import without_secrets
-from generator.config.fields import Section
+from generator.config.load import hide_credentials
+from generator.config.mistakes import complaints
+from generator.config.model.fields import Section
 from generator.config.platform import Platform
 from generator.documents.exposed import exposures
 from generator.documents.files import problem_of, read_file
@@ -34,7 +34,7 @@ def run_platform_file(file: Path) -> dict[str, Any]:
     """
     check_platform_file(file)
     if outside := exposures(read_file(file).decode("utf-8", "replace")):
-        raise ConfigError(without_secrets((), outside, (), str(file)))
+        raise ConfigError(hide_credentials((), outside, (), str(file)))
     try:
         with _siblings_importable(file), redirect_stdout(sys.stderr):  # standard output belongs to the result
             return runpy.run_path(str(file), run_name="__platform__")

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from generator.config.kinds import KINDS
 from generator.config.platform import Platform
+from generator.facts.kinds import KINDS
 from generator.gitops.argocd import NOT_APPLIED
 from generator.manifests import Body, Manifest
 from generator.policies.access import cluster_role_binding

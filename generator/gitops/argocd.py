@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from generator.config.compliance import AUDIT
-from generator.config.gitops import GitOps
-from generator.config.kinds import KINDS
+from generator.config.model.gitops import GitOps
+from generator.config.model.policies import AUDIT_POLICY_FILE
+from generator.config.model.queues import CONFIGURATION_FILE
 from generator.config.platform import Platform
-from generator.config.queues import CONFIGURATION
+from generator.facts.kinds import KINDS
 from generator.manifests import Body, Manifest
 
 CLUSTER_KINDS = tuple((each.group, each.kind) for each in KINDS if not each.is_namespaced)
 """(group, kind) of every cluster-scoped object that a platform can have."""
 
-NOT_APPLIED = ("release.json", CONFIGURATION, AUDIT)
+NOT_APPLIED = ("release.json", CONFIGURATION_FILE, AUDIT_POLICY_FILE)
 """What Argo CD leaves alone in a release: the lock, which it would take for a manifest, and what people apply."""
 
 _IN_CLUSTER = "https://kubernetes.default.svc"

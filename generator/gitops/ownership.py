@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from generator.config.workload import MANAGED_BY, PART_OF
+from generator.facts.names import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
 
 _SHARED = ("ClusterRole", "WorkloadPriorityClass")

@@ -1,20 +1,93 @@
-"""Find every hazard of a platform, and place it in the file that declares the platform."""
+"""Find the hazards of a platform, and locate them in the platform file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from generator.checks.finding import Finding, Severity
-from generator.config.places import Written, written_places
 from generator.config.platform import Platform
-from generator.hazards.devices import device_hazards
-from generator.hazards.egress import egress_hazards
-from generator.hazards.file_name import file_name_hazards
+from generator.config.python_file import shadowed_module
+from generator.documents.files import read_file
+from generator.documents.load import load
+from generator.documents.locate import format_path, locate_all
+from generator.errors import MpigenError
 from generator.hazards.hazard import Hazard
-from generator.hazards.people import people_hazards
-from generator.hazards.runtimes import runtime_hazards
-from generator.hazards.volumes import volume_hazards
+from generator.hazards.tenants import egress_hazards, people_hazards
+from generator.hazards.workloads import device_hazards, runtime_hazards, volume_hazards
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A place in a platform file.
+
+    Attributes:
+        path: such as `tenants[0].egress[1].cidr`; of a platform in Python `tenants.team-a.egress.s3.cidr`.
+        line: 1-based; 0 if unknown.
+        column: 1-based; 0 if unknown.
+    """
+
+    path: str
+    line: int = 0
+    column: int = 0
+
+
+def locate_paths(file: Path, paths: Sequence[tuple[str, ...]]) -> list[Written]:
+    """Return the place of each path of a platform; without line and column if the file is no YAML.
+
+    Args:
+        file: the platform file.
+        paths: fields, as spelt in YAML, and names of entries: a platform has its entries in another order.
+    """
+    unplaced = [Written(".".join(path)) for path in paths]
+    if not paths or file.suffix == ".py":
+        return unplaced
+    try:
+        text = read_file(file)
+        document = next(document for document in load(text) if document.data is not None)
+    except (MpigenError, StopIteration):  # it has changed since it was read
+        return unplaced
+    written = [_in_file(path, document.data) for path in paths]
+    places = locate_all(text, document.index, written)
+    return [Written(format_path(path), *places[path].node) for path in written]
+
+
+def _in_file(path: tuple[str, ...], data: Any) -> tuple[str | int, ...]:
+    """Replace names of entries by their positions; the path ends where the file leaves something out."""
+    found: list[str | int] = []
+    for step in path:
+        if isinstance(data, list):
+            index = next((at for at, entry in enumerate(data) if _name(entry) == step), None)
+            if index is None:
+                break
+            found.append(index)
+            data = data[index]
+        elif isinstance(data, dict) and step in data:
+            found.append(step)
+            data = data[step]
+        else:
+            break
+    return tuple(found)
+
+
+def _name(entry: Any) -> Any:
+    return entry.get("name") if isinstance(entry, dict) else entry
+
+
+def file_name_hazards(file: Path) -> Iterator[Hazard]:
+    """Report a platform file in Python that Python would import instead of an installed module of its name."""
+    module = shadowed_module(file) if file.suffix == ".py" else ""
+    if module:
+        yield Hazard(
+            check="platform/shadowed-module",
+            path=(),
+            message=f"the file `{file.name}` has the name of the Python module `{module}`",
+            why=f"in its folder, pytest, mypy and an interactive Python import it instead of `{module}` and fail",
+            fix="rename the file, for example to mpigen_platform.py",
+        )
+
 
 CHECKS = (
     "platform/open-egress",
@@ -48,7 +121,7 @@ def find_hazards(platform: Platform, file: Path) -> list[Finding]:
         file: a platform.yaml or mpigen_platform.py, as the user named it.
     """
     found = [*file_name_hazards(file), *hazards(platform)]
-    places = written_places(file, [hazard.path for hazard in found])
+    places = locate_paths(file, [hazard.path for hazard in found])
     return [_finding(hazard, str(file), place) for hazard, place in zip(found, places, strict=True)]
 
 

@@ -1,10 +1,10 @@
-"""A hazard: one setting of a platform, and what it leads to."""
+"""A hazard: one setting of a platform, and its consequence."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-Path = tuple[str, ...]
+NamedPath = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Hazard:
     """
 
     check: str
-    path: Path
+    path: NamedPath
     message: str
     why: str
     fix: str

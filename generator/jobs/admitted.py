@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from generator.config.complaints import suggestion
-from generator.config.durations import seconds
+from generator.config.mistakes import suggest
+from generator.config.model.fields import to_seconds
+from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.config.tenants import Tenant
 from generator.documents.syntax import shown
 from generator.errors import Problem
 from generator.manifests import Body
@@ -22,7 +22,7 @@ def labels_for(platform: Platform, tenant: Tenant, given: Mapping[str, str]) -> 
 def deadline(tenant: Tenant) -> Body:
     """The longest that a job of the team may run, where there is an end to it."""
     limit = tenant.limits.time_per_job
-    return {"activeDeadlineSeconds": seconds(limit)} if limit else {}
+    return {"activeDeadlineSeconds": to_seconds(limit)} if limit else {}
 
 
 def refused(platform: Platform, tenant: Tenant, *, labels: Mapping[str, str], priority: str) -> Iterator[Problem]:
@@ -32,10 +32,10 @@ def refused(platform: Platform, tenant: Tenant, *, labels: Mapping[str, str], pr
     if priority and priority not in declared:
         # kueue v0.19.2: a class that does not exist gets no Workload, and only the log of Kueue tells
         what = f"there is no priority {shown(priority)}"
-        yield Problem(what, suggestion(priority, declared), path="--priority")
+        yield Problem(what, suggest(priority, declared), path="--priority")
     elif "priority" in denied and priority and tenant.priorities is not None and priority not in tenant.priorities:
         what = f"{shown(priority)} is not open to `{tenant.name}`"
-        yield Problem(what, suggestion(priority, tenant.priorities), path="--priority")
+        yield Problem(what, suggest(priority, tenant.priorities), path="--priority")
     if "labels" in denied:
         yield from _wrong_labels(platform, tenant, labels)
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from generator import quantities
-from generator.config.fabrics import Fabric
-from generator.config.pools import Pool
-from generator.config.runtimes import Runtime
+from generator.config.model.fabrics import Fabric
+from generator.config.model.pools import Pool
+from generator.config.model.runtimes import Runtime
 from generator.errors import Problem
 from generator.facts.names import GPU_CLIQUE
 from generator.jobs.servers import ENOUGH, at_least

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from generator.config.families import FAMILIES, Family, FamilyName
+from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.config.platform import Platform
-from generator.config.runtimes import Runtime, fabric_of
-from generator.config.volumes import HOME
+from generator.facts.families import FAMILIES, Family, FamilyName
 from generator.jobs.reach import Reach, reaches
 from generator.runtimes.launch import environment
 from generator.runtimes.sizing import NodeSize, launcher_resources, node_size

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from generator.config.fabric_homes import home
-from generator.config.fabric_ranges import allocator
-from generator.config.fabric_room import needed, room
-from generator.config.fabrics import Fabric
+from generator.config.model.fabric_addresses import allocator, count_addresses, count_needed_addresses
+from generator.config.model.fabric_nodes import operator_namespace
+from generator.config.model.fabrics import Fabric
+from generator.config.model.runtimes import Runtime
 from generator.config.platform import Platform
-from generator.config.runtimes import Runtime
 from generator.facts.names import REBOOTS
 from generator.jobs.partitions import Partition, enforcer, partitions, runtimes_on, separation
 from generator.manifests import Body
@@ -67,7 +66,12 @@ def _addresses(fabric: Fabric, nodes: int) -> Facts | None:
     if fabric.addresses is None:
         return None
     by = allocator(fabric)
-    return {"range": fabric.addresses.range, "by": by, "needed": needed(fabric, nodes), "available": room(fabric)}
+    return {
+        "range": fabric.addresses.range,
+        "by": by,
+        "needed": count_needed_addresses(fabric, nodes),
+        "available": count_addresses(fabric),
+    }
 
 
 def about_fabric(platform: Platform, fabric: Fabric) -> Topics:
@@ -137,7 +141,7 @@ def restarts(platform: Platform, fabric: Fabric) -> list[str]:
     """What drains or restarts nodes when it is applied or changed: kinds of objects, and what they say of it."""
     made = [*openshift.machine_setup([fabric])]
     if fabric.attached == "sriov" and fabric.operated != "none":
-        namespace = home(fabric, is_openshift=platform.cluster.is_openshift)
+        namespace = operator_namespace(fabric, is_openshift=platform.cluster.is_openshift)
         pools = pools_with(fabric, platform)
         made = [*(body for pool in pools for body in sriov.node_setup(fabric, pool, namespace)), *made]
     said = (f"{body['kind']} {body['metadata']['annotations'][REBOOTS]}" for body in made)

@@ -8,7 +8,7 @@ policy named as the job.
 from __future__ import annotations
 
 from generator.config.platform import Platform
-from generator.config.workload import JOB_LABEL, JOB_POLICY, OWNER
+from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER
 from generator.manifests import Body
 
 

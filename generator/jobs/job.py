@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from generator.config.complaints import suggestion
+from generator.config.mistakes import suggest
+from generator.config.model.runtimes import Runtime, fabric_of
+from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.config.runtimes import Runtime, fabric_of
-from generator.config.tenants import Tenant
-from generator.config.workload import OWNER
 from generator.documents.syntax import shown
 from generator.errors import Problem
-from generator.facts.names import PRIORITY_CLASS, QUEUE_NAME
+from generator.facts.names import OWNER, PRIORITY_CLASS, QUEUE_NAME
 from generator.jobs import benchmark
 from generator.jobs.admitted import deadline, labels_for, refused
 from generator.jobs.benchmark import Benchmark
@@ -206,7 +205,7 @@ def _of_place(wanted: Wanted, tenant: Tenant) -> Iterator[Problem]:
     homes = [home.name for home in tenant.homes]
     if wanted.namespace and wanted.namespace not in homes:
         what = f"{shown(wanted.namespace)} is no namespace of `{tenant.name}`"
-        yield Problem(what, suggestion(wanted.namespace, homes), path="--namespace")
+        yield Problem(what, suggest(wanted.namespace, homes), path="--namespace")
 
 
 def _notes(runtime: Runtime, wanted: Wanted) -> Iterator[str]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from generator.config.fabrics import Fabric
+from generator.config.model.fabrics import Fabric
+from generator.config.model.runtimes import Runtime, fabric_of
+from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.config.runtimes import Runtime, fabric_of
-from generator.config.tenants import Tenant
 from generator.networks.reach import fabrics_of
 
 

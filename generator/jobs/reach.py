@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from generator.config.model.runtimes import Runtime
+from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.config.runtimes import Runtime
-from generator.config.tenants import Tenant
 from generator.kueue.admission_checks import admission_checks
 from generator.kueue.cohorts import cohorts, slack_queue
 from generator.kueue.configuration import kueue_object

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from generator.config.server import Server
+from generator.facts.servers import Server
 
 ENOUGH = 0.8
 """The part of what its links carry that a fabric has to reach: what is published of sound ones is 0.9 and more."""

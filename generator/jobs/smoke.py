@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from generator.config.pools import Pool
-from generator.config.runtimes import Runtime
+from generator.config.model.pools import Pool
+from generator.config.model.runtimes import Runtime
 from generator.facts.devices import DeviceKind
 from generator.runtimes.adapter import script
 from generator.runtimes.sizing import node_size

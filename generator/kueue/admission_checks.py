@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from generator.config.multi_kueue import WORKERS, MultiKueue
-from generator.config.pools import Pool
-from generator.config.provisioning import Provisioning
-from generator.config.tenants import Tenant
+from generator.config.model.pools import Pool, Provisioning
+from generator.config.model.queues import MULTI_KUEUE_CHECK, MultiKueue
+from generator.config.model.tenants import Tenant
 from generator.facts.names import MULTI_KUEUE, PROVISIONING
 from generator.manifests import Body
 
@@ -26,7 +25,7 @@ def admission_checks(pools: Sequence[Pool], workers: MultiKueue | None) -> Itera
             yield _check(pool.name, PROVISIONING, "ProvisioningRequestConfig")
     if workers:
         yield from _clusters(workers)
-        yield _check(WORKERS, MULTI_KUEUE, "MultiKueueConfig")
+        yield _check(MULTI_KUEUE_CHECK, MULTI_KUEUE, "MultiKueueConfig")
 
 
 def checks_of_queue(tenant: Tenant, pools: Sequence[Pool], flavors: Collection[str]) -> Body:
@@ -39,7 +38,7 @@ def checks_of_queue(tenant: Tenant, pools: Sequence[Pool], flavors: Collection[s
         {"name": pool.name, "onFlavors": [pool.name]} for pool in pools if pool.provisioning and pool.name in flavors
     ]
     if tenant.multi_kueue:
-        checks = [{"name": WORKERS}]
+        checks = [{"name": MULTI_KUEUE_CHECK}]
     return {"admissionChecksStrategy": {"admissionChecks": checks}} if checks else {}
 
 
@@ -82,6 +81,6 @@ def _clusters(workers: MultiKueue) -> Iterator[Body]:
     yield {
         "apiVersion": _API,
         "kind": "MultiKueueConfig",
-        "metadata": {"name": WORKERS},
+        "metadata": {"name": MULTI_KUEUE_CHECK},
         "spec": {"clusters": [cluster.name for cluster in workers.clusters]},
     }

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from constructs import Construct
 
+from generator.config.model.queues import CONFIGURATION_FILE
+from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.config.queues import CONFIGURATION
-from generator.config.tenants import Tenant
 from generator.constructs import Component
 from generator.kueue.admission_checks import admission_checks
 from generator.kueue.cohorts import cohorts, slack_queue
@@ -24,7 +24,7 @@ class KueueItself(Component):
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         super().__init__(
-            scope, id, [Manifest(kueue_object(platform.queues, platform.cluster, platform.fabrics), CONFIGURATION)]
+            scope, id, [Manifest(kueue_object(platform.queues, platform.cluster, platform.fabrics), CONFIGURATION_FILE)]
         )
 
 

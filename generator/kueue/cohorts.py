@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.config.cohorts import Cohort
-from generator.config.elsewhere import root_of_workers
+from generator.config.model.cohorts import Cohort, workers_cohort
+from generator.config.model.quotas import ZERO, Amounts, node_amounts, quota_amounts, sum_amounts
 from generator.config.platform import Platform
-from generator.config.shares import NOTHING, Amounts, amounts, of_nodes, total
 from generator.kueue.queues import NEVER
 from generator.kueue.resources import Holding, resource_groups
 from generator.manifests import Body
@@ -27,20 +26,22 @@ def cohorts(platform: Platform) -> Iterator[Body]:
     elsewhere = platform.cohorts_elsewhere
     yield _cohort(platform.platform, {})
     if any(tenant.multi_kueue for tenant in platform.tenants):
-        yield _cohort(root_of_workers(platform.platform), {})
+        yield _cohort(workers_cohort(platform.platform), {})
     declared = {cohort.name: cohort for cohort in platform.cohorts}
     named = {tenant.cohort for tenant in platform.tenants if tenant.cohort}
     for name in sorted(named | declared.keys()):
         cohort = declared.get(name, Cohort(name=name))
         holding = Holding(
-            quota=amounts(cohort.quota, platform.supplies),
+            quota=quota_amounts(cohort.quota, platform.supplies),
             borrow=None
             if cohort.borrow is None
-            else _of_every_pool(amounts(cohort.borrow, platform.supplies), platform),
-            lend=None if cohort.lend is None else _of_every_pool(amounts(cohort.lend, platform.supplies), platform),
+            else _of_every_pool(quota_amounts(cohort.borrow, platform.supplies), platform),
+            lend=None
+            if cohort.lend is None
+            else _of_every_pool(quota_amounts(cohort.lend, platform.supplies), platform),
         )
         groups = resource_groups(holding, platform.supplies)
-        root = root_of_workers(platform.platform) if name in elsewhere else platform.platform
+        root = workers_cohort(platform.platform) if name in elsewhere else platform.platform
         weight = {"fairSharing": {"weight": str(cohort.weight)}} if cohort.weight != 1 else {}
         yield _cohort(
             name,
@@ -88,13 +89,13 @@ def slack(platform: Platform) -> Amounts:
         return {}
     quotas = [quota for tenant in platform.tenants for quota in tenant.quotas if not tenant.multi_kueue]
     quotas += [cohort.quota for cohort in platform.cohorts if cohort.name not in platform.cohorts_elsewhere]
-    given = total(*(amounts(quota, platform.supplies) for quota in quotas))
+    given = sum_amounts(*(quota_amounts(quota, platform.supplies) for quota in quotas))
     left: Amounts = {}
     for pool in platform.supplies:
         taken = given.get(pool.name, {})
         rest = {
-            resource: Quantity(there.value - taken.get(resource, NOTHING).value, there.is_binary)
-            for resource, there in of_nodes(pool, pool.nodes).items()
+            resource: Quantity(there.value - taken.get(resource, ZERO).value, there.is_binary)
+            for resource, there in node_amounts(pool, pool.nodes).items()
         }
         if any(amount.value > 0 for amount in rest.values()):
             left[pool.name] = rest

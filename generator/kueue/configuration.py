@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generator.config.cluster import Cluster
-from generator.config.durations import seconds
-from generator.config.fabrics import Fabric
-from generator.config.queues import Queues
+from generator.config.model.cluster import Cluster
+from generator.config.model.fabrics import Fabric
+from generator.config.model.fields import to_seconds
+from generator.config.model.queues import Queues
 from generator.documents.emit import Emitter
 from generator.facts.defects import known
 from generator.facts.names import TENANT_LABEL
@@ -162,9 +162,9 @@ def _gang_scheduling(queues: Queues, version: str) -> Body:
     if known("kueue-operator-waits-five-minutes").affects({"kueue": version}):
         return {"policy": "None"}
     wanted = queues.wait_for_pods_ready
-    body: Body = {"admission": "Parallel", "timeoutSeconds": seconds(wanted.timeout)}
+    body: Body = {"admission": "Parallel", "timeoutSeconds": to_seconds(wanted.timeout)}
     if wanted.recovery_timeout is not None:
-        body["recoveryTimeoutSeconds"] = seconds(wanted.recovery_timeout)
+        body["recoveryTimeoutSeconds"] = to_seconds(wanted.recovery_timeout)
     if wanted.backoff_limit is not None:
         body["requeuingStrategy"] = {"retryLimit": wanted.backoff_limit, **_PAUSES}
     return {"policy": "ByWorkload", "byWorkload": body}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from generator.config.pools import Pool
+from generator.config.model.pools import Pool
 from generator.facts.names import ALLOCATABLE, NODES
 from generator.manifests import Body
 

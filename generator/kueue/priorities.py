@@ -5,7 +5,7 @@ No PriorityClass: with one the scheduler would stop single pods of other jobs, w
 
 from __future__ import annotations
 
-from generator.config.priorities import Priority
+from generator.config.model.queues import Priority
 from generator.manifests import Body
 
 

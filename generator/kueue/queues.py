@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from generator.config.counting import Supply
+from generator.config.model.quotas import Supply, quota_amounts, sum_amounts
+from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.config.shares import amounts, total
-from generator.config.tenants import Tenant
-from generator.config.workload import LOCAL_QUEUE
-from generator.facts.names import METADATA_NAME, RESERVATIONS
+from generator.facts.names import LOCAL_QUEUE, METADATA_NAME, RESERVATIONS
 from generator.kueue.admission_checks import checks_of_queue
 from generator.kueue.resources import Holding, resource_groups
 from generator.manifests import Body
@@ -69,9 +67,9 @@ def _of_its_own(tenant: Tenant) -> Body:
 def holding(tenant: Tenant, pools: Sequence[Supply]) -> Holding:
     """All that a tenant has: its quota with what is reserved for it, and its limits."""
     return Holding(
-        quota=total(*(amounts(quota, pools) for quota in tenant.quotas)),
-        borrow=amounts(tenant.borrow, pools),
-        lend=None if tenant.lend is None else amounts(tenant.lend, pools),
+        quota=sum_amounts(*(quota_amounts(quota, pools) for quota in tenant.quotas)),
+        borrow=quota_amounts(tenant.borrow, pools),
+        lend=None if tenant.lend is None else quota_amounts(tenant.lend, pools),
     )
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from generator.config.counting import Supply
-from generator.config.shares import NOTHING, Amounts
+from generator.config.model.quotas import ZERO, Amounts, Supply
 from generator.manifests import Body
 
 _ALWAYS = ("cpu", "memory")  # in every node; but Kueue may be told not to count them
@@ -64,4 +63,4 @@ def _quota(holding: Holding, pool: str, resource: str) -> Body:
 
 
 def _amount(amounts: Amounts, pool: str, resource: str) -> str:
-    return str(amounts.get(pool, {}).get(resource, NOTHING))
+    return str(amounts.get(pool, {}).get(resource, ZERO))

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from generator.config.fabric_ranges import (
+from generator.config.model.fabric_addresses import (
     RailRange,
+    addresses_per_node,
     allocator,
-    block,
     ip_pool_exclusions,
     rail_ranges,
     whereabouts_exclude,
 )
-from generator.config.fabric_shares import FabricShare
-from generator.config.fabrics import Fabric
-from generator.config.pools import Pool
+from generator.config.model.fabric_parts import FabricShare
+from generator.config.model.fabrics import Fabric
+from generator.config.model.pools import Pool
 from generator.manifests import Body
 
 
@@ -63,7 +63,7 @@ def ip_pools(
     for owner, own in owners:
         for number, found in enumerate(rail_ranges(fabric, own)):
             name = _pool_name(fabric, number, owner)
-            yield _ip_pool(name, namespace, found, block(fabric), pools)
+            yield _ip_pool(name, namespace, found, addresses_per_node(fabric), pools)
 
 
 def _ip_pool(name: str, namespace: str, found: RailRange, size: int, pools: Sequence[Pool]) -> Body:

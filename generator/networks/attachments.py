@@ -15,9 +15,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from generator.config.fabric_shares import FabricShare
-from generator.config.fabrics import Fabric, Rail
-from generator.config.tenants import Tenant
+from generator.config.model.fabric_parts import FabricShare
+from generator.config.model.fabrics import Fabric, Rail
+from generator.config.model.tenants import Tenant
 from generator.facts.names import RESOURCE_NAME
 from generator.manifests import Body
 from generator.networks.addresses import ipam

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from constructs import Construct
 
-from generator.config.fabric_homes import home, home_of_pools
-from generator.config.fabrics import Fabric
+from generator.config.model.fabric_nodes import ip_pool_namespace, operator_namespace
+from generator.config.model.fabrics import Fabric
+from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.config.tenants import Tenant
 from generator.constructs import Component
 from generator.manifests import Body, Manifest
 from generator.networks import addresses, attachments, dra, nvidia, openshift, sriov
@@ -27,7 +27,7 @@ class FabricNodes(Component):
     def _bodies(platform: Platform, fabric: Fabric) -> Iterator[Body]:
         pools = pools_with(fabric, platform)
         if fabric.attached == "sriov" and fabric.operated != "none":
-            namespace = home(fabric, is_openshift=platform.cluster.is_openshift)
+            namespace = operator_namespace(fabric, is_openshift=platform.cluster.is_openshift)
             yield from (body for pool in pools for body in sriov.node_setup(fabric, pool, namespace))
         elif fabric.operated == "nvidia" and fabric.device:
             yield from (nvidia.nic_node_policy(fabric, pool) for pool in pools)
@@ -36,7 +36,7 @@ class FabricNodes(Component):
         tenants = [tenant for tenant in platform.tenants if fabric in fabrics_of(tenant, platform)]
         shares = [(tenant.name, each) for tenant in tenants for each in tenant.fabrics if each.name == fabric.name]
         if pools:
-            yield from addresses.ip_pools(fabric, pools, shares, home_of_pools(fabric))
+            yield from addresses.ip_pools(fabric, pools, shares, ip_pool_namespace(fabric))
 
 
 class Machines(Component):

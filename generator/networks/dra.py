@@ -7,7 +7,7 @@ is behind a gate that is off (DRAExtendedResource, alpha). The default class is 
 
 from __future__ import annotations
 
-from generator.config.fabrics import Fabric
+from generator.config.model.fabrics import Fabric
 from generator.manifests import Body
 
 _API = "resource.k8s.io/v1"

@@ -14,8 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 
-from generator.config.fabrics import Fabric, Rail
-from generator.config.pools import Pool
+from generator.config.model.fabrics import Fabric, Rail
+from generator.config.model.pools import Pool
 from generator.manifests import Body
 
 _LONGEST = 30  # letters: api/v1alpha1/validator/nicpolicy_webhook.go maxNicNodePolicyNameLength

@@ -12,8 +12,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator
 
-from generator.config.fabric_nodes import Machines, machines
-from generator.config.fabrics import Fabric
+from generator.config.model.fabric_nodes import MachineConfigPool, machine_config_pools
+from generator.config.model.fabrics import Fabric
 from generator.facts.names import REBOOTS
 from generator.manifests import Body
 
@@ -23,7 +23,7 @@ _MCO = "machineconfiguration.openshift.io"
 
 def machine_setup(fabrics: Iterable[Fabric]) -> Iterator[Body]:
     """All objects of a cluster, in the order of the pools."""
-    for each in machines(fabrics):
+    for each in machine_config_pools(fabrics):
         if each.memlock:
             yield _memlock(each)
         if each.reserved:
@@ -37,7 +37,7 @@ def _metadata(name: str, pool: str) -> Body:
     return {"name": name, "annotations": {REBOOTS: how}}
 
 
-def _memlock(found: Machines) -> Body:
+def _memlock(found: MachineConfigPool) -> Body:
     """Containers inherit the limit of CRI-O; whoever is not root cannot raise it."""
     content = base64.b64encode(_ULIMITS.encode()).decode()
     file = {
@@ -57,7 +57,7 @@ def _memlock(found: Machines) -> Body:
     }
 
 
-def _kubelet_config(found: Machines) -> Body:
+def _kubelet_config(found: MachineConfigPool) -> Body:
     """The topology manager aligns cores only if the CPU manager gives whole ones.
 
     It looks at pods as a whole: else the init container that looks at the NICs would bind the other to where they are.
@@ -77,7 +77,7 @@ def _kubelet_config(found: Machines) -> Body:
     }
 
 
-def _performance_profile(found: Machines) -> Body:
+def _performance_profile(found: MachineConfigPool) -> Body:
     spec: Body = {
         "cpu": {"isolated": found.isolated, "reserved": found.reserved},
         "machineConfigPoolSelector": _pool_label(found.pool),

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.config.fabric_shares import FabricShare
-from generator.config.fabrics import Fabric, Rail
+from generator.config.model.fabric_parts import FabricShare
+from generator.config.model.fabrics import Fabric, Rail
 from generator.manifests import Body
 
 _VERSION = "1.0.0"

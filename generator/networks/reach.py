@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from generator.config.fabrics import Fabric
+from generator.config.model.fabrics import Fabric
+from generator.config.model.pools import Pool
+from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.config.pools import Pool
-from generator.config.tenants import Tenant
 from generator.kueue.queues import holding
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.config.pools import Pool
+from generator.config.model.pools import Pool
 from generator.facts.names import REBOOTS
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.config.fabrics import Fabric, Rail
-from generator.config.pools import Pool
+from generator.config.model.fabrics import Fabric, Rail
+from generator.config.model.pools import Pool
 from generator.manifests import Body
 from generator.networks.reboots import reboots
 

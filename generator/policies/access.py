@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from generator.config.access import PlatformAccess
-from generator.config.tenants import Tenant
+from generator.config.model.access import PlatformAccess
+from generator.config.model.tenants import Tenant
 from generator.manifests import Body
 from generator.policies.roles import PLATFORM_ROLES, RBAC, ROLES, RUNTIME_READER, platform_role
 

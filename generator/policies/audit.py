@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generator.config.kinds import KINDS
 from generator.config.platform import Platform
+from generator.facts.kinds import KINDS
 from generator.manifests import Body
 from generator.policies.controllers import OF_KUBERNETES, controller_groups
 

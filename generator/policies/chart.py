@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from constructs import Construct
 
-from generator.config.compliance import AUDIT
+from generator.config.model.policies import AUDIT_POLICY_FILE
+from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.config.tenants import Tenant
 from generator.constructs import Component
 from generator.manifests import Body, Manifest
 from generator.policies import access, data, memlock, namespace, quota, roles, secrets
@@ -46,7 +46,7 @@ class AuditPolicy(Component):
     """What the API server logs; it lies beside what an engine applies."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
-        super().__init__(scope, id, [Manifest(audit(platform), AUDIT)])
+        super().__init__(scope, id, [Manifest(audit(platform), AUDIT_POLICY_FILE)])
 
 
 class Memlock(Component):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.config.fabric_homes import homes
+from generator.config.model.fabric_nodes import operator_namespaces
 from generator.config.platform import Platform
 
 OF_KUBERNETES = ("system:apiserver", "system:kube-controller-manager", "system:kube-scheduler")
@@ -24,7 +24,7 @@ def controller_groups(platform: Platform) -> list[str]:
     more = _ON_OPENSHIFT if platform.cluster.is_openshift else ()
     networks = {
         name
-        for name in homes(platform.fabrics, is_openshift=platform.cluster.is_openshift)
+        for name in operator_namespaces(platform.fabrics, is_openshift=platform.cluster.is_openshift)
         if not name.startswith("openshift-")
     }
     namespaces = {*_CONTROLLERS, *more, *networks, *platform.policies.admission.controllers}

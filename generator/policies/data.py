@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.config.tenants import Tenant
+from generator.config.model.tenants import Tenant
 from generator.manifests import Body
 
 

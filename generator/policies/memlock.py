@@ -8,9 +8,8 @@ added, and a container may escalate, as a user other than root gets a capability
 
 from __future__ import annotations
 
-from generator.config.tenants import Tenant
-from generator.config.workload import MEMLOCK_SCC, SERVICE_ACCOUNT
-from generator.facts.names import IPC_LOCK, NET_BIND_SERVICE
+from generator.config.model.tenants import Tenant
+from generator.facts.names import IPC_LOCK, MEMLOCK_SCC, NET_BIND_SERVICE, SERVICE_ACCOUNT
 from generator.manifests import Body
 from generator.policies.roles import RBAC, cluster_role, rule
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from generator.config.cluster import Cluster
+from generator.config.model.cluster import Cluster
+from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.config.tenants import Tenant
-from generator.config.workload import REGISTRY_LOGIN, SERVICE_ACCOUNT
-from generator.facts.names import POD_SECURITY_ENFORCE, RELAXED, TENANT_LABEL
+from generator.facts.names import POD_SECURITY_ENFORCE, REGISTRY_LOGIN, RELAXED, SERVICE_ACCOUNT, TENANT_LABEL
 from generator.manifests import Body
 from generator.policies.admission.memlock import MEMLOCK, STANDARD
 from generator.policies.admission.parameters import parameters

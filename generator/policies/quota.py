@@ -7,8 +7,7 @@ pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem.
 from __future__ import annotations
 
 from generator import quantities
-from generator.config.limits import Limits
-from generator.config.tenants import Tenant
+from generator.config.model.tenants import Limits, Tenant
 from generator.manifests import Body
 
 

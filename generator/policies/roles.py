@@ -7,8 +7,8 @@ No role aggregates into others, nor is any aggregated: what Kubernetes calls `ed
 
 from __future__ import annotations
 
-from generator.config.isolation import Isolation
-from generator.config.kinds import KINDS
+from generator.config.model.isolation import Isolation
+from generator.facts.kinds import KINDS
 from generator.manifests import Body
 
 RBAC = "rbac.authorization.k8s.io"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.config.secrets import Connection, Remote, Store
-from generator.config.tenants import Tenant
+from generator.config.model.secrets import Connection, Remote, Store
+from generator.config.model.tenants import Tenant
 from generator.manifests import Body
 
 _API = "external-secrets.io/v1"

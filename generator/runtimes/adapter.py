@@ -11,8 +11,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from generator.config.runtimes import Runtime
-from generator.config.volumes import HOME, RUN
+from generator.config.model.runtimes import HOME, RUN, Runtime
 from generator.facts.host_variables import patterns
 from generator.facts.names import MPI_FOLDER
 from generator.manifests import Body

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from constructs import Construct
 
-from generator.config.durations import seconds
+from generator.config.model.fields import to_seconds
+from generator.config.model.runtimes import Runtime
 from generator.config.platform import Platform
-from generator.config.runtime_fit import runtime_contradictions
-from generator.config.runtimes import Runtime
+from generator.config.rules.runtimes import runtime_contradictions
 from generator.constructs import Component, platform_of
 from generator.documents.locate import format_path
 from generator.errors import ConfigError, Problem
@@ -54,7 +54,7 @@ class MpiRuntime(Component):
             namespaces=[*homes],
             variables=self.environment(),
             volumes=self.volumes(),
-            patience=seconds(platform.queues.wait_for_pods_ready.timeout),
+            patience=to_seconds(platform.queues.wait_for_pods_ready.timeout),
             residency=platform.policies.residency.label if platform.policies.residency else "",
         )
         super().__init__(scope, id, [Manifest(body, _file(body, homes)) for body in bodies])

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generator.config.fabrics import Fabric
-from generator.config.runtimes import Runtime
+from generator.config.model.fabrics import Fabric
+from generator.config.model.runtimes import Runtime
 from generator.facts import env
 from generator.facts.devices import DeviceKind
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from generator.config.fabrics import Fabric
-from generator.config.pools import Pool
-from generator.config.runtimes import Runtime, fabric_of
+from generator.config.model.fabrics import Fabric
+from generator.config.model.pools import Pool
+from generator.config.model.runtimes import Runtime, fabric_of
 from generator.facts.names import FABRIC, NETWORKS
 from generator.manifests import Body
 from generator.runtimes.sizing import NodeSize

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from generator.config.fabrics import Fabric
-from generator.config.runtimes import Runtime
-from generator.config.volumes import HOME
+from generator.config.model.fabrics import Fabric
+from generator.config.model.runtimes import HOME, Runtime
 from generator.facts.devices import DeviceKind
 from generator.runtimes import adapter
 from generator.runtimes.data_paths import over_fabric

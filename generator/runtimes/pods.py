@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from generator.config.cluster import Cluster
-from generator.config.placement import Placement
-from generator.config.pools import Pool
-from generator.config.runtimes import Runtime
-from generator.config.volumes import HOME, RuntimeVolume
-from generator.config.workload import MEMLOCK_SCC, OUT_OF_THE_MESH, RUNTIME_LABEL, SERVICE_ACCOUNT
-from generator.facts.names import IPC_LOCK, NET_BIND_SERVICE, PODSET_GROUP, REQUIRED_SCC, SHARED_MEMORY
+from generator.config.model.cluster import Cluster
+from generator.config.model.pools import Pool
+from generator.config.model.runtimes import HOME, Placement, Runtime, RuntimeVolume
+from generator.facts.names import (
+    IPC_LOCK,
+    MEMLOCK_SCC,
+    NET_BIND_SERVICE,
+    OUT_OF_THE_MESH,
+    PODSET_GROUP,
+    REQUIRED_SCC,
+    RUNTIME_LABEL,
+    SERVICE_ACCOUNT,
+    SHARED_MEMORY,
+)
 from generator.manifests import Body
 from generator.runtimes import adapter, fabric
 from generator.runtimes.preflight import preflight_containers

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 
 from generator import quantities
-from generator.config.fabrics import Fabric
-from generator.config.pools import Pool
-from generator.config.runtimes import Runtime, fabric_of
+from generator.config.model.fabrics import Fabric
+from generator.config.model.pools import Pool
+from generator.config.model.runtimes import Runtime, fabric_of
 from generator.facts.devices import DeviceKind
 from generator.manifests import Body
 from generator.runtimes import adapter, fabric

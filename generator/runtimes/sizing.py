@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from generator import quantities
-from generator.config.pools import Pool
-from generator.config.runtimes import Runtime, fabric_of
+from generator.config.model.pools import Pool
+from generator.config.model.runtimes import Runtime, fabric_of
 
 _SHARE_OF_NODE = Fraction(9, 10)  # where nobody says what DaemonSets of monitoring, storage and network request
 _SHARED_MEMORY = Fraction(1, 8)  # of the container's memory, which it counts against

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from generator.config.cluster import Cluster
-from generator.config.pools import Pool
-from generator.config.runtimes import Runtime, fabric_of
-from generator.config.volumes import HOME
+from generator.config.model.cluster import Cluster
+from generator.config.model.pools import Pool
+from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.facts.names import FRAMEWORK, STEP, SUPPORT
 from generator.manifests import Body
 from generator.runtimes.launch import environment

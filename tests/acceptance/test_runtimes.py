@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from generator.config.families import FAMILIES
+from generator.facts.families import FAMILIES
 from tests.conftest import EXAMPLES, MPIGEN, Run
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import yaml
 
-from generator.config.fabrics import Fabric
-from generator.config.queues import Queues
+from generator.config.model.fabrics import Fabric
+from generator.config.model.queues import Queues
 from generator.policies.audit import FLAGS, audit
 from tests.cluster.build import build
 from tests.cluster.certificates import Certificates, make_certificates

@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
-from generator.config.cluster import Cluster
-from generator.config.fabrics import Fabric
-from generator.config.queues import Queues
+from generator.config.model.cluster import Cluster
+from generator.config.model.fabrics import Fabric
+from generator.config.model.queues import Queues
 from generator.kueue.configuration import KEY, kueue_object
 from tests.cluster.build import build
 from tests.cluster.certificates import Certificates

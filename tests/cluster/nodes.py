@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generator import Platform
-from generator.config.pools import Pool
+from generator.config.model.pools import Pool
 from tests.cluster.client import Body, Client, wait_until
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from generator.config.tenants import Tenant
+from generator.config.model.tenants import Tenant
 from generator.policies.access import subject
 from tests.cluster.client import Body, Client, wait_until
 from tests.cluster.control_plane import Cluster

@@ -8,8 +8,8 @@ import pytest
 
 from generator import Platform
 from generator.app import App
-from generator.config.runtimes import Runtime
-from generator.config.tenants import Tenant
+from generator.config.model.runtimes import Runtime
+from generator.config.model.tenants import Tenant
 from generator.jobs.job import Wanted, new_job
 from generator.jobs.reach import reach
 from generator.pipeline import render

@@ -12,7 +12,7 @@ import pytest
 
 from generator import Platform, pipeline
 from generator.app import App
-from generator.config.compliance import AUDIT
+from generator.config.model.policies import AUDIT_POLICY_FILE
 from generator.manifests import Manifest
 from generator.policies.audit import FLAGS, openshift_profile
 from tests.cluster import trees
@@ -257,4 +257,4 @@ def test_the_object_of_openshift_is_accepted_and_sets_nothing_else(admin: Client
 
 
 def _file(platform: Platform) -> list[Manifest]:
-    return [found for found in pipeline.render(platform, App(platform))[0] if found.file == AUDIT]
+    return [found for found in pipeline.render(platform, App(platform))[0] if found.file == AUDIT_POLICY_FILE]

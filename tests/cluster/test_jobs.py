@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from generator import Platform
-from generator.config.workload import PART_OF
 from generator.documents.brief import BriefEmitter
-from generator.facts.names import PARAMETER, TENANT_LABEL
+from generator.facts.names import PARAMETER, PART_OF, TENANT_LABEL
 from generator.jobs.chosen import JobError
 from generator.jobs.job import LONGEST_NAME, Wanted, new_job
 from generator.jobs.reach import reach

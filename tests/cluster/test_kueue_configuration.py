@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from generator.config.cluster import Cluster as Distribution
-from generator.config.durations import canonical_duration
-from generator.config.fabrics import Fabric
-from generator.config.queues import Queues
+from generator.config.model.cluster import Cluster as Distribution
+from generator.config.model.fabrics import Fabric
+from generator.config.model.fields import canonical_duration
+from generator.config.model.queues import Queues
 from generator.kueue.configuration import KEY, kueue_object
 from tests.cluster.build import build
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from generator.app import App
-from generator.config.fabric_homes import homes
+from generator.config.model.fabric_nodes import operator_namespaces
 from generator.constructs import collect
 from generator.manifests import Manifest
 from tests.cluster.client import Client
@@ -33,7 +33,9 @@ def namespaces(admin: Client) -> Iterator[set[str]]:
     """Those of all teams, and of all operators."""
     platforms = [platform_with(fabric) for fabric in KINDS.values()]
     operators = {
-        name for platform in platforms for name in homes(platform.fabrics, is_openshift=platform.cluster.is_openshift)
+        name
+        for platform in platforms
+        for name in operator_namespaces(platform.fabrics, is_openshift=platform.cluster.is_openshift)
     }
     names = {*operators, "openshift-sriov-network-operator", "team-a", "team-a-dev", "team-b"}
     bodies = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names)]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from generator.checks.trainjob_written import empty_value
-from generator.config.pools import Pool
-from generator.config.runtimes import Runtime
+from generator.config.model.pools import Pool
+from generator.config.model.runtimes import Runtime
 from tests.cluster import runs
 from tests.cluster.client import Body, Client
 from tests.cluster.control_plane import Cluster

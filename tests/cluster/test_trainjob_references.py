@@ -9,9 +9,8 @@ from functools import partial
 import pytest
 import yaml
 
-from generator.config.limits import Limits
-from generator.config.workload import PART_OF
-from generator.facts.names import TENANT_LABEL
+from generator.config.model.tenants import Limits
+from generator.facts.names import PART_OF, TENANT_LABEL
 from generator.policies.admission.policy import binding, policy
 from generator.policies.admission.size import size
 from generator.simulate.job_size import ANNOTATION

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from generator import Platform
-from generator.config.pools import Pool
-from generator.config.runtimes import Runtime
-from generator.config.tenants import Tenant
+from generator.config.model.pools import Pool
+from generator.config.model.runtimes import Runtime
+from generator.config.model.tenants import Tenant
 from tests.cluster.client import Body, Client
 
 COMMAND = ["mpirun", "hostname"]

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from generator import Platform, manifests, pipeline
-from generator.config.fabric_homes import homes
+from generator.config.model.fabric_nodes import operator_namespaces
 from generator.manifests import Manifest
 from tests.cluster.argocd_order import in_order
 from tests.cluster.argocd_scope import read_by
@@ -137,7 +137,7 @@ def _prerequisites(platform: Platform) -> list[Body]:
     assert platform.gitops
     names = {
         platform.gitops.namespace_on(platform.cluster),
-        *homes(platform.fabrics, is_openshift=platform.cluster.is_openshift),
+        *operator_namespaces(platform.fabrics, is_openshift=platform.cluster.is_openshift),
     }
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names)]
 

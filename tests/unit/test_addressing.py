@@ -18,9 +18,14 @@ from hypothesis import strategies as st
 from generator.checks.fabric.attachments import attachment
 from generator.checks.fabric.ranges import Range, exclusions, ranges
 from generator.checks.fabric.read import Fabrics
-from generator.config.fabric_ranges import allocator, block, rail_ranges, supply
-from generator.config.fabric_room import room
-from generator.config.fabrics import Fabric
+from generator.config.model.fabric_addresses import (
+    addresses_per_node,
+    allocator,
+    count_addresses,
+    rail_ranges,
+    rail_supply,
+)
+from generator.config.model.fabrics import Fabric
 from generator.facts.addressing import Supply, host_local_supply, overlap, parse_address, parse_network
 from generator.manifests import Manifest
 from generator.networks.addresses import ip_pools, ipam
@@ -138,15 +143,15 @@ def fabrics(draw: st.DrawFn) -> Fabric:
 @settings(max_examples=300, deadline=None)
 @given(fabrics())
 def test_checks_count_in_what_is_built_what_the_platform_file_counts(fabric: Fabric) -> None:
-    size, by = block(fabric), allocator(fabric)
+    size, by = addresses_per_node(fabric), allocator(fabric)
     pools = [Manifest(body, "x.yaml") for body in ip_pools(fabric, [], [], "nvidia-network-operator")]
     counted = []
     for rail, expected in enumerate(rail_ranges(fabric)):
         (found,) = read(ipam(fabric, rail, None, ""), *pools)
         assert found.network == expected.network
-        assert found.supply == supply(expected, size, by)
+        assert found.supply == rail_supply(expected, size, by)
         counted.append(found.supply.count if found.supply.nodes is None else found.supply.nodes * size)
-    assert room(fabric) == min(counted) * len(counted)
+    assert count_addresses(fabric) == min(counted) * len(counted)
 
 
 @settings(max_examples=300, deadline=None)
@@ -161,7 +166,9 @@ def test_no_node_gets_part_of_a_block_of_what_is_built(fabric: Fabric) -> None:
         (found,) = read({"type": "nv-ipam", "poolName": built.name}, built)
         has_gateway = "gateway" in body["spec"]
         assert len(found.supply.short) <= has_gateway
-        assert all(count >= block(fabric) - has_gateway for count in per_node(found.supply) if count is not None)
+        assert all(
+            count >= addresses_per_node(fabric) - has_gateway for count in per_node(found.supply) if count is not None
+        )
         excluded = [ipaddress.ip_network(part) for part in (fabric.addresses.exclude if fabric.addresses else ())]
         for part in excluded:
             shared = [each for each in (part.network_address, part.broadcast_address) if each in found.network]

@@ -10,10 +10,10 @@ import pytest
 
 from generator import MpiRuntime, Platform, Runtime, pipeline
 from generator.app import App
-from generator.config.case_files import load_cases
-from generator.config.families import FAMILIES, FamilyName
-from generator.config.runtimes import fabric_of
-from generator.config.steering import steering
+from generator.config.cases.load import load_cases
+from generator.config.model.runtimes import fabric_of
+from generator.facts.families import FAMILIES, FamilyName
+from generator.facts.transport_variables import transport_variables
 from generator.jobs.job import Wanted, new_job
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
@@ -135,4 +135,4 @@ def test_what_measures_a_fabric_passes_the_rule(name: str) -> None:
     ],
 )
 def test_what_leads_to_tcp_or_nowhere_is_free(environment: dict[str, str], names: list[str]) -> None:
-    assert steering(environment) == names
+    assert transport_variables(environment) == names

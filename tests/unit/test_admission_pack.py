@@ -9,7 +9,7 @@ import pytest
 
 from generator import Platform, pipeline
 from generator.app import App
-from generator.config.own_cases import own_cases
+from generator.config.cases.release import own_cases
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
 from generator.simulate.policies.trial import Case, coverage, run

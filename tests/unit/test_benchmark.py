@@ -14,10 +14,10 @@ import pytest
 from generator import Fabric, Platform, Runtime
 from generator.checks.run import check_text
 from generator.cli.platform_file import declared
-from generator.config.families import FAMILIES, FamilyName
-from generator.config.runtimes import fabric_of
+from generator.config.model.runtimes import fabric_of
 from generator.documents.brief import BriefEmitter
 from generator.facts.devices import DeviceKind
+from generator.facts.families import FAMILIES, FamilyName
 from generator.jobs.benchmark import Benchmark, command, notes
 from generator.jobs.chosen import JobError
 from generator.jobs.job import Job, Wanted, new_job

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from generator import Platform, pipeline
 from generator.app import App
-from generator.config.admission import RuleName
-from generator.config.compliance import AUDIT
+from generator.config.model.policies import AUDIT_POLICY_FILE, RuleName
 from generator.gitops.argocd import NOT_APPLIED
 from generator.manifests import Manifest, write
 from generator.policies.audit import FLAGS, audit_policy
@@ -97,15 +96,16 @@ def test_a_profile_changes_nothing_but_the_file_of_the_log() -> None:
     files = write(rendered(data))
     data["policies"]["profile"] = "standard"
     standard = write(rendered(data))
-    assert files.keys() - standard.keys() == {AUDIT}
-    assert {file: text for file, text in files.items() if file != AUDIT} == standard
+    assert files.keys() - standard.keys() == {AUDIT_POLICY_FILE}
+    assert {file: text for file, text in files.items() if file != AUDIT_POLICY_FILE} == standard
 
 
 def test_a_platform_that_says_nothing_is_standard_and_has_none_of_it() -> None:
     files = write(rendered(small_platform()))
-    assert not {AUDIT, *(f"cluster/admission/{rule}.yaml" for rule in ("storage", "job-storage", "residency"))} & {
-        *files
-    }
+    assert not {
+        AUDIT_POLICY_FILE,
+        *(f"cluster/admission/{rule}.yaml" for rule in ("storage", "job-storage", "residency")),
+    } & {*files}
 
 
 def test_every_pod_of_a_runtime_selects_its_place_a_separate_launcher_only_that() -> None:
@@ -137,7 +137,7 @@ def test_on_openshift_it_is_the_audit_profile_and_nobody_sets_how_long_it_is_kep
     data = regulated() | {"cluster": {"distribution": "openshift"}}
     assert complaints(data) == ["OpenShift has no such setting of its API servers"]
     del data["policies"]["retention"]["audit"]
-    (found,) = [each for each in rendered(data) if each.file == AUDIT]
+    (found,) = [each for each in rendered(data) if each.file == AUDIT_POLICY_FILE]
     assert (found.kind, found.name, found.body["spec"]) == (
         "APIServer",
         "cluster",
@@ -146,11 +146,11 @@ def test_on_openshift_it_is_the_audit_profile_and_nobody_sets_how_long_it_is_kep
 
 
 def test_argo_cd_leaves_the_file_alone_and_needs_no_right_for_it() -> None:
-    assert AUDIT in NOT_APPLIED
+    assert AUDIT_POLICY_FILE in NOT_APPLIED
     platform = Platform.model_validate(regulated() | {"cluster": {"distribution": "kubernetes"}})
     tree, pointer = pipeline.render(platform, App(platform))
     (project, application) = pointer
-    assert AUDIT in application.body["spec"]["source"]["directory"]["exclude"]
+    assert AUDIT_POLICY_FILE in application.body["spec"]["source"]["directory"]["exclude"]
     assert "Policy" not in {each["kind"] for each in project.body["spec"]["clusterResourceWhitelist"]}
     (role,) = [each for each in tree if each.kind == "ClusterRole" and each.name == "mpigen-gitops"]
     assert "audit.k8s.io" not in yaml.safe_dump(role.body)

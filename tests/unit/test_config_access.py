@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from generator import Platform
-from generator.config.access import callers, in_reach
+from generator.config.model.access import explain_impersonation, to_callers
 from tests.conftest import small_platform
 
 
@@ -16,7 +16,7 @@ def platform(**changes: Any) -> Platform:
 
 
 def test_the_api_server_knows_service_accounts_as_users() -> None:
-    known = callers(["serviceaccount:ci/bot", "user:ada", "group:leads", "user:ada"])
+    known = to_callers(["serviceaccount:ci/bot", "user:ada", "group:leads", "user:ada"])
     assert known.users == ("ada", "system:serviceaccount:ci:bot")
     assert known.groups == ("leads",)
 
@@ -61,7 +61,7 @@ def test_the_account_that_applies_is_known(distribution: str, gitops: dict[str, 
     ],
 )
 def test_whoever_has_a_job_in_a_namespace_can_be_its_accounts(subject: str) -> None:
-    assert in_reach(subject, {"team-a"})
+    assert explain_impersonation(subject, {"team-a"})
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_whoever_has_a_job_in_a_namespace_can_be_its_accounts(subject: str) -> N
     ],
 )
 def test_others_are_out_of_their_reach(subject: str) -> None:
-    assert not in_reach(subject, {"team-a"})
+    assert not explain_impersonation(subject, {"team-a"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from generator.config.durations import seconds
-from generator.config.queues import Queues
+from generator.config.model.fields import to_seconds
+from generator.config.model.queues import Queues
 
 
 def retained(value: object) -> str | None:
@@ -28,7 +28,7 @@ def retained(value: object) -> str | None:
 )
 def test_every_spelling_of_a_duration_is_kept_as_one(spelled: str, kept: str, length: int) -> None:
     assert retained(spelled) == kept
-    assert seconds(kept) == length
+    assert to_seconds(kept) == length
 
 
 @pytest.mark.parametrize("value", ["", "30", 30, 1.5, True, "1d", "1.5h", "5m1h", "-30m", "30 m", "30M", "30m\n", []])

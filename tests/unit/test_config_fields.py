@@ -9,12 +9,12 @@ import pytest
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from generator import Platform
-from generator.config.access import Subject
-from generator.config.egress import Egress, Network
-from generator.config.fields import Count, LabelKey, LabelValue, Name, Quantity, Resource
-from generator.config.gitops import GitOps
-from generator.config.pools import Pool
-from generator.config.tenants import Tenant
+from generator.config.model.access import Subject
+from generator.config.model.fields import Count, LabelKey, LabelValue, Name, Quantity, Resource
+from generator.config.model.gitops import GitOps
+from generator.config.model.isolation import Egress, Network
+from generator.config.model.pools import Pool
+from generator.config.model.tenants import Tenant
 from tests.conftest import small_platform
 
 Change = Callable[[dict[str, Any]], object]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from generator import Platform
 from generator.config.load import load_platform
-from generator.config.shares import amounts
+from generator.config.model.quotas import quota_amounts
 from generator.documents.emit import Emitter
 from generator.documents.locate import format_path
 from generator.errors import ConfigError
@@ -123,8 +123,8 @@ def test_a_mangled_platform_is_whole_or_refused(data: dict[str, Any]) -> None:
         return
     assert Platform.model_validate(found.model_dump(by_alias=True)) == found
     for tenant in found.tenants:  # a checked platform can be shared out
-        amounts(tenant.quota, found.supplies)
-        amounts(tenant.borrow, found.supplies)
+        quota_amounts(tenant.quota, found.supplies)
+        quota_amounts(tenant.borrow, found.supplies)
 
 
 LEAVES = [path for path in places(small_platform()) if not isinstance(at(small_platform(), path), dict | list)]

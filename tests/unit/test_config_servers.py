@@ -8,8 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from generator import Fabric
-from generator.config.server import Server, ServerName
-from generator.config.servers import SERVERS
+from generator.facts.servers import SERVERS, Server, ServerName
 
 # InfiniBand HDR and NDR, 100, 200 and 400 Gbit/s Ethernet, EFA.
 LINKS = {100, 200, 400}

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from generator import Access, Platform, Pool
-from generator.config.amounts import implausible, implausible_on_node
-from generator.config.egress import Network
-from generator.config.images import Image, Registry
+from generator.config.model.amounts import check_amount, check_node_amount
+from generator.config.model.isolation import Network
+from generator.config.model.policies import Image, Registry
+from generator.config.model.runtimes import RuntimeVolume
 from generator.config.python_file import run_platform_file
-from generator.config.volumes import RuntimeVolume
 from generator.documents.exposed import exposures
 from generator.errors import ConfigError
 from generator.facts.folders import hidden_by
@@ -42,29 +42,29 @@ ONE_LINE = {what: token for what, token in TOKENS.items() if "\n" not in token a
 
 @given(st.sampled_from(IN_BYTES), st.integers(1, 2**20 - 1))
 def test_less_than_a_mebibyte_is_a_forgotten_unit(resource: str, amount: int) -> None:
-    assert implausible(resource, str(amount))
+    assert check_amount(resource, str(amount))
 
 
 @given(st.sampled_from(IN_BYTES), st.integers(1, 10**6).filter(lambda number: number % 1000))
 def test_thousandths_of_bytes_are_refused(resource: str, amount: int) -> None:
-    assert implausible(resource, f"{amount}m")
+    assert check_amount(resource, f"{amount}m")
 
 
 @given(st.integers(1, 10**6), st.sampled_from(("Ki", "Mi", "Gi", "Ti")))
 def test_cores_in_bytes_are_refused(amount: int, unit: str) -> None:
-    assert implausible("cpu", f"{amount}{unit}")
+    assert check_amount("cpu", f"{amount}{unit}")
 
 
 @given(st.integers(1, 512), st.integers(1, 16384))
 def test_what_nodes_have_is_possible(cores: int, gibibytes: int) -> None:
-    assert implausible_on_node("cpu", str(cores)) is None
-    assert implausible_on_node("memory", f"{gibibytes}Gi") is None
+    assert check_node_amount("cpu", str(cores)) is None
+    assert check_node_amount("memory", f"{gibibytes}Gi") is None
 
 
 @given(st.integers(1001, 10**9))
 def test_no_node_has_thousands_of_devices(count: int) -> None:
-    assert implausible_on_node("nvidia.com/gpu", str(count))
-    assert implausible_on_node("openshift.io/ib_vf", str(count)) is None
+    assert check_node_amount("nvidia.com/gpu", str(count))
+    assert check_node_amount("openshift.io/ib_vf", str(count)) is None
 
 
 @pytest.mark.parametrize("name", REAL)

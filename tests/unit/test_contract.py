@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from generator import Platform, Runtime
-from generator.config.families import FAMILIES, Family
+from generator.facts.devices import devices
+from generator.facts.families import FAMILIES, Family
 from generator.jobs import contract
 from generator.runtimes.training_runtime import training_runtimes
 from tests.unit.test_runtimes import POOLS, build, containers, variables

@@ -10,9 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from generator.app import App
-from generator.config.fabric_parts import Addresses, Nics, NodeSetup
-from generator.config.fabric_shares import FabricShare
-from generator.config.fabrics import Fabric
+from generator.config.model.fabric_parts import Addresses, FabricShare, Nics, NodeSetup
+from generator.config.model.fabrics import Fabric
 from generator.constructs import collect
 from generator.manifests import write
 from tests.random_fabrics import KINDS, platform_with

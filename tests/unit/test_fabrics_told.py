@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from generator import Platform
-from generator.config.servers import SERVERS
+from generator.facts.servers import SERVERS
 from generator.jobs import fabrics
 from generator.jobs.servers import about_server, server_facts
 from tests.conftest import small_platform

@@ -12,8 +12,8 @@ import pytest
 
 from generator.checks.fabric.overlaps import _functions
 from generator.cli.main import run
-from generator.config.case_files import load_cases
-from generator.config.complaints import suggestion
+from generator.config.cases.load import load_cases
+from generator.config.mistakes import suggest
 from generator.documents.credentials import is_placeholder
 from generator.documents.scalars import int64
 from generator.release.precedence import precedence
@@ -177,5 +177,5 @@ def test_a_text_is_a_placeholder_wherever_its_braces_stand() -> None:
 
 def test_so_many_names_are_neither_listed_nor_compared_one_by_one() -> None:
     names = [f"team-{n}" for n in range(1_000)] + ["vision"]
-    assert suggestion("visoin", names) == "did you mean `vision`?"
-    assert suggestion("robotics", names) == "write one of the 1,001 that are declared, such as team-0"
+    assert suggest("visoin", names) == "did you mean `vision`?"
+    assert suggest("robotics", names) == "write one of the 1,001 that are declared, such as team-0"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from generator import Platform, pipeline
-from generator.config.kinds import KINDS
+from generator.facts.kinds import KINDS
 from generator.gitops.account import NAME, rules
 from generator.gitops.argocd import NOT_APPLIED
 from generator.manifests import Body, Manifest

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from generator.checks.finding import Severity
 from generator.config.load import load_platform
-from generator.hazards.egress import covered
 from generator.hazards.find import CHECKS, find_hazards
+from generator.hazards.tenants import covered
 from tests.conftest import ROOT, Run
 from tests.update_hazards import HAZARDOUS, report
 

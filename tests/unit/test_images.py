@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from generator.config.families import FAMILIES
+from generator.facts.families import FAMILIES
 from tests.conftest import ROOT
 
 IMAGES = ROOT / "examples" / "images"

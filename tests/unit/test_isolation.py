@@ -9,10 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from generator import App, Cluster, Isolation, Platform
-from generator.config.egress import Egress
-from generator.config.isolation import Guard
-from generator.config.workload import RUNTIME_LABEL
+from generator.config.model.isolation import Egress, Guard
 from generator.constructs import collect
+from generator.facts.names import RUNTIME_LABEL
 from generator.jobs.isolation import beside
 from generator.jobs.job import Wanted, new_job
 from generator.manifests import Body

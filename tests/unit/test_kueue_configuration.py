@@ -9,8 +9,8 @@ import yaml
 
 from generator import Platform, pipeline
 from generator.app import App
-from generator.config.cluster import Cluster
-from generator.config.queues import CONFIGURATION, Queues
+from generator.config.model.cluster import Cluster
+from generator.config.model.queues import CONFIGURATION_FILE, Queues
 from generator.facts.versions import minors
 from generator.gitops.argocd import app_project
 from generator.kueue.configuration import KEY, configuration, kueue_object
@@ -125,7 +125,7 @@ def test_no_engine_may_touch_it(distribution: str) -> None:
     data["cluster"] = {"distribution": distribution}
     platform = Platform.model_validate(data)
     tree, _ = pipeline.render(platform, App(platform))
-    (found,) = [manifest for manifest in tree if manifest.file == CONFIGURATION]
+    (found,) = [manifest for manifest in tree if manifest.file == CONFIGURATION_FILE]
     assert platform.gitops
     allowed = app_project(platform, platform.gitops, tree)["spec"]["clusterResourceWhitelist"]
     assert {"group": found.group, "kind": found.kind} not in allowed

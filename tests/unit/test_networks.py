@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from generator import Platform
 from generator.app import App
-from generator.config.kinds import KINDS as EMITTED
-from generator.config.queues import CONFIGURATION
+from generator.config.model.queues import CONFIGURATION_FILE
 from generator.constructs import collect
+from generator.facts.kinds import KINDS as EMITTED
 from generator.facts.names import REBOOTS, RESOURCE_NAME
 from generator.kueue.configuration import KEY
 from generator.manifests import Body, Manifest
@@ -279,7 +279,7 @@ def test_all_that_is_made_for_fabrics_changes_by_a_release_alone_and_by_no_team(
 @pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
 def test_kueue_knows_what_a_claim_counts_as(distribution: str) -> None:
     platform = platform_with(KINDS["efa-dra"], cluster={"distribution": distribution})
-    (body,) = [each.body for each in collect(App(platform)) if each.file == CONFIGURATION]
+    (body,) = [each.body for each in collect(App(platform)) if each.file == CONFIGURATION_FILE]
     resources = (
         body["spec"]["config"]["resources"]
         if distribution == "openshift"

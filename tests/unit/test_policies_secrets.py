@@ -8,9 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from generator import Cluster, Platform
-from generator.config.data import DataVolume
-from generator.config.secrets import Secrets, Store
-from generator.config.tenants import Tenant
+from generator.config.model.secrets import Secrets, Store
+from generator.config.model.tenants import DataVolume, Tenant
 from generator.gitops.waves import ANNOTATION, WAVES, in_waves
 from generator.manifests import Body, Manifest
 from generator.policies import data, namespace

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from generator import Cluster, Platform, Pool, Runtime, Taint, Volume
-from generator.config.families import FAMILIES
-from generator.config.workload import RUNTIME_LABEL, SERVICE_ACCOUNT
+from generator.facts.families import FAMILIES
+from generator.facts.names import RUNTIME_LABEL, SERVICE_ACCOUNT
 from generator.runtimes.sizing import node_size
 from generator.runtimes.training_runtime import training_runtimes
 

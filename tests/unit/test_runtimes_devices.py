@@ -11,8 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 from generator import Cluster, Platform, Pool, Runtime
-from generator.config.families import FAMILIES
-from generator.config.servers import SERVERS
+from generator.facts.families import FAMILIES
+from generator.facts.servers import SERVERS
 from generator.manifests import Body
 from generator.runtimes.launch import environment
 from generator.runtimes.preflight import devices_script

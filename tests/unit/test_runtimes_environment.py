@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from generator import Runtime
-from generator.config.families import FAMILIES
+from generator.facts.families import FAMILIES
 from generator.facts.host_variables import host_variables
 from generator.runtimes.adapter import prepare_script, script
 from tests.cluster.mpi.environment import expanded

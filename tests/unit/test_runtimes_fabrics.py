@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from generator import Cluster, Pool, Runtime
-from generator.config.fabrics import Fabric
-from generator.config.runtime_fit import runtime_contradictions
+from generator.config.model.fabrics import Fabric
+from generator.config.rules.runtimes import runtime_contradictions
 from generator.runtimes.training_runtime import training_runtimes
 from tests.update_runtimes import FABRICS, POOLS, wired
 

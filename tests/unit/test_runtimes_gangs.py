@@ -9,8 +9,8 @@ import pytest
 from generator import Cluster, Platform, Runtime
 from generator.app import App
 from generator.checks.run import check_rendered
-from generator.config.families import FAMILIES
 from generator.constructs import collect
+from generator.facts.families import FAMILIES
 from generator.manifests import Manifest, write
 from generator.runtimes.training_runtime import training_runtimes
 from generator.schemas.catalog import Catalog

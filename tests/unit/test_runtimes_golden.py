@@ -7,8 +7,8 @@ import re
 import pytest
 
 from generator import Runtime
-from generator.config.families import FAMILIES
 from generator.facts.devices import devices
+from generator.facts.families import FAMILIES
 from tests.conftest import ROOT
 from tests.update_runtimes import FOLDER, OPTIONS, goldens
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from generator import Cluster, Runtime
-from generator.config.families import FAMILIES
+from generator.facts.families import FAMILIES
 from generator.runtimes.training_runtime import training_runtimes
 from tests.update_runtimes import POOLS
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from generator import Cluster, Pool, Runtime
-from generator.config.fabrics import Fabric
+from generator.config.model.fabrics import Fabric
 from generator.runtimes.preflight import preflight_container, preflight_script
 from generator.runtimes.sizing import node_size
 from generator.runtimes.training_runtime import training_runtimes

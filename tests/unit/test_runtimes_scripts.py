@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from generator import Runtime
-from generator.config.families import FAMILIES
+from generator.facts.families import FAMILIES
 from generator.runtimes.adapter import prepare_script, script
 
 SHELLS = [shell for shell in ("dash", "bash --posix", "busybox sh") if shutil.which(shell.split()[0])]

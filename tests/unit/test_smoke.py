@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from generator import Runtime
-from generator.config.families import FamilyName
 from generator.facts.devices import DeviceKind
+from generator.facts.families import FamilyName
 from generator.jobs.smoke import smoke_command, smoke_nodes
 from generator.runtimes.adapter import script
 from generator.runtimes.sizing import node_size

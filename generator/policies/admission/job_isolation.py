@@ -7,7 +7,7 @@ its job does: see owner.py. `authorizer`: kubernetes v1.34.2 staging/src/k8s.io/
 
 from __future__ import annotations
 
-from generator.config.workload import JOB_LABEL, JOB_POLICY, OWNER
+from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER
 from generator.policies.admission.owner import MAY_EDIT
 from generator.policies.admission.policy import Demand, Requests, Rule
 

@@ -7,7 +7,7 @@ container with IPC_LOCK may escalate, and each container drops privileges for it
 
 from __future__ import annotations
 
-from generator.config.relaxations import POD_SECURITY
+from generator.config.model.tenants import POD_SECURITY
 from generator.facts.names import IPC_LOCK, NET_BIND_SERVICE
 from generator.policies.admission import patches
 from generator.policies.admission.policy import Demand, Requests, Rule

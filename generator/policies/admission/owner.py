@@ -8,7 +8,7 @@ and so is judged also where there is none.
 
 from __future__ import annotations
 
-from generator.config.workload import OWNER
+from generator.facts.names import OWNER
 from generator.policies.admission.policy import TRAINJOBS, Demand, Requests, Rule
 
 _OWNER = f"metadata.?annotations[?'{OWNER}'].orValue('')"

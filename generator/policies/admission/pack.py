@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from generator.config.model.policies import Policies
 from generator.config.platform import Platform
-from generator.config.policies import Policies
-from generator.config.workload import MANAGED_BY, PART_OF
+from generator.facts.names import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
 from generator.policies.admission import (
     fabric,

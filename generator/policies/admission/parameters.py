@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from generator.config.compliance import Residency
-from generator.config.durations import seconds
-from generator.config.fabrics import Fabric
+from generator.config.model.fabrics import Fabric
+from generator.config.model.fields import to_seconds
+from generator.config.model.policies import Residency
+from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.config.tenants import Tenant
-from generator.config.workload import LOCAL_QUEUE
-from generator.facts.names import PARAMETER, TENANT_LABEL
+from generator.facts.names import LOCAL_QUEUE, PARAMETER, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.policies.admission.wired import wired
 
@@ -37,7 +36,7 @@ def parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
         "storage-classes": _listed(each.name for each in policies.storage_classes),
         "hosts-per-job": str(limits.hosts_per_job or ""),
         "devices-per-host": _listed(devices),
-        "seconds-per-job": str(seconds(limits.time_per_job)) if limits.time_per_job else "",
+        "seconds-per-job": str(to_seconds(limits.time_per_job)) if limits.time_per_job else "",
     }
     return {f"{PARAMETER}{name}": value for name, value in allowed.items() if value}
 

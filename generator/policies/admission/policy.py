@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from generator.config.workload import PART_OF
-from generator.facts.names import PARAMETER, RELAXED, TENANT_LABEL
+from generator.facts.names import PARAMETER, PART_OF, RELAXED, TENANT_LABEL
 from generator.manifests import Body
 
 _ACTIONS = {"deny": ["Deny"], "warn": ["Warn", "Audit"], "audit": ["Audit"]}

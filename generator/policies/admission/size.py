@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from generator.config.limits import Limits
+from generator.config.model.tenants import Limits
 from generator.policies.admission.policy import TRAINJOBS, Demand, Rule, parameter, parameters
 
 # A quantity may be a number: with a text in its stead, Go would convert nothing but texts.

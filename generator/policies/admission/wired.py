@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from generator.config.fabrics import Fabric
-from generator.config.steering import steering
+from generator.config.model.fabrics import Fabric
 from generator.facts.names import FABRIC, STEP
+from generator.facts.transport_variables import transport_variables
 from generator.manifests import Body, Manifest
 
 CLAIM = "claim"
@@ -54,7 +54,7 @@ def wired(runtime: Manifest, fabrics: Iterable[Fabric]) -> Wired | None:
             devices |= _devices(job, fabric)
         if is_step:
             environment |= _environment(job)
-    return Wired(devices, () if fabric.fallback else tuple(steering(environment)))
+    return Wired(devices, () if fabric.fallback else tuple(transport_variables(environment)))
 
 
 def _fabric(jobs: Iterable[Body], fabrics: Mapping[str, Fabric]) -> Fabric | None:

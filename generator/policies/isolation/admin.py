@@ -7,8 +7,7 @@ network-policy-api v0.1.5 apis/v1alpha1; ovn-org/ovn-kubernetes go-controller/pk
 
 from __future__ import annotations
 
-from generator.config.egress import METADATA
-from generator.config.isolation import Guard
+from generator.config.model.isolation import METADATA_SERVICES, Guard
 from generator.facts.names import EVERYWHERE, TENANT_LABEL
 from generator.manifests import Body
 
@@ -36,7 +35,7 @@ def team(name: str, guard: Guard) -> Body:
             "ingress": [{"name": "other-teams", "action": "Deny", "from": [others]}],
             "egress": [
                 {"name": "other-teams", "action": "Deny", "to": [others]},
-                {"name": "metadata", "action": "Deny", "to": [{"networks": [*METADATA]}]},
+                {"name": "metadata", "action": "Deny", "to": [{"networks": [*METADATA_SERVICES]}]},
             ],
         },
     }

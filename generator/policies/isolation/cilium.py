@@ -7,10 +7,9 @@ answers that pass its DNS proxy, and a rule without `rules.dns` for the same por
 
 from __future__ import annotations
 
-from generator.config.cluster import Cluster
-from generator.config.egress import Egress
-from generator.config.isolation import ApiServer
-from generator.config.tenants import Tenant
+from generator.config.model.cluster import Cluster
+from generator.config.model.isolation import ApiServer, Egress
+from generator.config.model.tenants import Tenant
 from generator.manifests import Body
 from generator.policies.isolation.policies import resolver
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import ipaddress
 
-from generator.config.cluster import Cluster
-from generator.config.egress import Egress, metadata_in
-from generator.config.isolation import ApiServer, Metrics
-from generator.config.tenants import Tenant
-from generator.config.workload import RUNTIME_LABEL
-from generator.facts.names import METADATA_NAME
+from generator.config.model.cluster import Cluster
+from generator.config.model.isolation import ApiServer, Egress, Metrics, metadata_services_in
+from generator.config.model.tenants import Tenant
+from generator.facts.names import METADATA_NAME, RUNTIME_LABEL
 from generator.manifests import Body
 
 NOT_ISOLATED = "mpigen.dev/not-isolated"
@@ -100,7 +98,7 @@ def api_server(tenant: Tenant, server: ApiServer) -> Body:
 
 def egress(tenant: Tenant, target: Egress, network: str) -> Body:
     """One network outside the cluster that all pods of the tenant may reach, without the metadata service in it."""
-    metadata = metadata_in(network)
+    metadata = metadata_services_in(network)
     block = {"cidr": network, **({"except": metadata} if metadata else {})}
     ports = [port for each in target.ports for port in _ports(each, target.protocol)]
     spec: Body = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.config.cluster import Cluster
-from generator.config.isolation import Isolation
-from generator.config.tenants import Tenant
+from generator.config.model.cluster import Cluster
+from generator.config.model.isolation import Isolation
+from generator.config.model.tenants import Tenant
 from generator.manifests import Body
 from generator.policies.isolation import cilium, policies
 

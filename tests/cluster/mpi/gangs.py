@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from generator import Platform, pipeline
-from generator.config.runtimes import Runtime
-from generator.config.tenants import Tenant
+from generator.config.model.runtimes import Runtime
+from generator.config.model.tenants import Tenant
 from generator.gitops.argocd import NOT_APPLIED
 from tests.cluster import trees
 from tests.cluster.argocd_order import in_order

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from generator.config.fabrics import Fabric
+from generator.config.model.fabrics import Fabric
 from generator.facts.names import FABRIC, NETWORKS
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, wait_until

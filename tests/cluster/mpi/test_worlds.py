@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from generator.config.volumes import HOME
+from generator.config.model.runtimes import HOME
 from tests.cluster.client import Body, Client
 from tests.cluster.mpi import openshift
 from tests.cluster.mpi.conftest import MPIS, OF_JOB, OF_RANKS, SMOKE, Change, Play, World

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from generator.config.workload import OWNER
+from generator.facts.names import OWNER
 from generator.jobs.isolation import beside
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, RefusedError, wait_until

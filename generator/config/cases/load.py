@@ -1,0 +1,206 @@
+"""Load a file of policy cases: return the requests for the simulator, or raise every problem with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from generator.config.cases.model import OPERATIONS, CaseFile, Expect, PolicyCase, Update, Variant, Who
+from generator.config.mistakes import Complaint, complaints, suggest
+from generator.documents.files import read_file
+from generator.documents.load import Document, load
+from generator.documents.locate import format_path, locate_all
+from generator.documents.syntax import shown
+from generator.errors import ConfigError, DocumentError, InputError, Problem
+from generator.manifests import Body, Manifest, read
+from generator.simulate.policies.request import Person
+from generator.simulate.policies.trial import ACTIONS, Case, Expected
+from generator.simulate.policies.variants import changed, merged
+
+_Place = tuple[str | int, ...]
+_NOBODY = Who(user="somebody")
+
+
+def is_case_file(file: Path, text: bytes) -> bool:
+    """Whether a file holds cases: one document that says `cases`, and of no object what it is.
+
+    Raises:
+        DocumentError: it is no YAML; with file, line and column.
+    """
+    found = [document.data for document in _documents(file, text)]
+    return len(found) == 1 and isinstance(found[0], dict) and "cases" in found[0] and not found[0].keys() & {"kind"}
+
+
+def load_cases(file: Path, text: bytes) -> list[Case]:
+    """Read a file of cases.
+
+    Raises:
+        ConfigError: with every problem found, each with its line.
+        DocumentError: it is no YAML; with file, line and column.
+    """
+    document = _document(file, text)
+    try:
+        found = CaseFile.model_validate(document.data, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise ConfigError(_placed(complaints(error, CaseFile), file, text, document)) from None
+    return _Reader(file, found, text, document).cases()
+
+
+def _documents(file: Path, text: bytes) -> list[Document]:
+    try:
+        return [document for document in load(text) if document.data is not None]
+    except DocumentError as error:
+        raise DocumentError(tuple(replace(problem, file=str(file)) for problem in error.problems)) from None
+
+
+def _document(file: Path, text: bytes) -> Document:
+    found = _documents(file, text)
+    if len(found) != 1 or not isinstance(found[0].data, dict):
+        raise ConfigError((Problem("no file of cases", "write `cases:` and a list of them", str(file), 1, 1),))
+    return found[0]
+
+
+def _placed(found: list[Complaint], file: Path, text: bytes, document: Document) -> tuple[Problem, ...]:
+    places = locate_all(text, document.index, [complaint.path for complaint in found])
+    return tuple(
+        Problem(
+            each.message,
+            each.fix,
+            str(file),
+            *(places[each.path].key if each.is_of_key else places[each.path].node),
+            format_path(each.path),
+        )
+        for each in found
+    )
+
+
+class _RefusedError(ValueError):
+    """Something of the file that means nothing, at its place."""
+
+    def __init__(self, path: _Place, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.complaint = Complaint(path, message, fix)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What is there before, and what is sent."""
+
+    operation: str
+    object: Body | None
+    old: Body | None
+    subresource: str = ""
+
+
+class _Reader:
+    """Makes cases of a file that has the right shape."""
+
+    def __init__(self, file: Path, found: CaseFile, text: bytes, document: Document) -> None:
+        self.file, self.found, self.text, self.document = file, found, text, document
+        self.given = tuple(Manifest(body, str(file)) for body in found.given)
+        self.lines = locate_all(text, document.index, [("cases", index) for index in range(len(found.cases))])
+
+    def cases(self) -> list[Case]:
+        made, wrong = [], []
+        for index, written in enumerate(self.found.cases):
+            try:
+                made.append(self._case(written, ("cases", index)))
+            except _RefusedError as refused:
+                wrong.append(refused.complaint)
+        names = [written.name for written in self.found.cases]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                wrong.append(Complaint(("cases", index, "name"), f"{shown(name)} is there twice", "name each once"))
+        if wrong:
+            raise ConfigError(_placed(wrong, self.file, self.text, self.document))
+        return made
+
+    def _case(self, written: PolicyCase, path: _Place) -> Case:
+        sent = self._sent(written, path)
+        of = self._object(written.of, (*path, "of")) if written.of else None
+        if written.connect:
+            of = self._object(written.connect.to, (*path, "connect", "to"))
+        return Case(
+            name=written.name,
+            file=str(self.file),
+            line=self.lines[path].node[0],
+            operation=sent.operation,
+            object=sent.object,
+            old=sent.old,
+            person=_person(written.who or self.found.who or _NOBODY),
+            expected=_expected(written.expect),
+            namespace=written.namespace or self.found.namespace or "",
+            subresource=written.subresource or sent.subresource,
+            of=of,
+            is_dry_run=written.dry_run,
+            given=self.given,
+        )
+
+    def _sent(self, written: PolicyCase, path: _Place) -> _Sent:
+        word = next(each for each in OPERATIONS if getattr(written, each) is not None)
+        here = (*path, word)
+        if written.create:
+            return _Sent("CREATE", self._object(written.create, here), None)
+        if written.delete:
+            return _Sent("DELETE", None, self._object(written.delete, here))
+        if written.connect:
+            return _Sent("CONNECT", written.connect.options, None)
+        if written.patch:
+            old = self._object(written.patch.of, (*here, "of"))
+            return _Sent("UPDATE", merged(old, written.patch.with_), old)
+        update = written.update or written.status
+        if update is None:
+            raise AssertionError(word)
+        return self._update(update, here, "status" if written.status else "")
+
+    def _update(self, update: Update, path: _Place, subresource: str) -> _Sent:
+        old = self._object(update.from_, (*path, "from"))
+        new = self._object(update.to, (*path, "to")) if update.to else self._changed(old, update.set, (*path, "set"))
+        return _Sent("UPDATE", new, old, subresource)
+
+    def _object(self, written: Variant, path: _Place) -> Body:
+        """Return the object of a variant. Bases may build on each other deeper than Python calls."""
+        above: list[tuple[Variant, _Place]] = []
+        seen: set[str] = set()
+        while written.base is not None:
+            if written.base not in self.found.bases or written.base in seen:
+                fix = suggest(written.base, list(self.found.bases))
+                raise _RefusedError((*path, "base"), f"there is no base {shown(written.base)}", fix)
+            above.append((written, path))
+            seen.add(written.base)
+            below = written.base
+            written, path = self.found.bases[below], ("bases", below)
+        body = (written.body or {}) if written.file is None else self._of_file(written.file, (*path, "file"))
+        for variant, place in ((written, path), *reversed(above)):
+            body = self._changed(body, variant.set, (*place, "set"))
+        return body
+
+    def _changed(self, body: Body, changes: Mapping[str, Any], path: _Place) -> Body:
+        try:
+            return changed(body, changes)
+        except ValueError as error:
+            raise _RefusedError(path, str(error), "name a place that the object can have") from None
+
+    def _of_file(self, name: str, path: _Place) -> Body:
+        file = self.file.parent / name
+        try:
+            found = list(read(read_file(file), str(file)))
+        except InputError as error:
+            message = f"{shown(name)} {error.problems[0].message}"
+            raise _RefusedError(path, message, "name a file beside this one") from None
+        if len(found) != 1:
+            raise _RefusedError(path, f"{shown(name)} holds {len(found)} objects", "name a file with one object")
+        return found[0].body
+
+
+def _person(who: Who) -> Person:
+    return Person(who.user, who.groups, who.uid, who.extra)
+
+
+def _expected(written: Expect) -> Expected:
+    done = {word: names for word in ACTIONS if (names := getattr(written, word))}
+    return Expected(written.rejected, done, written.message or "", written.error)

@@ -1,0 +1,128 @@
+"""The cases that mpigen itself runs against the policies of a release: one for each rule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from generator.config.cases.load import load_cases
+from generator.documents.load import load
+from generator.documents.scalars import int64
+from generator.documents.shape import mapping
+from generator.facts.names import MANAGED_BY, OWNER, PARAMETER, PART_OF, QUEUE_NAME, TENANT_LABEL
+from generator.manifests import Body, Manifest
+from generator.simulate.policies.trial import Case
+
+_FILE = "release_cases.yaml"
+_WHO = "mpigen-case"
+_WORDS = (
+    ("REGISTRY", "registries", "case.invalid/"),
+    ("DEVICE", "devices-per-host", ""),
+    ("PLACE", "residency", ""),
+)
+"""What stands in a case → the parameter whose first entry, without its value, it is; what it is where there is none."""
+_VARIABLE = "VARIABLE"
+"""What stands in a case → the first variable by which a runtime leads its ranks to a fabric."""
+
+
+def own_cases(manifests: Iterable[Manifest]) -> list[Case]:
+    """Those for every release among the manifests, in namespaces that say what a case is about."""
+    manifests = list(manifests)
+    ours = [each for each in manifests if each.kind == "ValidatingAdmissionPolicy" and _platform(each)]
+    text = files("generator.config.cases").joinpath(_FILE).read_bytes()
+    (document,) = (found.data for found in load(text) if isinstance(found.data, dict))
+    found = []
+    for platform in sorted({_platform(each) for each in ours}):
+        homes = [each for each in manifests if each.kind == "Namespace" and _is_home(each, platform)]
+        policies = {each.name for each in ours if _platform(each) == platform}
+        for home in homes:
+            cases = list(_for(home, homes, document["cases"], platform, policies))
+            written = {**document, "bases": _bases(document["bases"], home, platform), "cases": cases}
+            if cases:
+                found += load_cases(Path(_FILE), json.dumps({**written, "namespace": home.name}).encode())
+    return found
+
+
+def _platform(policy: Manifest) -> str:
+    """Whose a policy of ours is; empty for others."""
+    labels = mapping(policy.body, "metadata", "labels")
+    return str(labels.get(PART_OF, "")) if labels.items() >= MANAGED_BY.items() else ""
+
+
+def _is_home(namespace: Manifest, platform: str) -> bool:
+    labels = mapping(namespace.body, "metadata", "labels")
+    return labels.get(PART_OF) == platform and TENANT_LABEL in labels
+
+
+def _for(
+    home: Manifest, homes: list[Manifest], cases: Iterable[Mapping[str, Any]], platform: str, policies: set[str]
+) -> Iterator[Body]:
+    """Each case once: in the first namespace that says what it needs, and where its rule holds."""
+    for case in cases:
+        needed = case.get("needs", "queues")
+        expected = case["expect"]
+        rule = expected["rejected"] if isinstance(expected, dict) else ""
+        policy = f"{platform}-{rule}" if rule else ""
+        first = next((each for each in homes if _said(each, needed) and not _said(each, f"relaxed-{rule}")), None)
+        if first is home and (not policy or policy in policies):
+            rest = {key: value for key, value in case.items() if key != "needs"}
+            yield {**_filled(rest, home), **({"expect": {"rejected": policy}} if policy else {})}
+
+
+def _said(home: Manifest, parameter: str) -> str:
+    """An annotation of the Namespace, or a label."""
+    metadata, key = mapping(home.body, "metadata"), f"{PARAMETER}{parameter}"
+    return str({**mapping(metadata, "labels"), **mapping(metadata, "annotations")}.get(key, ""))
+
+
+def _filled(case: Body, home: Manifest) -> Body:
+    """With what the namespace says, where a case has a word in capitals for it."""
+    text = json.dumps(case)
+    for word, parameter, usual in _WORDS:
+        text = text.replace(word, _said(home, parameter).partition(",")[0].partition("=")[0] or usual)
+    text = text.replace(_VARIABLE, _said(home, "fabric-variables").partition(",")[0].partition("=")[2])
+    filled: Body = json.loads(text)
+    return filled
+
+
+def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
+    """With the job, and with the labels of what is generated."""
+    labels = {**MANAGED_BY, PART_OF: platform}
+    marked = {
+        name: {**body, "metadata": {**body["metadata"], "labels": labels}}
+        if "labels" in body.get("metadata", {})
+        else body
+        for name, body in bases.items()
+    }
+    jobs = {"job": _job(home, "runtimes"), "wired": _job(home, "fabrics"), "led": _job(home, "fabric-variables")}
+    return {**marked, **jobs}
+
+
+def _job(home: Manifest, listed: str) -> Body:
+    """A TrainJob that the namespace allows, with the first runtime that a parameter lists."""
+    kind, _, name = _said(home, listed).partition(",")[0].partition("=")[0].partition("/")
+    wanted = (each.partition("=") for each in _said(home, "labels").split(",") if each)
+    labels = {key: value or "case" for key, _, value in wanted}
+    end = _said(home, "seconds-per-job")
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {
+            "name": "case",
+            "namespace": home.name,
+            "labels": {QUEUE_NAME: _said(home, "queues").partition(",")[0], **labels},
+            "annotations": {OWNER: _WHO},
+        },
+        "spec": {
+            "runtimeRef": {
+                "apiGroup": "trainer.kubeflow.org",
+                "kind": kind or "ClusterTrainingRuntime",
+                "name": name or "none",
+            },
+            **({"activeDeadlineSeconds": int64(end)} if int64(end) is not None else {}),
+            "trainer": {},
+        },
+    }

@@ -1,0 +1,155 @@
+"""The addresses of a fabric: the network of each rail, the block of each node, and their number."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+from generator.config.model.fabrics import Fabric
+from generator.facts import addressing
+from generator.facts.addressing import Network, Span, Supply
+
+Allocator = Literal["whereabouts", "nv-ipam"]
+
+
+@dataclass(frozen=True, slots=True)
+class RailRange:
+    """The addresses of one rail.
+
+    Attributes:
+        network: all of them.
+        gateway: the router's; empty where there is none.
+        exclude: parts that nobody gets.
+    """
+
+    network: Network
+    gateway: str
+    exclude: tuple[Network, ...]
+
+
+def allocator(fabric: Fabric) -> Allocator:
+    """Who hands its addresses out."""
+    default: Allocator = "nv-ipam" if fabric.operated == "nvidia" else "whereabouts"
+    return (fabric.addresses.by if fabric.addresses else None) or default
+
+
+def addresses_per_node(fabric: Fabric) -> int:
+    """How many addresses of each rail a node takes: one for each NIC of each pod, in blocks also one for the router.
+
+    nvidia-k8s-ipam 3ce4a34 README.md: the gateway lies in a node's block, and is passed over there.
+    """
+    needed = fabric.all_rails[0].count * fabric.pods_per_node
+    has_router = allocator(fabric) == "nv-ipam" and fabric.addresses and fabric.addresses.gateway
+    return needed + 1 if has_router else needed
+
+
+def rail_ranges(fabric: Fabric, own: str | None = None) -> tuple[RailRange, ...]:
+    """The addresses of each rail, in the order of `all_rails`; none where pods have no addresses on it.
+
+    Args:
+        fabric: which.
+        own: a team's own network instead of the fabric's.
+
+    Raises:
+        ValueError: the network has no room for so many rails, or for the router; a checked Platform never does that.
+    """
+    if fabric.addresses is None:
+        return ()
+    rails = len(fabric.all_rails)
+    taken = () if own else tuple(ipaddress.ip_network(part) for part in fabric.addresses.exclude)
+    return tuple(
+        RailRange(network, _gateway(fabric, network), tuple(_within(network, taken)))
+        for network in _split(ipaddress.ip_network(own or fabric.addresses.range), rails)
+    )
+
+
+def _gateway(fabric: Fabric, network: Network) -> str:
+    """The router stands at the same place of every rail."""
+    addresses = fabric.addresses
+    if addresses is None or addresses.gateway is None:
+        return ""
+    place = int(ipaddress.ip_address(addresses.gateway)) - int(ipaddress.ip_network(addresses.range).network_address)
+    if place >= network.num_addresses:
+        raise ValueError(f"{network} has no address number {place}, where the gateway stands")
+    return str(network[place])
+
+
+def _split(whole: Network, rails: int) -> Iterator[Network]:
+    """The first so many of equal parts: as many as the next power of two."""
+    return islice(whole.subnets((rails - 1).bit_length()), rails)
+
+
+def _within(network: Network, taken: Iterable[Network]) -> Iterator[Network]:
+    """What networks have in common with one, all of one version: of two that overlap, one holds the other."""
+    for part in taken:
+        if network.overlaps(part):
+            yield part if part.prefixlen > network.prefixlen else network
+
+
+def rail_supply(rail: RailRange, size: int, by: Allocator) -> Supply:
+    """Return the addresses that pods get of what the builder writes for a rail.
+
+    Args:
+        rail: its range.
+        size: addresses that a node takes of it (`block`).
+        by: the IPAM plugin.
+    """
+    if by == "whereabouts":
+        return addressing.whereabouts_supply(rail.network, whereabouts_exclude(rail))
+    gateway = ipaddress.ip_address(rail.gateway) if rail.gateway else None
+    return addressing.ip_pool_supply(rail.network, size, ip_pool_exclusions(rail, size), gateway=gateway)
+
+
+def count_free_addresses(rail: RailRange, size: int, by: Allocator) -> int:
+    """Return the number of addresses of a rail that can be given to pods: with nv-ipam whole blocks."""
+    given = rail_supply(rail, size, by)
+    return given.count if given.nodes is None else given.nodes * size
+
+
+def whereabouts_exclude(rail: RailRange) -> list[Network]:
+    """Return `exclude` of whereabouts, which would give a pod the address of the gateway as well."""
+    return [*rail.exclude, *([ipaddress.ip_network(rail.gateway)] if rail.gateway else [])]
+
+
+def ip_pool_exclusions(rail: RailRange, size: int) -> list[Span]:
+    """Return `exclusions` of an IPPool: each block in which any address is excluded, as a whole.
+
+    A node would get the rest of such a block, and its last pods no address. Exclusions must not overlap each other.
+    """
+    start, count = addressing.first_in_blocks(rail.network), addressing.block_count(rail.network, size)
+    runs: list[Span] = []
+    for part in sorted(rail.exclude, key=lambda each: int(each.network_address)):
+        low, high = addressing.span_of(part)
+        first, last = max(0, (low - start) // size), min(count - 1, (high - start) // size)
+        if runs and first <= runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], max(last, runs[-1][1]))
+        elif first <= last:
+            runs.append((first, last))
+    return [(start + first * size, start + (last + 1) * size - 1) for first, last in runs]
+
+
+_Path = tuple[str | int, ...]
+
+
+def count_addresses(fabric: Fabric, own: str | None = None) -> int:
+    """Addresses for pods, of rails that all are as small as the smallest; 0 where pods have none.
+
+    Args:
+        fabric: which.
+        own: a team's own network instead of the fabric's.
+
+    Raises:
+        ValueError: see `rail_ranges`.
+    """
+    ranges = rail_ranges(fabric, own)
+    return len(ranges) * min(
+        (count_free_addresses(each, addresses_per_node(fabric), allocator(fabric)) for each in ranges), default=0
+    )
+
+
+def count_needed_addresses(fabric: Fabric, nodes: int) -> int:
+    """Addresses of all NICs of all pods that so many nodes can have on it."""
+    return nodes * addresses_per_node(fabric) * len(fabric.all_rails)

@@ -1,0 +1,97 @@
+"""The operators that set up the nodes of a fabric: their namespaces, and the MachineConfigPools of OpenShift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from generator.config.model.fabrics import Fabric
+
+_NVIDIA = "nvidia-network-operator"
+
+
+def operator_namespace(fabric: Fabric, *, is_openshift: bool) -> str:
+    """The namespace of the SR-IOV operator that sets up a fabric: it reads its objects nowhere else.
+
+    Where each is installed: OpenShift's OperatorGroup; sriov-network-operator v1.6.0 README.md;
+    Mellanox/network-operator v26.4.1, of whose chart it is a part.
+    """
+    if fabric.operator_namespace:
+        return fabric.operator_namespace
+    if is_openshift:
+        return "openshift-sriov-network-operator"
+    return _NVIDIA if fabric.operated == "nvidia" else "sriov-network-operator"
+
+
+def ip_pool_namespace(fabric: Fabric) -> str:
+    """The only namespace in which nv-ipam looks for its pools (`--ippools-namespace`)."""
+    return fabric.operator_namespace if fabric.operated == "nvidia" and fabric.operator_namespace else _NVIDIA
+
+
+def operator_namespaces(fabrics: Iterable[Fabric], *, is_openshift: bool) -> set[str]:
+    """The namespaces of all operators that read something of these fabrics."""
+    fabrics = list(fabrics)
+    sriov = {operator_namespace(fabric, is_openshift=is_openshift) for fabric in fabrics if _is_told(fabric)}
+    return sriov | {ip_pool_namespace(fabric) for fabric in fabrics if _has_pools(fabric)}
+
+
+def _is_told(fabric: Fabric) -> bool:
+    return fabric.operated != "none" or fabric.networks == "operator"
+
+
+def _has_pools(fabric: Fabric) -> bool:
+    return fabric.operated == "nvidia" or (fabric.addresses is not None and fabric.addresses.by == "nv-ipam")
+
+
+_WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class MachineConfigPool:
+    """What is done to the nodes of one MachineConfigPool.
+
+    Attributes:
+        pool: its name.
+        memlock: whether containers may lock memory.
+        numa: the policy of the kubelet's topology manager; empty for the default.
+        reserved: cores of the system; empty where nobody says which.
+        isolated: those of pods.
+    """
+
+    pool: str
+    memlock: bool = False
+    numa: str = ""
+    reserved: str = ""
+    isolated: str = ""
+
+
+def machine_config_pools(fabrics: Iterable[Fabric]) -> list[MachineConfigPool]:
+    """Every pool that any fabric says something of, by name."""
+    found: dict[str, MachineConfigPool] = {}
+    for fabric in fabrics:
+        if fabric.nodes.is_of_openshift:
+            mine = machine_config_pool(fabric)
+            found[mine.pool] = _merge(found.get(mine.pool, MachineConfigPool(mine.pool)), mine)
+    return [found[name] for name in sorted(found)]
+
+
+def machine_config_pool(fabric: Fabric) -> MachineConfigPool:
+    """Return what a fabric sets on the MachineConfigPool of its nodes."""
+    setup = fabric.nodes
+    return MachineConfigPool(
+        setup.machine_config_pool or _WORKER,
+        memlock=setup.memlock,
+        numa=setup.numa or "",
+        reserved=setup.reserved_cpus or "",
+        isolated=setup.isolated_cpus or "",
+    )
+
+
+def _merge(one: MachineConfigPool, other: MachineConfigPool) -> MachineConfigPool:
+    return replace(
+        one,
+        memlock=one.memlock or other.memlock,
+        numa=one.numa or other.numa,
+        reserved=one.reserved or other.reserved,
+        isolated=one.isolated or other.isolated,
+    )

@@ -1,0 +1,245 @@
+"""The parts of a fabric: NICs, addresses, node settings, and the share of one tenant."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from generator.config.model.fields import Count, Name, Section, Text, invalid, require_unique
+from generator.config.model.isolation import Network
+from generator.documents.syntax import shown
+from generator.facts.image_reference import is_image
+
+
+def _like(pattern: str, what: str, fix: str) -> Callable[[str], str]:
+    def checked(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise invalid(f"{shown(value)} is not {what}", fix)
+        return value
+
+    return checked
+
+
+_HEX = "^[0-9a-f]{4}$"
+Hex = Annotated[
+    str,
+    Field(strict=True, json_schema_extra={"pattern": _HEX}),
+    AfterValidator(_like(_HEX, "a number of PCI", 'write its four digits as `lspci -nn` does, such as "15b3"')),
+]
+_PORT = r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,14}$"
+Port = Annotated[
+    str,
+    Field(strict=True, json_schema_extra={"pattern": _PORT}),
+    AfterValidator(_like(_PORT, "a network interface", "write its name on the nodes, such as ens1f0np0")),
+]
+_PCI = r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$"
+PciAddress = Annotated[
+    str,
+    Field(strict=True, json_schema_extra={"pattern": _PCI}),
+    AfterValidator(_like(_PCI, "an address of PCI", 'write it as `lspci -D` does, such as "0000:18:00.0"')),
+]
+# resource.k8s.io: names of DeviceClasses are subdomains
+_CLASS = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+DeviceClass = Annotated[
+    str,
+    Field(strict=True, json_schema_extra={"pattern": _CLASS}),
+    AfterValidator(_like(_CLASS, "the name of a DeviceClass", "write it like mrdma.google.com")),
+]
+# As in an image, without its last part; Mellanox/network-operator v26.4.1 api/v1alpha1 puts a slash after it.
+_REPOSITORY = r"^[a-z0-9][a-z0-9._:/-]*[a-z0-9]$"
+
+
+def _is_repository(value: str) -> str:
+    if not is_image(f"{value}/image"):
+        raise invalid(f"{shown(value)} is not where an image is", "write it like registry.example.com/mellanox")
+    return value
+
+
+def _is_version(value: str) -> str:
+    if not is_image(f"image:{value}") and not is_image(f"image@{value}"):
+        raise invalid(f"{shown(value)} is not the tag or digest of an image", "write it like v1.5.3 or sha256:…")
+    return value
+
+
+Repository = Annotated[
+    str,
+    Field(strict=True, json_schema_extra={"pattern": _REPOSITORY}),
+    AfterValidator(_like(_REPOSITORY, "where an image is", "write it like registry.example.com/mellanox")),
+    AfterValidator(_is_repository),
+]
+Version = Annotated[str, Field(strict=True, min_length=1), AfterValidator(_is_version)]
+_CPUS = r"^[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*$"
+
+
+def cores(value: str | None) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Each part of a set of cores, and its first and last one."""
+    for part in value.split(",") if value else ():
+        first, _, last = part.partition("-")
+        yield part, (int(first), int(last or first))
+
+
+def _counts_up(value: str) -> str:
+    for part, (first, last) in cores(value):
+        if first > last:
+            raise invalid(f"{part} ends before it begins", f"write {last}-{first}")
+    return value
+
+
+CpuSet = Annotated[
+    str,
+    Field(strict=True, json_schema_extra={"pattern": _CPUS}),
+    AfterValidator(_like(_CPUS, "a set of cores", "write it like 0-3,96-99")),
+    AfterValidator(_counts_up),
+]
+
+
+def _is_pkey(value: str) -> str:
+    """Fifteen bits, of which 0 is invalid and 0x7fff the partition that everybody is in."""
+    try:
+        number = int(value, 16)
+    except ValueError:
+        number = 0
+    if not value.startswith("0x") or not 0 < number & 0x7FFF < 0x7FFF or number > 0xFFFF:  # noqa: PLR2004 - 16 bits
+        raise invalid(f"{shown(value)} is not the key of a partition", "write it in quotes, from 0x1 to 0x7ffe")
+    return hex(number & 0x7FFF)
+
+
+PKey = Annotated[str, Field(strict=True), AfterValidator(_is_pkey)]
+Vlan = Annotated[int, Field(strict=True, ge=1, le=4094)]
+
+
+def _is_for_hosts(value: str) -> str:
+    network = ipaddress.ip_network(value)
+    if network.prefixlen == 0:
+        raise invalid(f"{value} is all there is: pods would send everything over the fabric", "write a private network")
+    if network.is_multicast or network.is_loopback:
+        raise invalid(f"no host can have an address of {value}", "write a private network, such as 192.168.0.0/16")
+    return value
+
+
+Range = Annotated[Network, AfterValidator(_is_for_hosts)]
+
+
+def _is_cel(value: str) -> str:
+    """The API server compiles it, too, with all functions of Kubernetes, which may be newer than what is known here."""
+    from cel_expr_python import cel  # type: ignore[import-untyped]
+
+    from generator.simulate.policies.errors import all_words
+
+    try:
+        made = cel.NewEnv(variables={"device": cel.Type.DYN}).compile(value).return_type()
+    except RuntimeError as error:
+        if wrong := next((words for words in all_words(error) if words.startswith("Syntax error")), ""):
+            raise invalid(f"{shown(value)} is not CEL: {wrong.partition(' expecting ')[0]}", "correct it") from None
+        return value
+    if made not in (cel.Type.BOOL, cel.Type.DYN):
+        raise invalid(f"{shown(value)} is neither true nor false", 'compare it, as in `device.driver == "dra.net"`')
+    return value
+
+
+Selector = Annotated[Text, AfterValidator(_is_cel)]
+
+
+class Nics(Section):
+    """Which network interfaces of a node are the fabric's: all that is said must hold of each."""
+
+    vendor: Hex | None = None
+    """PCI vendor, in quotes: `"15b3"` is NVIDIA (Mellanox)."""
+    device: Hex | None = None
+    """PCI device, in quotes: `"1021"` is a ConnectX-7 (`lspci -nn`)."""
+    ports: tuple[Port, ...] = ()
+    """Names of the interfaces on the node, such as ens1f0np0, in the order of the rails."""
+    addresses: tuple[PciAddress, ...] = ()
+    """PCI addresses instead of names, such as `"0000:18:00.0"`, in the order of the rails."""
+
+    @field_validator("ports", "addresses")
+    @classmethod
+    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        require_unique(value, "name each port once")
+        return value
+
+
+class Addresses(Section):
+    """Where pods get their addresses on the fabric from."""
+
+    range: Range
+    """The network of all of it, such as 192.168.0.0/16; where each rail is a network of its own, they share it out."""
+    by: Literal["whereabouts", "nv-ipam"] | None = None
+    """Who hands them out. Default: nv-ipam where NVIDIA's network operator runs, else whereabouts."""
+    gateway: str | None = None
+    """A router between the rails, or to other networks. Never a default route."""
+    exclude: tuple[Network, ...] = ()
+    """Parts of it that are taken."""
+
+    @model_validator(mode="after")
+    def _lie_within(self) -> Self:
+        whole = ipaddress.ip_network(self.range)
+        for part in self.exclude:
+            taken = ipaddress.ip_network(part)
+            if taken.version != whole.version or not taken.subnet_of(whole):  # type: ignore[arg-type]
+                raise invalid(f"{part} is no part of {whole}", "exclude only what is in `range`")
+        if self.gateway is not None:
+            try:
+                is_within = ipaddress.ip_address(self.gateway) in whole
+            except ValueError:
+                is_within = False
+            if not is_within:
+                raise invalid(f"{shown(self.gateway)} is no address of {whole}", "write one, or leave it out")
+        return self
+
+
+class NodeSetup(Section):
+    """What is done to the nodes of a fabric. Most of it restarts them, one after the other."""
+
+    max_unavailable: Count = 1
+    """How many nodes may be out of service at the same time for it."""
+    memlock: Annotated[bool, Field(strict=True)] = False
+    """OpenShift: whether CRI-O lets all containers of these nodes lock memory (a MachineConfig; reboots them).
+    Elsewhere set it in the image of the nodes: `LimitMEMLOCK=infinity` of containerd."""
+    numa: Literal["best-effort", "restricted", "single-numa-node"] | None = None
+    """OpenShift: the kubelet's topology manager, so that a pod gets devices and cores that are near each other (a
+    KubeletConfig, or part of the PerformanceProfile; reboots them)."""
+    reserved_cpus: CpuSet | None = None
+    """OpenShift: cores for the system, such as `0-3`. With `isolatedCpus` it makes a PerformanceProfile (reboots)."""
+    isolated_cpus: CpuSet | None = None
+    """OpenShift: cores for pods, such as `4-191`."""
+    plugin_repository: Repository | None = None
+    """Where the image of NVIDIA's device plugin is mirrored, such as `registry.example.com/mellanox`. Default:
+    NVIDIA's own registry."""
+    plugin_version: Version | None = None
+    """The tag or digest of that image. Default: that of the operator's release 26.4.1."""
+    machine_config_pool: Name | None = None
+    """OpenShift: the MachineConfigPool of these nodes. Default: `worker`."""
+
+    @property
+    def is_of_openshift(self) -> bool:
+        """Whether anything is asked for that only OpenShift's operators do."""
+        return bool(self.memlock or self.numa or self.reserved_cpus or self.isolated_cpus)
+
+    @model_validator(mode="after")
+    def _shares_all_cores_out(self) -> Self:
+        if (self.reserved_cpus is None) != (self.isolated_cpus is None):
+            raise invalid("`reservedCpus` and `isolatedCpus` go together", "write both, or none of them")
+        for one, (first, last) in cores(self.reserved_cpus):
+            for other, (begin, end) in cores(self.isolated_cpus):
+                if first <= end and begin <= last:
+                    # cluster-node-tuning-operator d2394aa: the sets of a PerformanceProfile must not overlap.
+                    raise invalid(f"`reservedCpus` {one} and `isolatedCpus` {other} overlap", "give each core once")
+        return self
+
+
+class FabricShare(Section):
+    """The team's own partition of a fabric. No NetworkPolicy is asked on a fabric: this is what separates teams."""
+
+    name: Name
+    """The fabric."""
+    pkey: PKey | None = None
+    """InfiniBand: the key of its partition, in quotes, such as `"0x101"`."""
+    vlan: Vlan | None = None
+    """RoCE and Ethernet: its VLAN."""
+    range: Range | None = None
+    """Its addresses, instead of those of the fabric."""

@@ -1,0 +1,212 @@
+"""The kinds of value that all sections share: names, labels, quantities, durations."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic.alias_generators import to_camel
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from generator import quantities
+from generator.config.model.amounts import check_amount
+from generator.documents.syntax import shown
+
+
+class Section(BaseModel):
+    """A part of the platform: frozen, unknown fields refused, camelCase in YAML and snake_case in Python."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        use_attribute_docstrings=True,
+    )
+
+
+Unmet = tuple[tuple[str | int, ...], str, str]
+"""A setting that another section makes impossible: its path inside its own section, the message, and the fix."""
+
+
+def invalid(message: str, fix: str) -> PydanticCustomError:
+    """An error whose message quotes the value and whose fix says what to write instead."""
+    return PydanticCustomError("refused", "{message}", {"message": message, "fix": fix})
+
+
+def reject_entries(found: Mapping[str, tuple[str, str] | None]) -> None:
+    """Refuse entries of a mapping, each at its own key: key → what is wrong and what to write instead, or None."""
+    errors = [
+        InitErrorDetails(type=invalid(*words), loc=(key,), input=None)
+        for key, words in found.items()
+        if words is not None
+    ]
+    if errors:
+        raise ValidationError.from_exception_data("Entries", errors)
+
+
+def require_unique(names: Iterable[str], fix: str) -> None:
+    """Refuse a name that is there twice."""
+    twice = next((name for name, times in Counter(names).items() if times > 1), None)
+    if twice is not None:
+        raise invalid(f"{shown(twice)} is there twice", fix)
+
+
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = rf"(?=[-a-z0-9.]{{1,253}}/){_LABEL.pattern}(?:\.{_LABEL.pattern})*/"
+_LOCAL = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+# Names below kubernetes.io are native, not extended: kubernetes v1.34.2 pkg/apis/core/helper/helpers.go.
+_EXTENDED = rf"(?!(?:[-a-z0-9.]*\.)?kubernetes\.io/|requests\.){_SUBDOMAIN}{_LOCAL}"
+_RESOURCE = re.compile(rf"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|{_EXTENDED}")
+_LABEL_KEY = re.compile(rf"(?:{_SUBDOMAIN})?{_LOCAL}")
+_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+def _is_name(value: str) -> str:
+    if not _LABEL.fullmatch(value):
+        raise invalid(
+            f"{shown(value)} is not a Kubernetes name",
+            "use at most 63 lower-case letters, digits and hyphens, beginning and ending with a letter or digit",
+        )
+    return value
+
+
+def _is_resource(value: str) -> str:
+    if not _RESOURCE.fullmatch(value):
+        raise invalid(
+            f"{shown(value)} is not a resource name",
+            "write cpu, memory, or an extended resource such as nvidia.com/gpu",
+        )
+    return value
+
+
+def _is_label_key(value: str) -> str:
+    if not _LABEL_KEY.fullmatch(value):
+        raise invalid(f"{shown(value)} is not a label key", "write a key such as example.com/pool")
+    return value
+
+
+def _is_label_value(value: str) -> str:
+    if not _LABEL_VALUE.fullmatch(value):
+        raise invalid(
+            f"{shown(value)} is not a label value", "use at most 63 letters, digits, `-`, `_` and `.`, without spaces"
+        )
+    return value
+
+
+def reject_reserved_labels(labels: dict[str, str]) -> dict[str, str]:
+    """Refuse labels that mpigen or Kubernetes gives a meaning to."""
+    for key in labels:
+        if re.search(r"(^|\.)(mpigen\.dev|kubernetes\.io|k8s\.io|kueue\.x-k8s\.io|kubeflow\.org)/", key):
+            raise invalid(f"{shown(key)} belongs to mpigen or Kubernetes", "use a prefix of your own")
+    return labels
+
+
+def canonical_quantity(value: Any) -> str:
+    """A quantity as the API server writes it; numbers are taken too, since nobody quotes `cpu: 64`."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise invalid(f"{shown(value)} is not a quantity", "write it like 64, 500m or 256Gi")
+    try:
+        quantity = quantities.parse(str(value))
+    except ValueError as error:
+        raise invalid(f"{shown(value)} is {error}", "write it like 64, 500m or 256Gi") from None
+    if quantity.value < 0:
+        raise invalid(f"{shown(value)} is below zero", "write zero or more")
+    return str(quantity)
+
+
+Name = Annotated[
+    str, Field(strict=True, json_schema_extra={"pattern": f"^{_LABEL.pattern}$"}), AfterValidator(_is_name)
+]
+Resource = Annotated[str, Field(strict=True), AfterValidator(_is_resource)]
+LabelKey = Annotated[str, Field(strict=True), AfterValidator(_is_label_key)]
+LabelValue = Annotated[str, Field(strict=True), AfterValidator(_is_label_value)]
+Text = Annotated[str, Field(strict=True, min_length=1)]
+Count = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
+Quantity = Annotated[
+    str,
+    BeforeValidator(canonical_quantity),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["64", "500m", "256Gi"]}),
+]
+
+
+def require_whole_devices(resources: dict[str, Any]) -> dict[str, Any]:
+    """Extended resources and huge pages are counted in whole numbers (kubernetes v1.34.2 IsIntegerResourceName)."""
+    for resource, amount in resources.items():
+        counted = "/" in resource or resource.startswith("hugepages-")
+        if counted and not isinstance(amount, dict) and quantities.parse(str(amount)).value.denominator != 1:
+            raise invalid(f"{shown(amount)} of {resource}", "write a whole number: devices are not divided")
+    return resources
+
+
+def require_plausible_amounts(
+    resources: dict[str, Any], judge: Callable[[str, str], tuple[str, str] | None] = check_amount
+) -> dict[str, Any]:
+    """Refuse amounts of resources that cannot be meant; amounts that are integers or mappings belong to pools."""
+    reject_entries({name: judge(name, amount) for name, amount in resources.items() if isinstance(amount, str)})
+    return resources
+
+
+def _is_room(value: str) -> str:
+    if words := check_amount("storage", value):
+        raise invalid(words[0].replace(" of storage", ""), words[1])
+    return value
+
+
+Resources = Annotated[
+    dict[Resource, Quantity], AfterValidator(require_whole_devices), AfterValidator(require_plausible_amounts)
+]
+Room = Annotated[Quantity, AfterValidator(_is_room)]
+"""The size of a volume."""
+
+
+_UNITS = {"h": 3600, "m": 60, "s": 1}
+_PATTERN = "(?=.)" + "".join(f"([0-9]{{1,7}}{unit})?" for unit in _UNITS)
+_FORM = re.compile(_PATTERN)
+_EXAMPLE = "write it like 90s, 30m or 1h30m"
+
+
+def to_seconds(duration: str) -> int:
+    """How long a canonical duration is."""
+    return sum(int(number) * _UNITS[unit] for number, unit in re.findall("([0-9]+)([hms])", duration))
+
+
+def canonical_duration(value: Any) -> str:
+    """The shortest way to write a duration: what is 90m for one and 1h30m for the other is the same platform.
+
+    Whole seconds in Go's own units (time.ParseDuration), since the Kueue operator of OpenShift takes nothing finer.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise invalid(f"{shown(value)} has no unit", _EXAMPLE)
+    if not isinstance(value, str) or not _FORM.fullmatch(value):
+        raise invalid(f"{shown(value)} is not a duration", _EXAMPLE)
+    rest, parts = to_seconds(value), []
+    for unit, size in _UNITS.items():
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+def between(least: str, most: str) -> AfterValidator:
+    """A rule for a duration that is neither shorter nor longer."""
+
+    def check(value: str) -> str:
+        if to_seconds(value) < to_seconds(least):
+            raise invalid(f"{shown(value)} is too short", f"write at least {least}")
+        if to_seconds(value) > to_seconds(most):
+            raise invalid(f"{shown(value)} is too long", f"write at most {most}")
+        return value
+
+    return AfterValidator(check)
+
+
+Duration = Annotated[
+    str,
+    BeforeValidator(canonical_duration),
+    WithJsonSchema({"type": "string", "pattern": f"^{_PATTERN}$", "examples": ["90s", "30m", "1h30m"]}),
+]

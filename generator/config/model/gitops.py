@@ -1,0 +1,74 @@
+"""`gitops`: the Argo CD Application that applies a release."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from generator.config.model.access import Account
+from generator.config.model.cluster import Cluster
+from generator.config.model.fields import Name, Section, Text, invalid
+from generator.documents.syntax import shown
+
+_CONTROLLER = "argocd-application-controller"
+OPENSHIFT = "openshift-gitops"
+"""The instance of Argo CD that OpenShift GitOps brings, and its namespace."""
+_REPOSITORY = re.compile(r"(?:https?|ssh|file)://\S+|[\w.-]+@[\w.-]+:\S+")
+
+
+def _is_repository(value: str) -> str:
+    if not _REPOSITORY.fullmatch(value):
+        raise invalid(f"{shown(value)} is not a Git URL", "write it like https://git.example.com/platform.git")
+    return value
+
+
+def _is_folder(value: str) -> str:
+    parts = value.strip("/").split("/")
+    if value.startswith("/") or not all(parts) or {".", ".."} & set(parts):
+        raise invalid(
+            f"{shown(value)} is not a folder of the repository", "write a path such as output or clusters/prod"
+        )
+    return "/".join(parts)
+
+
+class GitOps(Section):
+    """The Argo CD Application that applies a release."""
+
+    engine: Literal["argocd"] = "argocd"
+    """Argo CD."""
+    repository: Annotated[str, Field(strict=True), AfterValidator(_is_repository)]
+    """The Git URL that Argo CD reads this tree from."""
+    revision: Text = "main"
+    """The branch, tag or commit."""
+    path: Annotated[str, Field(strict=True, min_length=1), AfterValidator(_is_folder)] = "output"
+    """The folder of the repository that `mpigen synth --output` writes to."""
+    namespace: Name | None = None
+    """Argo CD's namespace. Default: argocd, or openshift-gitops on OpenShift."""
+    service_account: Account | None = None
+    """Argo CD's application controller, which applies the tree. Default: that of Argo CD's own manifests in
+    `namespace`, or that of OpenShift GitOps' own instance."""
+    grant: Annotated[bool, Field(strict=True)] = False
+    """Whether a release holds the role that `serviceAccount` needs to apply it, and binds it. Somebody who may do
+    more applies `cluster/access/gitops.yaml` first."""
+
+    def namespace_on(self, cluster: Cluster) -> str:
+        """The namespace that Argo CD runs in."""
+        return self.namespace or (OPENSHIFT if cluster.is_openshift else "argocd")
+
+    def account_unknown(self, cluster: Cluster) -> str:
+        """Why nobody can know the account: another instance's bears the name of the instance."""
+        if cluster.is_openshift and self.namespace not in (None, OPENSHIFT) and self.service_account is None:
+            return f"who applies the tree in `{self.namespace}` depends on what the instance is called"
+        return ""
+
+    def account_on(self, cluster: Cluster) -> str:
+        """The account that applies the tree, as `serviceaccount:NAMESPACE/NAME`.
+
+        argo-cd v3.2.1 manifests/base/application-controller-roles/argocd-application-controller-sa.yaml; the operator
+        puts the instance's name before it: argocd-operator controllers/argocd/service_account.go
+        `newServiceAccountWithName`, and the instance of gitops-operator bears its namespace's.
+        """
+        instance = f"{OPENSHIFT}-" if cluster.is_openshift else ""
+        return self.service_account or f"serviceaccount:{self.namespace_on(cluster)}/{instance}{_CONTROLLER}"

@@ -1,0 +1,219 @@
+"""`pools`: groups of identical nodes. They become ResourceFlavors, and the capacity that quotas are checked against."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, PrivateAttr, field_validator, model_validator
+
+from generator import quantities
+from generator.config.model.amounts import check_node_amount
+from generator.config.model.fabrics import Fabric
+from generator.config.model.fields import (
+    Count,
+    LabelKey,
+    LabelValue,
+    Name,
+    Resources,
+    Section,
+    Text,
+    invalid,
+    require_plausible_amounts,
+)
+from generator.documents.syntax import shown
+from generator.facts.devices import DeviceKind, device_kind
+from generator.facts.names import HOSTNAME
+
+_CLASS = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def _is_provisioning_class(value: str) -> str:
+    if not _CLASS.fullmatch(value):
+        fix = "write one such as check-capacity.autoscaling.x-k8s.io or queued-provisioning.gke.io"
+        raise invalid(f"{shown(value)} is not a provisioning class", fix)
+    return value
+
+
+class Provisioning(Section):
+    """Who makes the nodes: a class of ProvisioningRequests that the cluster's autoscaler knows."""
+
+    class_name: Annotated[str, Field(strict=True), AfterValidator(_is_provisioning_class)] = Field(alias="class")
+    """The class, such as `best-effort-atomic-scale-up.autoscaling.x-k8s.io` or `queued-provisioning.gke.io`."""
+    parameters: dict[Text, Annotated[str, Field(strict=True, max_length=255)]] = Field(default={}, max_length=100)
+    """What the class wants to know besides, such as `maxRunDurationSeconds: "86400"`."""
+
+    @field_validator("parameters")
+    @classmethod
+    def _in_order(cls, value: dict[str, str]) -> dict[str, str]:
+        return dict(sorted(value.items()))
+
+
+GroupId = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
+"""A group of Linux but that of root (k8s.io/apimachinery v0.34.2 pkg/util/validation IsValidGroupID)."""
+
+
+def _in_order(resources: dict[str, str]) -> dict[str, str]:
+    first = [resource for resource in ("cpu", "memory") if resource in resources]
+    return {resource: resources[resource] for resource in (*first, *sorted(resources.keys() - set(first)))}
+
+
+class Taint(Section):
+    """A taint that every node of the pool carries; the pool's runtimes tolerate it."""
+
+    key: LabelKey
+    """Such as `nvidia.com/gpu`."""
+    value: LabelValue = ""
+    """Empty when the taint has none."""
+    effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"] = "NoSchedule"
+    """What it does to pods that do not tolerate it."""
+
+
+class Pool(Section):
+    """Identical nodes, named together."""
+
+    name: Name
+    """The ResourceFlavor's name, and what runtimes and quotas call the pool."""
+    nodes: Count
+    """How many nodes there are."""
+    allocatable: Resources
+    """What one node offers to pods (`kubectl get node -o jsonpath={.status.allocatable}`): cpu, memory, devices."""
+    daemons: Resources = Field(default={})
+    """What DaemonSets (monitoring, storage, network) request on each node, in all. Default: unknown; then quotas count
+    whole nodes, and a host takes nine tenths of a node's cpu and memory."""
+    device_groups: tuple[GroupId, ...] = ()
+    """Ids of the groups that own the device files of the accelerators on these nodes (`ls -ln /dev/kfd /dev/dri`), such
+    as the group `render`, whose id differs from one Linux distribution to the next. Ranks join these groups. AMD and
+    Intel GPUs need it, unless the nodes let every user open them. On NVIDIA GPUs every user can."""
+    labels: dict[LabelKey, LabelValue] = Field(default={})
+    """Labels that these nodes carry and no others do; pods of the pool's runtimes select them."""
+    taints: tuple[Taint, ...] = ()
+    """Taints of these nodes."""
+    topology: tuple[LabelKey, ...] = ()
+    """Labels that say where a node is, from the widest place to the narrowest, such as `example.com/block`,
+    `example.com/rack`, `kubernetes.io/hostname`. With them Kueue places jobs where their hosts are close."""
+    fabric: Name | None = None
+    """The fabric of these nodes. Its devices need not stand in `allocatable`."""
+    provisioning: Provisioning | None = None
+    """Who makes nodes for a job that has quota, before it starts: then `nodes` is how many there are at most. Default:
+    nobody, the nodes are there."""
+
+    _wiring: Fabric | None = PrivateAttr(default=None)
+
+    @field_validator("allocatable")
+    @classmethod
+    def _has_cpu_and_memory(cls, value: dict[str, str]) -> dict[str, str]:
+        require_plausible_amounts(value, check_node_amount)
+        value = {resource: amount for resource, amount in value.items() if amount != "0"}
+        absent = [resource for resource in ("cpu", "memory") if resource not in value]
+        if absent:
+            raise invalid(f"no {' and no '.join(absent)} in it", "every node has both: write what one node offers")
+        accelerators = [resource for resource in value if device_kind(resource)]
+        if len(accelerators) > 1:
+            raise invalid(
+                f"two kinds of accelerator: {' and '.join(sorted(accelerators))}", "make one pool for each kind"
+            )
+        return _in_order(value)
+
+    @field_validator("daemons")
+    @classmethod
+    def _by_name(cls, value: dict[str, str]) -> dict[str, str]:
+        return dict(sorted(value.items()))
+
+    @field_validator("device_groups")
+    @classmethod
+    def _each_group_once(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(set(value)))
+
+    @field_validator("topology")
+    @classmethod
+    def _is_one_line(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        # kueue v0.19.2 apis/kueue/v1beta2/topology_types.go: CEL rules of `levels`
+        if len(set(value)) < len(value):
+            raise invalid("the same label twice", "name each level once")
+        if HOSTNAME in value[:-1]:
+            raise invalid(f"something narrower than {HOSTNAME}", "name it last")
+        if len(value) > 16:  # noqa: PLR2004 - Topology.spec.levels maxItems
+            raise invalid(f"{len(value)} levels", "a Topology takes at most 16")
+        return value
+
+    @field_validator("labels")
+    @classmethod
+    def _in_order(cls, value: dict[str, str]) -> dict[str, str]:
+        if len(value) > 8:  # noqa: PLR2004 - ResourceFlavor.spec.nodeLabels maxProperties
+            raise invalid(
+                f"{len(value)} labels", "a ResourceFlavor takes at most 8: keep those that set the pool apart"
+            )
+        return dict(sorted(value.items()))
+
+    @field_validator("taints")
+    @classmethod
+    def _few(cls, value: tuple[Taint, ...]) -> tuple[Taint, ...]:
+        if len(value) > 8:  # noqa: PLR2004 - ResourceFlavor.spec.nodeTaints maxItems
+            raise invalid(f"{len(value)} taints", "a ResourceFlavor takes at most 8")
+        if len({(taint.key, taint.effect) for taint in value}) < len(value):
+            raise invalid("the same key and effect twice", "a node carries each key with each effect once")
+        return tuple(sorted(value, key=lambda taint: (taint.key, taint.effect)))
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.topology and not self.labels:
+            # kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go: topologyName needs a nodeLabel
+            raise invalid("a topology, and no labels", "add a label that the pool's nodes carry and no others do")
+        if self.device_groups and not self.accelerator:
+            raise invalid("`deviceGroups`, and the nodes have no accelerator", "remove it")
+        for resource, amount in self.daemons.items():
+            there = self.allocatable.get(resource, "0")
+            if quantities.parse(amount).value >= quantities.parse(there).value:
+                what = f"daemons take {amount} {resource} of the {there} that a node has"
+                raise invalid(what, "write what the DaemonSets of one node request")
+        return self
+
+    def wired(self, fabrics: Iterable[Fabric]) -> Pool:
+        """The pool with the fabric that it names, whose devices its nodes then have."""
+        found = next((fabric for fabric in fabrics if fabric.name == self.fabric), None)
+        if found is None:
+            return self
+        pool = self.model_copy(update={"allocatable": _in_order({**found.offered, **self.allocatable})})
+        pool._wiring = found  # noqa: SLF001 - of its own class
+        pool.__dict__.pop("offered", None)  # what has been computed without it
+        return pool
+
+    @property
+    def wiring(self) -> Fabric | None:
+        """The fabric that it names, once the platform is known."""
+        return self._wiring
+
+    @cached_property
+    def offered(self) -> dict[str, str]:
+        """What one node offers to jobs: what is allocatable, less what daemons take."""
+        return {
+            resource: str(quantities.parse(amount) + quantities.parse(self.daemons.get(resource, "0")) * -1)
+            for resource, amount in self.allocatable.items()
+        }
+
+    @property
+    def neighbourhood(self) -> str:
+        """The narrowest level of the topology that holds more than a node, if there is one; empty without topology."""
+        wider = [level for level in self.topology if level != HOSTNAME]
+        return next(reversed(wider or self.topology), "")
+
+    @property
+    def accelerator(self) -> str:
+        """The resource name of the device that runs ranks; empty for a CPU pool."""
+        return next((resource for resource in self.allocatable if device_kind(resource)), "")
+
+    @property
+    def devices_per_host(self) -> str:
+        """The number of accelerators that a host takes unless its runtime sets another: all of its node.
+
+        Of MIG slices one: a process sees a single slice, however many its pod has.
+        """
+        return "1" if self.device == "nvidia-mig" else self.offered.get(self.accelerator, "0")
+
+    @property
+    def device(self) -> DeviceKind:
+        """The kind of device that runs ranks."""
+        return device_kind(self.accelerator) or "cpu"

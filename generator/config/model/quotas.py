@@ -1,0 +1,148 @@
+"""The amounts of a quota: from nodes or resources, as written, to exact amounts of each resource of each pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+
+from generator import quantities
+from generator.config.model.fields import (
+    Resources,
+    canonical_quantity,
+    require_plausible_amounts,
+    require_whole_devices,
+)
+from generator.config.model.pools import Pool
+from generator.quantities import Quantity
+from generator.simulate.amounts import requested, shown
+from generator.simulate.counting import Counting
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """A pool as quotas know it.
+
+    Attributes:
+        name: of the pool.
+        nodes: how many it has.
+        offered: resource → what one node has for jobs, as Kueue counts it.
+        accelerator: the device that runs ranks, whatever it counts as.
+        uncounted: resource that nodes have, and Kueue does not count → what it counts instead, if anything.
+    """
+
+    name: str
+    nodes: int
+    offered: Mapping[str, str]
+    accelerator: str
+    uncounted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def pool_supply(pool: Pool, how: Counting) -> Supply:
+    """What quotas of a pool are made of."""
+    asked = requested(pool.offered, pool.name)
+    counted = how.of(asked)
+    if counted == asked:
+        return Supply(pool.name, pool.nodes, pool.offered, pool.accelerator)
+    amounts = {name: shown(name, amount) for name, amount in counted.items()}
+    uncounted = {name: how.instead(name) for name in asked if name not in counted}
+    return Supply(pool.name, pool.nodes, amounts, pool.accelerator, uncounted)
+
+
+ZERO = Quantity(Fraction(0))
+
+Amounts = dict[str, dict[str, Quantity]]
+"""Pool name → resource → amount, every resource that the pool offers included."""
+
+
+def _amount(value: Any) -> int | str:
+    quantity = canonical_quantity(value)
+    return value if isinstance(value, int) else quantity
+
+
+def _sorted(value: dict[str, Any]) -> dict[str, Any]:
+    return dict(sorted(value.items()))
+
+
+def _whole(value: dict[str, Any]) -> dict[str, Any]:
+    for share in (value, *(share for share in value.values() if isinstance(share, dict))):
+        require_whole_devices(share)
+    require_plausible_amounts(value)
+    return _sorted(value)
+
+
+Share = Annotated[
+    Annotated[int | str, PlainValidator(_amount), Tag("[amount]")]
+    | Annotated[Resources, Field(min_length=1), AfterValidator(_sorted), Tag("[each]")],
+    Discriminator(lambda value: "[each]" if isinstance(value, dict) else "[amount]"),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0},
+                {"type": ["string", "number"]},
+                {"type": "object", "minProperties": 1, "additionalProperties": {"type": ["string", "number"]}},
+            ]
+        }
+    ),
+]
+"""Nodes, an amount, or resources."""
+
+Shares = Annotated[dict[str, Share], AfterValidator(_whole)]
+"""Pool → nodes or resources of it, or resource → amount."""
+
+
+def pools_offering(resource: str, pools: Iterable[Supply]) -> list[Supply]:
+    """The pools whose nodes have the resource, as Kueue counts it."""
+    return [pool for pool in pools if resource in pool.offered]
+
+
+def quota_amounts(shares: Mapping[str, Share], pools: Sequence[Supply]) -> Amounts:
+    """The amounts of a quota or a borrowing limit, for each pool that it names.
+
+    Raises:
+        KeyError, ValueError: it names what the pools do not offer; a checked Platform never does.
+    """
+    by_name = {pool.name: pool for pool in pools}
+    named: dict[str, dict[str, str]] = {}
+    result: Amounts = {}
+    for key, share in shares.items():
+        if key in by_name and isinstance(share, int):
+            result[key] = node_amounts(by_name[key], share)
+        elif key in by_name and isinstance(share, dict):
+            named.setdefault(key, {}).update(share)
+        else:
+            (pool,) = pools_offering(key, pools)
+            named.setdefault(pool.name, {})[key] = str(share)
+    for name, resources in named.items():
+        result[name] = _of_resources(by_name[name], resources)
+    return result
+
+
+def sum_amounts(*parts: Amounts) -> Amounts:
+    """The sum of several amounts, for each pool that any of them names."""
+    result: Amounts = {}
+    for part in parts:
+        for pool, resources in part.items():
+            there = result.setdefault(pool, {})
+            there.update({name: amount + there.get(name, ZERO) for name, amount in resources.items()})
+    return result
+
+
+def node_amounts(pool: Supply, nodes: int | Fraction) -> dict[str, Quantity]:
+    """All that so many nodes of a pool offer."""
+    return {resource: quantities.parse(amount) * nodes for resource, amount in pool.offered.items()}
+
+
+def _of_resources(pool: Supply, resources: Mapping[str, str]) -> dict[str, Quantity]:
+    """The named resources as they are, the others in the proportion of the one that takes most of a node."""
+    nodes = max(nodes_worth(pool, resource, amount) for resource, amount in resources.items())
+    whole = {resource: amount.floor() for resource, amount in node_amounts(pool, nodes).items()}
+    return {**whole, **{resource: quantities.parse(amount) for resource, amount in resources.items()}}
+
+
+def nodes_worth(pool: Supply, resource: str, amount: str) -> Fraction:
+    """How many nodes of the pool hold that much of the resource."""
+    return quantities.parse(amount).value / quantities.parse(pool.offered[resource]).value

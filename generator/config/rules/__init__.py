@@ -1,0 +1,1 @@
+"""The rules between sections. They read a PartialPlatform and import only models."""
