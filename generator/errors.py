@@ -77,3 +77,11 @@ class OutputError(MpigenError):
 
 class EngineError(MpigenError):
     """A second validation engine cannot be found, or does not run."""
+
+
+class SimulationError(MpigenError):
+    """The manifests do not hold what a simulation needs, or contradict each other."""
+
+
+class NotModelledError(SimulationError):
+    """Kubernetes or Kueue decides this by rules that mpigen does not simulate, so the answer is unknown."""

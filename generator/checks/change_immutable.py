@@ -29,13 +29,13 @@ from generator.checks.update_rules import (
 from generator.documents.load import Path
 from generator.documents.locate import format_path
 from generator.documents.syntax import on_one_line
+from generator.errors import NotModelledError
 from generator.manifests import Manifest
 from generator.schemas.applied import applied
 from generator.schemas.catalog import Catalog
 from generator.schemas.formats import Schema
 from generator.schemas.stored import as_go_type, stored_built_in, stored_custom
 from generator.schemas.transitions import Transition, transitions
-from generator.simulate.amounts import NotModelledError
 from generator.simulate.transition_rules import is_accepted
 
 _LONGEST = 60  # letters of a value in a message

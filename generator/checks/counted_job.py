@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from generator.checks.mpi_runtime import JOB_SET, mapping, mappings, resized_containers
+from generator.errors import SimulationError
 from generator.manifests import Manifest
-from generator.simulate.amounts import SimulationError
 from generator.simulate.matching import mismatch
 from generator.simulate.packing import no_room
 from generator.simulate.pods import Surroundings, surroundings

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from generator.errors import NotModelledError
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body
-from generator.simulate.amounts import NotModelledError
 from generator.simulate.fields import mappings, texts
 from generator.simulate.policies.asked import Asked
 from generator.simulate.policies.kinds import Kind

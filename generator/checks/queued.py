@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 from generator.checks.counted_job import CountedJob, counted, counted_job
 from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
+from generator.errors import SimulationError
 from generator.manifests import Manifest
-from generator.simulate.amounts import FlavorResource, SimulationError, shown
+from generator.simulate.amounts import FlavorResource, shown
 from generator.simulate.balance import Node, balance
 from generator.simulate.largest import Largest, largest_jobs
 from generator.simulate.queues import ClusterQueue, LocalQueue, QueueTree, Quota

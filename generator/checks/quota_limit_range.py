@@ -17,8 +17,9 @@ from generator.checks.mpi_runtime import mapping, mappings
 from generator.checks.queued import Queued
 from generator.checks.quota_runtimes import has_quota
 from generator.documents.load import Path
+from generator.errors import SimulationError
 from generator.manifests import Manifest
-from generator.simulate.amounts import SimulationError, counted, shown
+from generator.simulate.amounts import counted, shown
 from generator.simulate.limit_ranges import Bound, bounds
 from generator.simulate.podsets import Refusal, refusals
 

@@ -13,8 +13,9 @@ from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import Queued
 from generator.documents.syntax import shown as quoted
+from generator.errors import SimulationError
 from generator.manifests import Manifest
-from generator.simulate.amounts import SimulationError, counted, shown
+from generator.simulate.amounts import counted, shown
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _PLAIN = ("cpu", "memory", "ephemeral-storage")

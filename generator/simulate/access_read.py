@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from generator.errors import Problem
+from generator.errors import Problem, SimulationError
 from generator.manifests import Body, Manifest
 from generator.simulate.access import Access, Grant, Rule, Subject
-from generator.simulate.amounts import SimulationError
 from generator.simulate.fields import labels, mapping, mappings, text, texts
 from generator.simulate.selectors import selects
 

@@ -30,9 +30,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from generator.errors import Problem
+from generator.errors import NotModelledError, Problem, SimulationError
 from generator.manifests import Manifest
-from generator.simulate.amounts import Amounts, NotModelledError, SimulationError
+from generator.simulate.amounts import Amounts
 from generator.simulate.assigner import Assigner, Oracle
 from generator.simulate.assignment import Assignment, Mode
 from generator.simulate.balance import balance

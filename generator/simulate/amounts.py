@@ -11,16 +11,8 @@ from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
-from generator.errors import MpigenError, Problem
+from generator.errors import Problem, SimulationError
 from generator.quantities import Quantity, parse
-
-
-class SimulationError(MpigenError):
-    """What is asked for cannot be computed from the manifests that there are."""
-
-
-class NotModelledError(SimulationError):
-    """Kueue decides this by rules that are not simulated here, and so nothing is said of it."""
 
 
 class FlavorResource(NamedTuple):

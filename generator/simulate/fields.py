@@ -1,30 +1,48 @@
-"""Manifests from anywhere may have any shape: what is not of the shape that is asked for is as good as absent."""
+"""Lenient readers of manifest bodies. A value of an unexpected type counts as absent: the schema checks report it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from generator.documents import shape
-from generator.manifests import Body
-
-mapping, texts = shape.mapping, shape.texts
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
-def mappings(value: object) -> tuple[Body, ...]:
-    """The mappings of a list, or none."""
-    return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
+def mapping(value: object, *path: str) -> dict[str, Any]:
+    """Return the mapping at a path, or an empty one."""
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: object) -> Sequence[object]:
+    """Return the items of a list, or none."""
+    return value if isinstance(value, list) else ()
+
+
+def mappings(value: object) -> tuple[dict[str, Any], ...]:
+    """Return the mappings in a list."""
+    return tuple(item for item in items(value) if isinstance(item, dict))
+
+
+def indexed_mappings(value: object) -> list[tuple[int, dict[str, Any]]]:
+    """Return the mappings in a list, each with its index in the list."""
+    return [(index, item) for index, item in enumerate(items(value)) if isinstance(item, dict)]
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """Return the strings in a list."""
+    return tuple(item for item in items(value) if isinstance(item, str))
 
 
 def text(value: object, default: str = "") -> str:
-    """A text that is not empty, or the default, as where the API server fills it in."""
+    """Return a string that is not empty, or the default, which is what the API server would fill in."""
     return value if isinstance(value, str) and value else default
 
 
 def labels(value: object) -> Mapping[str, str]:
-    """A mapping of texts to texts, without what is none."""
+    """Return the string values of a mapping, such as labels or annotations."""
     return {key: item for key, item in mapping(value).items() if isinstance(item, str)}
 
 
 def whole(value: object, default: int) -> int:
-    """A whole number, or the default."""
+    """Return an integer, or the default."""
     return value if isinstance(value, int) and not isinstance(value, bool) else default

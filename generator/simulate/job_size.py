@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from generator.errors import Problem
+from generator.errors import Problem, SimulationError
 from generator.manifests import Manifest
-from generator.simulate.amounts import SimulationError
 from generator.simulate.fields import mapping
 
 ANNOTATION = "mpigen.dev/hosts-per-job"

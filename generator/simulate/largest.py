@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from generator.errors import NotModelledError
 from generator.manifests import Manifest
-from generator.simulate.amounts import FlavorResource, NotModelledError
+from generator.simulate.amounts import FlavorResource
 from generator.simulate.balance import Node, balance, preempts, reclaimed, unknown
 from generator.simulate.contention import Guarantee, guarantee
 from generator.simulate.job_size import hosts_per_job

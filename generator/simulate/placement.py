@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from generator.errors import Problem
-from generator.simulate.amounts import NotModelledError, Requests
+from generator.errors import NotModelledError, Problem
+from generator.simulate.amounts import Requests
 from generator.simulate.places import Place, Places, times
 from generator.simulate.topology import How
 

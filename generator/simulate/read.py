@@ -7,11 +7,11 @@ from typing import Any
 
 from generator.documents.json_text import read_json
 from generator.documents.scalars import int64
-from generator.errors import Problem
+from generator.errors import Problem, SimulationError
 from generator.facts.names import ALLOCATABLE, METADATA_NAME, MULTI_KUEUE, NODES, PROVISIONING
 from generator.manifests import Body, Manifest
 from generator.quantities import parse
-from generator.simulate.amounts import FlavorResource, Requests, SimulationError, counted, requested
+from generator.simulate.amounts import FlavorResource, Requests, counted, requested
 from generator.simulate.fields import labels, mapping, mappings, text, texts, whole
 from generator.simulate.kueue_rules import rules_of
 from generator.simulate.queues import (

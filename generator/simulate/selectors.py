@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from generator.documents.scalars import int64
-from generator.errors import Problem
+from generator.errors import NotModelledError, Problem
 from generator.manifests import Body
-from generator.simulate.amounts import NotModelledError
 from generator.simulate.fields import labels, mappings, texts
 
 _KEEPS_OUT = ("NoSchedule", "NoExecute")

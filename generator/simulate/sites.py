@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from generator.errors import Problem
-from generator.simulate.amounts import NotModelledError, Requests
+from generator.errors import NotModelledError, Problem
+from generator.simulate.amounts import Requests
 from generator.simulate.kueue_rules import NEWEST, Rules
 from generator.simulate.machines import alike, is_of, takes
 from generator.simulate.placement import Ask, Room, place

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from generator.errors import Problem
+from generator.errors import NotModelledError, Problem
 from generator.facts.names import PODSET_PREFIX
-from generator.simulate.amounts import NotModelledError
 
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 

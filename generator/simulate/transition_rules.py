@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from generator.errors import Problem
+from generator.errors import NotModelledError, Problem
 from generator.schemas.transitions import Transition
-from generator.simulate.amounts import NotModelledError
 
 _NAMES = ("self", "oldSelf")
 _OPTIONAL = "oldSelf[?0]"

@@ -11,9 +11,9 @@ from typing import Any
 from generator.config.cases.load import load_cases
 from generator.documents.load import load
 from generator.documents.scalars import int64
-from generator.documents.shape import mapping
 from generator.facts.names import MANAGED_BY, OWNER, PARAMETER, PART_OF, QUEUE_NAME, TENANT_LABEL
 from generator.manifests import Body, Manifest
+from generator.simulate.fields import mapping
 from generator.simulate.policies.trial import Case
 
 _FILE = "release_cases.yaml"

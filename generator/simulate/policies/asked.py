@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from generator.errors import NotModelledError
 from generator.manifests import Body
-from generator.simulate.amounts import NotModelledError
 from generator.simulate.policies.compiled import Failed
 from generator.simulate.policies.policy import Policy, Validation
 from generator.simulate.policies.request import Request

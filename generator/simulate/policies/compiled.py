@@ -12,8 +12,7 @@ from typing import Any
 
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
-from generator.errors import Problem
-from generator.simulate.amounts import NotModelledError
+from generator.errors import NotModelledError, Problem
 from generator.simulate.policies.errors import in_go, words
 from generator.simulate.policies.rewriting import OPTIONAL_READING
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from generator.errors import Problem
+from generator.errors import NotModelledError, Problem
 from generator.manifests import Body
-from generator.simulate.amounts import NotModelledError
 from generator.simulate.fields import mapping
 from generator.simulate.policies.asked import Asked, Decision, misconfigured
 from generator.simulate.policies.matching import ConfigurationError, is_exempt, matches

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from generator.errors import Problem
+from generator.errors import NotModelledError, Problem
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body
-from generator.simulate.amounts import NotModelledError
 from generator.simulate.fields import labels, mapping, mappings, text, texts
 from generator.simulate.policies.policy import GROUP
 from generator.simulate.policies.request import Request

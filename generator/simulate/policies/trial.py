@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from generator.errors import Problem
+from generator.errors import Problem, SimulationError
 from generator.manifests import Body, Manifest
-from generator.simulate.amounts import SimulationError
 from generator.simulate.fields import mapping, text
 from generator.simulate.policies.asked import Decision
 from generator.simulate.policies.judge import judge

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from generator.errors import Problem
+from generator.errors import NotModelledError, Problem
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
 from generator.simulate.access import Access
 from generator.simulate.access_read import access
-from generator.simulate.amounts import NotModelledError
 from generator.simulate.policies.kinds import Kind, defined, known
 from generator.simulate.policies.policy import GROUP, KINDS, Binding, Policy
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from generator import manifests
+from generator.errors import SimulationError
 from generator.schemas.catalog import Catalog
 from generator.simulate.access import Access, Asked, somebody
 from generator.simulate.access_read import access
-from generator.simulate.amounts import SimulationError
 from generator.simulate.resources import Resource, resource
 
 ROLE = """\

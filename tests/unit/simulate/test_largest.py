@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from generator.errors import SimulationError
 from generator.jobs.reach import reach
 from generator.manifests import Body, Manifest, read
 from generator.pipeline import load, render
-from generator.simulate.amounts import SimulationError
 from generator.simulate.largest import Largest, largest_jobs
 from generator.simulate.packing import has_room
 from generator.simulate.queues import Flavor

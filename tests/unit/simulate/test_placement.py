@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from generator.errors import NotModelledError
 from generator.manifests import Manifest
 from generator.simulate.admission import predict, would_admit
-from generator.simulate.amounts import FlavorResource, NotModelledError
+from generator.simulate.amounts import FlavorResource
 from generator.simulate.jobs import Finished, Job, Outcome, State
 from generator.simulate.podsets import PodSet
 from generator.simulate.queues import QueueTree

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from generator import Platform
+from generator.errors import NotModelledError, SimulationError
 from generator.manifests import Body, Manifest
 from generator.runtimes.training_runtime import training_runtimes
-from generator.simulate.amounts import NotModelledError, SimulationError
 from generator.simulate.matching import mismatch
 from generator.simulate.pods import Surroundings, requests, surroundings
 from generator.simulate.podsets import PodSet, podsets, usual_nodes

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from generator.errors import MpigenError
+from generator.errors import MpigenError, NotModelledError
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
-from generator.simulate.amounts import NotModelledError
 from generator.simulate.policies.compiled import Expression, Failed
 from generator.simulate.policies.expression import Scope, compile_expression
 from generator.simulate.policies.tokens import readings

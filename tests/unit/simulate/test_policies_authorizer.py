@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from generator.errors import NotModelledError
 from generator.manifests import Manifest, read
 from generator.schemas.catalog import Catalog
 from generator.simulate.access import Access
 from generator.simulate.access_read import access
-from generator.simulate.amounts import NotModelledError
 from generator.simulate.policies.compiled import Failed
 from generator.simulate.policies.expression import Scope, compile_expression
 from generator.simulate.policies.judge import judge

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from generator.errors import SimulationError
 from generator.manifests import Manifest, read
-from generator.simulate.amounts import FlavorResource, SimulationError, counted, shown
+from generator.simulate.amounts import FlavorResource, counted, shown
 from generator.simulate.queues import Fungibility, Preemption, QueueTree, Quota, ResourceGroup
 from generator.simulate.read import queue_tree
 from tests.unit.simulate.trees import cohort, door, flavor, kueue, queue, tree

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from generator.errors import NotModelledError
 from generator.manifests import Body, Manifest
-from generator.simulate.amounts import NotModelledError
 from generator.simulate.largest import Largest, largest_jobs
 from generator.simulate.podsets import podsets
 from generator.simulate.read import queue_tree
