@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from random import Random
 
 from generator.manifests import Body, Manifest
-from generator.simulate.amounts import requested
-from generator.simulate.machines import machines
-from generator.simulate.podsets import PodSet
-from generator.simulate.queues import Flavor
-from generator.simulate.sites import NoPlace, Placed, Sites, Stay
-from generator.simulate.topology import How, Wish
+from generator.objects.amounts import requested
+from generator.simulate.kueue.nodes import machines
+from generator.simulate.kueue.placement import NoPlace, Placed, Sites, Stay
+from generator.simulate.kueue.podsets import PodSet
+from generator.simulate.kueue.queues import Flavor
+from generator.simulate.kueue.topology import How, Wish
 from tests.conftest import ROOT
 
 FIXTURE = ROOT / "tests/fixtures/placements.jsonl"

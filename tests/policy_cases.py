@@ -10,7 +10,7 @@ from generator import pipeline
 from generator.config.cases.load import is_case_file, load_cases
 from generator.gitops.argocd import NOT_APPLIED
 from generator.manifests import Manifest, read
-from generator.simulate.policies.trial import Case
+from generator.simulate.policies.cases import Case
 from tests.conftest import ROOT
 
 PLATFORM = "platform.yaml"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from generator.simulate.admission import would_admit
-from generator.simulate.jobs import Job, State
-from generator.simulate.largest import Largest, largest_jobs
-from generator.simulate.podsets import podsets
-from generator.simulate.search import Limit
+from generator.simulate.kueue.admission import would_admit
+from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.simulate.kueue.podsets import podsets
+from generator.simulate.kueue.search import Limit
+from generator.simulate.kueue.workloads import Job, State
 from tests.quota_trees import LARGEST, NAMESPACE, Answers, Tree, usage
 
 

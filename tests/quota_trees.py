@@ -15,10 +15,9 @@ from random import Random
 from typing import Any
 
 from generator.manifests import Body, Manifest
-from generator.simulate.amounts import FlavorResource, requested
-from generator.simulate.podsets import podsets
-from generator.simulate.queues import QueueTree
-from generator.simulate.read import queue_tree
+from generator.objects.amounts import FlavorResource, requested
+from generator.simulate.kueue.podsets import podsets
+from generator.simulate.kueue.queues import QueueTree, queue_tree
 from tests.conftest import ROOT
 from tests.unit.simulate.runtimes import STEP, runtime
 from tests.unit.simulate.trees import door, flavor, kueue

@@ -13,12 +13,12 @@ from random import Random
 from typing import Any
 
 from generator.manifests import Body, Manifest
-from generator.simulate.admission import predict
-from generator.simulate.amounts import requested
-from generator.simulate.fair_preemption import FINAL, INITIAL
-from generator.simulate.jobs import Finished, Job, Outcome, State
-from generator.simulate.podsets import PodSet
-from generator.simulate.read import queue_tree
+from generator.objects.amounts import requested
+from generator.simulate.kueue.admission import predict
+from generator.simulate.kueue.podsets import PodSet
+from generator.simulate.kueue.preemption import FINAL, INITIAL
+from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.workloads import Finished, Job, Outcome, State
 from tests.conftest import ROOT
 from tests.unit.simulate.trees import Quotas, cohort, flavor, groups, queue
 

@@ -17,9 +17,9 @@ from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE, Queued
 from generator.facts.defects import known
 from generator.manifests import Body, Manifest
-from generator.simulate.fields import mappings, text
-from generator.simulate.queues import ClusterQueue
-from generator.simulate.selectors import told, untolerated
+from generator.objects.fields import mappings, string
+from generator.objects.selectors import find_untolerated_taint, format_taint
+from generator.simulate.kueue.queues import ClusterQueue
 
 _CHECK = "change/flavor-nodes"
 
@@ -53,7 +53,7 @@ def _labels(new: Manifest, was: Mapping[str, object], now: Mapping[str, object])
 
 def _taints(was: Mapping[str, object], now: Mapping[str, object]) -> Iterator[Breach]:
     before = _keeping_out(was)
-    more = [told(taint) for taint in _keeping_out(now) if taint not in before]
+    more = [format_taint(taint) for taint in _keeping_out(now) if taint not in before]
     if more:
         yield Breach(
             ("spec", "nodeTaints"),
@@ -68,7 +68,7 @@ def _taints(was: Mapping[str, object], now: Mapping[str, object]) -> Iterator[Br
 def _keeping_out(flavor: Mapping[str, object]) -> list[Body]:
     """The taints that pods have to tolerate themselves. Tolerations that compare numbers are not counted."""
     own = [each for each in mappings(flavor.get("tolerations")) if each.get("operator") not in ("Gt", "Lt")]
-    return [taint for taint in mappings(flavor.get("nodeTaints")) if untolerated([taint], own) is not None]
+    return [taint for taint in mappings(flavor.get("nodeTaints")) if find_untolerated_taint([taint], own) is not None]
 
 
 def _tolerations(was: Mapping[str, object], now: Mapping[str, object]) -> Iterator[Breach]:
@@ -135,7 +135,7 @@ def _for_all(known: Queued, queue: ClusterQueue) -> frozenset[str]:
     plain = {
         name
         for name in queue.flavors
-        if name in flavors and not text(mapping(flavors[name].body, "spec").get("topologyName"))
+        if name in flavors and not string(mapping(flavors[name].body, "spec").get("topologyName"))
     }
     return frozenset(plain or queue.flavors)
 

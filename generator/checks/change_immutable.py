@@ -36,7 +36,7 @@ from generator.schemas.catalog import Catalog
 from generator.schemas.formats import Schema
 from generator.schemas.stored import as_go_type, stored_built_in, stored_custom
 from generator.schemas.transitions import Transition, transitions
-from generator.simulate.transition_rules import is_accepted
+from generator.simulate.policies.transitions import is_accepted
 
 _LONGEST = 60  # letters of a value in a message
 _VERSION = re.compile(r"(?P<name>.+)-v(?P<number>[0-9]{1,9})")

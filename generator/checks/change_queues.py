@@ -9,7 +9,7 @@ from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE
 from generator.documents.syntax import shown
 from generator.manifests import Manifest
-from generator.simulate.fields import text
+from generator.objects.fields import string
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _STOPS = ("None", "Hold", "HoldAndDrain")
@@ -63,7 +63,7 @@ def removed(old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[
 
 
 def _leads_to(door: Manifest) -> str:
-    return text(mapping(door.body, "spec").get("clusterQueue"))
+    return string(mapping(door.body, "spec").get("clusterQueue"))
 
 
 def _removed(manifest: Manifest, running: str) -> Breach:
@@ -88,7 +88,7 @@ def cohort_removed(old: Sequence[Manifest], new: Sequence[Manifest], _targets: M
     for manifest in new:
         if manifest.group == KUEUE and manifest.kind in ("ClusterQueue", "Cohort"):
             for field in ("cohortName", "cohort", "parentName"):
-                named.setdefault(text(mapping(manifest.body, "spec").get(field)), []).append(f"`{manifest.name}`")
+                named.setdefault(string(mapping(manifest.body, "spec").get(field)), []).append(f"`{manifest.name}`")
     for manifest in old:
         members = named.get(manifest.name, []) if (manifest.group, manifest.kind) == (KUEUE, "Cohort") else []
         says_something = any(mapping(manifest.body, "spec").values())

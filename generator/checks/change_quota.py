@@ -12,7 +12,7 @@ from generator.checks.finding import Breach, Severity, listed
 from generator.checks.queued import Queued, by_flavor, place, rows, told
 from generator.documents.load import Path
 from generator.manifests import Manifest
-from generator.simulate.amounts import FlavorResource, shown
+from generator.objects.amounts import FlavorResource, shown
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _Less = Mapping[FlavorResource, tuple[int, int]]

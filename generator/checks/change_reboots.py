@@ -16,7 +16,7 @@ from generator.checks.mpi_runtime import mapping
 from generator.documents.load import Path
 from generator.facts.names import REBOOTS
 from generator.manifests import Manifest
-from generator.simulate.fields import text
+from generator.objects.fields import string
 
 _CHECK = "change/reboots"
 _NEW, _GONE = "new", "in the next release no more"
@@ -138,11 +138,11 @@ def _breach(path: Path, what: str, severity: Severity) -> Breach:
 
 def _effect(manifest: Manifest, kind: _Kind) -> str:
     """As the object says itself, or of the nodes that it selects."""
-    if said := text(mapping(manifest.body, "metadata", "annotations").get(REBOOTS)):
+    if said := string(mapping(manifest.body, "metadata", "annotations").get(REBOOTS)):
         return f"it {said}"
     spec = mapping(manifest.body, "spec")
     selector = next((spec[field] for field in _SELECTORS if spec.get(field)), None)
-    role = text(mapping(manifest.body, "metadata", "labels").get(f"{_MCO}/role"))
+    role = string(mapping(manifest.body, "metadata", "labels").get(f"{_MCO}/role"))
     which = (
         f"the nodes with {written(selector)}"
         if selector

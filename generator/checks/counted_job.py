@@ -14,11 +14,9 @@ from typing import Any
 from generator.checks.mpi_runtime import JOB_SET, mapping, mappings, resized_containers
 from generator.errors import SimulationError
 from generator.manifests import Manifest
-from generator.simulate.matching import mismatch
-from generator.simulate.packing import no_room
-from generator.simulate.pods import Surroundings, surroundings
-from generator.simulate.podsets import PodSet, podsets, with_nodes
-from generator.simulate.queues import QueueTree
+from generator.simulate.kueue.fit import mismatch, no_room
+from generator.simulate.kueue.podsets import PodSet, Surroundings, podsets, surroundings, with_nodes
+from generator.simulate.kueue.queues import QueueTree
 
 _SLICES = "kueue.x-k8s.io/podset-slice-"
 _AMOUNTS = ("limits", "requests")

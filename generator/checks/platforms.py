@@ -15,7 +15,7 @@ from generator.checks.targets import Origin, Targets, by_release
 from generator.documents.files import read_file
 from generator.errors import DocumentError, InputError, OutputError, Problem
 from generator.manifests import read
-from generator.simulate.fields import mapping, text
+from generator.objects.fields import mapping, string
 
 _FIX = "name one of them"
 
@@ -61,7 +61,7 @@ def _named(files: Sequence[Path]) -> Iterator[Path]:
     for file in (each.absolute() for each in files):
         with suppress(DocumentError, InputError):  # what cannot be read, others tell
             for manifest in read(read_file(file), str(file)):
-                path = text(mapping(manifest.body, "spec", "source").get("path"))
+                path = string(mapping(manifest.body, "spec", "source").get("path"))
                 if (manifest.group, manifest.kind) == ("argoproj.io", "Application") and path:
                     yield file.parent.parent / PurePosixPath(path).name
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from generator.errors import NotModelledError
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body
-from generator.simulate.fields import mappings, texts
-from generator.simulate.policies.asked import Asked
-from generator.simulate.policies.kinds import Kind
+from generator.objects.fields import mappings, strings
+from generator.simulate.kinds import Kind
+from generator.simulate.policies.judge import Asked
 from generator.simulate.policies.policy import Policy
 from generator.simulate.policies.request import Person, Request, stored
-from generator.simulate.policies.tokens import readings
+from generator.simulate.policies.syntax import readings
 
 _SAID = {
     "no such key: labels": "an object has no labels",
@@ -64,11 +64,11 @@ def _requests(policy: Policy) -> Iterator[Request]:
     constraints = policy.spec.get("matchConstraints")
     rules = mappings(constraints.get("resourceRules")) if isinstance(constraints, dict) else ()
     for rule in rules:
-        group, resource = next(iter(texts(rule.get("apiGroups"))), ""), next(iter(texts(rule.get("resources"))), "")
+        group, resource = next(iter(strings(rule.get("apiGroups"))), ""), next(iter(strings(rule.get("resources"))), "")
         if resource == "namespaces" or "/" in resource:
             continue
-        kind = Kind(group, next(iter(texts(rule.get("apiVersions"))), "v1"), "Any", resource, is_namespaced=True)
-        wanted = texts(rule.get("operations"))
+        kind = Kind(group, next(iter(strings(rule.get("apiVersions"))), "v1"), "Any", resource, is_namespaced=True)
+        wanted = strings(rule.get("operations"))
         for operation in ("CREATE", "UPDATE", "DELETE"):
             if operation in wanted or "*" in wanted:
                 yield _request(operation, kind)

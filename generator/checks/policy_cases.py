@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from generator.checks.finding import Breach, Finding
 from generator.checks.run import placed
-from generator.simulate.policies.trial import Outcome, Rule
+from generator.simulate.policies.cases import Outcome, Rule
 
 CHECKS = ("policy/case", "policy/untested")
 """The ids of what is found only by putting cases to policies."""

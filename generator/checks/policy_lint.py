@@ -15,7 +15,7 @@ from generator.documents.syntax import shown
 from generator.manifests import Manifest
 
 if TYPE_CHECKING:
-    from generator.simulate.policies.compiled import Expression
+    from generator.simulate.policies.expression import Expression
     from generator.simulate.policies.policy import Policy
 
 _REFUSED = "the API server refuses the policy"

@@ -16,12 +16,11 @@ from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
 from generator.errors import SimulationError
 from generator.manifests import Manifest
-from generator.simulate.amounts import FlavorResource, shown
-from generator.simulate.balance import Node, balance
-from generator.simulate.largest import Largest, largest_jobs
-from generator.simulate.queues import ClusterQueue, LocalQueue, QueueTree, Quota
-from generator.simulate.read import of_kinds, queue_tree
-from generator.simulate.settings import Settings
+from generator.objects.amounts import FlavorResource, shown
+from generator.simulate.kueue.configuration import Settings
+from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.simulate.kueue.queues import ClusterQueue, LocalQueue, QueueTree, Quota, of_kinds, queue_tree
+from generator.simulate.kueue.quota_tree import Node, balance
 
 KUEUE = "kueue.x-k8s.io"
 TRAINER = "trainer.kubeflow.org"

@@ -16,8 +16,8 @@ from generator.checks.queued import KUEUE, Queued
 from generator.documents.json_text import read_json
 from generator.facts.names import NODES, RESERVATIONS
 from generator.manifests import Manifest
-from generator.simulate.amounts import FlavorResource, Requests, shown
-from generator.simulate.queues import Quota
+from generator.objects.amounts import FlavorResource, Requests, shown
+from generator.simulate.kueue.queues import Quota
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _Holders = Mapping[str, int]

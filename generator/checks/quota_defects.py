@@ -13,8 +13,8 @@ from generator.documents.load import Path
 from generator.facts.defects import known
 from generator.facts.names import MULTI_KUEUE
 from generator.manifests import Manifest
-from generator.simulate.queues import ClusterQueue, Flavor
-from generator.simulate.selectors import told, untolerated
+from generator.objects.selectors import find_untolerated_taint, format_taint
+from generator.simulate.kueue.queues import ClusterQueue, Flavor
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _Toleration = tuple[Path, dict[str, Any]]
@@ -115,10 +115,10 @@ def _replacing(queued: Queued, queue: ClusterQueue, places: frozenset[str]) -> l
 
 
 def _lost(path: Path, toleration: dict[str, Any], flavor: Flavor, when: str) -> Breach:
-    defect, taint = known("kueue-replaces-tolerations"), untolerated(flavor.taints, flavor.tolerations)
-    is_needed = taint is not None and untolerated((taint,), (toleration,)) is None
+    defect, taint = known("kueue-replaces-tolerations"), find_untolerated_taint(flavor.taints, flavor.tolerations)
+    is_needed = taint is not None and find_untolerated_taint((taint,), (toleration,)) is None
     effect = (
-        f"the taint {told(taint)} of this flavor then keeps them Pending while they hold quota"
+        f"the taint {format_taint(taint)} of this flavor then keeps them Pending while they hold quota"
         if is_needed and taint is not None
         else "nodes with that taint then never take them"
     )

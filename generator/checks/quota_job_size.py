@@ -17,9 +17,9 @@ from generator.checks.quota_runtimes import has_quota
 from generator.checks.trainjob_runtime import runtime_of
 from generator.documents.load import Path
 from generator.manifests import Manifest
-from generator.simulate.fields import whole
-from generator.simulate.job_size import ANNOTATION, most_hosts
-from generator.simulate.podsets import usual_nodes
+from generator.objects.fields import integer
+from generator.objects.namespace import ANNOTATION, most_hosts
+from generator.simulate.kueue.podsets import usual_nodes
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _NODES: Path = ("spec", "trainer", "numNodes")
@@ -43,7 +43,7 @@ def too_many_hosts(gathered: Gathered) -> _Found:
 def _judged(job: Manifest, most: int, gathered: Gathered) -> Iterator[Breach]:
     trainer = mapping(job.body, *map(str, _NODES[:-1]))
     limit, fix = f"a job of `{job.namespace}` has at most {most}", f"write `numNodes: {most}` or less"
-    nodes, check = whole(trainer.get("numNodes"), 0), "quota/too-many-hosts"
+    nodes, check = integer(trainer.get("numNodes"), 0), "quota/too-many-hosts"
     if nodes > most:
         why = "the API server refuses the TrainJob"
         yield Breach(_NODES, check, f"asks for {nodes} hosts, and {limit}", why, fix, value=nodes)

@@ -12,8 +12,8 @@ from generator.checks.gathered import Gathered
 from generator.checks.queued import Queued, by_flavor, place, told
 from generator.documents.load import Path
 from generator.manifests import Manifest
-from generator.simulate.amounts import FlavorResource, shown
-from generator.simulate.balance import Node
+from generator.objects.amounts import FlavorResource, shown
+from generator.simulate.kueue.quota_tree import Node
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _Amounts = Mapping[FlavorResource, int]

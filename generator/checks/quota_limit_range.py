@@ -19,9 +19,8 @@ from generator.checks.quota_runtimes import has_quota
 from generator.documents.load import Path
 from generator.errors import SimulationError
 from generator.manifests import Manifest
-from generator.simulate.amounts import counted, shown
-from generator.simulate.limit_ranges import Bound, bounds
-from generator.simulate.podsets import Refusal, refusals
+from generator.objects.amounts import counted, shown
+from generator.simulate.kueue.podsets import Bound, Refusal, bounds, refusals
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _GIVEN = (("default", "max"), ("defaultRequest", "default", "max", "min"))

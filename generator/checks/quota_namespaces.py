@@ -15,7 +15,7 @@ from generator.checks.queued import Queued
 from generator.documents.syntax import shown as quoted
 from generator.errors import SimulationError
 from generator.manifests import Manifest
-from generator.simulate.amounts import counted, shown
+from generator.objects.amounts import counted, shown
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _PLAIN = ("cpu", "memory", "ephemeral-storage")

@@ -19,9 +19,9 @@ from generator.documents.load import Path
 from generator.documents.syntax import on_one_line
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body, Manifest
-from generator.simulate.fields import labels, mappings, texts
-from generator.simulate.queues import ClusterQueue, QueueTree
-from generator.simulate.selectors import holds
+from generator.objects.fields import mappings, string_map, strings
+from generator.objects.selectors import meets_requirements
+from generator.simulate.kueue.queues import ClusterQueue, QueueTree
 
 _Found = Iterator[tuple[Manifest, Breach]]
 QUEUE_LABEL = f"{KUEUE}/queue-name"
@@ -174,7 +174,7 @@ def _refusal(queue: ClusterQueue, namespace: str, found: Mapping[str, str] | Non
     known = found or {METADATA_NAME: namespace}
     for each in _requirements(queue.namespaces):
         key = str(each.get("key"))
-        if (found is not None or key == METADATA_NAME) and not holds([each], known):
+        if (found is not None or key == METADATA_NAME) and not meets_requirements([each], known):
             has = f"it has `{known[key]}`" if key in known else "it has no such label"
             return f"whose `namespaceSelector` asks of `{namespace}` for `{_told(each)}`: {has}"
     return ""
@@ -182,12 +182,12 @@ def _refusal(queue: ClusterQueue, namespace: str, found: Mapping[str, str] | Non
 
 def _told(requirement: Body) -> str:
     """As kubectl writes it: `team in (cv, nlp)`."""
-    key, values = str(requirement.get("key")), ", ".join(texts(requirement.get("values")))
+    key, values = str(requirement.get("key")), ", ".join(strings(requirement.get("values")))
     words = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "DoesNotExist": f"!{key}"}
     return words.get(str(requirement.get("operator")), key)
 
 
 def _requirements(selector: Body) -> Iterator[Body]:
-    for key, value in labels(selector.get("matchLabels")).items():
+    for key, value in string_map(selector.get("matchLabels")).items():
         yield {"key": key, "operator": "In", "values": [value]}
     yield from mappings(selector.get("matchExpressions"))

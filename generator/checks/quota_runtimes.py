@@ -13,11 +13,10 @@ from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.queued import Queued, rows
 from generator.manifests import Manifest
-from generator.simulate.amounts import FlavorResource, shown
-from generator.simulate.matching import mismatch
-from generator.simulate.packing import no_room, oversize
-from generator.simulate.queues import ClusterQueue, Flavor
-from generator.simulate.search import Limit
+from generator.objects.amounts import FlavorResource, shown
+from generator.simulate.kueue.fit import mismatch, no_room, oversize
+from generator.simulate.kueue.queues import ClusterQueue, Flavor
+from generator.simulate.kueue.search import Limit
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _NO_QUOTA = "is ever admitted", "whoever trains on it waits for ever, and only the status of the Workload says why"

@@ -15,11 +15,11 @@ from generator.checks.trainjob_runtime import OnRuntime, queue_of, runtime_of
 from generator.documents.load import Path
 from generator.facts.names import MULTI_KUEUE
 from generator.manifests import Body, Manifest
-from generator.simulate.fields import whole
-from generator.simulate.largest import Largest
-from generator.simulate.podsets import usual_nodes
-from generator.simulate.queues import ClusterQueue
-from generator.simulate.search import Limit
+from generator.objects.fields import integer
+from generator.simulate.kueue.largest import Largest
+from generator.simulate.kueue.podsets import usual_nodes
+from generator.simulate.kueue.queues import ClusterQueue
+from generator.simulate.kueue.search import Limit
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _NODES: Path = ("spec", "trainer", "numNodes")
@@ -73,7 +73,7 @@ def _judged(
         yield Breach(("spec", "trainer"), "quota/never-admitted", message, why, fix)
         return
     trainer = mapping(manifest.body, *map(str, _NODES[:-1]))
-    nodes = whole(trainer.get("numNodes"), usual_nodes(job.runtime.body)) if job.grows else 1
+    nodes = integer(trainer.get("numNodes"), usual_nodes(job.runtime.body)) if job.grows else 1
     largest = queued.largest(queue.name, job) if queued.knows_lenders(queue) else None
     if largest is None or largest.idle is None or nodes <= largest.idle:
         return

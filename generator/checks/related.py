@@ -15,8 +15,8 @@ from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.facts import defects
 from generator.manifests import Manifest
-from generator.simulate.job_size import is_namespace
-from generator.simulate.settings import is_configuration
+from generator.objects.namespace import is_namespace
+from generator.simulate.kueue.configuration import is_configuration
 
 Rule = Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]
 

@@ -51,7 +51,7 @@ def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: t
     """
     from generator.cli.manifests import manifests
     from generator.report import access as report
-    from generator.simulate.access_read import access
+    from generator.simulate.access import access
 
     *question, path = words
     who, asked = _question(question, groups, namespace, subresource)
@@ -88,7 +88,7 @@ def _misspelt(verb: str, what: str) -> Iterator[str]:
     """
     from generator.config.mistakes import suggest
     from generator.schemas.catalog import Catalog
-    from generator.simulate.resources import resource
+    from generator.simulate.kinds import resource
 
     verbs = _URL_VERBS if what.startswith("/") else _VERBS
     if verb.lower() not in (*verbs, "*"):
@@ -104,7 +104,7 @@ def _misspelt(verb: str, what: str) -> Iterator[str]:
 def _asked(verb: str, what: str, namespace: str, subresource: str) -> Asked:
     from generator.schemas.catalog import Catalog
     from generator.simulate.access import Asked
-    from generator.simulate.resources import resource
+    from generator.simulate.kinds import resource
 
     if what.startswith("/"):
         return Asked(verb.lower(), url=what)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from generator.checks.finding import Finding
     from generator.manifests import Manifest
     from generator.schemas.catalog import Catalog
-    from generator.simulate.policies.trial import Case, Outcome, Rule
+    from generator.simulate.policies.cases import Case, Outcome, Rule
 
 
 @click.group(epilog="Example: mpigen policy test output/prod/1.0.0 --cases cases.yaml")
@@ -70,8 +70,8 @@ def test(paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[st
     from generator.checks.policy_cases import failures, untested
     from generator.cli.manifests import manifests
     from generator.config.cases.release import own_cases
-    from generator.simulate.policies.trial import coverage
-    from generator.simulate.policies.world import World
+    from generator.simulate.policies.cases import coverage
+    from generator.simulate.policies.policy import World
 
     with progress("judging"):
         found, catalog = manifests(paths), _catalog(paths, targets)
@@ -121,8 +121,8 @@ def _outcomes(found: Sequence[Manifest], cases: Sequence[Case], catalog: Catalog
     """Those of one file together: what is given there is there for them alone."""
     from itertools import groupby
 
-    from generator.simulate.policies.trial import run
-    from generator.simulate.policies.world import World
+    from generator.simulate.policies.cases import run
+    from generator.simulate.policies.policy import World
 
     outcomes = []
     for given, together in groupby(cases, key=lambda case: case.given):

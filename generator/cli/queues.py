@@ -36,8 +36,8 @@ def queues(paths: tuple[Path, ...], targets: dict[str, str], form: str) -> None:
     """
     from generator.cli.manifests import read_cluster
     from generator.report import queues as report
-    from generator.simulate.largest import largest_jobs
-    from generator.simulate.read import queue_tree
+    from generator.simulate.kueue.largest import largest_jobs
+    from generator.simulate.kueue.queues import queue_tree
 
     with progress("computing"):
         found, made_for = read_cluster(paths)

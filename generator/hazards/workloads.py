@@ -16,9 +16,9 @@ from generator.facts.devices import device_of, is_known
 from generator.facts.folders import is_below, software_hidden_by
 from generator.facts.mig import RESOURCE_PREFIX, known_profiles
 from generator.hazards.hazard import Hazard
+from generator.objects.amounts import requested, shown
 from generator.quantities import Quantity
 from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
-from generator.simulate.amounts import requested, shown
 
 _SHARED = ".shared"
 

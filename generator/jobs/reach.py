@@ -17,9 +17,9 @@ from generator.manifests import Body, Manifest
 from generator.networks.dra import claim_template
 from generator.policies.namespace import namespace
 from generator.runtimes.training_runtime import training_runtimes
-from generator.simulate.largest import Largest, largest_jobs
-from generator.simulate.read import queue_tree
-from generator.simulate.search import NO_LIMIT
+from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.search import NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True)

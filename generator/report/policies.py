@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from generator.report import table
-from generator.simulate.policies.trial import Outcome, Rule
+from generator.simulate.policies.cases import Outcome, Rule
 
 HEADER = ("RULE", "REJECTS", "ACCEPTS", "SUCH AS")
 

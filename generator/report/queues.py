@@ -8,12 +8,13 @@ from fractions import Fraction
 from typing import Any
 
 from generator.documents.syntax import on_one_line
+from generator.objects.amounts import FlavorResource, shown
 from generator.report import table
-from generator.simulate.amounts import FlavorResource, shown
-from generator.simulate.balance import Capacity, Node, balance, capacity
-from generator.simulate.largest import Largest
-from generator.simulate.queues import ClusterQueue, Cohort, QueueTree
-from generator.simulate.search import NO_LIMIT
+from generator.simulate.kueue.capacity import Capacity, capacity
+from generator.simulate.kueue.largest import Largest
+from generator.simulate.kueue.queues import ClusterQueue, Cohort, QueueTree
+from generator.simulate.kueue.quota_tree import Node, balance
+from generator.simulate.kueue.search import NO_LIMIT
 
 _HEADER = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MAY BORROW", "LENDS", "OWNED", "RECLAIMABLE", "IDLE", "NODES")
 _JOBS = ("QUEUE", "NAMESPACE", "RUNTIME", "OWNED", "RECLAIMABLE", "IDLE", "WHY NOT MORE")

@@ -18,10 +18,10 @@ from typing import Any
 import yaml
 
 from generator import facts, quantities
+from generator.objects.fields import mapping
 from generator.schemas.formats import QUANTITY, Schema
 from generator.schemas.kind import reference, resolved
 from generator.schemas.nulls import NULLABLE
-from generator.simulate.fields import mapping
 
 _FILE = Path(facts.__file__).parent / "defaults.yaml"
 _VERSION = re.compile(r"\.v[0-9][a-z0-9]*\.")

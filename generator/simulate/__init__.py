@@ -1,1 +1,1 @@
-"""What Kueue makes of manifests: who may have how much, which jobs it admits. It reads manifests and nothing else."""
+"""Simulation of a cluster from manifests alone: RBAC, admission policies and Kueue."""

@@ -14,10 +14,10 @@ from generator import Platform
 from generator.app import App
 from generator.manifests import Manifest
 from generator.pipeline import render
-from generator.simulate.admission import predict
-from generator.simulate.jobs import Finished, Job, Outcome, State
-from generator.simulate.podsets import podsets
-from generator.simulate.read import queue_tree
+from generator.simulate.kueue.admission import predict
+from generator.simulate.kueue.podsets import podsets
+from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.workloads import Finished, Job, Outcome, State
 from tests.cluster.client import Body
 from tests.cluster.nodes import nodes
 

@@ -8,9 +8,7 @@ from random import Random
 import pytest
 
 from generator.manifests import Manifest
-from generator.simulate.access import Access, Asked, Grant, Subject, Who, somebody
-from generator.simulate.access_everybody import GRANTS
-from generator.simulate.access_read import access
+from generator.simulate.access import GRANTS, Access, Asked, Grant, Subject, Who, access, somebody
 from tests.access.rights import PERSONAS, Row, rows
 from tests.cluster import judges
 from tests.cluster.client import Client, RefusedError, wait_until

@@ -14,10 +14,9 @@ from generator.checks.schema import breaches
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.simulate.policies.asked import Decision
-from generator.simulate.policies.judge import judge
-from generator.simulate.policies.trial import Case, request_of, run
-from generator.simulate.policies.world import World
+from generator.simulate.policies.cases import Case, request_of, run
+from generator.simulate.policies.judge import Decision, judge
+from generator.simulate.policies.policy import World
 from tests.cluster.client import Client, RefusedError
 from tests.cluster.control_plane import Cluster
 from tests.cluster.policies import Said, installed, put, rights, type_warnings

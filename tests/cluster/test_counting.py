@@ -10,13 +10,12 @@ import pytest
 from generator import Platform
 from generator.app import App
 from generator.manifests import Manifest
+from generator.objects.amounts import counted, requested
 from generator.pipeline import render
-from generator.simulate.amounts import counted, requested
-from generator.simulate.largest import largest_jobs
-from generator.simulate.pods import surroundings
-from generator.simulate.podsets import podsets
-from generator.simulate.read import queue_tree
-from generator.simulate.search import Limit
+from generator.simulate.kueue.largest import largest_jobs
+from generator.simulate.kueue.podsets import podsets, surroundings
+from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.search import Limit
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.control_plane import Cluster

@@ -11,10 +11,10 @@ import yaml
 
 from generator.config.model.tenants import Limits
 from generator.facts.names import PART_OF, TENANT_LABEL
+from generator.objects.namespace import ANNOTATION
 from generator.policies.admission.policy import binding, policy
 from generator.policies.admission.size import size
-from generator.simulate.job_size import ANNOTATION
-from generator.simulate.podsets import usual_nodes
+from generator.simulate.kueue.podsets import usual_nodes
 from tests import check_cases
 from tests.cluster.client import Body, Client, RefusedError, wait_until
 from tests.cluster.control_plane import Cluster

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from generator import Platform
-from generator.simulate.amounts import requested
+from generator.objects.amounts import requested
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.training import JOB, Training, conditions

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from generator import pipeline
-from generator.simulate.access import Access
-from generator.simulate.access_read import access
+from generator.simulate.access import Access, access
 from tests.access.rights import PERSONAS, PLATFORM, Row, rows
 
 

@@ -17,8 +17,8 @@ from generator.facts.transport_variables import transport_variables
 from generator.jobs.job import Wanted, new_job
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
-from generator.simulate.policies.trial import run
-from generator.simulate.policies.world import World
+from generator.simulate.policies.cases import run
+from generator.simulate.policies.policy import World
 from tests.conftest import EXAMPLES, small_platform
 
 _FABRICS: dict[str, dict[str, Any]] = {

@@ -12,8 +12,8 @@ from generator.app import App
 from generator.config.cases.release import own_cases
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
-from generator.simulate.policies.trial import Case, coverage, run
-from generator.simulate.policies.world import World
+from generator.simulate.policies.cases import Case, coverage, run
+from generator.simulate.policies.policy import World
 from tests.conftest import EXAMPLES, small_platform
 from tests.policy_cases import FOLDERS, CaseFolder
 

@@ -10,14 +10,13 @@ from generator.app import App
 from generator.checks.finding import Severity
 from generator.checks.run import check_rendered
 from generator.manifests import Manifest, write
+from generator.objects.amounts import counted
 from generator.pipeline import render
 from generator.quantities import parse
 from generator.schemas.catalog import Catalog
-from generator.simulate.amounts import counted
-from generator.simulate.largest import largest_jobs
-from generator.simulate.pods import surroundings
-from generator.simulate.podsets import PodSet, podsets
-from generator.simulate.read import queue_tree
+from generator.simulate.kueue.largest import largest_jobs
+from generator.simulate.kueue.podsets import PodSet, podsets, surroundings
+from generator.simulate.kueue.queues import queue_tree
 from tests.random_platforms import random_platform
 
 pytestmark = pytest.mark.slow

@@ -13,13 +13,12 @@ from generator.checks import quota, related
 from generator.checks.finding import Breach
 from generator.checks.queued import queued
 from generator.manifests import Manifest, read
+from generator.objects.amounts import FlavorResource
 from generator.pipeline import render
 from generator.quantities import parse
-from generator.simulate.amounts import FlavorResource
-from generator.simulate.counting import Counting, Transformation
-from generator.simulate.largest import largest_jobs
-from generator.simulate.read import queue_tree
-from generator.simulate.settings import Settings, settings
+from generator.simulate.kueue.configuration import Counting, Settings, Transformation, settings
+from generator.simulate.kueue.largest import largest_jobs
+from generator.simulate.kueue.queues import queue_tree
 from tests.conftest import ROOT
 from tests.random_platforms import random_platform
 from tests.related_cases import CASES

@@ -13,9 +13,9 @@ from generator.app import App
 from generator.jobs.reach import reach
 from generator.kueue.configuration import KEY
 from generator.manifests import Manifest
-from generator.simulate.largest import Largest, largest_jobs
-from generator.simulate.read import queue_tree
-from generator.simulate.settings import settings
+from generator.simulate.kueue.configuration import settings
+from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.simulate.kueue.queues import queue_tree
 from tests.conftest import small_platform
 
 _NODES = {"cpu": 384, "memory": "4Ti", "nvidia.com/gpu": 32}

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from generator import Platform, pipeline
 from generator.app import App
 from generator.jobs.reach import Reach, reach
-from generator.simulate.largest import largest_jobs
-from generator.simulate.read import queue_tree
+from generator.simulate.kueue.largest import largest_jobs
+from generator.simulate.kueue.queues import queue_tree
 from tests.conftest import small_platform
 
 _NODES = {"cpu": 384, "memory": "4Ti", "nvidia.com/gpu": 32}

@@ -16,10 +16,10 @@ from generator.config.cases.load import load_cases
 from generator.config.mistakes import suggest
 from generator.documents.credentials import is_placeholder
 from generator.documents.scalars import int64
+from generator.objects.patch import path_of
+from generator.objects.selectors import _number
 from generator.release.precedence import precedence
 from generator.simulate.policies.functions.quantity import _parsed
-from generator.simulate.policies.variants import path_of
-from generator.simulate.selectors import _number
 from tests.conftest import ROOT
 from tests.fuzz.case import case
 from tests.fuzz.mutate import written

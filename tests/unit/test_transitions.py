@@ -13,7 +13,7 @@ from generator.schemas.crd import node
 from generator.schemas.formats import Schema
 from generator.schemas.stored import stored_custom
 from generator.schemas.transitions import KEYWORD, Transition, transition_rules, transitions
-from generator.simulate.transition_rules import is_accepted
+from generator.simulate.policies.transitions import is_accepted
 
 SAME = [{"rule": "self == oldSelf", "message": "immutable"}]
 ITEM = {"type": "object", "properties": {"name": {"type": "string"}, "value": {"type": "integer"}}}

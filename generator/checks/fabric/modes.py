@@ -18,7 +18,7 @@ from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
 from generator.manifests import Manifest
-from generator.simulate.fields import labels
+from generator.objects.fields import string_map
 
 _Found = Iterator[tuple[Manifest, Breach]]
 _RDMA = "rdma"
@@ -72,7 +72,7 @@ def _policies(fabrics: Fabrics, network: Attachment) -> list[Manifest]:
 
 def _nodes(fabrics: Fabrics, network: Attachment, found: Sequence[Pool]) -> list[Pool]:
     """The pools that have the nodes with the devices of the network."""
-    wanted = [labels(mapping(each.body, "spec", "nodeSelector")) for each in _policies(fabrics, network)]
+    wanted = [string_map(mapping(each.body, "spec", "nodeSelector")) for each in _policies(fabrics, network)]
     return [pool for pool in found if any(pool.has(each) for each in wanted)]
 
 
@@ -90,7 +90,7 @@ def _shared(network: Attachment, message: str, severity: Severity) -> Breach:
 def _of_plugin(manifest: Manifest, found: Sequence[Pool]) -> _Found:
     """Which nodes the plugin is on, its policy tells by an affinity, or not at all."""
     spec = mapping(manifest.body, "spec")
-    own = labels(spec.get("nodeSelector"))
+    own = string_map(spec.get("nodeSelector"))
     pool = next((each for each in found if each.mode == EXCLUSIVE and (not own or each.has(own))), None)
     if pool:
         is_certain = bool(own) or not spec.get("nodeAffinity")

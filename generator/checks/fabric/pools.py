@@ -14,7 +14,7 @@ from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import mapping
 from generator.manifests import Manifest
-from generator.simulate.selectors import selects
+from generator.objects.selectors import selects
 
 CHECK = "fabric/rdma-mode"
 SHARED = "shared"

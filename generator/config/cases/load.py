@@ -17,9 +17,9 @@ from generator.documents.locate import format_path, locate_all
 from generator.documents.syntax import shown
 from generator.errors import ConfigError, DocumentError, InputError, Problem
 from generator.manifests import Body, Manifest, read
+from generator.objects.patch import changed, merged
+from generator.simulate.policies.cases import ACTIONS, Case, Expected
 from generator.simulate.policies.request import Person
-from generator.simulate.policies.trial import ACTIONS, Case, Expected
-from generator.simulate.policies.variants import changed, merged
 
 _Place = tuple[str | int, ...]
 _NOBODY = Who(user="somebody")

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from generator.config.model.fields import Section, Text, invalid
 from generator.documents.syntax import shown
-from generator.simulate.policies.variants import path_of
+from generator.objects.patch import path_of
 
 Body = dict[str, Any]
 

@@ -13,8 +13,8 @@ from generator.documents.load import load
 from generator.documents.scalars import int64
 from generator.facts.names import MANAGED_BY, OWNER, PARAMETER, PART_OF, QUEUE_NAME, TENANT_LABEL
 from generator.manifests import Body, Manifest
-from generator.simulate.fields import mapping
-from generator.simulate.policies.trial import Case
+from generator.objects.fields import mapping
+from generator.simulate.policies.cases import Case
 
 _FILE = "release_cases.yaml"
 _WHO = "mpigen-case"

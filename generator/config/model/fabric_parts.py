@@ -128,7 +128,7 @@ def _is_cel(value: str) -> str:
     """The API server compiles it, too, with all functions of Kubernetes, which may be newer than what is known here."""
     from cel_expr_python import cel  # type: ignore[import-untyped]
 
-    from generator.simulate.policies.errors import all_words
+    from generator.simulate.policies.expression import all_words
 
     try:
         made = cel.NewEnv(variables={"device": cel.Type.DYN}).compile(value).return_type()

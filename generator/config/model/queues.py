@@ -15,8 +15,8 @@ from pydantic import Field, field_validator
 
 from generator import quantities
 from generator.config.model.fields import Duration, Name, Quantity, Resource, Section, Text, between, require_unique
-from generator.simulate import counting
-from generator.simulate.counting import Counting
+from generator.simulate.kueue import configuration
+from generator.simulate.kueue.configuration import Counting
 
 MULTI_KUEUE_CHECK = "multikueue"
 """The AdmissionCheck of jobs that are sent to other clusters."""
@@ -100,7 +100,7 @@ class Transformation(Section):
 def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformation]) -> Counting:
     """The same as arithmetic."""
     known = {
-        each.input: counting.Transformation(
+        each.input: configuration.Transformation(
             {name: quantities.parse(factor).value for name, factor in each.outputs.items()},
             keeps_input=each.strategy == "retain",
         )

@@ -17,9 +17,9 @@ from generator.config.model.fields import (
     require_whole_devices,
 )
 from generator.config.model.pools import Pool
+from generator.objects.amounts import requested, shown
 from generator.quantities import Quantity
-from generator.simulate.amounts import requested, shown
-from generator.simulate.counting import Counting
+from generator.simulate.kueue.configuration import Counting
 
 
 @dataclass(frozen=True, slots=True)

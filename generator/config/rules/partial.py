@@ -20,7 +20,7 @@ from generator.config.model.queues import Queues
 from generator.config.model.quotas import Supply, pool_supply
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
-from generator.simulate.counting import AS_ASKED, Counting
+from generator.simulate.kueue.configuration import AS_ASKED, Counting
 
 
 class Unknown(Enum):

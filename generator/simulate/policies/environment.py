@@ -16,7 +16,7 @@ from typing import Any
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from generator.simulate.policies.functions import FUNCTIONS
-from generator.simulate.policies.functions.formats import OPTIONS
+from generator.simulate.policies.functions.strings import OPTIONS
 from generator.simulate.policies.signatures import (
     AUTHORIZER,
     RESOURCE_CHECK,

@@ -1,6 +1,6 @@
-"""One expression of a policy, compiled: what is wrong with it before anybody asks.
+"""Compiled CEL expressions of policies: their compile errors, and their results for a request.
 
-k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/compile.go
+Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/{compile,activation,composition}.go.
 """
 
 from __future__ import annotations
@@ -10,15 +10,236 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from generator.errors import Problem
-from generator.simulate.access import Access
-from generator.simulate.policies.authorizer import ANSWERS, Authorizer
-from generator.simulate.policies.compiled import Expression
+from cel_expr_python import cel  # type: ignore[import-untyped]
+
+from generator.errors import NotModelledError, Problem
+from generator.simulate.access import Access, Asked, Who, with_everybody
 from generator.simulate.policies.environment import TYPED, checking, named, running, running_with
-from generator.simulate.policies.errors import all_words, words
-from generator.simulate.policies.rewriting import checkable, evaluable
-from generator.simulate.policies.signatures import CHECKED
-from generator.simulate.policies.tokens import Reading, conversions, readings, tokens
+from generator.simulate.policies.functions import authorizer
+from generator.simulate.policies.signatures import CHECKED, Function
+from generator.simulate.policies.syntax import (
+    OPTIONAL_READING,
+    Reading,
+    checkable,
+    conversions,
+    evaluable,
+    readings,
+    tokens,
+)
+
+UNSET = "no value of the variable "
+"""What an error begins with where a variable is read that has no value, because it is an error itself."""
+_ERROR = re.compile(r"ERROR: <input>:\d+:\d+: (?P<words>.*)")
+_SAID = (
+    (re.compile(r"^NOT_FOUND: Key not found in map : \"?(?P<what>.*?)\"?$"), r"no such key: \g<what>"),
+    (re.compile(r"^UNKNOWN: Index error: index=(?P<what>-?\d+).*$"), r"index out of bounds: \g<what>"),
+    (re.compile(r"^UNKNOWN: No matching overloads found : .*$"), "no such overload"),
+    (re.compile(r"^INVALID_ARGUMENT: Applying SELECT to non-message type$"), "no such overload"),
+    (re.compile(r"^[A-Z_]+: divide by zero$"), "division by zero"),
+    (re.compile(r"^UNKNOWN: No value with name \"__variables__(?P<what>\w+)\" found .*$"), UNSET + r"\g<what>"),
+    (re.compile(r"^UNKNOWN: No value with name \"authorizer\" found .*$"), "no such attribute(s): authorizer"),
+    (re.compile(r"^[A-Z_]+: (?P<what>.*)$"), r"\g<what>"),
+)
+"""What Google's CEL in C++ says → what it says in Go."""
+
+
+def words(error: RuntimeError) -> str:
+    """All that the compiler says, on one line."""
+    return "; ".join(all_words(error))
+
+
+def all_words(error: RuntimeError) -> list[str]:
+    """What the compiler says, without the places, which are not those of the text as it was written."""
+    said = [match["words"] for match in _ERROR.finditer(str(error))] or [str(error).splitlines()[0]]
+    return [re.sub(r"__(\w+?)__", r"\1.", words).removesuffix(" (in container '')") for words in said]
+
+
+def in_go(words: str) -> str:
+    """What evaluating it would have said in Go; as it is, where nobody has compared."""
+    for pattern, instead in _SAID:
+        if pattern.search(words):
+            return pattern.sub(instead, words)
+    return words
+
+
+_ACCOUNT = "system:serviceaccount:"
+_KUBERNETES = "system:serviceaccount:kube-system:"
+_EVERYBODYS = ("system:authenticated", "system:unauthenticated", "system:serviceaccounts")
+_FIX = "add them to the files, or to `given`"
+
+
+ANSWERS = ("check", "reason")
+"""The functions by which an expression needs an answer."""
+
+
+class UnknownError(ValueError):
+    """The files do not say."""
+
+
+class Authorizer:
+    """Answers one expression.
+
+    Attributes:
+        doubts: what could not be answered. To the expression it is an error: it counts where the result is one.
+    """
+
+    def __init__(self, access: Access) -> None:
+        """Answer by what the files grant."""
+        self.access = access
+        self.doubts: list[Problem] = []
+
+    def functions(self) -> tuple[Function, ...]:
+        """What an expression calls."""
+        return authorizer.deciding(self._decided, self._explained)
+
+    def _decided(self, asked: Mapping[str, Any], verb: str) -> dict[str, dict[str, Any]]:
+        said = {key: value for key, value in asked.items() if key not in ("user", "groups")}
+        who, request = Who(asked["user"], frozenset(asked["groups"])), Asked(verb, **said)
+        reasons = with_everybody(self.access).reasons(who, request)
+        if not reasons:
+            self._doubt(self._unknown(who, request), _FIX)
+        return authorizer.decision(is_allowed=bool(reasons), reasons=reasons)
+
+    def _unknown(self, who: Who, asked: Asked) -> str:
+        """Why somebody may be allowed more than is known; empty if it is all."""
+        may = f"whether {who.user} may {asked.verb} {asked.url or asked.resource}"
+        if not self.access.grants:
+            return f"nothing says {may}: there are no Roles and no bindings"
+        if gaps := self.access.gaps(who, asked.namespace):
+            return f"nothing says {may}: {'; '.join(gaps)}"
+        if _is_of_kubernetes(who):
+            return f"nothing says {may}: what Kubernetes grants its own parts is not among the files"
+        return ""
+
+    def _explained(self, reasons: list[str]) -> str:
+        if len(reasons) > 1:
+            self._doubt(f"which of these allows it is chance: {'; '.join(reasons)}", "do not compare the reason")
+        return next(iter(reasons), "")
+
+    def _doubt(self, message: str, fix: str) -> None:
+        if message:
+            self.doubts.append(Problem(message, fix))
+            raise UnknownError(message)
+
+
+def _is_of_kubernetes(who: Who) -> bool:
+    """bootstrappolicy/{policy,controller_policy,namespace_policy}.go name no other service accounts."""
+    is_part = who.user.startswith(_KUBERNETES) or (
+        who.user.startswith("system:") and not who.user.startswith(_ACCOUNT) and who.user != "system:anonymous"
+    )
+    return is_part or any(each.startswith("system:") and not each.startswith(_EVERYBODYS) for each in who.groups)
+
+
+_HANDED_ON = {
+    "optional_type": ("[?($)]", OPTIONAL_READING),
+    "timestamp": ("string($)", "timestamp($)"),
+    "duration": ("string($)", "duration($)"),
+    "uint": ("$", "uint($)"),
+}
+"""How a variable is evaluated, and how it is read, whose value cel-expr-python takes in another form than it gives."""
+_SELECTS = "Applying SELECT to non-message type"
+_ASKS_OPTIONALLY = ("_?._(", "_[?_]")
+_HAS = re.compile(r"\bhas\s*\(")
+"""In Go, what is no mapping has no fields, and that is all: cel-go v0.26.0 interpreter/attributes.go `refQualify`."""
+_OURS = ("Non-CEL value type", "Unimplemented type")
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An evaluation that ended in an error, with what the API server says of it."""
+
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression, compiled.
+
+    Attributes:
+        text: as it was written.
+        type: of its result, as `bool`; empty if it does not compile.
+        problem: why it does not compile; empty if it does.
+        lacking: why it cannot be evaluated here though the API server can; empty if it can.
+        reads: the variables of the policy that it reads.
+    """
+
+    text: str
+    type: str
+    problem: str = ""
+    lacking: str = ""
+    reads: tuple[str, ...] = ()
+    _program: Any = None
+    _doubts: list[Problem] = field(default_factory=list)
+
+    @property
+    def giving(self) -> str:
+        """How it is evaluated, by the text that stands for `$`, so that `reading` can read it."""
+        return _handed_on(self.type)[0]
+
+    @property
+    def reading(self) -> str:
+        """How another expression reads its result, by the name that stands for `$`."""
+        return _handed_on(self.type)[1]
+
+    def evaluate(self, data: Mapping[str, Any]) -> Any:
+        """Its result, or `Failed`, in the form in which `reading` reads it.
+
+        Args:
+            data: variable → plain data; a variable that is not there is an error wherever it is read.
+
+        Raises:
+            NotModelledError: it cannot be evaluated here.
+        """
+        if self.lacking:
+            raise NotModelledError((Problem(self.lacking),))
+        if self.problem:
+            return Failed(f"compilation error: compilation failed: {self.problem}")
+        self._doubts.clear()
+        try:
+            result = self._program.eval(data=dict(data))
+        except RuntimeError as error:  # such as a function that gives a value that it cannot take
+            raise NotModelledError((Problem(f"mpigen cannot evaluate it: {words(error)}"),)) from None
+        value = _plain(result)
+        if result.type() != cel.Type.ERROR:
+            return value
+        if self._doubts:  # also if CEL tells of another error: who knows what would have been
+            raise NotModelledError((self._doubts[0],))
+        if any(each in value for each in _OURS):
+            raise NotModelledError((Problem("it uses a value that mpigen cannot hand on"),))
+        if any(each in value for each in _ASKS_OPTIONALLY) or (_SELECTS in value and _HAS.search(self.text)):
+            raise NotModelledError((Problem("it asks whether something has a field that is no mapping"),))
+        return Failed(in_go(value))
+
+    @property
+    def declared(self) -> str:
+        """The type that a variable has to which this is assigned: of what CEL itself does not know, any.
+
+        composition.go `convertCelTypeToDeclType`
+        """
+        return _known(self.type)
+
+
+def _handed_on(type_: str) -> tuple[str, str]:
+    return _HANDED_ON.get(type_.partition("<")[0], ("$", "$"))
+
+
+def _known(type_: str) -> str:
+    """A type with `dyn` for whatever CEL itself does not know."""
+    if match := re.fullmatch(r"list<(.*)>", type_):
+        return f"list<{_known(match[1])}>"
+    if match := re.fullmatch(r"map<(\w+), ?(.*)>", type_):
+        return f"map<{match[1]},{_known(match[2])}>"
+    plain = ("bool", "int", "uint", "double", "string", "bytes", "duration", "timestamp", "null_type")
+    return type_ if type_ in plain else "dyn"
+
+
+def _plain(result: Any) -> Any:
+    try:
+        value = result.value() if result.type() == cel.Type.ERROR else result.plain_value()
+    except TypeError:  # such as an optional value, which it calls an error
+        raise NotModelledError((Problem("it gives a value that mpigen cannot hand on"),)) from None
+    return bytes(value) if isinstance(value, bytearray) else value
+
 
 _VALIDATES = re.compile(r"\.\s*validate\s*\(.*\.\s*(?:or|orValue|optMap|optFlatMap)\s*\(", re.DOTALL)
 _COMPARES_NUMBERS = re.compile(r"found no matching overload for '_(?:[<>]=?|[!=]=)_' applied to '\((?:\w+, \w+)\)'")

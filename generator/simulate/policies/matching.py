@@ -1,7 +1,9 @@
-"""Which requests a policy, or a binding of it, is about.
+"""The requests that a policy or binding matches, and the parameters of each evaluation.
 
-k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/matching/matching.go, and pkg/admission/plugin/webhook/predicates/
-{rules,namespace,object}. Objects are not converted between versions here.
+Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/policy/matching/matching.go,
+pkg/admission/plugin/webhook/predicates/{rules,namespace,object},
+pkg/admission/plugin/policy/generic/policy_dispatcher.go `CollectParams`.
+mpigen does not convert objects between versions.
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ from collections.abc import Mapping
 from generator.errors import NotModelledError, Problem
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body
-from generator.simulate.fields import labels, mapping, mappings, text, texts
-from generator.simulate.policies.policy import GROUP
-from generator.simulate.policies.request import Request
-from generator.simulate.policies.world import World
-from generator.simulate.selectors import selects
+from generator.objects.fields import mapping, mappings, string, string_map, strings
+from generator.objects.selectors import selects
+from generator.simulate.kinds import Kind
+from generator.simulate.policies.policy import GROUP, Binding, Policy, World
+from generator.simulate.policies.request import Request, stored
 
 _NEVER = {
     "validatingadmissionpolicies",
@@ -72,7 +74,7 @@ def _has_labels(constraints: Mapping[str, object], request: Request) -> bool:
 
 
 def _labels(body: Body | None) -> Mapping[str, str]:
-    return labels(mapping(body, "metadata").get("labels"))
+    return string_map(mapping(body, "metadata").get("labels"))
 
 
 def _any_rule(rules: tuple[Body, ...], request: Request, world: World, *, is_exact: bool) -> bool:
@@ -86,19 +88,19 @@ def _any_rule(rules: tuple[Body, ...], request: Request, world: World, *, is_exa
 
 
 def _matches(rule: Body, request: Request, version: str) -> bool:
-    names = texts(rule.get("resourceNames"))
+    names = strings(rule.get("resourceNames"))
     return (
-        _is_in_scope(text(rule.get("scope"), "*"), request)
+        _is_in_scope(string(rule.get("scope"), "*"), request)
         and _is_one_of(rule.get("operations"), request.operation)
         and _is_one_of(rule.get("apiGroups"), request.kind.group)
         and _is_one_of(rule.get("apiVersions"), version)
-        and any(_is_resource(each, request) for each in texts(rule.get("resources")))
+        and any(_is_resource(each, request) for each in strings(rule.get("resources")))
         and (not names or request.name in names)
     )
 
 
 def _is_one_of(allowed: object, wanted: str) -> bool:
-    return any(each in ("*", wanted) for each in texts(allowed))
+    return any(each in ("*", wanted) for each in strings(allowed))
 
 
 def _is_in_scope(scope: str, request: Request) -> bool:
@@ -114,3 +116,43 @@ def _is_in_scope(scope: str, request: Request) -> bool:
 def _is_resource(written: str, request: Request) -> bool:
     resource, _, subresource = written.partition("/")
     return resource in ("*", request.kind.resource) and subresource in ("*", request.subresource)
+
+
+def parameters(policy: Policy, binding: Binding, request: Request, world: World) -> list[Body | None]:
+    """One for each time that the policy is asked; None where it has no parameters.
+
+    Raises:
+        ConfigurationError: they are not there, or cannot be.
+        NotModelledError: nobody knows their kind.
+    """
+    reference = mapping(binding.spec.get("paramRef"))
+    if policy.param_kind is None or not reference:
+        return [None]
+    kind = world.kind(*policy.param_kind)
+    namespace = _namespace(string(reference.get("namespace")), kind, request)
+    found = [
+        {**stored(body, namespace, kind), "apiVersion": policy.param_kind[0], "kind": kind.kind}
+        for body in world.of_kind(kind)
+        if string(mapping(body, "metadata").get("namespace")) == namespace and _is_meant(body, reference)
+    ]
+    if not found and reference.get("parameterNotFoundAction") == "Deny":
+        raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
+    return list(found)
+
+
+def _namespace(named: str, kind: Kind, request: Request) -> str:
+    if not kind.is_namespaced:
+        if named:
+            raise ConfigurationError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+        return ""
+    if not (named or request.namespace):
+        message = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+        raise ConfigurationError(message)
+    return named or request.namespace
+
+
+def _is_meant(body: Body, reference: object) -> bool:
+    metadata = mapping(body, "metadata")
+    if name := string(mapping(reference).get("name")):
+        return metadata.get("name") == name
+    return selects(dict(mapping(reference, "selector")), string_map(metadata.get("labels")))

@@ -12,9 +12,9 @@ from typing import Any
 
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body
-from generator.simulate.fields import labels, mapping, text
+from generator.objects.fields import mapping, string, string_map
+from generator.simulate.kinds import Kind
 from generator.simulate.policies.functions.authorizer import about, asking
-from generator.simulate.policies.kinds import Kind
 
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _EPOCH = "1970-01-01T00:00:00Z"
@@ -85,8 +85,8 @@ class Request:
         sent = self.object if self.operation == "CONNECT" or self.subresource else None
         if sent is None:
             return self.kind.group, self.kind.version, self.kind.kind
-        group, _, version = text(sent.get("apiVersion")).rpartition("/")
-        return group, version, text(sent.get("kind"))
+        group, _, version = string(sent.get("apiVersion")).rpartition("/")
+        return group, version, string(sent.get("kind"))
 
     def variable(self) -> Body:
         """`request`, as expressions read it."""
@@ -136,8 +136,8 @@ class Request:
 def name_of(body: Body) -> str:
     """The name of an object, also where the API server makes it up."""
     metadata = mapping(body, _METADATA)
-    generated = text(metadata.get("generateName"))
-    return text(metadata.get("name")) or (f"{generated}{_GENERATED}" if generated else "")
+    generated = string(metadata.get("generateName"))
+    return string(metadata.get("name")) or (f"{generated}{_GENERATED}" if generated else "")
 
 
 def stored(body: Body, namespace: str, kind: Kind) -> Body:
@@ -153,5 +153,5 @@ def stored(body: Body, namespace: str, kind: Kind) -> Body:
         metadata["namespace"] = namespace
     metadata = {"uid": "00000000-0000-0000-0000-000000000000", "creationTimestamp": _EPOCH, **metadata}
     if (kind.group, kind.kind) == ("", "Namespace"):
-        metadata["labels"] = {**labels(metadata.get("labels")), METADATA_NAME: metadata.get("name", "")}
+        metadata["labels"] = {**string_map(metadata.get("labels")), METADATA_NAME: metadata.get("name", "")}
     return {**body, _METADATA: metadata}

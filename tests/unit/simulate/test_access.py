@@ -7,9 +7,8 @@ import pytest
 from generator import manifests
 from generator.errors import SimulationError
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import Access, Asked, somebody
-from generator.simulate.access_read import access
-from generator.simulate.resources import Resource, resource
+from generator.simulate.access import Access, Asked, access, somebody
+from generator.simulate.kinds import Resource, resource
 
 ROLE = """\
 apiVersion: rbac.authorization.k8s.io/v1

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from generator.errors import NotModelledError, SimulationError
 from generator.manifests import Manifest
-from generator.simulate.admission import predict, would_admit
-from generator.simulate.amounts import FlavorResource
-from generator.simulate.jobs import Finished, Job, Outcome, State
-from generator.simulate.podsets import PodSet, podsets
-from generator.simulate.queues import QueueTree
+from generator.objects.amounts import FlavorResource
+from generator.simulate.kueue.admission import predict, would_admit
+from generator.simulate.kueue.podsets import PodSet, podsets
+from generator.simulate.kueue.queues import QueueTree
+from generator.simulate.kueue.workloads import Finished, Job, Outcome, State
 from tests.unit.simulate.runtimes import mpi
 from tests.unit.simulate.trees import cohort, flavor, queue, topology, tree
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generator.manifests import Manifest
-from generator.simulate.amounts import FlavorResource
-from generator.simulate.balance import Node, balance, capacity
-from generator.simulate.queues import ClusterQueue, Cohort, Preemption, QueueTree, Quota
+from generator.objects.amounts import FlavorResource
+from generator.simulate.kueue.capacity import capacity
+from generator.simulate.kueue.queues import ClusterQueue, Cohort, Preemption, QueueTree, Quota
+from generator.simulate.kueue.quota_tree import Node, balance
 from tests.unit.simulate.trees import Quotas, cohort, queue, tree
 
 CPU = FlavorResource("f", "cpu")

@@ -8,17 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generator.simulate import fair_preemption, preemption
-from generator.simulate.amounts import FlavorResource
-from generator.simulate.assigner import lowest_that_fits
-from generator.simulate.assignment import Assignment, Choice, Mode
-from generator.simulate.balance import Capacity, Node, balance, capacity
-from generator.simulate.cluster import Cluster, Workload
-from generator.simulate.jobs import Job
-from generator.simulate.preemption import Demand
-from generator.simulate.queues import ClusterQueue, Cohort, Flavor, Preemption, QueueTree, Quota, ResourceGroup
-from generator.simulate.settings import Settings
-from generator.simulate.sites import Sites
+from generator.objects.amounts import FlavorResource
+from generator.simulate.kueue import preemption
+from generator.simulate.kueue import preemption as fair_preemption
+from generator.simulate.kueue.assignment import Assignment, Choice, Mode
+from generator.simulate.kueue.capacity import Capacity, capacity
+from generator.simulate.kueue.configuration import Settings
+from generator.simulate.kueue.flavor_assigner import lowest_that_fits
+from generator.simulate.kueue.placement import Sites
+from generator.simulate.kueue.preemption import Demand
+from generator.simulate.kueue.queues import ClusterQueue, Cohort, Flavor, Preemption, QueueTree, Quota, ResourceGroup
+from generator.simulate.kueue.quota_tree import Node, balance
+from generator.simulate.kueue.workloads import Cluster, Job, Workload
 
 KEY = FlavorResource("f", "x.com/n")
 SMALL = st.integers(0, 3)
@@ -97,7 +98,11 @@ def gets(cluster: Cluster, amount: int, strategies: tuple[str, ...]) -> bool:
     held = {name: jobs for name, jobs in cluster.running.items() if cluster.nodes[name].refusal}
     for name in held:
         cluster.running[name] = {}
-    found = fair_preemption.targets(cluster, demand, strategies) if strategies else preemption.targets(cluster, demand)
+    found = (
+        fair_preemption.find_fair_targets(cluster, demand, strategies)
+        if strategies
+        else preemption.find_targets(cluster, demand)
+    )
     cluster.running.update(held)
     return bool(found)
 

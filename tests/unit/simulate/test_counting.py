@@ -9,10 +9,10 @@ import pytest
 
 from generator.checks import related
 from generator.manifests import Manifest, read
-from generator.simulate.amounts import Requests
-from generator.simulate.counting import Counting, Transformation
-from generator.simulate.largest import largest_jobs
-from generator.simulate.read import queue_tree
+from generator.objects.amounts import Requests
+from generator.simulate.kueue.configuration import Counting, Transformation
+from generator.simulate.kueue.largest import largest_jobs
+from generator.simulate.kueue.queues import queue_tree
 from tests.unit.simulate.runtimes import mpi
 from tests.unit.simulate.trees import door, flavor, kueue, queue
 

@@ -10,14 +10,13 @@ import pytest
 from generator.checks.queued import queued
 from generator.facts.versions import minors
 from generator.manifests import Manifest
-from generator.simulate.admission import predict
-from generator.simulate.jobs import Job, Outcome
-from generator.simulate.kueue_rules import NEWEST, rules_of
-from generator.simulate.largest import largest_jobs
-from generator.simulate.podsets import PodSet
-from generator.simulate.queues import QueueTree
-from generator.simulate.read import queue_tree
-from generator.simulate.topology import How, Wish
+from generator.simulate.kueue.admission import predict
+from generator.simulate.kueue.configuration import NEWEST, rules_of
+from generator.simulate.kueue.largest import largest_jobs
+from generator.simulate.kueue.podsets import PodSet
+from generator.simulate.kueue.queues import QueueTree, queue_tree
+from generator.simulate.kueue.topology import How, Wish
+from generator.simulate.kueue.workloads import Job, Outcome
 from tests.conftest import Run
 from tests.unit.simulate.nodes import HOST, RACK, racks
 from tests.unit.simulate.runtimes import job, runtime

@@ -10,11 +10,10 @@ from generator.errors import SimulationError
 from generator.jobs.reach import reach
 from generator.manifests import Body, Manifest, read
 from generator.pipeline import load, render
-from generator.simulate.largest import Largest, largest_jobs
-from generator.simulate.packing import has_room
-from generator.simulate.queues import Flavor
-from generator.simulate.read import queue_tree
-from generator.simulate.search import NO_LIMIT
+from generator.simulate.kueue.fit import has_room
+from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.simulate.kueue.queues import Flavor, queue_tree
+from generator.simulate.kueue.search import NO_LIMIT
 from tests.conftest import EXAMPLES
 from tests.unit.simulate.runtimes import job, mpi, runtime
 from tests.unit.simulate.trees import door, flavor, kueue, queue, tree

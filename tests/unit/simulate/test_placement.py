@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from generator.errors import NotModelledError
 from generator.manifests import Manifest
-from generator.simulate.admission import predict, would_admit
-from generator.simulate.amounts import FlavorResource
-from generator.simulate.jobs import Finished, Job, Outcome, State
-from generator.simulate.podsets import PodSet
-from generator.simulate.queues import QueueTree
-from generator.simulate.topology import How, Wish
+from generator.objects.amounts import FlavorResource
+from generator.simulate.kueue.admission import predict, would_admit
+from generator.simulate.kueue.podsets import PodSet
+from generator.simulate.kueue.queues import QueueTree
+from generator.simulate.kueue.topology import How, Wish
+from generator.simulate.kueue.workloads import Finished, Job, Outcome, State
 from tests.unit.simulate.nodes import HOST, RACK, node, racks
 from tests.unit.simulate.trees import kueue, queue, topology, tree
 

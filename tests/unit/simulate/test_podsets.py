@@ -10,10 +10,9 @@ from generator import Platform
 from generator.errors import NotModelledError, SimulationError
 from generator.manifests import Body, Manifest
 from generator.runtimes.training_runtime import training_runtimes
-from generator.simulate.matching import mismatch
-from generator.simulate.pods import Surroundings, requests, surroundings
-from generator.simulate.podsets import PodSet, podsets, usual_nodes
-from generator.simulate.queues import Flavor
+from generator.simulate.kueue.fit import mismatch
+from generator.simulate.kueue.podsets import PodSet, Surroundings, podsets, requests, surroundings, usual_nodes
+from generator.simulate.kueue.queues import Flavor
 from tests.unit.simulate.runtimes import job, mpi, runtime
 
 

@@ -10,13 +10,12 @@ import pytest
 
 from generator.errors import MpigenError, NotModelledError
 from generator.manifests import Manifest
+from generator.objects.patch import changed, merged, path_of
 from generator.schemas.catalog import Catalog
-from generator.simulate.policies.compiled import Expression, Failed
-from generator.simulate.policies.expression import Scope, compile_expression
-from generator.simulate.policies.tokens import readings
-from generator.simulate.policies.trial import Case, coverage, run
-from generator.simulate.policies.variants import changed, merged, path_of
-from generator.simulate.policies.world import World
+from generator.simulate.policies.cases import Case, coverage, run
+from generator.simulate.policies.expression import Expression, Failed, Scope, compile_expression
+from generator.simulate.policies.policy import World
+from generator.simulate.policies.syntax import readings
 from tests.policy_cases import FOLDERS, CaseFolder
 
 _SCOPE = Scope(minor=33, has_params=True)

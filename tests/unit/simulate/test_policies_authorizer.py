@@ -9,14 +9,12 @@ import pytest
 from generator.errors import NotModelledError
 from generator.manifests import Manifest, read
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import Access
-from generator.simulate.access_read import access
-from generator.simulate.policies.compiled import Failed
-from generator.simulate.policies.expression import Scope, compile_expression
+from generator.simulate.access import Access, access
+from generator.simulate.kinds import Kind
+from generator.simulate.policies.expression import Failed, Scope, compile_expression
 from generator.simulate.policies.judge import judge
-from generator.simulate.policies.kinds import Kind
+from generator.simulate.policies.policy import World
 from generator.simulate.policies.request import Person, Request
-from generator.simulate.policies.world import World
 
 _KIND = Kind("", "v1", "Pod", "pods", is_namespaced=True)
 _PODS = "authorizer.group('').resource('pods').namespace('a')"

@@ -8,9 +8,8 @@ import pytest
 
 from generator.errors import SimulationError
 from generator.manifests import Manifest, read
-from generator.simulate.amounts import FlavorResource, counted, shown
-from generator.simulate.queues import Fungibility, Preemption, QueueTree, Quota, ResourceGroup
-from generator.simulate.read import queue_tree
+from generator.objects.amounts import FlavorResource, counted, shown
+from generator.simulate.kueue.queues import Fungibility, Preemption, QueueTree, Quota, ResourceGroup, queue_tree
 from tests.unit.simulate.trees import cohort, door, flavor, kueue, queue, tree
 
 OUTPUT = Path(__file__).parents[3] / "output"

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import pytest
 
 from generator.manifests import Body
-from generator.simulate.largest import largest_jobs
+from generator.simulate.kueue.largest import largest_jobs
 from tests.cluster.versions import NAMES, versions
 from tests.quota_claims import disagreements
 from tests.quota_trees import Limits, Tree, drawn, recorded_answers, recorded_trees, written

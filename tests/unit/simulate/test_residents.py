@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from generator.manifests import Body, Manifest
-from generator.simulate.largest import largest_jobs
-from generator.simulate.machines import machines
+from generator.simulate.kueue.largest import largest_jobs
+from generator.simulate.kueue.nodes import machines
 from tests.unit.simulate.nodes import HOST, RACK, node, racks
 from tests.unit.simulate.runtimes import mpi
 from tests.unit.simulate.trees import door, kueue, queue, topology, tree

@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 
 from generator.checks import related
 from generator.manifests import Body, Manifest
-from generator.simulate.amounts import FlavorResource
-from generator.simulate.assigner import Assigner
-from generator.simulate.assignment import Mode
-from generator.simulate.balance import Node
-from generator.simulate.largest import Largest, largest_jobs
-from generator.simulate.packing import has_room
-from generator.simulate.pods import Surroundings
-from generator.simulate.podsets import podsets
-from generator.simulate.queues import ClusterQueue, Flavor, Quota, ResourceGroup
-from generator.simulate.search import Search, Sizeless
+from generator.objects.amounts import FlavorResource
+from generator.simulate.kueue.assignment import Mode
+from generator.simulate.kueue.fit import has_room
+from generator.simulate.kueue.flavor_assigner import Assigner
+from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.simulate.kueue.podsets import Surroundings, podsets
+from generator.simulate.kueue.queues import ClusterQueue, Flavor, Quota, ResourceGroup
+from generator.simulate.kueue.quota_tree import Node
+from generator.simulate.kueue.search import Search, Sizeless
 from tests.unit.simulate.runtimes import job, mpi, runtime
 from tests.unit.simulate.trees import door, flavor, kueue, tree
 

@@ -8,10 +8,10 @@ import pytest
 
 from generator.errors import NotModelledError
 from generator.manifests import Body, Manifest
-from generator.simulate.largest import Largest, largest_jobs
-from generator.simulate.podsets import podsets
-from generator.simulate.read import queue_tree
-from generator.simulate.topology import How, Offer, Wish, mismatch, wish
+from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.simulate.kueue.podsets import podsets
+from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.topology import How, Offer, Wish, explain_topology_mismatch, wish
 from tests.unit.simulate.nodes import node, racks
 from tests.unit.simulate.runtimes import job, runtime
 from tests.unit.simulate.trees import door, flavor, kueue, queue, topology
@@ -64,17 +64,21 @@ ASKS = Wish(How.REQUIRED, RACK)
 def test_who_asks_for_a_topology_gets_a_flavor_that_has_it_and_who_does_not_gets_none(
     asks: Wish | None, levels: tuple[str, ...], is_implied: bool, refused: str
 ) -> None:
-    found = mismatch("node", asks, {"cpu": 1}, Offer("f", levels, ("cpu",), is_implied))
+    found = explain_topology_mismatch("node", asks, {"cpu": 1}, Offer("f", levels, ("cpu",), is_implied))
     assert found == (f"`node` {refused}" if refused else "")
 
 
 def test_a_flavor_of_other_resources_needs_no_topology() -> None:
-    assert mismatch("node", ASKS, {"cpu": 1}, Offer("f", (), ("a.com/license",), is_implied=False)) == ""
+    assert (
+        explain_topology_mismatch("node", ASKS, {"cpu": 1}, Offer("f", (), ("a.com/license",), is_implied=False)) == ""
+    )
 
 
 def test_of_slices_nothing_is_said() -> None:
     with pytest.raises(NotModelledError, match="slices"):
-        mismatch("node", Wish(How.REQUIRED, RACK, is_sliced=True), {}, Offer("f", (RACK,), ("cpu",), is_implied=False))
+        explain_topology_mismatch(
+            "node", Wish(How.REQUIRED, RACK, is_sliced=True), {}, Offer("f", (RACK,), ("cpu",), is_implied=False)
+        )
 
 
 def grouped(how: str = "required", launcher: str = "2", host: str = "2") -> Manifest:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from generator.manifests import Body, Manifest
-from generator.simulate.queues import QueueTree
-from generator.simulate.read import queue_tree
+from generator.simulate.kueue.queues import QueueTree, queue_tree
 
 Quotas = dict[str, str | tuple[Any, ...]]
 """`flavor/resource` → nominal, or nominal, borrowingLimit and lendingLimit (None: not written)."""

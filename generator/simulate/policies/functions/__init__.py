@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from generator.simulate.policies.functions import addresses, authorizer, formats, lists, quantity, regex, semver, urls
+from generator.simulate.policies.functions import authorizer, lists, quantity, strings
 from generator.simulate.policies.signatures import Function
 
 FUNCTIONS: tuple[Function, ...] = (
     *quantity.FUNCTIONS,
     *lists.FUNCTIONS,
-    *regex.FUNCTIONS,
-    *addresses.FUNCTIONS,
-    *semver.FUNCTIONS,
-    *formats.FUNCTIONS,
-    *urls.FUNCTIONS,
+    *strings.REGEX_FUNCTIONS,
+    *strings.ADDRESS_FUNCTIONS,
+    *strings.VERSION_FUNCTIONS,
+    *strings.FORMAT_FUNCTIONS,
+    *strings.URL_FUNCTIONS,
     *authorizer.FUNCTIONS,
 )

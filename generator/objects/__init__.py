@@ -1,0 +1,1 @@
+"""Lenient, read-only views of Kubernetes objects: the only readers of manifest bodies."""

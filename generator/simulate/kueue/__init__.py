@@ -1,0 +1,1 @@
+"""Simulation of Kueue: the quota that each queue has, the largest jobs, and the jobs that it admits."""

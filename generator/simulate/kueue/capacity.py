@@ -1,0 +1,269 @@
+"""The capacity of a ClusterQueue: what it gets of a flavor and resource in every state that the other queues can reach.
+
+A state is a feasible usage of all other ClusterQueues; the usage of this one is 0. A usage reaches the parent only
+beyond the local quota, so a state is known by what other members add to the usage of each ancestor.
+
+How Kueue preempts without fair sharing (kueue v0.19.2 pkg/scheduler/preemption/classical/hierarchical_preemption.go
+`collectCandidatesForHierarchicalReclaim`, preemption.go `classicalPreemptions`; the same in v0.18.3): it looks for the
+lowest node between the queue and the root whose subtree quota holds the job. Outside of this subtree it preempts jobs
+of queues above their nominal quota in cohorts above their subtree quota. Inside, it preempts jobs of other queues only
+for a job that stays within the nominal quota, or if their priority is lower (`borrowWithinCohort`), which is not so in
+every state.
+
+With fair sharing (`fairPreemptions`, `runFirstFsStrategy`) a job that stays within the nominal quota preempts the same
+jobs. A job that borrows preempts by comparing shares, and that depends on the sizes of the running jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from generator.objects.amounts import FlavorResource, shown
+from generator.simulate.kueue.quota_tree import Holding, Node
+
+_UNLIMITED = 1 << 80
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What a ClusterQueue gets of a flavor and resource in every state.
+
+    Attributes:
+        owned: without preemption.
+        levels: with preemption without fair sharing, for each node from the queue to the root: the job that it holds in
+            every state. Kueue admits a job if one node holds it with all its resources.
+        bound: with preemption without fair sharing never more than this in every state.
+        fair_bound: the same with fair sharing; a job that the first level holds is admitted with fair sharing, too.
+    """
+
+    owned: int
+    levels: tuple[int, ...]
+    bound: int
+    fair_bound: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A node between the queue and the root.
+
+    Attributes:
+        subtree: its subtree quota.
+        local: the part that it never lends.
+        limit: what it can use of its parent.
+        potential: what is available to it while all usage is 0.
+        kept: what its other members can use and no job of this queue can preempt.
+        all: what its other members can use.
+    """
+
+    subtree: int
+    local: int
+    limit: float
+    potential: float
+    kept: int
+    all: int
+
+    def stored(self, usage: float) -> float:
+        """Return the part of a usage that counts in the parent."""
+        return max(0, usage - self.local)
+
+
+def guarantee(node: Node, key: FlavorResource) -> Guarantee:
+    """Return what the ClusterQueue of a node gets in every state."""
+    path = _path(node, key)
+    full = _outward(path, [step.all for step in path])
+    quiet = _available(path, _outward(path, [step.kept for step in path]))[-1]
+    owned = _available(path, full)[-1]
+    if not node.root().has_kept:
+        levels = _available(path, full)
+        return Guarantee(owned, levels, max(levels), quiet)
+    states = [_contended(path, level) for level in range(len(path))]
+    levels = tuple(state.held_by(level) for level, state in enumerate(states))
+    bound = min(max(state.held_by(level) for level in range(len(path))) for state in states)
+    return Guarantee(owned, levels, bound, quiet)
+
+
+def _path(node: Node, key: FlavorResource) -> list[_Step]:
+    """Return the nodes from the queue to the root."""
+    nodes = [node, *node.path()]
+    potentials: list[float] = []
+    for each in reversed(nodes):
+        most = each.kept(key) + potentials[-1] if potentials else each.has(key)
+        potentials.append(min(most, each.kept(key) + _limit(each, key)) if potentials else most)
+    steps, below = list[_Step](), (0, 0)
+    for each, potential in zip(nodes, reversed(potentials), strict=True):
+        kept, every = (0, 0) if each is node else _members(each, key)
+        steps.append(
+            _Step(each.has(key), each.kept(key), _limit(each, key), potential, kept - below[0], every - below[1])
+        )
+        below = (0, 0) if each.parent is None else _added(each, key)
+    return steps
+
+
+def _members(cohort: Node, key: FlavorResource) -> tuple[int, int]:
+    """Return what the members of a cohort can add to its usage: without what can be preempted, and in all."""
+    if key not in cohort.demands:
+        for each in cohort.nested(lambda inner: key not in inner.demands):
+            parts = [_added(child, key) for child in (*each.cohorts, *each.members)]
+            each.demands[key] = sum(kept for kept, _ in parts), sum(every for _, every in parts)
+    return cohort.demands[key]
+
+
+def _added(child: Node, key: FlavorResource) -> tuple[int, int]:
+    """Return what a child can add to the usage of its cohort: without what can be preempted, and in all."""
+    local, limit = child.kept(key), _limit(child, key)
+    if child.queue is None:
+        kept, every = child.demands[key]
+        kept = max(kept, min(every, child.has(key)))
+    else:
+        every = 0 if child.holding is Holding.NONE or key not in child.quotas else _UNLIMITED
+        kept = every if child.holding is Holding.KEPT else min(every, child.has(key))
+    return int(min(max(0, kept - local), limit)), int(min(max(0, every - local), limit))
+
+
+def _limit(node: Node, key: FlavorResource) -> float:
+    limit = node.quota(key).borrowing
+    return inf if limit is None else node.has(key) - node.kept(key) + limit
+
+
+def _outward(path: Sequence[_Step], wanted: Sequence[int]) -> list[float]:
+    """Return the usage of each node when its other members use what they want, those near the queue first."""
+    usage = [0.0]
+    for before, step, amount in zip(path, path[1:], wanted[1:], strict=False):
+        usage.append(min(before.stored(usage[-1]) + amount, step.potential))
+    return usage
+
+
+def _available(path: Sequence[_Step], usage: Sequence[float]) -> tuple[int, ...]:
+    """Return for each node what is available to the queue if this node is the root."""
+    found: list[int] = []
+    most, below = inf, 0.0
+    for step, used in zip(path, usage, strict=True):
+        found.append(int(max(0, min(most, below + step.subtree - used))))
+        spare = max(0, step.local - used)
+        most = min(most, below + spare + step.limit - step.stored(used))
+        below += spare
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class _State:
+    """Usage of the other members of each node.
+
+    Attributes:
+        path: the nodes.
+        kept: the usage that no job of the queue can preempt.
+        more: the other usage.
+    """
+
+    path: Sequence[_Step]
+    kept: list[float]
+    more: list[float]
+
+    def held_by(self, level: int) -> int:
+        """Return the largest job that a node holds, and that has room after preemption outside of it."""
+        after = _State(self.path, self.kept, [each if at <= level else 0 for at, each in enumerate(self.more)])
+        return min(self.available()[level], after.available()[-1])
+
+    def available(self) -> tuple[int, ...]:
+        """Return for each node what is available to the queue if this node is the root."""
+        return _available(self.path, self.usage())
+
+    def usage(self) -> list[float]:
+        """Return the usage of each node."""
+        usage = [0.0]
+        for before, kept, more in zip(self.path, self.kept[1:], self.more[1:], strict=False):
+            usage.append(before.stored(usage[-1]) + kept + more)
+        return usage
+
+    def room(self, at: int) -> float:
+        """Return how much more the members of a node can use."""
+        usage = self.usage()
+        left = self.path[-1].subtree - usage[-1]
+        for step, used in zip(self.path[at:-1][::-1], usage[at:-1][::-1], strict=True):
+            left = max(0, step.local - used) + min(step.limit - step.stored(used), left)
+        return max(0, left)
+
+
+def _contended(path: Sequence[_Step], level: int) -> _State:
+    """Return a state with the largest usage below a node, and then with the largest that cannot be preempted."""
+    state = _State(path, [0.0] * len(path), [0.0] * len(path))
+    for at in (*range(1, level + 1), *range(level + 1, len(path))):
+        state.kept[at] += min(path[at].kept, state.room(at))
+        if at <= level:
+            state.more[at] += min(path[at].all - path[at].kept, state.room(at))
+    for at in range(level + 1, len(path)):
+        state.more[at] += min(path[at].all - path[at].kept, state.room(at))
+    return state
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a ClusterQueue or Cohort has of a flavor and resource, and what a ClusterQueue gets of it.
+
+    The last three are about a queue whose own usage is 0, and `owned <= reclaimable <= idle`. All are 0 if Kueue admits
+    no job of the queue.
+
+    Attributes:
+        nominal: its nominal quota.
+        borrowing: its borrowing limit; None is without limit.
+        lending: its lending limit; None is without limit.
+        owned: what it gets without preemption, in every state that the other queues can reach.
+        reclaimable: what it gets in every such state, with the preemption that its policy allows; None if unknown.
+        idle: what it gets while the usage of all other queues is 0 (`potentialAvailable`).
+        reason: why `reclaimable` is unknown, or why all three are 0.
+    """
+
+    nominal: int
+    borrowing: int | None
+    lending: int | None
+    owned: int
+    reclaimable: int | None
+    idle: int
+    reason: str = ""
+
+
+def capacity(node: Node, key: FlavorResource) -> Capacity:
+    """Return the capacity of a ClusterQueue."""
+    quota = node.quota(key)
+    if node.refusal:
+        return Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0, f"it admits nothing: {node.refusal}")
+    found = guarantee(node, key)
+    low, high = reclaimed(node, found)
+    reclaimable, reason = (low, "") if low == high else (None, unknown(node, f"at least {shown(key.resource, low)}"))
+    potential = node.potential(key)
+    return Capacity(quota.nominal, quota.borrowing, quota.lending, found.owned, reclaimable, potential, reason)
+
+
+def reclaimed(node: Node, found: Guarantee) -> tuple[int, int]:
+    """Return the bounds of what a ClusterQueue gets in every state with its preemption.
+
+    `LowerPriority` adds nothing: in some states all running jobs have the highest priority (kueue v0.19.2
+    pkg/scheduler/preemption/common/preemption_policy.go `SatisfiesPreemptionPolicy`).
+
+    Args:
+        node: the ClusterQueue.
+        found: amounts of a resource, or numbers of nodes that follow from them.
+    """
+    if not preempts(node):
+        return found.owned, found.owned
+    classical = max(found.owned, *found.levels), max(found.owned, *found.levels, found.bound)
+    fair = max(found.owned, found.levels[0]), max(found.owned, found.levels[0], found.fair_bound)
+    if node.is_fair is None:
+        return min(classical[0], fair[0]), max(classical[1], fair[1])
+    return fair if node.is_fair else classical
+
+
+def preempts(node: Node) -> bool:
+    """Return True if a job can preempt jobs of other queues whatever their priority (`CanAlwaysReclaim`)."""
+    return bool(node.parent and node.queue and node.queue.preemption.reclaim_within_cohort == "Any")
+
+
+def unknown(node: Node, least: str) -> str:
+    """Return why it is unknown what a ClusterQueue can reclaim."""
+    if node.is_fair:
+        return f"{least}: how much more it reclaims while it borrows depends on the shares of the running jobs"
+    if node.is_fair is None:
+        return f"{least}: how much more depends on fair sharing, which no file configures"
+    return f"{least}: how much more depends on what the queues on `Hold` still use"
