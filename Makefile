@@ -70,10 +70,11 @@ bench: .venv/.ready
 schemas: .venv/.ready
 	$(BIN)/mpigen schemas compile schemas
 
-# Render output/ and the schema for editors anew after a change of what is emitted or accepted.
+# Write output/, the schema for editors, and the generated pages and recorded sessions of docs/ anew.
 golden: .venv/.ready
 	$(BIN)/mpigen schema > examples/platform.schema.json
 	@set -e; for platform in $(EXAMPLES); do $(BIN)/mpigen synth "$$platform" --replace; done
+	$(BIN)/python -m tests.docs
 
 # The site of docs/ in site/; `.venv/bin/mkdocs serve` shows it while you write.
 docs: .venv/.ready

@@ -88,7 +88,7 @@ def small_platform() -> dict[str, Any]:
     }
 
 
-_NEW_YEAR = "1767225600"
+NEW_YEAR = "1767225600"
 """That of 2026: what an example reserves until a day is never over in a test."""
 
 
@@ -101,7 +101,7 @@ def mpigen(tmp_path: Path) -> Run:
         return subprocess.run(
             [MPIGEN, *map(str, arguments)],
             cwd=cwd,
-            env={**os.environ, "SOURCE_DATE_EPOCH": _NEW_YEAR, **environment},
+            env={**os.environ, "SOURCE_DATE_EPOCH": NEW_YEAR, **environment},
             input=stdin,
             capture_output=True,
             text=True,

@@ -22,7 +22,6 @@ from generator.errors import ConfigError
 from generator.facts.defects import Defect, Range, defects, parse_release, silent, sound_minors
 from generator.facts.versions import SUPPORTED, TOGETHER
 from tests.conftest import ROOT
-from tests.update_defects import PAGE, page
 
 FACTS = ROOT / "generator" / "facts"
 SCHEMA = json.loads((FACTS / "defects.schema.json").read_text())
@@ -181,8 +180,3 @@ def test_checks_of_defects_alone_are_silent_where_no_release_has_one() -> None:
         assert not silent(targets) & {
             check for each in defects().values() for check, only in each.checks.items() if not only
         }
-
-
-def test_the_page_is_written_from_the_rows() -> None:
-    """After a change of the rows: `python -m tests.update_defects`."""
-    assert PAGE.read_text("utf-8") == page()

@@ -1,13 +1,11 @@
-"""Write docs/reference/upstream-defects.md from generator/facts/defects.yaml: `python -m tests.update_defects`."""
+"""The page of upstream defects, from generator/facts/defects.yaml."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from generator.facts.defects import Defect, defects
-from tests.conftest import ROOT
 
-PAGE = ROOT / "docs" / "reference" / "upstream-defects.md"
 _HEAD = """\
 # Upstream defects
 
@@ -23,7 +21,7 @@ release that mpigen is tested with, such as 0.18.3.
 """
 
 
-def page() -> str:
+def defect_page() -> str:
     """Return the whole page."""
     rows = "".join(map(_row, defects().values()))
     return _HEAD + rows + "".join("\n" + "\n".join(_section(each)) + "\n" for each in defects().values())
@@ -64,7 +62,3 @@ def _number(url: str) -> str:
 def _file(url: str) -> str:
     _, name, _, version, path = url.removeprefix("https://github.com/").split("/", 4)
     return f"{name} {version[:12]} {path}"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

@@ -1,0 +1,28 @@
+"""Write the generated pages and the recorded console sessions of the docs anew: `python -m tests.docs`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from tests.docs.generated import generated
+from tests.docs.pages import pages
+from tests.docs.sessions import Session
+
+
+def main() -> None:
+    """Record the sessions first, because the home page repeats the README."""
+    written = generated()
+    for page in pages():
+        if page not in written and "```console" in page.read_text("utf-8"):
+            with tempfile.TemporaryDirectory() as folder:
+                before = page.read_text("utf-8")
+                after = Session(Path(folder)).replay(before)
+            if after != before:
+                page.write_text(after, "utf-8")
+    for page, text in generated().items():
+        page.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""All generated pages of the docs: `python -m tests.docs` writes them, a test compares them with their sources."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.conftest import ROOT
+from tests.docs.command_page import command_page
+from tests.docs.defect_page import defect_page
+from tests.docs.pages import DOCS
+from tests.docs.platform_pages import FOLDER, platform_pages
+
+
+def generated() -> dict[Path, str]:
+    """Return file → text of every generated page."""
+    return {
+        DOCS / "index.md": home_page((ROOT / "README.md").read_text("utf-8")),
+        DOCS / "reference" / "commands.md": command_page(),
+        DOCS / "reference" / "upstream-defects.md": defect_page(),
+        **{FOLDER / name: text for name, text in platform_pages().items()},
+    }
+
+
+def home_page(readme: str) -> str:
+    """Return the README without its part about the repository, with links as the site has them."""
+    return re.sub(r"\]\(docs/", "](", readme.partition("\n## The repository\n")[0].rstrip() + "\n")
