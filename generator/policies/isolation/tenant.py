@@ -23,8 +23,10 @@ def network_policies(tenant: Tenant, isolation: Isolation, cluster: Cluster) -> 
     if isolation.metrics:
         yield policies.scraped(tenant, isolation.metrics)
     if isolation.api_server:
-        where = cilium if cluster.network == "cilium" else policies
-        yield where.api_server(tenant, isolation.api_server)
+        if cluster.network == "cilium":
+            yield cilium.api_server(tenant, isolation.api_server)
+        else:
+            yield policies.api_server(tenant, isolation.api_server)
     for target in tenant.egress:
         if target.cidr:
             yield policies.egress(tenant, target, target.cidr)
