@@ -115,16 +115,15 @@ def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest]
     """The manifests of the release, each file's in the order in which they stand there, and those of its pointer."""
     from generator.constructs import collect
     from generator.gitops.account import account
-    from generator.gitops.ownership import owned
-    from generator.gitops.pointer import pointer
-    from generator.gitops.waves import in_waves
-    from generator.policies.admission.parameters import with_what_is_there
+    from generator.gitops.argocd import pointer
+    from generator.gitops.metadata import annotate_waves, label_owner
+    from generator.policies.admission.parameters import add_parameters_of_tree
 
-    tree = owned(with_what_is_there(collect(app), platform.fabrics), platform.platform)
+    tree = label_owner(add_parameters_of_tree(collect(app), platform.fabrics), platform.platform)
     if platform.gitops is None:
         return tree, []
-    tree += owned(account(platform, tree), platform.platform)
-    return in_waves(tree), pointer(platform, tree, platform.release)
+    tree += label_owner(account(platform, tree), platform.platform)
+    return annotate_waves(tree), pointer(platform, tree, platform.release)
 
 
 def check(
@@ -141,7 +140,7 @@ def check(
 
 
 def _release(platform: Platform, tree: list[manifests.Manifest], pointer: list[manifests.Manifest]) -> release.Release:
-    from generator.gitops.pointer import pointer as pointer_to
+    from generator.gitops.argocd import pointer as pointer_to
 
     def pointer_texts(version: str) -> Mapping[str, str]:
         return manifests.write(pointer_to(platform, tree, version))

@@ -98,8 +98,7 @@ def new(  # noqa: PLR0913 - one for each option
     from each other, its NetworkPolicy comes first.
     """
     from generator.cli.platform_file import declared
-    from generator.jobs.isolation import beside
-    from generator.jobs.job import Wanted, new_job
+    from generator.jobs.job import Wanted, job_network_policies, new_job
 
     if not runtime and not fabric:
         raise click.UsageError("Missing option '--runtime'.")
@@ -110,7 +109,7 @@ def new(  # noqa: PLR0913 - one for each option
     )
     declaration = declared(platform)
     done = new_job(declaration, wanted)
-    _write([*beside(declaration, done.body), done.body], output)
+    _write([*job_network_policies(declaration, done.body), done.body], output)
     for note in done.notes:
         click.echo(f"note: {note}", err=True)
 

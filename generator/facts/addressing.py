@@ -1,18 +1,20 @@
-"""Addresses that IPAM plugins give to pods: whereabouts, host-local, and the IPPools and CIDRPools of nv-ipam.
+"""Addresses: how many IPAM plugins assign to pods (whereabouts, host-local, nv-ipam), and where clouds serve metadata.
 
 Sources: whereabouts 3a262bd pkg/config/config.go, pkg/iphelpers/iphelpers.go, pkg/allocate/allocate.go;
 nvidia-k8s-ipam 3ce4a34 api/v1alpha1/helpers.go, pkg/ip/cidr.go, pkg/ipam-controller/allocator/allocator.go,
 pkg/ipam-controller/controllers/cidrpool/cidrpool.go, pkg/ipam-node/allocator; containernetworking/plugins v1.9.1
-plugins/ipam/host-local/backend/allocator. tests/fixtures/addressing holds the recorded answers of the first two.
+plugins/ipam/host-local/backend/allocator. tests/fixtures/addressing holds recorded answers of whereabouts and nv-ipam.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
+
+from generator.facts.table import read_table
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -328,3 +330,15 @@ def _parse_network(text: str) -> Network | None:
         return ipaddress.ip_network(text, strict=False)
     except ValueError:
         return None
+
+
+@cache
+def denied_metadata() -> tuple[str, ...]:
+    """Return the networks of metadata services that no pod of a team reaches, whatever its egress is."""
+    return tuple(row["network"] for row in read_table("metadata")["addresses"] if row["denied"])
+
+
+@cache
+def metadata_of_clouds() -> Mapping[str, str]:
+    """Return the network of every known metadata service → the clouds that have it."""
+    return {row["network"]: row["clouds"] for row in read_table("metadata")["addresses"]}

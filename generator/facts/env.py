@@ -1,9 +1,18 @@
-"""Environment variables of MPI and of the libraries below it that several packages set or read.
+"""Environment variables of MPI and of the libraries below it, and the variables whose value belongs to one host.
 
 tests/unit/test_facts.py finds a name that a second package spells out.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Literal
+
+from generator.facts.table import read_table
 
 # Open MPI 4 reads `OMPI_MCA_*` with its launcher, Open MPI 5 leaves the launcher to PRRTE, which reads `PRTE_MCA_*`
 
@@ -57,3 +66,50 @@ trainer v2.3.0 pkg/constants/constants.go MPIReservedEnvNames
 
 HOSTFILES = (PRTE_MCA_prte_default_hostfile, HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE)
 """Variables that name the hostfile, besides the one that Trainer sets for Open MPI 4."""
+
+
+Keeper = Literal["host", "device", "process"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostVariable:
+    """A variable, or a family of them, whose value is not shared by all hosts of a job.
+
+    Attributes:
+        name: a name, or the start of names if it ends with `*`.
+        keeps: which value ranks get. `host`: the host's. `device`: the host's if it has one, else the launcher's.
+            `process`: none.
+        reason: why the value belongs to one host.
+        source: where upstream sets the variable.
+    """
+
+    name: str
+    keeps: Keeper
+    reason: str
+    source: str
+
+    @property
+    def pattern(self) -> str:
+        """Return a POSIX extended regular expression that matches the names."""
+        return self.name.replace("*", "[^=]*")
+
+
+@cache
+def host_variables() -> tuple[HostVariable, ...]:
+    """Return all rows of the table, in its order."""
+    return tuple(HostVariable(**row) for row in read_table("host_variables")["variables"])
+
+
+@cache
+def host_variable_patterns() -> Mapping[Keeper, str]:
+    """Return one POSIX extended regular expression for the names of each kind of variable."""
+    kinds: dict[Keeper, list[str]] = {}
+    for row in host_variables():
+        kinds.setdefault(row.keeps, []).append(row.pattern)
+    return MappingProxyType({keeps: "|".join(each) for keeps, each in kinds.items()})
+
+
+def host_variable(name: str) -> HostVariable | None:
+    """Return the row of a variable that hosts never take from the launcher, None for any other variable."""
+    rows = (row for row in host_variables() if row.keeps != "device")
+    return next((row for row in rows if re.fullmatch(row.pattern, name)), None)

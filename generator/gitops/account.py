@@ -15,8 +15,15 @@ from generator.config.platform import Platform
 from generator.facts.kinds import KINDS
 from generator.gitops.argocd import NOT_APPLIED
 from generator.manifests import Body, Manifest
-from generator.policies.access import cluster_role_binding
-from generator.policies.roles import RBAC, READ, WRITE, about_kinds, cluster_role, rule
+from generator.policies.access import (
+    RBAC,
+    READ,
+    WRITE,
+    cluster_role,
+    cluster_role_binding,
+    policy_rule,
+    rules_for_kinds,
+)
 from generator.schemas.catalog import Catalog
 
 NAME = "mpigen-gitops"
@@ -47,7 +54,7 @@ def rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
     defined = {kind: {found.name for found in manifests if found.kind == kind} for kind in _ROLES}
     bound = {kind: {name for found in manifests for name in _bound(found, kind)} for kind in _ROLES}
     return [
-        *about_kinds([*READ, *WRITE]),
+        *rules_for_kinds([*READ, *WRITE]),
         *_about_others(manifests, catalog),
         *_about_roles("escalate", defined),
         *_about_roles("bind", bound),
@@ -62,7 +69,7 @@ def _about_others(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]
         entry = catalog.entries.get((found.api_version, found.kind))
         if entry and (found.group, found.kind) not in known:
             others.setdefault(found.group, set()).add(entry.plural)
-    return [rule(group, sorted(resources), [*READ, *WRITE]) for group, resources in sorted(others.items())]
+    return [policy_rule(group, sorted(resources), [*READ, *WRITE]) for group, resources in sorted(others.items())]
 
 
 def _bound(manifest: Manifest, kind: str) -> Iterable[str]:
@@ -72,4 +79,4 @@ def _bound(manifest: Manifest, kind: str) -> Iterable[str]:
 
 
 def _about_roles(verb: str, names: dict[str, set[str]]) -> list[Body]:
-    return [rule(RBAC, [_ROLES[kind]], [verb], sorted(named)) for kind, named in names.items() if named]
+    return [policy_rule(RBAC, [_ROLES[kind]], [verb], sorted(named)) for kind, named in names.items() if named]

@@ -1,8 +1,8 @@
-"""Argo CD: a project that allows what the release holds and no more, and the application that points at it."""
+"""The AppProject and the Application of Argo CD: what it may apply, and which release it applies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from generator.config.model.gitops import GitOps
 from generator.config.model.policies import AUDIT_POLICY_FILE
@@ -66,3 +66,16 @@ def application(platform: Platform, gitops: GitOps, release: str) -> Body:
             },
         },
     }
+
+
+def pointer(platform: Platform, manifests: Sequence[Manifest], release: str) -> list[Manifest]:
+    """The project and the application that apply a release of the platform; nothing where no engine does.
+
+    Files are relative to `output/<platform>/argocd/`.
+    """
+    if platform.gitops is None:
+        return []
+    return [
+        Manifest(app_project(platform, platform.gitops, manifests), "project.yaml"),
+        Manifest(application(platform, platform.gitops, release), "application.yaml"),
+    ]

@@ -10,7 +10,7 @@ from generator.config.model.access import explain_cluster_subject
 from generator.config.model.isolation import Egress
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.facts.metadata import denied_metadata, metadata_of_clouds
+from generator.facts.addressing import denied_metadata, metadata_of_clouds
 from generator.hazards.hazard import Hazard
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

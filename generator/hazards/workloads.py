@@ -12,9 +12,8 @@ from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.config.rules.pools import hardware_of, shares_devices
-from generator.facts.devices import device_of, is_known
-from generator.facts.folders import is_below, software_hidden_by
-from generator.facts.mig import RESOURCE_PREFIX, known_profiles
+from generator.facts.devices import MIG_PREFIX, device_of, is_known, known_profiles
+from generator.facts.images import is_below, software_hidden_by
 from generator.hazards.hazard import Hazard
 from generator.objects.amounts import requested, shown
 from generator.quantities import Quantity
@@ -35,8 +34,8 @@ def device_hazards(platform: Platform) -> Iterator[Hazard]:
 
 
 def _unknown(path: tuple[str, ...], resource: str, pool: Pool) -> Iterator[Hazard]:
-    profile = resource.removeprefix(RESOURCE_PREFIX).removesuffix(_SHARED)
-    if resource.startswith(RESOURCE_PREFIX) and profile not in known_profiles():
+    profile = resource.removeprefix(MIG_PREFIX).removesuffix(_SHARED)
+    if resource.startswith(MIG_PREFIX) and profile not in known_profiles():
         message = f"no GPU that mpigen knows has the MIG profile `{profile}`"
         why = f"if no GPU of pool `{pool.name}` has it either, no node offers `{resource}`, and its jobs stay suspended"
     elif not is_known(resource):

@@ -9,7 +9,7 @@ from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.config.platform import Platform
 from generator.facts.families import FAMILIES, Family, FamilyName
 from generator.jobs.reach import Reach, reaches
-from generator.runtimes.launch import environment
+from generator.runtimes.environment import launcher_environment
 from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
 
 Facts = dict[str, Any]
@@ -77,7 +77,7 @@ def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
         "sharedMemory": size.shared_memory,
         "launcher": "separate" if runtime.has_separate_launcher else "node",
         "launcherResources": dict(launcher_resources(runtime, size)),
-        "environment": environment(runtime, size, pool.device, fabric_of(runtime, pool)),
+        "environment": launcher_environment(runtime, size, pool.device, fabric_of(runtime, pool)),
         "volumes": {volume.mount_path: volume.claim or volume.scratch for volume in runtime.volumes},
         "tenants": list(runtime.tenants),
         "hosts": _hosts(platform, runtime),
@@ -194,7 +194,7 @@ def _limits(family: Family) -> Iterator[str]:
 def _variables(family: Family) -> list[str]:
     """The names of what we set, on the first of its devices."""
     runtime = Runtime(name="any", use=family.name, pool="any")
-    return list(environment(runtime, NodeSize(1, 1, {}, ""), family.devices[0]))
+    return list(launcher_environment(runtime, NodeSize(1, 1, {}, ""), family.devices[0]))
 
 
 def _options(family: Family) -> list[str]:

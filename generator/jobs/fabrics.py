@@ -1,21 +1,82 @@
-"""What a fabric of a platform is, who shares it with whom, and what it costs: for people and for machines."""
+"""The fabrics of a platform, described for people and for machines: their nodes, partitions, addresses and variables.
+
+NetworkPolicies are rules of the interface of the pod network and do not apply to packets of a fabric
+(multi-networkpolicy README.md; openshift/api operator/v1/types_network.go). RDMA does not even pass through the kernel.
+Only partitions separate teams on a fabric.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from generator.config.model.fabric_addresses import allocator, count_addresses, count_needed_addresses
 from generator.config.model.fabric_nodes import operator_namespace
 from generator.config.model.fabrics import Fabric
-from generator.config.model.runtimes import Runtime
+from generator.config.model.runtimes import Runtime, fabric_of
+from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.facts.names import REBOOTS
-from generator.jobs.partitions import Partition, enforcer, partitions, runtimes_on, separation
 from generator.manifests import Body
 from generator.networks import openshift, sriov
-from generator.networks.reach import pools_with
+from generator.networks.attachments import fabrics_of, pools_with
 from generator.runtimes.training_runtime import training_runtimes
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A part of a fabric within which everybody reaches everybody.
+
+    Attributes:
+        key: `pkey 0x101` or `vlan 120`; empty for what is left to those that have none.
+        tenants: who is in it.
+    """
+
+    key: str
+    tenants: tuple[str, ...]
+
+
+def runtimes_on(platform: Platform, fabric: Fabric) -> tuple[Runtime, ...]:
+    """The runtimes whose ranks use a fabric."""
+    return tuple(runtime for runtime in platform.runtimes if fabric_of(runtime, platform.pool(runtime.pool)) == fabric)
+
+
+def partitions(platform: Platform, fabric: Fabric) -> tuple[Partition, ...]:
+    """The parts of a fabric, by the teams that can have some of it; of one without partitions a single one."""
+    found: dict[str, list[str]] = {}
+    for tenant in platform.tenants:
+        if fabric in fabrics_of(tenant, platform):
+            found.setdefault(_key(tenant, fabric), []).append(tenant.name)
+    return tuple(Partition(key, tuple(names)) for key, names in sorted(found.items()))
+
+
+def _key(tenant: Tenant, fabric: Fabric) -> str:
+    share = next((share for share in tenant.fabrics if share.name == fabric.name), None)
+    pkey, vlan = (share.pkey, share.vlan) if share else (None, None)
+    if pkey := pkey or fabric.pkey:
+        return f"pkey {pkey}"
+    return f"vlan {vlan}" if (vlan := vlan or fabric.vlan) else ""
+
+
+def separation(fabric: Fabric) -> str:
+    """What would keep teams apart on a fabric."""
+    if fabric.attached == "sriov":
+        field, what = ("pkey", "partition") if fabric.type == "infiniband" else ("vlan", "VLAN")
+        return f"a {what} of its own for each team: `tenants[].fabrics: [{{name: {fabric.name}, {field}: …}}]`"
+    if fabric.attached == "efa":
+        return "nodes of its own for each team (`tenants[].dedicated`), in security groups that let nobody else in"
+    field = "pkey" if fabric.type == "infiniband" else "vlan"
+    return (
+        f"attached by {fabric.attached} there are no partitions: attach it by sriov, with a `{field}` for each team, "
+        "or give teams nodes of their own on switch ports that are kept apart"
+    )
+
+
+def enforcer(key: str) -> str:
+    """Who keeps others out of a partition: nothing in the cluster does."""
+    return "the subnet manager keeps others out" if key.startswith("pkey") else "the switches keep others out"
+
 
 Facts = dict[str, Any]
 Topics = Iterator[tuple[str, str]]
@@ -143,7 +204,7 @@ def restarts(platform: Platform, fabric: Fabric) -> list[str]:
     if fabric.attached == "sriov" and fabric.operated != "none":
         namespace = operator_namespace(fabric, is_openshift=platform.cluster.is_openshift)
         pools = pools_with(fabric, platform)
-        made = [*(body for pool in pools for body in sriov.node_setup(fabric, pool, namespace)), *made]
+        made = [*(body for pool in pools for body in sriov.sriov_node_objects(fabric, pool, namespace)), *made]
     said = (f"{body['kind']} {body['metadata']['annotations'][REBOOTS]}" for body in made)
     return list(dict.fromkeys(said))
 

@@ -1,7 +1,7 @@
-"""A TrainJob on a runtime of the platform: the few lines that somebody of a team writes, or why they would not run.
+"""A new TrainJob on a runtime of the platform, or the reasons why it would not run.
 
-It says nothing that Trainer v2.3.0 would give to the launcher alone (`image`, and `resourcesPerNode` where the launcher
-is separate): pkg/runtime/framework/plugins/jobset/builder.go `Trainer`.
+The TrainJob has no field that Trainer v2.3.0 would give to the launcher alone (`image`, and `resourcesPerNode` where
+the launcher is separate): pkg/runtime/framework/plugins/jobset/builder.go `Trainer`.
 """
 
 from __future__ import annotations
@@ -11,19 +11,83 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from generator.config.mistakes import suggest
+from generator.config.model.fields import to_seconds
 from generator.config.model.runtimes import Runtime, fabric_of
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.documents.syntax import shown
 from generator.errors import Problem
-from generator.facts.names import OWNER, PRIORITY_CLASS, QUEUE_NAME
-from generator.jobs import benchmark
-from generator.jobs.admitted import deadline, labels_for, refused
-from generator.jobs.benchmark import Benchmark
+from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER, PRIORITY_CLASS, QUEUE_NAME
+from generator.jobs import smoke
 from generator.jobs.chosen import JobError, fewest_hosts, others_for, runtime_for, tenant_for
 from generator.jobs.reach import Reach, reach
-from generator.jobs.smoke import smoke_command, smoke_nodes
+from generator.jobs.smoke import Benchmark, smoke_command, smoke_nodes
 from generator.manifests import Body
+
+
+def labels_for(platform: Platform, tenant: Tenant, given: Mapping[str, str]) -> dict[str, str]:
+    """The labels that every job has, with the values that the team has, and those that are given."""
+    known = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
+    return {**known, **given}
+
+
+def deadline(tenant: Tenant) -> Body:
+    """The longest that a job of the team may run, where there is an end to it."""
+    limit = tenant.limits.time_per_job
+    return {"activeDeadlineSeconds": to_seconds(limit)} if limit else {}
+
+
+def _admission_problems(
+    platform: Platform, tenant: Tenant, *, labels: Mapping[str, str], priority: str
+) -> Iterator[Problem]:
+    """Why it would not run, as far as it is up to these; nothing of rules that do not deny."""
+    denied = {rule for rule in ("labels", "priority") if platform.policies.admission.action(rule) == "deny"}
+    declared = [each.name for each in platform.queues.priorities]
+    if priority and priority not in declared:
+        # kueue v0.19.2: a class that does not exist gets no Workload, and only the log of Kueue tells
+        what = f"there is no priority {shown(priority)}"
+        yield Problem(what, suggest(priority, declared), path="--priority")
+    elif "priority" in denied and priority and tenant.priorities is not None and priority not in tenant.priorities:
+        what = f"{shown(priority)} is not open to `{tenant.name}`"
+        yield Problem(what, suggest(priority, tenant.priorities), path="--priority")
+    if "labels" in denied:
+        yield from _wrong_labels(platform, tenant, labels)
+
+
+def _wrong_labels(platform: Platform, tenant: Tenant, labels: Mapping[str, str]) -> Iterator[Problem]:
+    for key in platform.policies.labels:
+        wanted, found = tenant.labels.get(key, ""), labels.get(key, "")
+        if not found:
+            yield Problem(f"a job here has the label `{key}`", f"pass --label {key}=VALUE", path="--label")
+        elif wanted and found != wanted:
+            what = f"{shown(found)} is not what `{key}` is of `{tenant.name}`"
+            yield Problem(what, f"leave it out: it is {wanted}", path="--label")
+
+
+def job_network_policies(platform: Platform, train_job: Body) -> list[Body]:
+    """What a TrainJob needs beside it: its NetworkPolicy, unless all MPI pods of a namespace reach each other."""
+    return [_policy(train_job["metadata"])] if platform.isolation.unit == "job" else []
+
+
+def _policy(job: Body) -> Body:
+    pods = {"matchLabels": {JOB_LABEL: job["name"]}}
+    owner = {key: value for key, value in job.get("annotations", {}).items() if key == OWNER}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": f"{JOB_POLICY}{job['name']}",
+            "namespace": job["namespace"],
+            **({"annotations": owner} if owner else {}),
+        },
+        "spec": {
+            "podSelector": pods,
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": [{"podSelector": pods}]}],
+            "egress": [{"to": [{"podSelector": pods}]}],
+        },
+    }
+
 
 # jobset v0.12.0 pkg/webhooks/jobset_webhook.go: pods are called `<name>-launcher-0-0-abcde`, in at most 63 characters.
 LONGEST_NAME = 63 - len("-launcher-0-0-abcde")
@@ -95,8 +159,8 @@ def new_job(platform: Platform, wanted: Wanted) -> Job:
         *_of_nodes(nodes, platform, tenant, runtime, far),
         *_of_words(wanted),
         *_of_place(wanted, tenant),
-        *refused(platform, tenant, labels=labels, priority=wanted.priority),
-        *(benchmark.refused(measured, has_own_command=bool(wanted.command)) if measured else ()),
+        *_admission_problems(platform, tenant, labels=labels, priority=wanted.priority),
+        *(smoke.benchmark_problems(measured, has_own_command=bool(wanted.command)) if measured else ()),
     ]
     if problems:
         raise JobError(tuple(problems))
@@ -104,7 +168,7 @@ def new_job(platform: Platform, wanted: Wanted) -> Job:
     said = {**_labels(wanted, labels), **_owner(wanted)}
     body = _train_job(runtime, {"name": name, "namespace": wanted.namespace or tenant.name, **said}, nodes, command)
     body["spec"] |= deadline(tenant)
-    notes = [*_notes(runtime, wanted), *(benchmark.notes(measured) if measured else ())]
+    notes = [*_notes(runtime, wanted), *(smoke.benchmark_notes(measured) if measured else ())]
     notes += _of_contention(tenant, nodes, far)
     return Job(body, tuple(notes))
 
@@ -116,14 +180,14 @@ def _measured(platform: Platform, runtime: Runtime, wanted: Wanted) -> Benchmark
     if fabric is None:
         return None
     link = wanted.link or (fabric.known_server.link if fabric.known_server else 0)
-    return Benchmark(runtime, pool, fabric, link, wanted.nodes or benchmark.HOSTS)
+    return Benchmark(runtime, pool, fabric, link, wanted.nodes or smoke.BENCHMARK_HOSTS)
 
 
 def _command(platform: Platform, runtime: Runtime, wanted: Wanted, nodes: int, measured: Benchmark | None) -> list[str]:
     if wanted.command:
         return list(wanted.command)
     if measured:
-        return benchmark.command(measured)
+        return smoke.benchmark_command(measured)
     if wanted.is_smoke:
         return smoke_command(runtime, platform.pool(runtime.pool), nodes)
     return list(runtime.family.command)

@@ -9,12 +9,11 @@ from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.kueue.admission_checks import admission_checks
-from generator.kueue.cohorts import cohorts, slack_queue
 from generator.kueue.configuration import kueue_object
 from generator.kueue.flavors import resource_flavor, topology
-from generator.kueue.queues import cluster_queue, local_queues
+from generator.kueue.queues import cluster_queue, cohorts, local_queues, slack_queue
 from generator.manifests import Body, Manifest
-from generator.networks.dra import claim_template
+from generator.networks.attachments import resource_claim_template
 from generator.policies.namespace import namespace
 from generator.runtimes.training_runtime import training_runtimes
 from generator.simulate.kueue.largest import Largest, largest_jobs
@@ -87,4 +86,4 @@ def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
     for tenant in tenants:
         yield from local_queues(tenant)
         yield namespace(tenant, tenant.name, platform)
-        yield from (claim_template(each, tenant.name) for each in platform.fabrics if each.attached == "dra")
+        yield from (resource_claim_template(each, tenant.name) for each in platform.fabrics if each.attached == "dra")

@@ -11,11 +11,9 @@ from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.constructs import Component
 from generator.kueue.admission_checks import admission_checks
-from generator.kueue.cohorts import cohorts, slack_queue
 from generator.kueue.configuration import kueue_object
-from generator.kueue.flavors import resource_flavor, topology
-from generator.kueue.priorities import workload_priority_class
-from generator.kueue.queues import cluster_queue, local_queues
+from generator.kueue.flavors import resource_flavor, topology, workload_priority_class
+from generator.kueue.queues import cluster_queue, cohorts, local_queues, slack_queue
 from generator.manifests import Body, Manifest
 
 

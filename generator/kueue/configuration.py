@@ -1,13 +1,15 @@
-"""What Kueue must be told: its own configuration, where upstream's install and where OpenShift's operator take it from.
+"""The configuration of Kueue: the ConfigMap of upstream's install, or the `Kueue` resource of OpenShift's operator.
 
-Kueue reads it once, when it starts, and it holds for the whole cluster, so no engine applies it with the tree: a person
-compares it with what is there. Fields and rules: kueue v0.19.2 and v0.18.3 apis/config/v1beta2/configuration_types.go
-and pkg/config/validation.go, where an unknown field keeps Kueue from starting (pkg/config/config.go `fromFile`).
+Kueue reads it once, at start, and it holds for the whole cluster, so no engine applies it with the tree: an admin
+compares it with the installed one. Fields and rules: kueue v0.19.2 and v0.18.3
+apis/config/v1beta2/configuration_types.go and pkg/config/validation.go; an unknown field keeps Kueue from starting
+(pkg/config/config.go `fromFile`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from generator.config.model.cluster import Cluster
 from generator.config.model.fabrics import Fabric
@@ -16,8 +18,73 @@ from generator.config.model.queues import Queues
 from generator.documents.emit import Emitter
 from generator.facts.defects import known
 from generator.facts.names import TENANT_LABEL
-from generator.kueue.installed import INSTALLED
 from generator.manifests import Body
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The settings of one minor version that differ from those of another.
+
+    Attributes:
+        concurrency: kind → how many of its objects are worked on at once.
+        qps: requests to the API server in a second.
+        burst: how many of them at once.
+        frameworks: the kinds of job that Kueue takes notice of.
+    """
+
+    concurrency: Mapping[str, int]
+    qps: int
+    burst: int
+    frameworks: tuple[str, ...]
+
+
+_BEFORE_KUBEFLOW = (
+    "batch/job",
+    "kubeflow.org/mpijob",
+    "ray.io/rayjob",
+    "ray.io/raycluster",
+    "ray.io/rayservice",
+    "jobset.x-k8s.io/jobset",
+)
+_KUBEFLOW_V1 = tuple(f"kubeflow.org/{kind}" for kind in ("paddlejob", "pytorchjob", "tfjob", "xgboostjob", "jaxjob"))
+_AFTER_KUBEFLOW = (
+    "workload.codeflare.dev/appwrapper",
+    "trainer.kubeflow.org/trainjob",
+    "pod",
+    "deployment",
+    "statefulset",
+    "leaderworkerset.x-k8s.io/leaderworkerset",
+)
+
+
+def _concurrency(*, workloads: int, queues: int) -> Mapping[str, int]:
+    return {
+        "Job.batch": 5,
+        "Pod": 5,
+        "Workload.kueue.x-k8s.io": workloads,
+        "LocalQueue.kueue.x-k8s.io": queues,
+        "Cohort.kueue.x-k8s.io": 1,
+        "ClusterQueue.kueue.x-k8s.io": queues,
+        "ResourceFlavor.kueue.x-k8s.io": 1,
+    }
+
+
+INSTALLED: Mapping[str, Installed] = {
+    "0.19": Installed(
+        concurrency=_concurrency(workloads=10, queues=5),
+        qps=300,
+        burst=500,
+        frameworks=(*_BEFORE_KUBEFLOW, *_AFTER_KUBEFLOW),
+    ),
+    "0.18": Installed(
+        concurrency=_concurrency(workloads=5, queues=1),
+        qps=50,
+        burst=100,
+        frameworks=(*_BEFORE_KUBEFLOW, *_KUBEFLOW_V1, *_AFTER_KUBEFLOW),
+    ),
+}
+"""Minor version of Kueue → its settings."""
+
 
 NAMESPACE = "kueue-system"
 KEY = "controller_manager_config.yaml"

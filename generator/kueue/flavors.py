@@ -1,4 +1,4 @@
-"""ResourceFlavor and Topology: what the nodes of a pool are called, and where they stand.
+"""ResourceFlavor, Topology and WorkloadPriorityClass: what the queues of a platform refer to.
 
 Fields and rules: kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go and topology_types.go.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 from generator.config.model.pools import Pool
+from generator.config.model.queues import Priority
 from generator.facts.names import ALLOCATABLE, NODES
 from generator.manifests import Body
 
@@ -45,4 +46,15 @@ def topology(pool: Pool) -> Body:
         "kind": "Topology",
         "metadata": {"name": pool.name},
         "spec": {"levels": [{"nodeLabel": label} for label in pool.topology]},
+    }
+
+
+def workload_priority_class(priority: Priority) -> Body:
+    """What a TrainJob names in its label `kueue.x-k8s.io/priority-class`."""
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "WorkloadPriorityClass",
+        "metadata": {"name": priority.name},
+        "value": priority.value,
+        "description": priority.description,
     }

@@ -1,21 +1,78 @@
-"""ClusterQueue and LocalQueue: what a team always has, what it may borrow, and what it lends.
+"""ClusterQueue, LocalQueue and Cohort: the quota of each team, what it borrows and lends, and unowned quota.
 
-Fields, defaults and rules: kueue v0.19.2 apis/kueue/v1beta2/clusterqueue_types.go and pkg/webhooks. Defaults are
-written out, so that Argo CD finds nothing that the API server added.
+Fields, defaults and rules: kueue v0.19.2 apis/kueue/v1beta2/{clusterqueue,cohort}_types.go and pkg/webhooks. Defaults
+are written out, so that Argo CD finds no field that the API server added. Quantities are strings, because Kueue
+rewrites a number once and stores the string the next time.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from generator.config.model.quotas import Supply, quota_amounts, sum_amounts
+from generator.config.model.cohorts import Cohort, workers_cohort
+from generator.config.model.quotas import ZERO, Amounts, Supply, node_amounts, quota_amounts, sum_amounts
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.facts.names import LOCAL_QUEUE, METADATA_NAME, RESERVATIONS
 from generator.kueue.admission_checks import checks_of_queue
-from generator.kueue.resources import Holding, resource_groups
 from generator.manifests import Body
+from generator.quantities import Quantity
+
+_ALWAYS = ("cpu", "memory")  # in every node; but Kueue may be told not to count them
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What belongs to a queue or a group.
+
+    Attributes:
+        quota: what it always has.
+        borrow: what it may use beyond that; None: no limit.
+        lend: what others may use of it; None: all.
+    """
+
+    quota: Amounts
+    borrow: Amounts | None = None
+    lend: Amounts | None = None
+
+
+def resource_groups(holding: Holding, pools: Sequence[Supply]) -> list[Body]:
+    """One group, since every pool has cpu and memory, and a resource is in one group only; none where there is nothing.
+
+    Of a pool that only one of the limits names, there is no quota.
+    """
+    named = {*holding.quota, *(holding.borrow or {}), *(holding.lend or {})}
+    used = sorted(
+        (pool for pool in pools if pool.name in named),
+        # Kueue tries flavors in order: a job that needs no device must not take a node that has some.
+        key=lambda pool: (bool(pool.accelerator), pool.name),
+    )
+    if not used:
+        return []
+    counted = {resource for pool in used for resource in pool.offered}
+    covered = [each for each in _ALWAYS if each in counted] + sorted(counted.difference(_ALWAYS))
+    flavors = [
+        {"name": pool.name, "resources": [_quota(holding, pool.name, resource) for resource in covered]}
+        for pool in used
+    ]
+    return [{"coveredResources": covered, "flavors": flavors}]
+
+
+def _quota(holding: Holding, pool: str, resource: str) -> Body:
+    """A resource of a flavor; where the pool's nodes have none of it, zero keeps jobs that want some out."""
+    quota: Body = {"name": resource, "nominalQuota": _amount(holding.quota, pool, resource)}
+    if holding.borrow is not None:
+        quota["borrowingLimit"] = _amount(holding.borrow, pool, resource)
+    if holding.lend is not None:
+        quota["lendingLimit"] = _amount(holding.lend, pool, resource)
+    return quota
+
+
+def _amount(amounts: Amounts, pool: str, resource: str) -> str:
+    return str(amounts.get(pool, {}).get(resource, ZERO))
+
 
 NEVER = {
     "reclaimWithinCohort": "Never",
@@ -44,7 +101,7 @@ def cluster_queue(tenant: Tenant, platform: Platform) -> Body:
         "metadata": {"name": tenant.name, **annotations},
         "spec": {
             "cohortName": platform.cohort_of(tenant),
-            "namespaceSelector": _of_its_own(tenant),
+            "namespaceSelector": _namespace_selector(tenant),
             "queueingStrategy": "BestEffortFIFO",
             "stopPolicy": _STOP[tenant.stop],
             "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
@@ -56,7 +113,7 @@ def cluster_queue(tenant: Tenant, platform: Platform) -> Body:
     }
 
 
-def _of_its_own(tenant: Tenant) -> Body:
+def _namespace_selector(tenant: Tenant) -> Body:
     """The tenant's namespaces, by the label that the API server gives to each."""
     if not tenant.namespaces:
         return {"matchLabels": {METADATA_NAME: tenant.name}}
@@ -84,3 +141,90 @@ def local_queues(tenant: Tenant) -> list[Body]:
         }
         for home in tenant.homes
     ]
+
+
+SLACK = "slack"
+
+
+def cohorts(platform: Platform) -> Iterator[Body]:
+    """The platform's own cohort, and all groups below it, whether declared or only named by a tenant.
+
+    Those of tenants whose jobs run on other clusters are below one of their own.
+    """
+    elsewhere = platform.cohorts_elsewhere
+    yield _cohort(platform.platform, {})
+    if any(tenant.multi_kueue for tenant in platform.tenants):
+        yield _cohort(workers_cohort(platform.platform), {})
+    declared = {cohort.name: cohort for cohort in platform.cohorts}
+    named = {tenant.cohort for tenant in platform.tenants if tenant.cohort}
+    for name in sorted(named | declared.keys()):
+        cohort = declared.get(name, Cohort(name=name))
+        holding = Holding(
+            quota=quota_amounts(cohort.quota, platform.supplies),
+            borrow=None
+            if cohort.borrow is None
+            else _limit_every_pool(quota_amounts(cohort.borrow, platform.supplies), platform),
+            lend=None
+            if cohort.lend is None
+            else _limit_every_pool(quota_amounts(cohort.lend, platform.supplies), platform),
+        )
+        groups = resource_groups(holding, platform.supplies)
+        root = workers_cohort(platform.platform) if name in elsewhere else platform.platform
+        weight = {"fairSharing": {"weight": str(cohort.weight)}} if cohort.weight != 1 else {}
+        yield _cohort(
+            name,
+            {
+                "parentName": cohort.parent or root,
+                **weight,
+                **({"resourceGroups": groups} if groups else {}),
+            },
+        )
+
+
+def _cohort(name: str, spec: Body) -> Body:
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": {"name": name}, "spec": spec}
+
+
+def _limit_every_pool(limits: Amounts, platform: Platform) -> Amounts:
+    """A limit of nothing where none is written: of a flavor that a Cohort does not name, Kueue knows no limit."""
+    return {pool.name: limits.get(pool.name, {}) for pool in platform.pools}
+
+
+def slack_queue(platform: Platform) -> Body | None:
+    """A queue that owns what no quota does, lends all of it, and lets no namespace in; None where nothing is left."""
+    left = slack(platform)
+    if not left:
+        return None
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": SLACK},
+        "spec": {
+            "cohortName": platform.platform,
+            "queueingStrategy": "BestEffortFIFO",
+            "stopPolicy": "None",
+            "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
+            "preemption": NEVER,
+            "fairSharing": {"weight": "1"},
+            "resourceGroups": resource_groups(Holding(quota=left, borrow={}), platform.supplies),
+        },
+    }
+
+
+def slack(platform: Platform) -> Amounts:
+    """What the nodes of each pool offer beyond all quotas; nothing of a pool that is given away."""
+    if not platform.queues.slack:
+        return {}
+    quotas = [quota for tenant in platform.tenants for quota in tenant.quotas if not tenant.multi_kueue]
+    quotas += [cohort.quota for cohort in platform.cohorts if cohort.name not in platform.cohorts_elsewhere]
+    given = sum_amounts(*(quota_amounts(quota, platform.supplies) for quota in quotas))
+    left: Amounts = {}
+    for pool in platform.supplies:
+        taken = given.get(pool.name, {})
+        rest = {
+            resource: Quantity(there.value - taken.get(resource, ZERO).value, there.is_binary)
+            for resource, there in node_amounts(pool, pool.nodes).items()
+        }
+        if any(amount.value > 0 for amount in rest.values()):
+            left[pool.name] = rest
+    return left

@@ -1,13 +1,16 @@
-"""What pods of a team are attached by: a NetworkAttachmentDefinition for each rail, in each of its namespaces.
+"""The objects that attach the pods of a team to a fabric, for each rail in each of the team's namespaces.
 
-Runtimes are everybody's, and name networks without a namespace: so a rail has the same name in every namespace, and
-Multus of OpenShift takes none from elsewhere. MacvlanNetwork, HostDeviceNetwork and IPoIBNetwork of NVIDIA's operator
-are cluster-scoped and give their own name to the one definition they make: two teams could not both have one.
-SriovNetwork and SriovIBNetwork in a team's namespace make it there: SR-IOV operator from August 2025 on (commit
-04ec4a590), which is after v1.6.0, and OpenShift 4.20.
+A runtime is shared by all teams and names networks without a namespace, so a rail has the same name in every namespace,
+and Multus of OpenShift takes none from elsewhere. MacvlanNetwork, HostDeviceNetwork and IPoIBNetwork of NVIDIA's
+operator are cluster-scoped and give their own name to the one definition that they make, so two teams could not both
+have one. SriovNetwork and SriovIBNetwork in a team's namespace make it there: SR-IOV operator from August 2025 on
+(commit 04ec4a590), which is after v1.6.0, and OpenShift 4.20.
 
 Sources: network-attachment-definition-client v1.7.7; multus-cni 95a0932 pkg/k8sclient/k8sclient.go
-getKubernetesDelegate; sriov-network-operator 249e200 api/v1/helper.go RenderNetAttDef.
+getKubernetesDelegate; sriov-network-operator 249e200 api/v1/helper.go RenderNetAttDef; sriov-cni 1b7acc5
+docs/configuration-reference.md; ib-sriov-cni 543060d pkg/types/types.go; rdma-cni 449bfbc README.md; ipoib-cni bc0726f
+README.md; containernetworking/plugins plugins/{main/macvlan,main/host-device,meta/tuning,meta/sbr}; kubernetes v1.34.2
+staging/src/k8s.io/api/resource/v1/types.go.
 """
 
 from __future__ import annotations
@@ -17,15 +20,80 @@ from collections.abc import Iterator
 
 from generator.config.model.fabric_parts import FabricShare
 from generator.config.model.fabrics import Fabric, Rail
+from generator.config.model.pools import Pool
 from generator.config.model.tenants import Tenant
+from generator.config.platform import Platform
 from generator.facts.names import RESOURCE_NAME
+from generator.kueue.queues import holding
 from generator.manifests import Body
 from generator.networks.addresses import ipam
-from generator.networks.plugins import conf_list, more_plugins
 from generator.networks.sriov import GROUP
 
 
-def attachments(fabric: Fabric, tenant: Tenant, namespace: str) -> Iterator[Body]:
+def pools_with(fabric: Fabric, platform: Platform) -> list[Pool]:
+    """The pools whose nodes have a fabric."""
+    return [pool for pool in platform.pools if pool.fabric == fabric.name]
+
+
+def fabrics_of(tenant: Tenant, platform: Platform) -> list[Fabric]:
+    """The fabrics of the pools of which a team has or may borrow something; of jobs that run elsewhere none."""
+    if tenant.multi_kueue:
+        return []
+    held = holding(tenant, platform.supplies)
+    named = {*held.quota, *(held.borrow or {})}
+    return [fabric for fabric in platform.fabrics if any(pool.name in named for pool in pools_with(fabric, platform))]
+
+
+_CNI_VERSION = "1.0.0"
+
+
+def cni_configuration(fabric: Fabric, rail: Rail, share: FabricShare | None, ipam: Body) -> Body:
+    """The whole configuration of a NetworkAttachmentDefinition."""
+    plugins = [{**_main_plugin(fabric, rail, share), "ipam": ipam}, *chained_plugins(fabric, ipam)]
+    return {"cniVersion": _CNI_VERSION, "name": rail.network, "plugins": plugins}
+
+
+def chained_plugins(fabric: Fabric, ipam: Body) -> Iterator[Body]:
+    """What is chained after the one that makes the interface."""
+    if fabric.mtu and fabric.attached in ("sriov", "host-device") and not operator_sets_mtu(fabric):
+        yield {"type": "tuning", "mtu": fabric.mtu}
+    if fabric.addresses and fabric.addresses.gateway and ipam:
+        # Answers leave by the rail that was asked, over its own router, and the default route stays where it is.
+        yield {"type": "sbr"}
+    if fabric.is_exclusive:
+        yield {"type": "rdma"}
+
+
+def operator_sets_mtu(fabric: Fabric) -> bool:
+    """Whether the operator sets it on the virtual functions themselves."""
+    return fabric.attached == "sriov" and fabric.operated != "none"
+
+
+def _main_plugin(fabric: Fabric, rail: Rail, share: FabricShare | None) -> Body:
+    mtu = {"mtu": fabric.mtu} if fabric.mtu else {}
+    match fabric.attached:
+        case "sriov" if fabric.type == "infiniband":
+            return {"type": "ib-sriov", "link_state": "enable", **_partition(fabric, share)}
+        case "sriov":
+            vlan = (share.vlan if share else None) or fabric.vlan
+            return {"type": "sriov", "spoofchk": "on", "trust": "off", **({"vlan": vlan} if vlan else {})}
+        case "macvlan":
+            return {"type": "macvlan", "master": rail.ports[0], "mode": "bridge", **mtu}
+        case "ipoib":
+            return {"type": "ipoib", "master": rail.ports[0], **mtu}
+        case _:
+            return {"type": "host-device"}
+
+
+def _partition(fabric: Fabric, share: FabricShare | None) -> Body:
+    """ib-kubernetes reads the key, has UFM make a GUID of it a member, and hands that GUID to the plugin."""
+    key = (share.pkey if share else None) or fabric.pkey
+    if not key:
+        return {}
+    return {"pkey": key, "ibKubernetesEnabled": True, "capabilities": {"infinibandGUID": True}}
+
+
+def network_attachments(fabric: Fabric, tenant: Tenant, namespace: str) -> Iterator[Body]:
     """The networks of a fabric in one of a team's namespaces."""
     share = next((each for each in tenant.fabrics if each.name == fabric.name), None)
     if not fabric.has_networks:
@@ -33,27 +101,27 @@ def attachments(fabric: Fabric, tenant: Tenant, namespace: str) -> Iterator[Body
     for number, rail in enumerate(fabric.all_rails):
         addresses = ipam(fabric, number, share, tenant.name)
         if fabric.networks == "operator":
-            yield _for_the_operator(fabric, rail, share, addresses, namespace)
+            yield _sriov_network(fabric, rail, share, addresses, namespace)
         else:
-            yield _definition(rail, conf_list(fabric, rail, share, addresses), namespace)
+            yield _network_attachment_definition(rail, cni_configuration(fabric, rail, share, addresses), namespace)
 
 
-def _definition(rail: Rail, config: Body, namespace: str) -> Body:
+def _network_attachment_definition(rail: Rail, config: Body, namespace: str) -> Body:
     annotations = {"annotations": {RESOURCE_NAME: rail.resource}} if rail.resource else {}
     return {
         "apiVersion": "k8s.cni.cncf.io/v1",
         "kind": "NetworkAttachmentDefinition",
         "metadata": {"name": rail.network, "namespace": namespace, **annotations},
-        "spec": {"config": written(config)},
+        "spec": {"config": to_json(config)},
     }
 
 
-def _for_the_operator(fabric: Fabric, rail: Rail, share: FabricShare | None, addresses: Body, namespace: str) -> Body:
+def _sriov_network(fabric: Fabric, rail: Rail, share: FabricShare | None, addresses: Body, namespace: str) -> Body:
     """The operator puts its own prefix before the name of the resource."""
-    chained = ",".join(written(plugin) for plugin in more_plugins(fabric, addresses))
+    chained = ",".join(to_json(plugin) for plugin in chained_plugins(fabric, addresses))
     spec: Body = {"resourceName": rail.resource.rpartition("/")[2]}
     if addresses:
-        spec["ipam"] = written(addresses)
+        spec["ipam"] = to_json(addresses)
     if chained:
         spec["metaPlugins"] = chained
     if fabric.type == "infiniband":
@@ -72,6 +140,42 @@ def _for_the_operator(fabric: Fabric, rail: Rail, share: FabricShare | None, add
     }
 
 
-def written(config: Body) -> str:
+def to_json(config: Body) -> str:
     """As JSON, always the same."""
     return json.dumps(config, sort_keys=True, separators=(",", ":"))
+
+
+_API = "resource.k8s.io/v1"
+_OF_DRANET = 'device.driver == "dra.net"'
+
+
+def device_class(fabric: Fabric) -> Body:
+    """The NICs of a fabric, for all claims."""
+    selectors = fabric.selectors or (_OF_DRANET,)
+    return {
+        "apiVersion": _API,
+        "kind": "DeviceClass",
+        "metadata": {"name": fabric.name},
+        "spec": {"selectors": _cel_selectors(selectors)},
+    }
+
+
+def resource_claim_template(fabric: Fabric, namespace: str) -> Body:
+    """What each host of a job gets: as many NICs as the fabric says, each for itself alone."""
+    exactly: Body = {
+        "deviceClassName": fabric.claimed,
+        "allocationMode": "ExactCount",
+        "count": fabric.per_node,
+    }
+    if fabric.device_class and fabric.selectors:
+        exactly["selectors"] = _cel_selectors(fabric.selectors)
+    return {
+        "apiVersion": _API,
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": fabric.name, "namespace": namespace},
+        "spec": {"spec": {"devices": {"requests": [{"name": "nic", "exactly": exactly}]}}},
+    }
+
+
+def _cel_selectors(selectors: tuple[str, ...]) -> list[Body]:
+    return [{"cel": {"expression": expression}} for expression in selectors]

@@ -12,8 +12,8 @@ from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.constructs import Component
 from generator.manifests import Body, Manifest
-from generator.networks import addresses, attachments, dra, nvidia, openshift, sriov
-from generator.networks.reach import fabrics_of, pools_with
+from generator.networks import addresses, attachments, nvidia, openshift, sriov
+from generator.networks.attachments import fabrics_of, pools_with
 
 
 class FabricNodes(Component):
@@ -28,11 +28,11 @@ class FabricNodes(Component):
         pools = pools_with(fabric, platform)
         if fabric.attached == "sriov" and fabric.operated != "none":
             namespace = operator_namespace(fabric, is_openshift=platform.cluster.is_openshift)
-            yield from (body for pool in pools for body in sriov.node_setup(fabric, pool, namespace))
+            yield from (body for pool in pools for body in sriov.sriov_node_objects(fabric, pool, namespace))
         elif fabric.operated == "nvidia" and fabric.device:
             yield from (nvidia.nic_node_policy(fabric, pool) for pool in pools)
         if fabric.attached == "dra" and not fabric.device_class:
-            yield dra.device_class(fabric)
+            yield attachments.device_class(fabric)
         tenants = [tenant for tenant in platform.tenants if fabric in fabrics_of(tenant, platform)]
         shares = [(tenant.name, each) for tenant in tenants for each in tenant.fabrics if each.name == fabric.name]
         if pools:
@@ -58,6 +58,6 @@ class TenantNetworks(Component):
     def _bodies(platform: Platform, tenant: Tenant) -> Iterator[Body]:
         for each in tenant.homes:
             for fabric in fabrics_of(tenant, platform):
-                yield from attachments.attachments(fabric, tenant, each.name)
+                yield from attachments.network_attachments(fabric, tenant, each.name)
                 if fabric.attached == "dra":
-                    yield dra.claim_template(fabric, each.name)
+                    yield attachments.resource_claim_template(fabric, each.name)

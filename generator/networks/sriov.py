@@ -1,6 +1,6 @@
-"""What the SR-IOV network operator does to the nodes of a pool: virtual functions of the NICs, and the RDMA mode.
+"""What the SR-IOV network operator sets up on the nodes of a pool: virtual functions of the NICs, and the RDMA mode.
 
-Fields: sriov-network-operator v1.6.0 api/v1; rules of its webhook, which is off outside OpenShift:
+Fields: sriov-network-operator v1.6.0 api/v1. Rules of its webhook, which is off outside OpenShift:
 pkg/webhook/validate.go, mutate.go (249e200 of August 2026).
 """
 
@@ -10,21 +10,27 @@ from collections.abc import Iterator
 
 from generator.config.model.fabrics import Fabric, Rail
 from generator.config.model.pools import Pool
+from generator.facts.names import REBOOTS
 from generator.manifests import Body
-from generator.networks.reboots import reboots
+
+
+def _reboots_annotation(how: str, pool: Pool, at_a_time: int) -> dict[str, str]:
+    """The annotation of an object for the nodes of a pool."""
+    return {REBOOTS: f"{how} the {pool.nodes} nodes of pool {pool.name}, {at_a_time} at a time"}
+
 
 GROUP = "sriovnetwork.openshift.io"
 _LOWEST = 99  # what the webhook adds; without it the operator reads 0, the highest
 
 
-def node_setup(fabric: Fabric, pool: Pool, namespace: str) -> Iterator[Body]:
+def sriov_node_objects(fabric: Fabric, pool: Pool, namespace: str) -> Iterator[Body]:
     """All that the operator is told about the nodes of a pool."""
-    yield _pool_config(fabric, pool, namespace)
+    yield _sriov_network_pool_config(fabric, pool, namespace)
     for rail in fabric.all_rails:
-        yield _node_policy(fabric, rail, pool, namespace)
+        yield _sriov_network_node_policy(fabric, rail, pool, namespace)
 
 
-def _pool_config(fabric: Fabric, pool: Pool, namespace: str) -> Body:
+def _sriov_network_pool_config(fabric: Fabric, pool: Pool, namespace: str) -> Body:
     """How many nodes go at a time, and whether each pod sees its own RDMA devices only.
 
     A node in two of them is an error of the operator's (controllers/helper.go findNodePoolConfig): one for each pool.
@@ -37,7 +43,7 @@ def _pool_config(fabric: Fabric, pool: Pool, namespace: str) -> Body:
         "metadata": {
             "name": f"{fabric.name}-{pool.name}",
             "namespace": namespace,
-            "annotations": reboots(how, pool, fabric.nodes.max_unavailable),
+            "annotations": _reboots_annotation(how, pool, fabric.nodes.max_unavailable),
         },
         "spec": {
             "maxUnavailable": fabric.nodes.max_unavailable,
@@ -47,13 +53,13 @@ def _pool_config(fabric: Fabric, pool: Pool, namespace: str) -> Body:
     }
 
 
-def _node_policy(fabric: Fabric, rail: Rail, pool: Pool, namespace: str) -> Body:
+def _sriov_network_node_policy(fabric: Fabric, rail: Rail, pool: Pool, namespace: str) -> Body:
     suffix = f"-rail{rail.index}" if rail.index >= 0 else ""
     spec: Body = {
         "deviceType": "netdevice",
         "isRdma": fabric.has_rdma,
         "linkType": "ib" if fabric.type == "infiniband" else "eth",
-        "nicSelector": _nics(fabric, rail),
+        "nicSelector": _nic_selector(fabric, rail),
         "nodeSelector": dict(pool.labels),
         "numVfs": fabric.pods_per_node,
         "priority": _LOWEST,
@@ -67,13 +73,15 @@ def _node_policy(fabric: Fabric, rail: Rail, pool: Pool, namespace: str) -> Body
         "metadata": {
             "name": f"{fabric.name}-{pool.name}{suffix}",
             "namespace": namespace,
-            "annotations": reboots("drains, and if its NICs need it restarts,", pool, fabric.nodes.max_unavailable),
+            "annotations": _reboots_annotation(
+                "drains, and if its NICs need it restarts,", pool, fabric.nodes.max_unavailable
+            ),
         },
         "spec": spec,
     }
 
 
-def _nics(fabric: Fabric, rail: Rail) -> Body:
+def _nic_selector(fabric: Fabric, rail: Rail) -> Body:
     """All of it must hold of a NIC."""
     found = {
         "vendor": fabric.nics.vendor,

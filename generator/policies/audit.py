@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from generator.config.platform import Platform
 from generator.facts.kinds import KINDS
 from generator.manifests import Body
-from generator.policies.controllers import OF_KUBERNETES, controller_groups
+from generator.policies.access import KUBERNETES_USERS, controller_groups
 
 FLAGS = "mpigen.dev/api-server-flags"
 """Annotation of the policy: how the API server is started beside `--audit-policy-file` and `--audit-log-path`."""
@@ -67,7 +67,7 @@ def audit_policy(controllers: Sequence[str], days: int) -> Body:
             {"level": "Metadata", "resources": [{"group": "", "resources": _WAYS_IN}]},
             {"level": "Request", "verbs": _WRITES, "resources": _written()},
             {"level": "None", "userGroups": ["system:nodes", *controllers], "verbs": _READS},
-            {"level": "None", "users": [*OF_KUBERNETES], "verbs": _READS},
+            {"level": "None", "users": [*KUBERNETES_USERS], "verbs": _READS},
             {"level": "Metadata"},
         ],
     }

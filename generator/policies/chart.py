@@ -11,19 +11,23 @@ from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.constructs import Component
 from generator.manifests import Body, Manifest
-from generator.policies import access, data, memlock, namespace, quota, roles, secrets
+from generator.policies import access, namespace, secrets
+from generator.policies.admission import memlock
 from generator.policies.admission.memlock import MEMLOCK
 from generator.policies.admission.pack import admission_pack
 from generator.policies.audit import audit
-from generator.policies.isolation import admin
-from generator.policies.isolation.tenant import network_policies
+from generator.policies.network_policies import (
+    admin_network_policy,
+    baseline_admin_network_policy,
+    network_policies,
+)
 
 
 class TenantRoles(Component):
     """The roles that all tenants' bindings refer to."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
-        bodies = roles.tenant_roles(platform.isolation)
+        bodies = access.tenant_roles(platform.isolation)
         super().__init__(scope, id, [Manifest(role, "cluster/access/roles.yaml") for role in bodies])
 
 
@@ -53,7 +57,7 @@ class Memlock(Component):
     """What pods that lock memory need on OpenShift."""
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
-        bodies = [memlock.security_context_constraints(), memlock.user_role()]
+        bodies = [memlock.security_context_constraints(), memlock.memlock_role()]
         super().__init__(scope, id, [Manifest(body, "cluster/access/memlock.yaml") for body in bodies])
 
 
@@ -61,7 +65,7 @@ class Baseline(Component):
     """What holds in the namespaces of tenants where no NetworkPolicy decides."""
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
-        super().__init__(scope, id, [Manifest(admin.baseline(), "cluster/isolation/baseline.yaml")])
+        super().__init__(scope, id, [Manifest(baseline_admin_network_policy(), "cluster/isolation/baseline.yaml")])
 
 
 class Tenancy(Component):
@@ -92,11 +96,11 @@ class Tenancy(Component):
             ],
         )
         if cluster.is_openshift and tenant.pod_security == MEMLOCK:
-            yield "access", [memlock.user_binding(home) for home in tenant.homes]
+            yield "access", [memlock.memlock_role_binding(home) for home in tenant.homes]
         for home in tenant.homes:
             yield "isolation", [*network_policies(home, platform.isolation, cluster)]
-            yield "quota", [quota.resource_quota(home), quota.limit_range(home)]
+            yield "quota", [namespace.resource_quota(home), namespace.limit_range(home)]
             yield "secrets", [*secrets.secrets(home)]
-            yield "data", [*data.volumes(home)]
+            yield "data", [*namespace.persistent_volume_claims(home)]
         if cluster.network == "openshift-ovn":
-            yield "isolation", [admin.team(tenant.name, platform.isolation.guard)]
+            yield "isolation", [admin_network_policy(tenant.name, platform.isolation.guard)]

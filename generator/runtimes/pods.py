@@ -24,8 +24,8 @@ from generator.facts.names import (
     SHARED_MEMORY,
 )
 from generator.manifests import Body
-from generator.runtimes import adapter, fabric
-from generator.runtimes.preflight import preflight_containers
+from generator.runtimes import fabric, init_containers
+from generator.runtimes.init_containers import preflight_containers
 from generator.runtimes.sizing import NodeSize
 
 SSH_PORT = 2222
@@ -70,7 +70,7 @@ def node_pod(parts: PodParts, size: NodeSize) -> Body:
     container = {
         **_container(parts, size.resources, is_node=True),
         "env": [{"name": "HOME", "value": HOME}],
-        "command": ["/bin/sh", "-c", adapter.script("sshd.sh")],
+        "command": ["/bin/sh", "-c", init_containers.script("sshd.sh")],
         # `dependsOn: Ready` of the launcher means nothing without it.
         "readinessProbe": {"tcpSocket": {"port": SSH_PORT}, "initialDelaySeconds": 2, "periodSeconds": 5},
     }
@@ -128,11 +128,13 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
         spec["resourceClaims"] = claims
     if runtime.pod_scheduler:
         spec["schedulerName"] = runtime.pod_scheduler
-    spec["initContainers"] = [adapter.init_container(parts.image, runtime, _security(runtime), is_launcher=is_launcher)]
+    spec["initContainers"] = [
+        init_containers.prepare_container(parts.image, runtime, _security(runtime), is_launcher=is_launcher)
+    ]
     if is_node:
         spec["initContainers"] += preflight_containers(parts.image, runtime, pool, size, _security(runtime))
     if is_launcher and runtime.gang != "kueue":
-        spec["initContainers"].append(adapter.hosts_container(parts.image, _security(runtime), parts.patience))
+        spec["initContainers"].append(init_containers.hosts_container(parts.image, _security(runtime), parts.patience))
     spec["containers"] = [container]
     spec["volumes"] = _volumes(parts, size, is_node=is_node)
     return {"metadata": metadata, "spec": spec}
@@ -140,7 +142,7 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
 
 def _volumes(parts: PodParts, size: NodeSize, *, is_node: bool) -> list[Body]:
     return [
-        *adapter.volumes(),
+        *init_containers.volumes(),
         *([_shared_memory(size)] if is_node else []),
         *({"name": volume.name, **volume.source} for volume in parts.volumes),
     ]
@@ -213,7 +215,7 @@ def _container(parts: PodParts, resources: Mapping[str, str], *, is_node: bool) 
         "securityContext": _security(parts.runtime, locks_memory=parts.runtime.locks_memory),
         "resources": fabric.resources(parts.runtime, parts.pool, resources, is_node=is_node),
         "volumeMounts": [
-            *adapter.volume_mounts(),
+            *init_containers.volume_mounts(),
             *(shared_memory if is_node else []),
             *map(_mount, parts.volumes),
         ],

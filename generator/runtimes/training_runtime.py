@@ -22,9 +22,9 @@ from generator.config.model.pools import Pool
 from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.facts.names import FRAMEWORK, STEP, SUPPORT
 from generator.manifests import Body
-from generator.runtimes.launch import environment
+from generator.runtimes.environment import launcher_environment
+from generator.runtimes.init_containers import DEVICES, PREFLIGHT
 from generator.runtimes.pods import PodParts, Volume, launcher_pod, node_pod, runtime_volumes
-from generator.runtimes.preflight import DEVICES, PREFLIGHT
 from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
 
 _GANGS: Mapping[str, Body] = {
@@ -68,7 +68,7 @@ def training_runtimes(  # noqa: PLR0913 - what a runtime is made of, from all ov
         patience,
         residency,
     )
-    env = {**environment(runtime, size, pool.device, fabric_of(runtime, pool)), **(variables or {})}
+    env = {**launcher_environment(runtime, size, pool.device, fabric_of(runtime, pool)), **(variables or {})}
     spec = _spec(
         runtime,
         size,

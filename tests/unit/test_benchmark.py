@@ -18,10 +18,10 @@ from generator.config.model.runtimes import fabric_of
 from generator.documents.brief import BriefEmitter
 from generator.facts.devices import DeviceKind
 from generator.facts.families import FAMILIES, FamilyName
-from generator.jobs.benchmark import Benchmark, command, notes
 from generator.jobs.chosen import JobError
 from generator.jobs.job import Job, Wanted, new_job
-from generator.runtimes.adapter import script
+from generator.jobs.smoke import Benchmark, benchmark_command, benchmark_notes
+from generator.runtimes.init_containers import script
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from tests.conftest import EXAMPLES, small_platform
@@ -73,7 +73,7 @@ def measured(family: FamilyName, device: DeviceKind, **fabric: Any) -> Benchmark
 
 @pytest.mark.parametrize(("family", "device"), CATALOGUE, ids=lambda value: value)
 def test_every_family_starts_a_program_that_knows_what_is_expected(family: FamilyName, device: DeviceKind) -> None:
-    words = command(measured(family, device))
+    words = benchmark_command(measured(family, device))
     assert words[:3] == ["mpirun", "python3", "-c"]
     compile(words[3], family, "exec")
     assert "    'fabric': 'ib',\n" in words[3]
@@ -125,12 +125,12 @@ def test_amazons_small_messages_and_those_of_tcp_are_not_judged() -> None:
         more = {"nics": {"ports": ["eth1"]}, "addresses": {"range": "10.0.0.0/16"}} if fabric["name"] == "eth" else {}
         found = Fabric.model_validate({**fabric, **more})
         asked = Benchmark(measured("openmpi", "cpu").runtime, POOLS["cpu"], found, 100, 2)
-        assert "    'microseconds': None,\n" in command(asked)[3]
-        assert "us for a small message" not in "\n".join(notes(asked))
+        assert "    'microseconds': None,\n" in benchmark_command(asked)[3]
+        assert "us for a small message" not in "\n".join(benchmark_notes(asked))
 
 
 def test_hosts_that_nvlink_joins_measure_something_else() -> None:
-    told = "\n".join(notes(measured("pytorch-mpi", "nvidia", server="gb200-nvl72")))
+    told = "\n".join(benchmark_notes(measured("pytorch-mpi", "nvidia", server="gb200-nvl72")))
     assert "NCCL joins hosts of one rack by NVLink, and the fabric is not used: place them in two racks" in told
 
 
@@ -152,7 +152,7 @@ def test_ones_own_program_is_taken_instead_and_what_to_expect_is_said_all_the_sa
     ],
 )
 def test_each_mpi_has_other_programs(family: FamilyName, other: str) -> None:
-    assert f"with other programs in the image pass `-- {other}`" in notes(measured(family, "cpu"))
+    assert f"with other programs in the image pass `-- {other}`" in benchmark_notes(measured(family, "cpu"))
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_an_allreduce_is_computed_as_bus_bandwidth_and_judged(
         "from torch import all_gather_object, all_reduce, destroy_process_group, get_rank, get_world_size\n"
         "from torch import init_process_group\n"
     )
-    _, _, _, program, *arguments = command(measured("pytorch-mpi", "nvidia"))
+    _, _, _, program, *arguments = benchmark_command(measured("pytorch-mpi", "nvidia"))
     stopped = "import time, torch\ntime.perf_counter = lambda: torch.clock[0]\n"
     ran = run(f"{stopped}{program}", *arguments, PYTHONPATH=str(tmp_path), LOCAL_RANK="0")
     said = (ran.stdout if code == 0 else ran.stderr).splitlines()
@@ -298,6 +298,6 @@ def test_what_hosts_sent_is_judged_by_the_first_rank(given: dict[str, Any], code
 def test_every_family_that_measures_devices_says_how_to_wait_for_them() -> None:
     for family in FAMILIES.values():
         if family.framework != "mpi" and "nvidia" in family.devices:
-            text = command(measured(family.name, "nvidia"))[3]
+            text = benchmark_command(measured(family.name, "nvidia"))[3]
             assert "def room():" in text
             assert "def wait(data):" in text

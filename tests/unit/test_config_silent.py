@@ -19,7 +19,7 @@ from generator.config.model.runtimes import RuntimeVolume
 from generator.config.python_file import run_platform_file
 from generator.documents.exposed import exposures
 from generator.errors import ConfigError
-from generator.facts.folders import hidden_by
+from generator.facts.images import hidden_by
 from generator.facts.table import read_table
 from tests.conftest import ROOT
 from tests.unit.test_checks_secret import TOKENS

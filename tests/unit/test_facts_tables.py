@@ -11,10 +11,22 @@ from typing import Any
 import jsonschema
 import pytest
 
-from generator.facts.devices import device_of, is_known, is_one_edit, known_resources, likely_meant, vendors
-from generator.facts.image_reference import is_image
-from generator.facts.metadata import metadata_of_clouds
-from generator.facts.mig import Gpu, gpus, gpus_of_product, gpus_of_server, known_profiles, profile_of_product
+from generator.facts.addressing import metadata_of_clouds
+from generator.facts.devices import (
+    Gpu,
+    device_of,
+    gpus,
+    gpus_of_product,
+    gpus_of_server,
+    is_known,
+    is_one_edit,
+    known_profiles,
+    known_resources,
+    likely_meant,
+    profile_of_product,
+    vendors,
+)
+from generator.facts.images import is_image
 from generator.facts.servers import SERVERS
 from generator.facts.table import read_table
 from tests.conftest import ROOT

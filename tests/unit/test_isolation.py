@@ -12,11 +12,17 @@ from generator import App, Cluster, Isolation, Platform
 from generator.config.model.isolation import Egress, Guard
 from generator.constructs import collect
 from generator.facts.names import RUNTIME_LABEL
-from generator.jobs.isolation import beside
-from generator.jobs.job import Wanted, new_job
+from generator.jobs.job import Wanted, job_network_policies, new_job
 from generator.manifests import Body
-from generator.policies.isolation import admin, cilium, policies
-from generator.policies.isolation.tenant import network_policies
+from generator.policies.network_policies import (
+    NOT_ISOLATED,
+    admin_network_policy,
+    cilium_egress,
+    default_deny,
+    dns,
+    mpi,
+    network_policies,
+)
 from tests.conftest import small_platform
 
 OPENSHIFT = Cluster(distribution="openshift")
@@ -36,12 +42,12 @@ def made(**isolation: Any) -> dict[str, Body]:
 
 
 def test_nothing_is_allowed_that_no_policy_names(platform: Platform) -> None:
-    spec = policies.default_deny(platform.tenants[0])["spec"]
+    spec = default_deny(platform.tenants[0])["spec"]
     assert spec == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
 def test_the_policy_that_denies_says_what_it_does_not_deny(platform: Platform) -> None:
-    said = policies.default_deny(platform.tenants[0])["metadata"]["annotations"][policies.NOT_ISOLATED]
+    said = default_deny(platform.tenants[0])["metadata"]["annotations"][NOT_ISOLATED]
     assert {"SR-IOV", "RDMA", "hostNetwork"} <= {word.strip("(),") for word in said.split()}
 
 
@@ -51,7 +57,7 @@ def test_the_policy_that_denies_says_what_it_does_not_deny(platform: Platform) -
 def test_names_are_found_over_udp_and_tcp_on_the_resolvers_own_port(
     cluster: Cluster, where: str, port: int, platform: Platform
 ) -> None:
-    (rule,) = policies.dns(platform.tenants[0], cluster)["spec"]["egress"]
+    (rule,) = dns(platform.tenants[0], cluster)["spec"]["egress"]
     (peer,) = rule["to"]  # one peer with two selectors: both must match
     assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": where}
     assert "podSelector" in peer
@@ -66,7 +72,7 @@ def test_names_are_found_in_the_cache_of_the_node(cache: str, network: str) -> N
 
 
 def test_mpi_pods_reach_each_other_on_every_port_and_nobody_else(platform: Platform) -> None:
-    assert policies.mpi(platform.tenants[0])["spec"] == {
+    assert mpi(platform.tenants[0])["spec"] == {
         "podSelector": MPI_PODS,
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{"from": [{"podSelector": MPI_PODS}]}],
@@ -135,7 +141,7 @@ def test_cilium_sees_every_answer_of_a_tenant_that_reaches_names() -> None:
 
 @pytest.mark.parametrize(("domain", "how"), [("s3.example.com", "matchName"), ("*.example.com", "matchPattern")])
 def test_a_name_is_reached_on_its_ports(domain: str, how: str, platform: Platform) -> None:
-    body = cilium.egress(platform.tenants[0], Egress(name="s3", fqdn=domain, ports=(443,)), domain)
+    body = cilium_egress(platform.tenants[0], Egress(name="s3", fqdn=domain, ports=(443,)), domain)
     (rule,) = body["spec"]["egress"]
     assert rule == {"toFQDNs": [{how: domain}], "toPorts": [{"ports": [{"port": "443", "protocol": "TCP"}]}]}
     assert body["spec"]["endpointSelector"] == {}
@@ -152,7 +158,7 @@ def test_no_policy_can_be_called_as_a_trainjob_is() -> None:
 
 
 def test_a_team_has_nothing_to_do_with_others_whatever_its_namespaces_say() -> None:
-    spec = admin.team("team-a", Guard())["spec"]
+    spec = admin_network_policy("team-a", Guard())["spec"]
     assert spec["subject"] == {"namespaces": {"matchLabels": {"mpigen.dev/tenant": "team-a"}}}
     assert {rule["action"] for rule in (*spec["ingress"], *spec["egress"])} == {"Deny"}
     (others,) = spec["ingress"][0]["from"]
@@ -232,7 +238,7 @@ def test_jobs_that_are_kept_apart_bring_a_policy_each() -> None:
     platform = Platform.model_validate({**small_platform(), "isolation": {"unit": "job"}})
     job = new_job(platform, Wanted("openmpi-cpu", tenant="team-a", name="fft")).body
     pods = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": "fft"}}
-    (policy,) = beside(platform, job)
+    (policy,) = job_network_policies(platform, job)
     assert policy["metadata"] == {"name": "np.fft", "namespace": "team-a"}
     assert policy["spec"] == {
         "podSelector": pods,
@@ -240,8 +246,10 @@ def test_jobs_that_are_kept_apart_bring_a_policy_each() -> None:
         "ingress": [{"from": [{"podSelector": pods}]}],
         "egress": [{"to": [{"podSelector": pods}]}],
     }
-    assert beside(Platform.model_validate(small_platform()), job) == []
-    (policy,) = beside(platform, new_job(platform, Wanted("openmpi-cpu", tenant="team-a", owner="ada")).body)
+    assert job_network_policies(Platform.model_validate(small_platform()), job) == []
+    (policy,) = job_network_policies(
+        platform, new_job(platform, Wanted("openmpi-cpu", tenant="team-a", owner="ada")).body
+    )
     assert policy["metadata"]["annotations"] == {"mpigen.dev/owner": "ada"}
 
 

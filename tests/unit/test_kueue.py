@@ -10,9 +10,8 @@ import pytest
 from generator import Platform
 from generator.app import App
 from generator.constructs import collect
-from generator.kueue.cohorts import cohorts
 from generator.kueue.flavors import resource_flavor
-from generator.kueue.queues import cluster_queue, local_queues
+from generator.kueue.queues import cluster_queue, cohorts, local_queues
 from generator.quantities import parse
 from tests.conftest import small_platform
 

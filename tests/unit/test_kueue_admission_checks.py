@@ -8,7 +8,7 @@ from generator import Platform
 from generator.app import App
 from generator.constructs import collect
 from generator.gitops.argocd import CLUSTER_KINDS
-from generator.gitops.waves import WAVES
+from generator.gitops.metadata import WAVES
 from generator.manifests import Body
 
 GPUS = {"cpu": 96, "memory": "1Ti", "nvidia.com/gpu": 8}

@@ -20,7 +20,7 @@ from generator.facts.names import REBOOTS, RESOURCE_NAME
 from generator.kueue.configuration import KEY
 from generator.manifests import Body, Manifest
 from generator.pipeline import check, render
-from generator.policies.roles import tenant_roles
+from generator.policies.access import tenant_roles
 from tests.random_fabrics import KINDS, platform_with, random_fabric
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from generator import Cluster, Isolation, Platform
-from generator.policies import access, namespace, quota, roles
-from generator.policies.admission.parameters import parameters
+from generator.policies import access, namespace
+from generator.policies.admission.parameters import namespace_parameters
 from tests.conftest import small_platform
 
 OPENSHIFT = Cluster(distribution="openshift")
@@ -14,7 +14,7 @@ OPENSHIFT = Cluster(distribution="openshift")
 
 def granted(role: str) -> set[tuple[str, str, str]]:
     """(group, resource, verb) of a role."""
-    (body,) = [body for body in roles.tenant_roles(Isolation()) if body["metadata"]["name"] == role]
+    (body,) = [body for body in access.tenant_roles(Isolation()) if body["metadata"]["name"] == role]
     return {
         (group, resource, verb)
         for rule in body["rules"]
@@ -59,13 +59,13 @@ def test_viewers_read_jobs_logs_and_queues_and_change_nothing() -> None:
 
 def test_nobody_reads_secrets_enters_pods_or_writes_what_bounds_them() -> None:
     admin = granted("mpigen-admin")
-    assert not {(group, resource) for group, resource, verb in admin if resource == "secrets" and verb in roles.READ}
+    assert not {(group, resource) for group, resource, verb in admin if resource == "secrets" and verb in access.READ}
     assert not {
         resource
         for _, resource, _ in admin
         if resource.startswith("pods/") and resource not in ("pods/log", "pods/status")
     }
-    written = {resource for _, resource, verb in admin if verb not in roles.READ}
+    written = {resource for _, resource, verb in admin if verb not in access.READ}
     assert written == {"trainjobs", "persistentvolumeclaims", "secrets", "rolebindings", "clusterroles"}
 
 
@@ -77,7 +77,7 @@ def test_who_submits_jobs_creates_and_deletes_them_and_changes_nothing() -> None
 
 
 def test_admins_may_bind_the_four_roles_and_no_other() -> None:
-    (body,) = [body for body in roles.tenant_roles(Isolation()) if body["metadata"]["name"] == "mpigen-admin"]
+    (body,) = [body for body in access.tenant_roles(Isolation()) if body["metadata"]["name"] == "mpigen-admin"]
     (rule,) = [rule for rule in body["rules"] if "clusterroles" in rule["resources"]]
     assert rule["verbs"] == ["bind"]
     assert rule["resourceNames"] == ["mpigen-admin", "mpigen-edit", "mpigen-submit", "mpigen-view"]
@@ -91,7 +91,7 @@ def test_writing_a_secret_answers_with_no_more_than_was_sent() -> None:
 
 
 def test_no_rule_has_a_wildcard() -> None:
-    for body in roles.tenant_roles(Isolation()):
+    for body in access.tenant_roles(Isolation()):
         assert "*" not in str(body["rules"])
 
 
@@ -117,7 +117,7 @@ def test_the_pods_account_mounts_no_token(platform: Platform) -> None:
 
 
 def test_what_kueue_counts_has_no_second_quota(platform: Platform) -> None:
-    assert quota.resource_quota(platform.tenants[0])["spec"]["hard"] == {
+    assert namespace.resource_quota(platform.tenants[0])["spec"]["hard"] == {
         "count/trainjobs.trainer.kubeflow.org": "1k",
         "services.loadbalancers": "0",
         "services.nodeports": "0",
@@ -128,7 +128,7 @@ def test_objects_storage_and_what_is_asked_for_are_limited() -> None:
     limits = {"trainJobs": 50, "volumes": 20, "storage": "10Ti", "resources": {"nvidia.com/gpu": 24}}
     data = small_platform()
     data["tenants"][0]["limits"] = limits
-    assert quota.resource_quota(Platform.model_validate(data).tenants[0])["spec"]["hard"] == {
+    assert namespace.resource_quota(Platform.model_validate(data).tenants[0])["spec"]["hard"] == {
         "count/trainjobs.trainer.kubeflow.org": "50",
         "persistentvolumeclaims": "20",
         "requests.nvidia.com/gpu": "24",
@@ -143,7 +143,7 @@ def test_the_limits_of_a_tenant_stand_beside_its_jobs_and_its_people_cannot_chan
     data["tenants"][0]["limits"] = {"hostsPerJob": 4, "timePerJob": "2h", "devicesPerHost": {"nvidia.com/gpu": 2}}
     platform = Platform.model_validate(data)
     assert (
-        parameters(platform.tenants[0], "team-a", platform).items()
+        namespace_parameters(platform.tenants[0], "team-a", platform).items()
         >= {
             "mpigen.dev/hosts-per-job": "4",
             "mpigen.dev/seconds-per-job": "7200",
@@ -154,7 +154,7 @@ def test_the_limits_of_a_tenant_stand_beside_its_jobs_and_its_people_cannot_chan
 
 
 def test_containers_that_ask_for_nothing_get_little_and_no_limit(platform: Platform) -> None:
-    (limit,) = quota.limit_range(platform.tenants[0])["spec"]["limits"]
+    (limit,) = namespace.limit_range(platform.tenants[0])["spec"]["limits"]
     assert limit == {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "256Mi"}}
 
 

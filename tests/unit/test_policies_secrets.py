@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from generator import Cluster, Platform
 from generator.config.model.secrets import Secrets, Store
 from generator.config.model.tenants import DataVolume, Tenant
-from generator.gitops.waves import ANNOTATION, WAVES, in_waves
+from generator.gitops.metadata import ANNOTATION, WAVES, annotate_waves
 from generator.manifests import Body, Manifest
-from generator.policies import data, namespace
+from generator.policies import namespace
 from generator.policies import secrets as policies_secrets
 from tests.conftest import small_platform
 
@@ -38,7 +38,7 @@ def made(secrets: dict[str, Any]) -> dict[str, Body]:
 
 def test_a_team_without_secrets_has_no_objects_for_them() -> None:
     assert made({}) == {}
-    assert list(data.volumes(tenant({}))) == []
+    assert list(namespace.persistent_volume_claims(tenant({}))) == []
 
 
 def test_a_store_of_its_own_holds_the_provider_as_given_and_its_account_mounts_no_token() -> None:
@@ -116,13 +116,14 @@ def test_openshift_finds_its_own_login_in_the_list_and_leaves_it_alone() -> None
 def test_each_namespace_of_a_team_has_all_of_it() -> None:
     wanted = {"clusterStore": "vault", "connections": [S3]}
     team = tenant(wanted, namespaces=["team-a-dev"], volumes=[{"name": "d", "size": "1Ti"}])
-    for make in (policies_secrets.secrets, data.volumes):
+    for make in (policies_secrets.secrets, namespace.persistent_volume_claims):
         found = [body["metadata"]["namespace"] for home in team.homes for body in make(home)]
         assert found == ["team-a", "team-a-dev"]
 
 
 def test_a_volume_is_shared_and_goes_only_when_a_person_confirms() -> None:
-    (body,) = data.volumes(tenant({}, volumes=[{"name": "d", "size": "1024Gi", "class": "cephfs"}]))
+    volume = {"name": "d", "size": "1024Gi", "class": "cephfs"}
+    (body,) = namespace.persistent_volume_claims(tenant({}, volumes=[volume]))
     assert body["metadata"]["annotations"]["argocd.argoproj.io/sync-options"] == "Prune=confirm,Delete=confirm"
     assert body["spec"] == {
         "accessModes": ["ReadWriteMany"],
@@ -133,7 +134,9 @@ def test_a_volume_is_shared_and_goes_only_when_a_person_confirms() -> None:
 
 
 def test_the_class_of_the_cluster_is_not_named() -> None:
-    (body,) = data.volumes(tenant({}, volumes=[{"name": "d", "size": "1Ti", "accessModes": ["ReadOnlyMany"]}]))
+    (body,) = namespace.persistent_volume_claims(
+        tenant({}, volumes=[{"name": "d", "size": "1Ti", "accessModes": ["ReadOnlyMany"]}])
+    )
     assert "storageClassName" not in body["spec"]
     assert body["spec"]["accessModes"] == ["ReadOnlyMany"]
 
@@ -143,7 +146,9 @@ def test_nothing_waits_for_what_others_must_fill() -> None:
     last = {"SecretStore", "ExternalSecret", "PersistentVolumeClaim"}
     body = {"apiVersion": "v1", "metadata": {"name": "x"}}
     waves = {
-        kind: in_waves([Manifest({**body, "kind": kind}, "x.yaml")])[0].body["metadata"]["annotations"][ANNOTATION]
+        kind: annotate_waves([Manifest({**body, "kind": kind}, "x.yaml")])[0].body["metadata"]["annotations"][
+            ANNOTATION
+        ]
         for kind in last
     }
     assert set(waves.values()) == {"1"}

@@ -14,8 +14,8 @@ from generator import Cluster, Platform, Pool, Runtime
 from generator.facts.families import FAMILIES
 from generator.facts.servers import SERVERS
 from generator.manifests import Body
-from generator.runtimes.launch import environment
-from generator.runtimes.preflight import devices_script
+from generator.runtimes.environment import launcher_environment
+from generator.runtimes.init_containers import devices_script
 from generator.runtimes.sizing import node_size
 from generator.runtimes.training_runtime import training_runtimes
 from tests.unit.test_runtimes_scripts import SHELLS
@@ -28,7 +28,7 @@ IMAGE = "registry.example.com/mpi:1"
 def variables(device: str, **options: Any) -> dict[str, str]:
     pool = POOLS[device]  # type: ignore[index]
     runtime = Runtime.model_validate({"name": "r", "pool": pool.name, **options})
-    return environment(runtime, node_size(runtime, pool), pool.device)
+    return launcher_environment(runtime, node_size(runtime, pool), pool.device)
 
 
 @pytest.mark.parametrize("device", FAMILIES["megatron"].devices)

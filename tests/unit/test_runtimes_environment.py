@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from generator import Runtime
+from generator.facts.env import host_variables
 from generator.facts.families import FAMILIES
-from generator.facts.host_variables import host_variables
-from generator.runtimes.adapter import prepare_script, script
+from generator.runtimes.init_containers import prepare_script, script
 from tests.cluster.mpi.environment import expanded
 from tests.conftest import ROOT
 

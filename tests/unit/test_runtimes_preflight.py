@@ -12,7 +12,7 @@ import pytest
 
 from generator import Cluster, Pool, Runtime
 from generator.config.model.fabrics import Fabric
-from generator.runtimes.preflight import preflight_container, preflight_script
+from generator.runtimes.init_containers import fabric_container, fabric_script
 from generator.runtimes.sizing import node_size
 from generator.runtimes.training_runtime import training_runtimes
 from tests.unit.test_runtimes_scripts import SHELLS
@@ -56,7 +56,7 @@ class Host:
             self._write(f"sys/class/net/{name}/operstate", f"{state}\n")
         pool = wired(POOLS["cpu"], fabric)
         runtime = Runtime.model_validate({"name": "r", "pool": pool.name, **options})
-        text = preflight_script(runtime, FABRICS[fabric], node_size(runtime, pool))
+        text = fabric_script(runtime, FABRICS[fabric], node_size(runtime, pool))
         for path, here in (("/proc/self/limits", "limits"), ("/dev/infiniband", "dev/infiniband"), ("/sys/", "sys/")):
             text = text.replace(path, f"{self.folder}/{here}")
         ran = subprocess.run([*sh, text], capture_output=True, text=True, check=False, env={"PATH": os.environ["PATH"]})
@@ -164,7 +164,7 @@ def test_nobody_looks_where_tcp_will_do() -> None:
         fabric = Fabric.model_validate({"name": "efa", "type": "efa", **options})
         pool = POOLS["cpu"].model_copy(update={"fabric": "efa"}).wired([fabric])
         runtime = Runtime(name="r", pool=pool.name)
-        assert preflight_container("i", runtime, pool, node_size(runtime, pool), {}) is None
+        assert fabric_container("i", runtime, pool, node_size(runtime, pool), {}) is None
 
 
 def test_a_host_that_cannot_take_part_ends_the_job() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from generator import Runtime
 from generator.facts.families import FAMILIES
-from generator.runtimes.adapter import prepare_script, script
+from generator.runtimes.init_containers import prepare_script, script
 
 SHELLS = [shell for shell in ("dash", "bash --posix", "busybox sh") if shutil.which(shell.split()[0])]
 HOSTFILE = f"job-node-0-0.job slots=8\njob-node-0-1.job slots=8\n{os.uname().nodename}.job slots=8\n"

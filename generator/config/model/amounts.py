@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from generator import quantities
 from generator.facts.devices import device_of
-from generator.facts.machines import bounds, most_devices
+from generator.facts.nodes import bounds, most_devices
 from generator.quantities import Quantity
 
 _PAGES = "hugepages-"

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from generator.config.model.fields import Count, Name, Section, Text, invalid, require_unique
 from generator.config.model.isolation import Network
 from generator.documents.syntax import shown
-from generator.facts.image_reference import is_image
+from generator.facts.images import is_image
 
 
 def _like(pattern: str, what: str, fix: str) -> Callable[[str], str]:

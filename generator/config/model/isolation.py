@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from generator.config.model.fields import Name, Section, invalid
 from generator.documents.syntax import shown
-from generator.facts.metadata import denied_metadata
+from generator.facts.addressing import denied_metadata
 
 METADATA_SERVICES = denied_metadata()
 """Where clouds tell a node who it is, and with it whoever asks (Amazon, Google and Microsoft; Amazon's over IPv6)."""

@@ -10,7 +10,7 @@ from pydantic_core import CoreSchema
 
 from generator.config.model.fields import Count, LabelKey, LabelValue, Name, Section, invalid, require_unique
 from generator.documents.syntax import shown
-from generator.facts.image_reference import image_fault, is_image
+from generator.facts.images import image_fault, is_image
 
 _PORT = re.compile(r"(?:[^/\[\]]*|\[[^\]]*\]):(?P<port>[0-9]+)/")
 _MOST = 65535

@@ -25,9 +25,9 @@ from generator.config.model.policies import Image
 from generator.config.model.pools import Pool
 from generator.documents.syntax import shown
 from generator.facts import env
+from generator.facts.env import host_variable
 from generator.facts.families import FAMILIES, Family, FamilyName
-from generator.facts.folders import hidden_by
-from generator.facts.host_variables import row_of
+from generator.facts.images import hidden_by
 
 HOME = "/home/mpiuser"
 RUN = "/run/mpi"
@@ -111,7 +111,7 @@ def _is_variable(value: str) -> str:
         raise invalid(f"`{value}` is set by Trainer, whatever stands here", "remove it; `mpirun --mca` overrides it")
     if value in _OURS:
         raise invalid(f"`{value}` lets the ranks find each other", "remove it: mpigen sets it")
-    if row := row_of(value):
+    if row := host_variable(value):
         raise invalid(
             f"`{value}` belongs to one host: {row.reason}; hosts would ignore the value of the launcher", "remove it"
         )

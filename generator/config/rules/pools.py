@@ -9,16 +9,17 @@ from generator import quantities
 from generator.config.mistakes import Mistake, suggest
 from generator.config.model.pools import Pool
 from generator.config.rules.partial import PartialPlatform
-from generator.facts.devices import likely_meant, misspelt_prefix
-from generator.facts.mig import (
-    GPU,
+from generator.facts.devices import (
+    MIG_PREFIX,
+    NVIDIA_GPU,
     PRODUCT_LABEL,
-    RESOURCE_PREFIX,
     Gpu,
     gpus_of_product,
     gpus_of_server,
     is_profile,
     known_profiles,
+    likely_meant,
+    misspelt_prefix,
     profile_of_product,
 )
 from generator.facts.servers import SERVERS
@@ -52,7 +53,7 @@ def misspelt(draft: PartialPlatform) -> Iterator[Mistake]:
 def _resembling(
     path: Path, name: str, own: frozenset[str], chosen: Collection[str] = (), *, is_of_key: bool = True
 ) -> Iterator[Mistake]:
-    is_slice = name.startswith(RESOURCE_PREFIX)  # `impossible_slices` judges MIG profiles
+    is_slice = name.startswith(MIG_PREFIX)  # `impossible_slices` judges MIG profiles
     if "/" not in name or is_slice or name in own or name in chosen:
         return
     if meant := likely_meant(name, own | frozenset(chosen)):
@@ -108,10 +109,10 @@ def impossible_slices(draft: PartialPlatform) -> Iterator[Mistake]:
             if resource in own:
                 continue
             place = (*path, "allocatable", resource)
-            if resource.startswith(RESOURCE_PREFIX):
-                profile = resource.removeprefix(RESOURCE_PREFIX).removesuffix(_SHARED)
+            if resource.startswith(MIG_PREFIX):
+                profile = resource.removeprefix(MIG_PREFIX).removesuffix(_SHARED)
                 yield from _slice(place, profile, amount, pool, hardware)
-            elif resource == GPU:
+            elif resource == NVIDIA_GPU:
                 yield from _more_gpus(place, amount, pool, hardware, product)
 
 
@@ -127,8 +128,10 @@ def _slice(path: tuple[str | int, ...], profile: str, amount: str, pool: Pool, h
         what = f"{_names_of(hardware)} has no MIG profile `{profile}`, so no node offers `{resource}`"
         yield Mistake(path, what, _profiles_of(hardware), is_of_key=True)
     elif strategy != "mixed":
-        what = f"the pool's label sets the MIG strategy `{strategy}`, which offers `{GPU}` and never `{resource}`"
-        yield Mistake(path, what, f"write `{GPU}`, or `{_STRATEGY_LABEL}: mixed`", is_of_key=True)
+        what = (
+            f"the pool's label sets the MIG strategy `{strategy}`, which offers `{NVIDIA_GPU}` and never `{resource}`"
+        )
+        yield Mistake(path, what, f"write `{NVIDIA_GPU}`, or `{_STRATEGY_LABEL}: mixed`", is_of_key=True)
     elif hardware.count and any(counts) and not shares_devices(pool, resource):
         most = hardware.count * max(counts)
         if quantities.parse(amount).value > most:
@@ -140,7 +143,7 @@ def _more_gpus(
     path: tuple[str | int, ...], amount: str, pool: Pool, hardware: Hardware, profile: str
 ) -> Iterator[Mistake]:
     """Report more GPUs than the server has; with the MIG strategy `single` each instance counts as a GPU."""
-    if not hardware.count or not hardware.gpus or shares_devices(pool, GPU):
+    if not hardware.count or not hardware.gpus or shares_devices(pool, NVIDIA_GPU):
         return
     is_single = profile or pool.labels.get(_STRATEGY_LABEL) == "single"
     each = max((max(gpu.profiles.values(), default=1) for gpu in hardware.gpus), default=1) if is_single else 1
@@ -148,12 +151,17 @@ def _more_gpus(
     most = hardware.count * each
     if each and quantities.parse(amount).value > most:
         what = f"`{amount}` is more than the {most} that a node of `{hardware.name}` has"
-        yield Mistake(path, what, f"write at most {most}; {_sharing(GPU)}")
+        yield Mistake(path, what, f"write at most {most}; {_sharing(NVIDIA_GPU)}")
 
 
 def shares_devices(pool: Pool, resource: str) -> bool:
     """Return True if a label of the pool says that several pods share one device."""
-    keys = (f"{resource}.sharing-strategy", f"{resource}.replicas", f"{GPU}.sharing-strategy", f"{GPU}.replicas")
+    keys = (
+        f"{resource}.sharing-strategy",
+        f"{resource}.replicas",
+        f"{NVIDIA_GPU}.sharing-strategy",
+        f"{NVIDIA_GPU}.replicas",
+    )
     is_named = any(pool.labels.get(key, "none") not in ("none", "1", "0") for key in keys)
     return resource.endswith(_SHARED) or is_named or any(value.endswith("-SHARED") for value in pool.labels.values())
 
@@ -171,7 +179,7 @@ def _names_of(hardware: Hardware) -> str:
 def _profiles_of(hardware: Hardware) -> str:
     names = dict.fromkeys(name for gpu in hardware.gpus for name in gpu.profiles)
     if not names:
-        return f"write `{GPU}`"
+        return f"write `{NVIDIA_GPU}`"
     return f"write one of its profiles: {', '.join(names)}"
 
 

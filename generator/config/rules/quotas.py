@@ -14,7 +14,7 @@ from generator.config.model.quotas import ZERO, Amounts, Share, Supply, pools_of
 from generator.config.model.tenants import Tenant
 from generator.config.rules.partial import PartialPlatform
 from generator.documents.syntax import shown
-from generator.facts.node_labels import labels_of_one_node
+from generator.facts.nodes import labels_of_one_node
 from generator.quantities import Quantity
 
 _Path = tuple[str | int, ...]

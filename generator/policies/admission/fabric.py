@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from generator.policies.admission.parameters import CLAIM
 from generator.policies.admission.policy import TRAINJOBS, Demand, Rule, parameters
 from generator.policies.admission.trainjobs import RUNTIME
-from generator.policies.admission.wired import CLAIM
 
 _ASKED = "object.spec.?trainer.?resourcesPerNode"
 _SAYS_AMOUNTS = f"({_ASKED}.?limits.hasValue() || {_ASKED}.?requests.hasValue())"

@@ -1,14 +1,23 @@
-"""Pods that may lock memory: the Pod Security Standard `restricted`, but for IPC_LOCK and how ranks come by it.
+"""Pods that may lock memory: the admission rule for them, and OpenShift's SecurityContextConstraints.
 
-No standard but `privileged` lets a pod have IPC_LOCK. This rule takes back what a namespace gives away with it: it
-demands what kubernetes v1.34.2 staging/src/k8s.io/pod-security-admission/policy/check_*.go does. Two things differ: a
-container with IPC_LOCK may escalate, and each container drops privileges for itself, as one at a time is looked at.
+No Pod Security level but `privileged` allows IPC_LOCK. The rule therefore repeats what `restricted` requires
+(kubernetes v1.34.2 staging/src/k8s.io/pod-security-admission/policy/check_*.go), with two differences: a container with
+IPC_LOCK may escalate privileges, and every container drops capabilities itself, because the rule judges one container
+at a time.
+
+The SecurityContextConstraints are restricted-v2 (openshift/cluster-kube-apiserver-operator
+bindata/bootkube/scc-manifests/*_scc-restricted-v2.yaml) with two differences that belong together: IPC_LOCK may be
+added, and a container may escalate privileges, because a user other than root gets a capability only from a file.
+Fields: openshift/apiserver-library-go pkg/securitycontextconstraints (sccmatching/provider.go,
+capabilities/mustrunas.go).
 """
 
 from __future__ import annotations
 
-from generator.config.model.tenants import POD_SECURITY
-from generator.facts.names import IPC_LOCK, NET_BIND_SERVICE
+from generator.config.model.tenants import POD_SECURITY, Tenant
+from generator.facts.names import IPC_LOCK, MEMLOCK_SCC, NET_BIND_SERVICE, SERVICE_ACCOUNT
+from generator.manifests import Body
+from generator.policies.access import RBAC, cluster_role, policy_rule
 from generator.policies.admission import patches
 from generator.policies.admission.policy import Demand, Requests, Rule
 
@@ -136,3 +145,62 @@ def _of_hosts() -> list[Demand]:
             "a container has nothing of its node; remove hostPort, and the host of probes and hooks",
         )
     ]
+
+
+_GROUP = "security.openshift.io"
+
+
+def security_context_constraints() -> Body:
+    """What pods may ask for. Nobody is named in it: a role grants it."""
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "SecurityContextConstraints",
+        "metadata": {"name": MEMLOCK_SCC},
+        "allowHostDirVolumePlugin": False,
+        "allowHostIPC": False,
+        "allowHostNetwork": False,
+        "allowHostPID": False,
+        "allowHostPorts": False,
+        "allowPrivilegeEscalation": True,
+        "allowPrivilegedContainer": False,
+        "allowedCapabilities": [IPC_LOCK, NET_BIND_SERVICE],
+        "defaultAddCapabilities": [],
+        "defaultAllowPrivilegeEscalation": False,
+        "fsGroup": {"type": "MustRunAs"},
+        "groups": [],
+        "priority": 0,
+        "readOnlyRootFilesystem": False,
+        "requiredDropCapabilities": ["ALL"],
+        "runAsUser": {"type": "MustRunAsRange"},
+        "seLinuxContext": {"type": "MustRunAs"},
+        "seccompProfiles": ["runtime/default"],
+        "supplementalGroups": {"type": "RunAsAny"},
+        "userNamespaceLevel": "AllowHostLevel",
+        "users": [],
+        "volumes": [
+            "configMap",
+            "csi",
+            "downwardAPI",
+            "emptyDir",
+            "ephemeral",
+            "persistentVolumeClaim",
+            "projected",
+            "secret",
+        ],
+    }
+
+
+def memlock_role() -> Body:
+    """The right to use it."""
+    return cluster_role(MEMLOCK_SCC, [policy_rule(_GROUP, ["securitycontextconstraints"], ["use"], [MEMLOCK_SCC])])
+
+
+def memlock_role_binding(tenant: Tenant) -> Body:
+    """The right for the pods of jobs: it is their ServiceAccount's, as a controller makes them, and no person."""
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": MEMLOCK_SCC, "namespace": tenant.name},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": MEMLOCK_SCC},
+        "subjects": [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": tenant.name}],
+    }

@@ -8,21 +8,9 @@ from generator.config.model.policies import Policies
 from generator.config.platform import Platform
 from generator.facts.names import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
-from generator.policies.admission import (
-    fabric,
-    images,
-    job_isolation,
-    memlock,
-    owner,
-    ownership,
-    patches,
-    residency,
-    size,
-    storage,
-    trainjobs,
-)
+from generator.policies.access import KUBERNETES_USERS, OPENSHIFT_GROUPS, OPENSHIFT_GROUPS_FOR_USERS, controller_groups
+from generator.policies.admission import fabric, images, memlock, owners, patches, protected, residency, trainjobs
 from generator.policies.admission.policy import Rule, binding, policy
-from generator.policies.controllers import FOR_PEOPLE, OF_KUBERNETES, OF_OPENSHIFT, controller_groups
 
 _ALWAYS = ("job-isolation", memlock.MEMLOCK)
 """What RBAC or Pod Security permits because a rule bounds it would be open if that were only a warning."""
@@ -46,21 +34,21 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     yield patches.patches(people)
     if any(pool.wiring for pool in platform.pools):  # goes again where no runtime has anything of it
         yield fabric.fabric(people, platform.cluster.versions.trainer)
-    yield owner.owner(people)
-    yield owner.own_jobs(people)
-    yield ownership.keys(people)
-    yield ownership.local_queues(people)
+    yield owners.owner(people)
+    yield owners.own_jobs(people)
+    yield protected.keys(people)
+    yield protected.local_queues(people)
     yield from _about_images(platform, people)
     if any(each.hosts_per_job or each.devices_per_host or each.time_per_job for each in limits):
-        yield size.size(people, limits)
+        yield trainjobs.size(people, limits)
     if platform.isolation.unit == "job":
-        yield job_isolation.job_isolation(people)
+        yield owners.job_isolation(people)
     yield from _where_asked_for(policies, people)
     if any(tenant.pod_security == memlock.MEMLOCK for tenant in platform.tenants):
         yield memlock.memlock()
     if platform.gitops or platform.access.admin:
         who = platform.operators
-        yield ownership.generated(who.users, who.groups, _ours(platform), people)
+        yield protected.generated(who.users, who.groups, _ours(platform), people)
 
 
 def _about_images(platform: Platform, people: dict[str, str]) -> Iterator[Rule]:
@@ -79,8 +67,8 @@ def _where_asked_for(policies: Policies, people: dict[str, str]) -> Iterator[Rul
     if policies.residency:
         yield residency.residency(people)
     if policies.storage_classes:
-        yield storage.storage(people)
-        yield storage.job_storage(people)
+        yield residency.storage(people)
+        yield residency.job_storage(people)
 
 
 def _ours(platform: Platform) -> dict[str, str]:
@@ -91,9 +79,9 @@ def _not_a_controller(platform: Platform) -> dict[str, str]:
     """By who asks, and not by owner references, which anybody may write."""
     known, users, for_people = (
         "[" + ", ".join(f"'{name}'" for name in names) + "]"
-        for names in (controller_groups(platform), OF_KUBERNETES, FOR_PEOPLE)
+        for names in (controller_groups(platform), KUBERNETES_USERS, OPENSHIFT_GROUPS_FOR_USERS)
     )
-    openshift = f" || (group.startsWith('{OF_OPENSHIFT}') && !(group in {for_people}))"
+    openshift = f" || (group.startsWith('{OPENSHIFT_GROUPS}') && !(group in {for_people}))"
     return {
         "not-a-controller": f"!(request.userInfo.username in {users}) && !request.userInfo.groups.exists(group,"
         f" group in {known}{openshift if platform.cluster.is_openshift else ''})"

@@ -1,27 +1,101 @@
-"""What the rules allow in a namespace: annotations of the Namespace, texts, and lists with commas.
+"""The parameters of admission rules: annotations of a team's Namespace, as a string or as a list with commas.
 
-A tenant's people cannot write them: no role of theirs has namespaces, and they are generated objects.
+Team members cannot write these annotations: no role of a team allows writing namespaces, and they are generated
+objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from generator.config.model.fabrics import Fabric
 from generator.config.model.fields import to_seconds
 from generator.config.model.policies import Residency
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.facts.names import LOCAL_QUEUE, PARAMETER, TENANT_LABEL
-from generator.manifests import Manifest
-from generator.policies.admission.wired import wired
+from generator.facts.names import FABRIC, LOCAL_QUEUE, PARAMETER, STEP, TENANT_LABEL
+from generator.facts.transport_variables import transport_variables
+from generator.manifests import Body, Manifest
+
+CLAIM = "claim"
+"""Instead of a number: what a host has of it is claimed of a driver."""
+_CONTAINER = "node"  # trainer v2.3.0 pkg/constants/constants.go Node: the only one that a TrainJob changes
+
+
+@dataclass(frozen=True, slots=True)
+class FabricUse:
+    """What a runtime has of a fabric.
+
+    Attributes:
+        devices: resource, or name of a claim → how many a host has of it, or `claim`; only those of pods that
+            `resourcesPerNode` reaches.
+        variables: those that a job may not set.
+    """
+
+    devices: Mapping[str, str]
+    variables: tuple[str, ...]
+
+
+def fabric_use(runtime: Manifest, fabrics: Iterable[Fabric]) -> FabricUse | None:
+    """What a training runtime has of a fabric of the platform; None where it has none.
+
+    `resourcesPerNode` reaches the pods of the `trainer` step and, where the launcher is a node, the job `node` (trainer
+    v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo; v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go
+    Trainer). A separate launcher is on no fabric, and its hosts keep what they have.
+    """
+    spec = runtime.body["spec"]
+    jobs: list[Body] = spec["template"]["spec"]["replicatedJobs"]
+    fabric = _fabric(jobs, {each.name: each for each in fabrics})
+    if fabric is None:
+        return None
+    is_node = (spec.get("mlPolicy") or {}).get("mpi", {}).get("runLauncherAsNode", False)
+    devices: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    for job in jobs:
+        is_step = job["template"].get("metadata", {}).get("labels", {}).get(STEP) == "trainer"
+        if is_step or (is_node and job["name"] == _CONTAINER):
+            devices |= _devices(job, fabric)
+        if is_step:
+            environment |= _environment(job)
+    return FabricUse(devices, () if fabric.fallback else tuple(transport_variables(environment)))
+
+
+def _fabric(jobs: Iterable[Body], fabrics: Mapping[str, Fabric]) -> Fabric | None:
+    """The one that the pods say they are on."""
+    named = (_pods(job).get("metadata", {}).get("annotations", {}).get(FABRIC, "") for job in jobs)
+    return next((fabrics[name] for name in named if name in fabrics), None)
+
+
+def _devices(job: Body, fabric: Fabric) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for container in _containers(job):
+        resources = container.get("resources", {})
+        limits = resources.get("limits", {})
+        found |= {name: str(limits[name]) for name in sorted(fabric.requests) if name in limits}
+        found |= {each["name"]: CLAIM for each in resources.get("claims", ())}
+    return found
+
+
+def _environment(job: Body) -> dict[str, str]:
+    return {each["name"]: each.get("value", "") for found in _containers(job) for each in found.get("env", ())}
+
+
+def _containers(job: Body) -> Iterator[dict[str, Any]]:
+    return (each for each in _pods(job)["spec"]["containers"] if each["name"] == _CONTAINER)
+
+
+def _pods(job: Body) -> Body:
+    pods: Body = job["template"]["spec"]["template"]
+    return pods
+
 
 _GUARD = "cluster/admission/fabric.yaml"
 _WIRED = tuple(f"{PARAMETER}{name}" for name in ("fabrics", "fabric-variables"))
 
 
-def parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
+def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
     """What is allowed in one namespace of a team, as annotations; `with_what_is_there` adds runtimes and queues."""
     policies, limits = platform.policies, home.limits
     devices = (f"{device}={count}" for device, count in limits.devices_per_host.items())
@@ -54,7 +128,7 @@ def _priorities(home: Tenant, platform: Platform) -> list[str]:
     return declared if home.priorities is None else [name for name in declared if name in home.priorities]
 
 
-def with_what_is_there(tree: list[Manifest], fabrics: Sequence[Fabric] = ()) -> list[Manifest]:
+def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ()) -> list[Manifest]:
     """Name runtimes, what they have of fabrics, and queues, those that admins add included, in tenants' namespaces.
 
     Where nothing is there that a job could drop of a fabric, the rule about it goes.
@@ -84,7 +158,7 @@ def _guards_fabrics(manifest: Manifest) -> bool:
 
 def _of_runtimes(runtimes: Iterable[Manifest], fabrics: Sequence[Fabric]) -> dict[str, set[str]]:
     """What a namespace says of the runtimes that are open to it."""
-    named = {f"{runtime.kind}/{runtime.name}": wired(runtime, fabrics) for runtime in runtimes}
+    named = {f"{runtime.kind}/{runtime.name}": fabric_use(runtime, fabrics) for runtime in runtimes}
     on_fabrics = {name: found for name, found in named.items() if found}
     return {
         "runtimes": {*named},

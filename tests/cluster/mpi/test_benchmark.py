@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from generator import Fabric
-from generator.jobs.benchmark import Benchmark, command
+from generator.jobs.smoke import Benchmark, benchmark_command
 from tests.cluster.mpi.conftest import MPIS, Play, World
 from tests.cluster.mpi.gangs import Gang
 from tests.cluster.mpi.test_worlds import command as running
@@ -28,7 +28,7 @@ def measured(play: Play, gang: Gang, fabric: dict[str, Any], link: int) -> tuple
     """Measure the pod network as if it were a fabric."""
     pool = gang.platform.pool(gang.declared.pool)
     asked = Benchmark(gang.declared, pool, Fabric.model_validate(fabric), link, gang.hosts)
-    world = play(gang, running(*command(asked)))
+    world = play(gang, running(*benchmark_command(asked)))
     return world, world.outcome.log(world.launcher, "node")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from generator.facts.host_variables import patterns
+from generator.facts.env import host_variable_patterns
 from tests.cluster.client import Body
 from tests.cluster.mpi.conftest import FROM_JOB, MPIS, Change, Play, World
 from tests.cluster.mpi.gangs import Gang
@@ -23,7 +23,7 @@ OF_MPI = re.compile(
 )
 """The names of variables that an MPI, its libraries or Python set for the ranks, or change."""
 OF_RANKS = re.compile("(CCL_|LOCAL_)?(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_SIZE)$|MASTER_(ADDR|PORT)$")
-OF_HOSTS = re.compile(f"({'|'.join(patterns().values())})$")
+OF_HOSTS = re.compile(f"({'|'.join(host_variable_patterns().values())})$")
 
 
 def of_rich_image(pod: Body) -> Body:

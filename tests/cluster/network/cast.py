@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from generator import Platform
-from generator.jobs.isolation import beside
+from generator.jobs.job import job_network_policies
 from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.mpi.conftest import SMOKE
 from tests.cluster.mpi.gangs import Gang
@@ -87,7 +87,7 @@ def assemble(admin: Client, platform: Platform) -> Cast:
     jobs, others = gangs(platform), bystanders(platform)
     for gang in jobs.values():
         submitter = admin.as_group(gang.tenant.access.edit[0].removeprefix("group:"))
-        for body in beside(platform, gang.body):
+        for body in job_network_policies(platform, gang.body):
             submitter.create(body)
         gang.submit(admin)
     for body in others.values():

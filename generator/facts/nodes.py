@@ -1,4 +1,4 @@
-"""What amounts of a resource are possible: for anything at all, and on one node."""
+"""Nodes: the amounts of a resource that one node can offer, and the labels whose value differs from node to node."""
 
 from __future__ import annotations
 
@@ -42,3 +42,9 @@ def bounds() -> Mapping[str, Bounds]:
 def most_devices() -> int:
     """Return the most devices of one kind that one node offers."""
     return int(read_table("machines")["devices"]["most"])
+
+
+@cache
+def labels_of_one_node() -> frozenset[str]:
+    """Return the keys of labels whose value differs from node to node."""
+    return frozenset(row["key"] for row in read_table("node_labels")["labels"])

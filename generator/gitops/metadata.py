@@ -1,12 +1,11 @@
-"""Waves: the order in which Argo CD applies a release, so that nothing waits for what comes after it.
+"""Labels and annotations of every manifest in a release: its owner and the sync wave of Argo CD.
 
-Argo CD waits for the health of a wave before the next. A ClusterQueue is inactive without its flavors, which want their
-topologies, and its checks, which want what they refer to, a LocalQueue without its ClusterQueue, and a namespace must
-be closed before jobs can enter it.
-
-Last comes what others must fill: a store that nobody can log in to is Degraded, a claim is Progressing until its first
-pod. Nothing may wait for them, since one team's slip would hold up all teams: Argo CD applies the last wave and is done
-(argo-cd v3.2.1, gitops-engine 13d5172 pkg/sync/sync_context.go `Sync`, pkg/health/health_pvc.go).
+Argo CD waits until a wave is healthy before the next. A ClusterQueue is inactive without its flavors and checks, a
+flavor needs its topology, a LocalQueue its ClusterQueue, and a namespace must be closed before jobs can enter it. The
+last wave holds objects that others must fill: a SecretStore without a login is Degraded, and a claim is Progressing
+until its first pod. No object waits for them, because the mistake of one team would hold up all teams: Argo CD applies
+the last wave and is done (argo-cd v3.2.1, gitops-engine 13d5172 pkg/sync/sync_context.go `Sync`,
+pkg/health/health_pvc.go).
 """
 
 from __future__ import annotations
@@ -14,8 +13,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from generator.facts.names import MANAGED_BY, PART_OF
 from generator.gitops.argocd import NOT_APPLIED
 from generator.manifests import Manifest
+
+_SHARED = ("ClusterRole", "WorkloadPriorityClass")
+"""Kinds whose names do not depend on the platform: where there are several on one cluster, these are of all of them."""
+
+
+def label_owner(manifests: Iterable[Manifest], platform: str) -> list[Manifest]:
+    """Label each manifest as generated for this platform."""
+    return [
+        _label(manifest, MANAGED_BY if manifest.kind in _SHARED else {**MANAGED_BY, PART_OF: platform})
+        for manifest in manifests
+    ]
+
+
+def _label(manifest: Manifest, labels: dict[str, str]) -> Manifest:
+    metadata = manifest.body["metadata"]
+    named = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+    labelled = {**named, "labels": {**metadata.get("labels", {}), **labels}}
+    rest = {key: value for key, value in metadata.items() if key not in labelled}
+    return replace(manifest, body={**manifest.body, "metadata": {**labelled, **rest}})
+
 
 ANNOTATION = "argocd.argoproj.io/sync-wave"
 WAVES = {
@@ -61,12 +81,12 @@ WAVES = {
 """Kind → wave; every other kind is in wave 0."""
 
 
-def in_waves(manifests: Iterable[Manifest]) -> list[Manifest]:
+def annotate_waves(manifests: Iterable[Manifest]) -> list[Manifest]:
     """Annotate each manifest that is applied with its wave, unless it has one already."""
-    return [manifest if manifest.file in NOT_APPLIED else _in_wave(manifest) for manifest in manifests]
+    return [manifest if manifest.file in NOT_APPLIED else _annotate_wave(manifest) for manifest in manifests]
 
 
-def _in_wave(manifest: Manifest) -> Manifest:
+def _annotate_wave(manifest: Manifest) -> Manifest:
     metadata = manifest.body.get("metadata", {})
     annotations = metadata.get("annotations", {})
     wave = WAVES.get(manifest.kind)

@@ -1,4 +1,4 @@
-"""What only the platform changes: the objects of a release, and where the queues of a namespace lead."""
+"""Admission rules for objects that only the platform or a controller changes: queues, keys, generated objects."""
 
 from __future__ import annotations
 

@@ -1,0 +1,230 @@
+"""The network policies of a team: NetworkPolicies, CiliumNetworkPolicies and AdminNetworkPolicies."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from generator.config.model.cluster import Cluster
+from generator.config.model.isolation import (
+    METADATA_SERVICES,
+    ApiServer,
+    Egress,
+    Guard,
+    Isolation,
+    Metrics,
+    metadata_services_in,
+)
+from generator.config.model.tenants import Tenant
+from generator.facts.names import EVERYWHERE, METADATA_NAME, RUNTIME_LABEL, TENANT_LABEL
+from generator.manifests import Body
+
+NOT_ISOLATED = "mpigen.dev/not-isolated"
+"""Annotation of the policy that denies everything: what it does not deny."""
+_BEYOND = (
+    "traffic over secondary networks and RDMA (SR-IOV, InfiniBand, RoCE, macvlan, host devices), pods with hostNetwork "
+    "and whatever comes from the node of a pod; and all of it where the CNI enforces no NetworkPolicy"
+)
+_MPI_PODS: Body = {"matchExpressions": [{"key": RUNTIME_LABEL, "operator": "Exists"}]}
+
+
+def _network_policy(tenant: Tenant, name: str, spec: Body) -> Body:
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": name, "namespace": tenant.name},
+        "spec": spec,
+    }
+
+
+def default_deny(tenant: Tenant) -> Body:
+    """Nothing in, nothing out, as far as a NetworkPolicy goes."""
+    body = _network_policy(tenant, "np-default-deny", {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]})
+    body["metadata"]["annotations"] = {NOT_ISOLATED: _BEYOND}
+    return body
+
+
+def dns_pods(cluster: Cluster) -> tuple[str, dict[str, str], int]:
+    """Who answers DNS: namespace, labels, and the port of the pods. Policies see that one, not the Service's.
+
+    Source: openshift/cluster-dns-operator pkg/manifests/assets/dns/{service,daemonset}.yaml.
+    """
+    if cluster.is_openshift:
+        return "openshift-dns", {"dns.operator.openshift.io/daemonset-dns": "default"}, 5353
+    return "kube-system", {"k8s-app": "kube-dns"}, 53
+
+
+def dns(tenant: Tenant, cluster: Cluster, cache: str | None = None) -> Body:
+    """Names, over UDP and, for the long answers of large jobs, TCP; also from a cache on the node, at its address."""
+    name, labels, port = dns_pods(cluster)
+    pods = {
+        "namespaceSelector": {"matchLabels": {METADATA_NAME: name}},
+        "podSelector": {"matchLabels": labels},
+    }
+    egress = [{"to": [pods], "ports": _ports(port, "UDP", "TCP")}]
+    if cache:
+        egress.append({"to": [{"ipBlock": {"cidr": _only(cache)}}], "ports": _ports(53, "UDP", "TCP")})
+    return _network_policy(tenant, "np-dns", {"podSelector": {}, "policyTypes": ["Egress"], "egress": egress})
+
+
+def mpi(tenant: Tenant) -> Body:
+    """MPI pods reach each other within the namespace, on every port: MPI and NCCL pick theirs at random."""
+    return _network_policy(
+        tenant,
+        "np-mpi",
+        {
+            "podSelector": _MPI_PODS,
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": [{"podSelector": _MPI_PODS}]}],
+            "egress": [{"to": [{"podSelector": _MPI_PODS}]}],
+        },
+    )
+
+
+def metrics(tenant: Tenant, metrics: Metrics) -> Body:
+    """Prometheus reads the metrics of MPI pods, and reaches nothing else of them."""
+    prometheus = {"namespaceSelector": {"matchLabels": {METADATA_NAME: metrics.namespace}}}
+    ingress = [{"from": [prometheus], "ports": _ports(metrics.port, "TCP")}]
+    spec: Body = {"podSelector": _MPI_PODS, "policyTypes": ["Ingress"], "ingress": ingress}
+    return _network_policy(tenant, "np-metrics", spec)
+
+
+def api_server(tenant: Tenant, server: ApiServer) -> Body:
+    """The API server, at addresses: it is no pod that a selector could match."""
+    to = [{"ipBlock": {"cidr": network}} for network in server.networks]
+    spec: Body = {
+        "podSelector": {},
+        "policyTypes": ["Egress"],
+        "egress": [{"to": to, "ports": _ports(server.port, "TCP")}],
+    }
+    return _network_policy(tenant, "np-api-server", spec)
+
+
+def egress(tenant: Tenant, target: Egress, network: str) -> Body:
+    """One network outside the cluster that all pods of the tenant may reach, without the metadata service in it."""
+    metadata = metadata_services_in(network)
+    block = {"cidr": network, **({"except": metadata} if metadata else {})}
+    ports = [port for each in target.ports for port in _ports(each, target.protocol)]
+    spec: Body = {
+        "podSelector": {},
+        "policyTypes": ["Egress"],
+        "egress": [{"to": [{"ipBlock": block}], "ports": ports}],
+    }
+    return _network_policy(tenant, f"np-egress-{target.name}", spec)
+
+
+def _ports(port: int, *protocols: str) -> list[Body]:
+    return [{"protocol": protocol, "port": port} for protocol in protocols]
+
+
+def _only(address: str) -> str:
+    """The network of a single address."""
+    return str(ipaddress.ip_network(address))
+
+
+def _cilium_network_policy(tenant: Tenant, name: str, egress: Body) -> Body:
+    return {
+        "apiVersion": "cilium.io/v2",
+        "kind": "CiliumNetworkPolicy",
+        "metadata": {"name": name, "namespace": tenant.name},
+        "spec": {"endpointSelector": {}, "egress": [egress]},
+    }
+
+
+def cilium_dns(tenant: Tenant, cluster: Cluster) -> Body:
+    """Every name may be asked for, and Cilium sees the answers."""
+    namespace, labels, port = dns_pods(cluster)
+    pods = {"matchLabels": {"k8s:io.kubernetes.pod.namespace": namespace, **_of_pods(labels)}}
+    rules = {"dns": [{"matchPattern": "*"}]}
+    to_ports = [{"ports": [*_cilium_ports(port, "UDP"), *_cilium_ports(port, "TCP")], "rules": rules}]
+    return _cilium_network_policy(tenant, "cnp-dns", {"toEndpoints": [pods], "toPorts": to_ports})
+
+
+def _of_pods(labels: dict[str, str]) -> dict[str, str]:
+    return {f"k8s:{key}": value for key, value in labels.items()}
+
+
+def cilium_egress(tenant: Tenant, target: Egress, domain: str) -> Body:
+    """One name outside the cluster that all pods of the tenant may reach."""
+    how = "matchPattern" if "*" in domain else "matchName"
+    ports = [port for each in target.ports for port in _cilium_ports(each, target.protocol)]
+    rule: Body = {"toFQDNs": [{how: domain}], "toPorts": [{"ports": ports}]}
+    return _cilium_network_policy(tenant, f"cnp-egress-{target.name}", rule)
+
+
+def cilium_api_server(tenant: Tenant, server: ApiServer) -> Body:
+    """The API server, wherever it is."""
+    rule: Body = {"toEntities": ["kube-apiserver"], "toPorts": [{"ports": _cilium_ports(server.port, "TCP")}]}
+    return _cilium_network_policy(tenant, "cnp-api-server", rule)
+
+
+def _cilium_ports(port: int, protocol: str) -> list[Body]:
+    return [{"port": str(port), "protocol": protocol}]
+
+
+_API = "policy.networking.k8s.io/v1alpha1"
+_EVERYWHERE = [EVERYWHERE, "::/0"]
+
+
+def admin_network_policy(name: str, guard: Guard) -> Body:
+    """Nothing between a team and others, and nothing to the metadata service, whatever their NetworkPolicies say."""
+    others = {
+        "namespaces": {
+            "matchExpressions": [
+                {"key": TENANT_LABEL, "operator": "Exists"},
+                {"key": TENANT_LABEL, "operator": "NotIn", "values": [name]},
+            ]
+        }
+    }
+    return {
+        "apiVersion": _API,
+        "kind": "AdminNetworkPolicy",
+        "metadata": {"name": f"mpigen-{name}"},
+        "spec": {
+            "priority": guard.priority,
+            "subject": {"namespaces": {"matchLabels": {TENANT_LABEL: name}}},
+            "ingress": [{"name": "other-teams", "action": "Deny", "from": [others]}],
+            "egress": [
+                {"name": "other-teams", "action": "Deny", "to": [others]},
+                {"name": "metadata", "action": "Deny", "to": [{"networks": [*METADATA_SERVICES]}]},
+            ],
+        },
+    }
+
+
+def baseline_admin_network_policy() -> Body:
+    """Nothing in or out of the namespaces of tenants where no NetworkPolicy decides. The cluster can have only one."""
+    anybody: Body = {"namespaces": {}}
+    return {
+        "apiVersion": _API,
+        "kind": "BaselineAdminNetworkPolicy",
+        "metadata": {"name": "default"},
+        "spec": {
+            "subject": {"namespaces": {"matchExpressions": [{"key": TENANT_LABEL, "operator": "Exists"}]}},
+            "ingress": [{"name": "nobody", "action": "Deny", "from": [anybody]}],
+            "egress": [{"name": "nowhere", "action": "Deny", "to": [anybody, {"networks": _EVERYWHERE}]}],
+        },
+    }
+
+
+def network_policies(tenant: Tenant, isolation: Isolation, cluster: Cluster) -> Iterator[Body]:
+    """All policies of a tenant's namespace. Where jobs are isolated from each other, each brings its own."""
+    yield default_deny(tenant)
+    if any(target.fqdn for target in tenant.egress):
+        yield cilium_dns(tenant, cluster)
+    else:
+        yield dns(tenant, cluster, isolation.dns_cache)
+    if isolation.unit == "namespace":
+        yield mpi(tenant)
+    if isolation.metrics:
+        yield metrics(tenant, isolation.metrics)
+    if isolation.api_server:
+        if cluster.network == "cilium":
+            yield cilium_api_server(tenant, isolation.api_server)
+        else:
+            yield api_server(tenant, isolation.api_server)
+    for target in tenant.egress:
+        if target.cidr:
+            yield egress(tenant, target, target.cidr)
+        if target.fqdn:
+            yield cilium_egress(tenant, target, target.fqdn)

@@ -1,0 +1,241 @@
+"""The init containers of a runtime's pods: prepare /run/mpi, wait for hosts, and check GPUs and fabrics.
+
+Trainer v2.3.0 mounts a key and a hostfile and sets variables of Open MPI 4. The files of /run/mpi add the rest, so that
+an image needs no more than a shell, OpenSSH and the MPI, for any user, with a read-only root filesystem and without a
+network. Trainer with `mpiImplementation: Intel` and `MPICH` (kubeflow/trainer#3712) would make the files for Hydra
+unnecessary.
+
+An init container that checks devices requests the same devices as the container of the ranks: the kubelet gives the
+devices of an init container to the container that follows (kubernetes v1.34.2 pkg/kubelet/cm/devicemanager/manager.go,
+`devicesToReuse`), reports only the devices of the container to Multus (pkg/kubelet/apis/podresources/server_v1.go), and
+quota counts the larger request, not the sum. The checks read Linux' Documentation/ABI/stable/sysfs-class-infiniband and
+testing/sysfs-class-net.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from importlib.resources import files
+
+from generator import quantities
+from generator.config.model.fabrics import Fabric
+from generator.config.model.pools import Pool
+from generator.config.model.runtimes import HOME, RUN, Runtime, fabric_of
+from generator.facts.devices import DeviceKind
+from generator.facts.env import host_variable_patterns
+from generator.facts.names import MPI_FOLDER
+from generator.manifests import Body
+from generator.runtimes import fabric
+from generator.runtimes.sizing import NodeSize
+
+RANK = f"{RUN}/bin/rank"
+"""What Open MPI starts ranks through, where they need to know who they are."""
+LOCK = f"{RUN}/bin/lock"
+"""What it starts them through where they lock memory by a capability."""
+HOSTFILE = "/etc/mpi/hostfile"
+"""Trainer's hostfile, in the launcher."""
+HYDRA_HOSTFILE = f"{RUN}/hostfile"
+PATH = f"{RUN}/bin:/opt/mpi/bin:/opt/intel/oneapi/mpi/latest/bin:/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin"
+"""Where Hydra's programs are found, our `mpirun` first."""
+_LAUNCHERS = ("mpirun", "mpiexec", "mpiexec.hydra")
+SMALL = {"cpu": "100m", "memory": "64Mi"}
+"""What init containers ask for: a Guaranteed pod needs both. The pod requests the larger, not the sum."""
+
+
+def prepare_container(image: str, runtime: Runtime, security: Body, *, is_launcher: bool) -> Body:
+    """Writes the files. It runs in the same image, because that is where the users and the programs are."""
+    mounts = [{"name": "run", "mountPath": RUN}]
+    if is_launcher and runtime.family.mpi != "openmpi":
+        mounts.append({"name": "mpi-hostfile", "mountPath": MPI_FOLDER})  # Trainer adds the volume
+    return {
+        "name": "prepare",
+        "image": image,
+        "securityContext": security,
+        "resources": {"requests": dict(SMALL), "limits": dict(SMALL)},
+        "command": ["/bin/sh", "-c", prepare_script(runtime, is_launcher=is_launcher)],
+        "volumeMounts": mounts,
+    }
+
+
+def hosts_container(image: str, security: Body, patience: int) -> Body:
+    """Waits until every host lets the launcher in: where pods start as a gang, no host is ready before it.
+
+    Args:
+        image: of the launcher.
+        security: of its containers.
+        patience: seconds until it gives up.
+    """
+    return {
+        "name": "hosts",
+        "image": image,
+        "securityContext": security,
+        "resources": {"requests": dict(SMALL), "limits": dict(SMALL)},
+        "command": ["/bin/sh", "-c", f"patience={patience}\n{script('hosts.sh')}"],
+        "volumeMounts": [
+            *volume_mounts(),
+            {"name": "mpi-hostfile", "mountPath": MPI_FOLDER},  # Trainer adds both volumes
+            {"name": "mpi-ssh-auth", "mountPath": f"{HOME}/.ssh"},
+        ],
+    }
+
+
+def prepare_script(runtime: Runtime, *, is_launcher: bool) -> str:
+    """The shell script of the init container: one readable text."""
+    parts = [
+        script("prepare.sh"),
+        _written("ssh_config"),
+        _file("environment.sh", f"{_host_patterns()}\n{script('environment/environment.sh')}"),
+        _written("environment/connect.sh", "bin/connect"),
+    ]
+    if not is_launcher:
+        parts += [
+            _written("sshd_config"),
+            _written("environment/receive.sh", "bin/receive"),
+            _written("environment/session.sh", "bin/session"),
+        ]
+    if runtime.family.rank_variables:
+        parts.append(_written("rank.sh", "bin/rank"))
+    if runtime.locks_memory:
+        parts.append(_written("lock.sh", "bin/lock"))
+    if runtime.family.mpi != "openmpi" and is_launcher:
+        parts += [script("hydra.sh"), *(_written("mpirun.sh", f"bin/{name}") for name in _LAUNCHERS)]
+    return "\n".join(parts)
+
+
+def volumes() -> list[Body]:
+    """What the adapter and programs write to."""
+    return [{"name": name, "emptyDir": {}} for name in ("run", "home", "tmp")]
+
+
+def volume_mounts() -> list[Body]:
+    """Where containers see it."""
+    return [
+        {"name": "run", "mountPath": RUN},
+        {"name": "run", "mountPath": "/etc/passwd", "subPath": "passwd", "readOnly": True},
+        {"name": "run", "mountPath": "/etc/ssh/ssh_config", "subPath": "ssh_config", "readOnly": True},
+        {"name": "home", "mountPath": HOME},
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - of the pod
+    ]
+
+
+@cache
+def script(name: str) -> str:
+    """A file beside this module."""
+    return files("generator.runtimes").joinpath("scripts", name).read_text(encoding="utf-8")
+
+
+def _written(name: str, target: str = "") -> str:
+    return _file(target or name, script(name))
+
+
+def _file(target: str, content: str) -> str:
+    text = f"cat > {target} <<'EOF'\n{content}EOF\n"
+    return f"{text}chmod 755 {target}\n" if target.startswith("bin/") else text
+
+
+def _host_patterns() -> str:
+    """Return what environment.sh reads as shell variables: patterns for names of variables that hosts do not share."""
+    return "\n".join(f"of_{keeps}='{pattern}'" for keeps, pattern in host_variable_patterns().items())
+
+
+PREFLIGHT = "fabric"
+"""Name of the container that checks the fabric."""
+DEVICES = "devices"
+"""Name of the container that checks the GPUs."""
+_OWNED: tuple[DeviceKind, ...] = ("amd", "intel")
+"""Accelerators whose files only root and a group can open (systemd rules.d/50-udev-default.rules.in: `render`)."""
+
+
+def preflight_containers(image: str, runtime: Runtime, pool: Pool, size: NodeSize, security: Body) -> list[Body]:
+    """Return the init containers that check a host, in the order in which they run.
+
+    Args:
+        image: of the ranks.
+        runtime: as declared.
+        pool: the one that it names.
+        size: of a host.
+        security: of init containers.
+    """
+    found = (make(image, runtime, pool, size, security) for make in (devices_container, fabric_container))
+    return [container for container in found if container]
+
+
+def devices_container(image: str, _runtime: Runtime, pool: Pool, size: NodeSize, security: Body) -> Body | None:
+    """Return the init container that opens the GPUs of a host; None where every user can open them.
+
+    Their files belong to a group of the node, whose id no image knows. Without it each rank fails with a message about
+    missing GPUs, or trains on CPUs (ROCm/k8s-device-plugin issue 39).
+    """
+    if pool.device not in _OWNED:
+        return None
+    devices = {pool.accelerator: size.resources[pool.accelerator]} if pool.accelerator in size.resources else {}
+    if not devices:
+        return None
+    asked = SMALL | devices
+    return {
+        "name": DEVICES,
+        "image": image,
+        "securityContext": security,
+        "resources": {"requests": dict(asked), "limits": dict(asked)},
+        "command": ["/bin/sh", "-c", devices_script(pool)],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def devices_script(pool: Pool) -> str:
+    """Return its script."""
+    return "\n".join([f"pool={pool.name}", script("devices.sh")])
+
+
+def fabric_container(image: str, runtime: Runtime, pool: Pool, size: NodeSize, security: Body) -> Body | None:
+    """The container, where there is something to look at and ranks may not do without.
+
+    Args:
+        image: of the ranks.
+        runtime: as declared.
+        pool: the one that it names.
+        size: of a host.
+        security: of init containers.
+    """
+    wiring = fabric_of(runtime, pool)
+    if wiring is None or not wiring.preflight or wiring.fallback:
+        return None
+    devices = {name: amount for name, amount in size.resources.items() if name in wiring.requests}
+    return {
+        "name": PREFLIGHT,
+        "image": image,
+        "securityContext": security,
+        "resources": fabric.resources(runtime, pool, SMALL | devices, is_node=True),
+        "command": ["/bin/sh", "-c", fabric_script(runtime, wiring, size)],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def fabric_script(runtime: Runtime, wiring: Fabric, size: NodeSize) -> str:
+    """What it runs: the numbers of this runtime, and the script."""
+    found = {
+        "fabric": wiring.name,
+        "devices": _devices(wiring, size),
+        "interfaces": f"'{' '.join(fabric.interfaces(wiring, size.resources))}'",
+        # Of InfiniBand an interface is up by a partition's IPoIB, which RDMA does not need: there the device says it.
+        "link": "" if wiring.type == "infiniband" and wiring.attached != "ipoib" else "yes",
+        "memory": _to_lock(runtime, wiring, size),
+    }
+    return "\n".join([*(f"{name}={value}" for name, value in found.items()), script("fabric.sh")])
+
+
+def _devices(wiring: Fabric, size: NodeSize) -> int:
+    """How many RDMA devices a host sees: of a shared one all that are behind it."""
+    if not wiring.has_rdma:
+        return 0
+    if wiring.shares_device:
+        return wiring.per_node
+    return sum(int(quantities.parse(size.resources.get(name, "0")).value) for name in wiring.requests)
+
+
+def _to_lock(runtime: Runtime, wiring: Fabric, size: NodeSize) -> int:
+    """All memory of a host, which is the most that its ranks can lock; none where they get a capability for it."""
+    if not wiring.has_rdma or runtime.locks_memory:
+        return 0
+    return math.ceil(quantities.parse(size.resources.get("memory", "0")).value)
