@@ -18,7 +18,8 @@ from generator.checks import (
     change_runtime,
 )
 from generator.checks.finding import Breach
-from generator.checks.queued import KUEUE, Queued, queued
+from generator.checks.gathered import Gathered
+from generator.checks.queued import KUEUE, Queued
 from generator.facts import defects
 from generator.manifests import Manifest
 
@@ -78,16 +79,18 @@ def breaches(old: Sequence[Manifest], new: Sequence[Manifest], targets: Targets)
                 yield from ((manifest, breach) for breach in rule(was, manifest, targets))
     for of_trees in OF_TREES.values():
         yield from of_trees(old, new, targets)
-    if both := _queues(old, new, targets.get("kueue", "")):
+    if both := _queues(old, new, targets):
         for of_queues in OF_QUEUES.values():
             yield from of_queues(*both)
 
 
-def _queues(old: Sequence[Manifest], new: Sequence[Manifest], kueue: str) -> tuple[Queued, Queued] | None:
+def _queues(old: Sequence[Manifest], new: Sequence[Manifest], targets: Targets) -> tuple[Queued, Queued] | None:
     """The queues of both; None where nothing of them differs, or where they cannot be computed."""
     was, now = (
         {each.identity: each.body for each in tree if each.group == KUEUE and each.kind in _OF_QUEUES}
         for tree in (old, new)
     )
-    before, after = (queued(old, kueue), queued(new, kueue)) if was != now else (None, None)
+    if was == now:
+        return None
+    before, after = (Queued.read(Gathered(tuple(tree), targets)) for tree in (old, new))
     return (before, after) if before and after else None

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from generator.checks.change_immutable import next_name, written
 from generator.checks.change_quota import has_people
 from generator.checks.finding import Breach, Severity, listed
-from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE, Queued
 from generator.facts.defects import known
 from generator.manifests import Body, Manifest
-from generator.objects.fields import mappings, string
+from generator.objects.fields import mapping, mappings, string
 from generator.objects.selectors import find_untolerated_taint, format_taint
 from generator.simulate.kueue.queues import ClusterQueue
 

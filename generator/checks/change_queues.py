@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE
-from generator.documents.syntax import shown
+from generator.documents.syntax import shown as quoted
 from generator.manifests import Manifest
-from generator.objects.fields import string
+from generator.objects.fields import mapping, string
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _STOPS = ("None", "Hold", "HoldAndDrain")
 _QUEUES = ("ClusterQueue", "LocalQueue")
 
@@ -30,7 +28,7 @@ def stopped(old: Manifest, new: Manifest, _targets: Mapping[str, str]) -> Iterat
         yield Breach(
             ("spec", "stopPolicy"),
             "change/queue-stopped",
-            f"`stopPolicy` was {shown(was)}, and becomes {shown(now)}",
+            f"`stopPolicy` was {quoted(was)}, and becomes {quoted(now)}",
             "Kueue stops all jobs that run by it, and admits none"
             if drains
             else "Kueue admits none of its jobs any more",
@@ -42,7 +40,9 @@ def stopped(old: Manifest, new: Manifest, _targets: Mapping[str, str]) -> Iterat
         )
 
 
-def removed(old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]) -> _Found:
+def removed(
+    old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]
+) -> Iterator[tuple[Manifest, Breach]]:
     """A queue goes, and its people stay; with a namespace goes more than its queue.
 
     kueue v0.19.2 pkg/controller/core/clusterqueue_controller.go Reconcile keeps a ClusterQueue with a finalizer while
@@ -78,7 +78,9 @@ def _removed(manifest: Manifest, running: str) -> Breach:
     )
 
 
-def cohort_removed(old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]) -> _Found:
+def cohort_removed(
+    old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]
+) -> Iterator[tuple[Manifest, Breach]]:
     """A Cohort goes that says something, and others still name it.
 
     kueue v0.19.2 pkg/cache/hierarchy/manager.go: a cohort without an object is one without quota and without a parent.

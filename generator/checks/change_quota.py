@@ -14,14 +14,13 @@ from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.objects.amounts import FlavorResource, shown
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _Less = Mapping[FlavorResource, tuple[int, int]]
 """What there is less of: how much there was, and how much there is to be."""
 _NAMED = 3  # queues in a message
 _RECLAIMS = ("Never", "LowerPriority", "Any")
 
 
-def less_quota(before: Queued, after: Queued) -> _Found:
+def less_quota(before: Queued, after: Queued) -> Iterator[tuple[Manifest, Breach]]:
     """A smaller nominalQuota of a queue that people come to, or none where there was one."""
     for name, queue in sorted(after.tree.queues.items()):
         was = before.tree.queues.get(name)
@@ -62,7 +61,7 @@ def _told(less: _Less) -> str:
     return ", ".join(f"{name} {shown(name, was)} → {shown(name, now)}" for name, was, now in mine)
 
 
-def less_to_borrow(before: Queued, after: Queued) -> _Found:
+def less_to_borrow(before: Queued, after: Queued) -> Iterator[tuple[Manifest, Breach]]:
     """A queue keeps its quota, and can have less beyond it: for its own limit, or for want of others that lend.
 
     Of what others lend no more, all that can have less for it are told together.
@@ -138,7 +137,7 @@ def _less_to_borrow(path: Path, who: str, flavor: str, less: _Less) -> Breach:
     )
 
 
-def less_to_reclaim(before: Queued, after: Queued) -> _Found:
+def less_to_reclaim(before: Queued, after: Queued) -> Iterator[tuple[Manifest, Breach]]:
     """A queue that lends gets back less of it before others have ended.
 
     kueue v0.19.2 pkg/scheduler/preemption/policy.go, classical/hierarchical_preemption.go, with fair sharing too.

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 from generator.checks.change_immutable import written
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import mapping
 from generator.documents.load import Path
 from generator.facts.names import REBOOTS
 from generator.manifests import Manifest
-from generator.objects.fields import string
+from generator.objects.fields import mapping, string
 
 _CHECK = "change/reboots"
 _NEW, _GONE = "new", "in the next release no more"

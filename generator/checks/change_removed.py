@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE
 from generator.facts.names import SUPPORT
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 
 _GROUP = "trainer.kubeflow.org"
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})

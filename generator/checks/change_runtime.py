@@ -13,10 +13,11 @@ from typing import Any
 from generator import quantities
 from generator.checks.change_immutable import next_name
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import JOB_SET, mapping, mappings
+from generator.checks.mpi_runtime import JOB_SET
 from generator.documents.load import Path
 from generator.facts.names import STEP
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping
 
 _Steps = tuple[str, ...]
 
@@ -89,7 +90,10 @@ def _touches(one: _Steps, other: _Steps) -> bool:
 
 def _words(changes: list[Path], body: object) -> str:
     """`image` (node, launcher), `numNodes`."""
-    jobs = {number: str(job.get("name")) for number, job in mappings(mapping(body, *map(str, JOB_SET)).get(_JOBS[-1]))}
+    jobs = {
+        number: str(job.get("name"))
+        for number, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get(_JOBS[-1]))
+    }
     named: dict[str, dict[str, None]] = {}
     for path in changes:
         number = path[len(_JOBS)] if len(path) > len(_JOBS) and path[: len(_JOBS)] == _JOBS else None

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from generator.checks.mpi_runtime import JOB_SET, mapping, mappings, resized_containers
+from generator.checks.mpi_runtime import JOB_SET, resized_containers
 from generator.errors import SimulationError
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping
 from generator.simulate.kueue.fit import mismatch, no_room
 from generator.simulate.kueue.podsets import PodSet, Surroundings, podsets, surroundings, with_nodes
 from generator.simulate.kueue.queues import QueueTree
@@ -94,7 +95,7 @@ def counted(runtime: Manifest, said: Mapping[str, Any] | None = None) -> Manifes
     for container in resized_containers(body) if said is not None else ():
         if isinstance(container, dict):
             container["resources"] = {key: dict(mapping(said, key)) for key in _AMOUNTS}
-    for _, job in mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
+    for _, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
         template = mapping(job, "template", "spec", "template")
         annotations: Any = mapping(template, "metadata", "annotations")
         for name in [each for each in annotations if str(each).startswith(_SLICES)]:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator.checks.finding import Breach
-from generator.checks.mpi_runtime import JOB_SET, mapping, mappings, texts_and_all
+from generator.checks.mpi_runtime import JOB_SET
 from generator.documents.load import Path
 from generator.documents.syntax import shown
 from generator.facts.defects import known
 from generator.manifests import Body
+from generator.objects.fields import indexed_mappings, items, mapping
 
 _EXPRESSION = re.compile(r"\$(?:\$|\([^)]*\)|(?P<rest>.))", re.DOTALL)
 """What the kubelet reads at a `$`: an escaped `$`, a reference, or one byte of anything else."""
@@ -19,10 +20,10 @@ _EXPRESSION = re.compile(r"\$(?:\$|\([^)]*\)|(?P<rest>.))", re.DOTALL)
 
 def of_runtime(body: Body) -> Iterator[Breach]:
     """Report values of a runtime's containers in which a character beyond ASCII follows a `$`."""
-    for number, job in mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
+    for number, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
         inside = ("template", "spec", "template", "spec")
         for kind in ("initContainers", "containers"):
-            for place, container in mappings(mapping(job, *inside).get(kind)):
+            for place, container in indexed_mappings(mapping(job, *inside).get(kind)):
                 path = (*JOB_SET, "replicatedJobs", number, *inside, kind, place)
                 yield from _broken(container, path, "runtime/broken-value")
 
@@ -39,11 +40,13 @@ def _broken(container: Mapping[str, Any], path: Path, check: str) -> Iterator[Br
     character; pkg/kubelet/kubelet_pods.go makeEnvironmentVariables, pkg/kubelet/container/helpers.go
     ExpandContainerCommandAndArgs.
     """
-    env = [((*path, "env", number, "value"), item.get("value")) for number, item in mappings(container.get("env"))]
+    env = [
+        ((*path, "env", number, "value"), item.get("value")) for number, item in indexed_mappings(container.get("env"))
+    ]
     words = [
         ((*path, field, number), item)
         for field in ("command", "args")
-        for number, item in enumerate(texts_and_all(container.get(field)))
+        for number, item in enumerate(items(container.get(field)))
     ]
     for place, value in (*env, *words):
         if isinstance(value, str) and (pair := _pair(value)):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar, cast
 
-from generator.checks.fabric.read import Fabrics
-from generator.checks.fabric.workload import Workload, workloads
-from generator.checks.queued import Queued, queued
 from generator.manifests import Manifest
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,11 @@ class Gathered:
         found = self._by_identity.get((group, kind, namespace, name), ())
         return found[0] if found and all(each.body == found[0].body for each in found) else None
 
-    @cached_property
-    def queued(self) -> Queued | None:
-        """The queues among them; None where they cannot be computed, as `queued` says."""
-        return queued(self.manifests, self.targets.get("kueue", ""))
-
-    @cached_property
-    def fabrics(self) -> Fabrics:
-        """The objects among them that make fabrics."""
-        return Fabrics(self.manifests)
-
-    @cached_property
-    def workloads(self) -> tuple[Workload, ...]:
-        """The jobs among them, and the runtimes of jobs, as rules read what ranks are told and have."""
-        return tuple(workloads(self))
+    def view(self, read: Callable[[Gathered], V]) -> V:
+        """Return what a reader makes of the objects, such as their queues. Each reader runs once."""
+        if read not in self._views:
+            self._views[read] = read(self)
+        return cast("V", self._views[read])
 
     def names(self, group: str, kind: str) -> Mapping[str, AbstractSet[str]]:
         """Namespace → the names that are there of a kind."""
@@ -63,6 +54,10 @@ class Gathered:
             for manifest in (each for each in self.of(group, kind) if each.name):
                 found.setdefault(manifest.namespace, set()).add(manifest.name)
         return self._names[group, kind]
+
+    @cached_property
+    def _views(self) -> dict[Callable[[Gathered], object], object]:
+        return {}
 
     @cached_property
     def _names(self) -> dict[tuple[str, str], dict[str, set[str]]]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import JOB_SET, LAUNCHER, NODE, MpiRuntime, mapping, texts
+from generator.checks.mpi_runtime import JOB_SET, LAUNCHER, NODE, MpiRuntime
+from generator.objects.fields import mapping, strings
 
 _NO_PODS = "no TrainJob ever gets pods, and an event is all that tells"
 _NAMELESS = "no pod has the name by which the hostfile knows it: ssh reaches nobody"
@@ -64,7 +65,7 @@ def success_policy(runtime: MpiRuntime) -> Iterator[Breach]:
         return
     policy = mapping(runtime.job_set, "successPolicy")
     known = [job.name for job in runtime.jobs]
-    named = texts(policy.get("targetReplicatedJobs"))
+    named = strings(policy.get("targetReplicatedJobs"))
     targets = set(named or known)
     is_all = policy.get("operator", "All") == "All"
     if unknown := [name for name in named if name not in known]:

@@ -9,19 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import (
-    JOB_SET,
-    LAUNCHER,
-    MPI,
-    NODE,
-    TRAINER,
-    MpiRuntime,
-    ReplicatedJob,
-    mapping,
-    mappings,
-)
+from generator.checks.mpi_runtime import JOB_SET, LAUNCHER, MPI, NODE, TRAINER, MpiRuntime, ReplicatedJob
 from generator.documents.syntax import shown
 from generator.facts.names import STEP
+from generator.objects.fields import indexed_mappings, mapping
 
 
 def implementation(runtime: MpiRuntime) -> Iterator[Breach]:
@@ -98,7 +89,7 @@ def container(runtime: MpiRuntime) -> Iterator[Breach]:
     pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; pkg/webhooks/trainingruntime_webhook.go
     """
     for job in runtime.pair:
-        names = [item.get("name") for _, item in mappings(job.pod.get("containers"))]
+        names = [item.get("name") for _, item in indexed_mappings(job.pod.get("containers"))]
         if names and not job.container:
             yield Breach(
                 (*job.pod_path, "containers"),

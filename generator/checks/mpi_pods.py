@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import (
-    LAUNCHER,
-    MPI,
-    NODE,
-    Container,
-    MpiRuntime,
-    ReplicatedJob,
-    mapping,
-    mappings,
-    texts,
-    texts_and_all,
-)
+from generator.checks.mpi_runtime import LAUNCHER, MPI, NODE, Container, MpiRuntime, ReplicatedJob
 from generator.documents.load import Path
 from generator.documents.syntax import shown
 from generator.facts import env
 from generator.facts.names import MPI_FOLDER
+from generator.objects.fields import indexed_mappings, items, mapping, strings
 
 _REFUSED_TO_ROOT = "ssh refuses a key to root that root's group may read, as Trainer mounts it"
 _KEEP = env.PRTE_MCA_prte_keep_fqdn_hostnames
@@ -66,7 +56,7 @@ def ssh_key_group(runtime: MpiRuntime) -> Iterator[Breach]:
     for job in runtime.pair:
         security = mapping(job.pod, "securityContext")
         user, group = _said(job, "runAsUser"), _said(job, "runAsGroup")
-        is_in_group = (group and group[1] == 0) or 0 in texts_and_all(security.get("supplementalGroups"))
+        is_in_group = (group and group[1] == 0) or 0 in items(security.get("supplementalGroups"))
         if user and user[1] != 0 and "fsGroup" not in security and not is_in_group:
             yield Breach(
                 (*job.pod_path, "securityContext"),
@@ -111,7 +101,7 @@ def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
 
 def _full_names(box: Container) -> Iterator[Breach]:
     """The hostfile has names without their domain (trainer v2.3.0 mpi.go buildHostFileConfigMap; issue 4028)."""
-    for number, variable in mappings(box.body.get("env")):
+    for number, variable in indexed_mappings(box.body.get("env")):
         if variable.get("name") == _KEEP and str(variable.get("value")).lower() in {"1", "true", "t", "yes", "on"}:
             yield Breach(
                 (*box.path, "env", number),
@@ -125,7 +115,7 @@ def _full_names(box: Container) -> Iterator[Breach]:
 
 
 def _names_hostfile(box: Container) -> bool:
-    command = " ".join((*texts(box.body.get("command")), *texts(box.body.get("args"))))
+    command = " ".join((*strings(box.body.get("command")), *strings(box.body.get("args"))))
     return any(word in command for word in _HOSTFILE_WORDS) or any(name in env.HOSTFILES for _, name in box.variables)
 
 

@@ -7,9 +7,10 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import LAUNCHER, MPI, NODE, TRAINER, MpiRuntime, mapping
+from generator.checks.mpi_runtime import LAUNCHER, MPI, NODE, TRAINER, MpiRuntime
 from generator.documents.syntax import shown
 from generator.facts.names import FRAMEWORK
+from generator.objects.fields import mapping
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -5,15 +5,15 @@ Where a schema has something to say, a value may be anything: here it is then as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from generator.documents import shape
 from generator.documents.load import Path
 from generator.facts.names import STEP
 from generator.manifests import Body
+from generator.objects.fields import indexed_mappings, mapping
 
 NODE = "node"
 """The job with the hosts, and the container that Trainer knows in it and in the launcher."""
@@ -23,23 +23,11 @@ TRAINER = "trainer"
 JOB_SET: Path = ("spec", "template", "spec")
 MPI: Path = ("spec", "mlPolicy", "mpi")
 
-mapping, texts = shape.mapping, shape.texts
-
-
-def mappings(value: object) -> list[tuple[int, Mapping[str, Any]]]:
-    """The mappings in a list, each with its number; none if there is no list."""
-    return [(number, item) for number, item in enumerate(texts_and_all(value)) if isinstance(item, dict)]
-
-
-def texts_and_all(value: object) -> Sequence[object]:
-    """What is in a list; nothing if there is no list."""
-    return value if isinstance(value, list) else ()
-
 
 def resized_containers(runtime: Body) -> Iterator[Mapping[str, Any]]:
     """The containers that get `resourcesPerNode` of a TrainJob: those called `node`."""
     for pod in resized_pods(runtime):
-        for _, container in mappings(pod.get("containers")):
+        for _, container in indexed_mappings(pod.get("containers")):
             if container.get("name") == NODE:
                 yield container
 
@@ -51,7 +39,7 @@ def resized_pods(runtime: Body) -> Iterator[Mapping[str, Any]]:
     pkg/runtime/core/trainingruntime.go newRuntimeInfo
     """
     is_launcher_a_node = mapping(runtime, *map(str, MPI)).get("runLauncherAsNode") is True
-    for _, job in mappings(mapping(runtime, *map(str, JOB_SET)).get("replicatedJobs")):
+    for _, job in indexed_mappings(mapping(runtime, *map(str, JOB_SET)).get("replicatedJobs")):
         is_trainer = mapping(job, "template", "metadata", "labels").get(STEP) == TRAINER
         if is_trainer or (is_launcher_a_node and job.get("name") == NODE):
             yield mapping(job, "template", "spec", "template", "spec")
@@ -72,7 +60,7 @@ class Container:
     @property
     def variables(self) -> list[tuple[Path, str]]:
         """Where each variable of its environment stands, and its name."""
-        found = [(number, item.get("name")) for number, item in mappings(self.body.get("env"))]
+        found = [(number, item.get("name")) for number, item in indexed_mappings(self.body.get("env"))]
         return [((*self.path, "env", number), name) for number, name in found if isinstance(name, str)]
 
     @property
@@ -104,7 +92,7 @@ class ReplicatedJob:
     @property
     def dependencies(self) -> list[tuple[Path, str, object]]:
         """Where each dependency stands, on which job, and on what of it."""
-        found = [(number, item, item.get("name")) for number, item in mappings(self.body.get("dependsOn"))]
+        found = [(number, item, item.get("name")) for number, item in indexed_mappings(self.body.get("dependsOn"))]
         return [
             ((*self.path, "dependsOn", number), name, item.get("status"))
             for number, item, name in found
@@ -136,13 +124,15 @@ class ReplicatedJob:
         """Where each of its containers stands, and what it says; those that run before the others come first."""
         kinds = ("initContainers", "containers")
         return [
-            ((*self.pod_path, kind, number), item) for kind in kinds for number, item in mappings(self.pod.get(kind))
+            ((*self.pod_path, kind, number), item)
+            for kind in kinds
+            for number, item in indexed_mappings(self.pod.get(kind))
         ]
 
     @cached_property
     def container(self) -> Container | None:
         """The one that Trainer looks for."""
-        for number, item in mappings(self.pod.get("containers")):
+        for number, item in indexed_mappings(self.pod.get("containers")):
             if item.get("name") == NODE:
                 return Container((*self.pod_path, "containers", number), item)
         return None
@@ -173,7 +163,9 @@ class MpiRuntime:
     @cached_property
     def jobs(self) -> tuple[ReplicatedJob, ...]:
         """The jobs of the JobSet, in order."""
-        found = [(number, item, item.get("name")) for number, item in mappings(self.job_set.get("replicatedJobs"))]
+        found = [
+            (number, item, item.get("name")) for number, item in indexed_mappings(self.job_set.get("replicatedJobs"))
+        ]
         return tuple(
             ReplicatedJob(name if isinstance(name, str) else "", (*JOB_SET, "replicatedJobs", number), item)
             for number, item, name in found

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import MpiRuntime, mapping, mappings
+from generator.checks.mpi_runtime import MpiRuntime
 from generator.documents.load import Path
+from generator.objects.fields import indexed_mappings, mapping
 
 _OF_MPI_JOBS = ("training.kubeflow.org/", "mpi-job-")
 """Of the pods of an MPIJob (mpi-operator pkg/apis/kubeflow/v2beta1/constants.go), or of those before it."""
@@ -32,16 +33,16 @@ def _selectors(path: Path, pod: Mapping[str, Any]) -> Iterator[tuple[Path, Mappi
     """Those of affinity and of the spreading over domains."""
     for kind in ("podAffinity", "podAntiAffinity"):
         for field, said in mapping(pod, "affinity", kind).items():
-            for number, term in mappings(said):
+            for number, term in indexed_mappings(said):
                 inside = mapping(term, "podAffinityTerm") or term
                 deeper: Path = ("podAffinityTerm",) if "podAffinityTerm" in term else ()
                 place: Path = (*path, "affinity", kind, field, number, *deeper, "labelSelector")
                 yield place, mapping(inside, "labelSelector")
-    for number, each in mappings(pod.get("topologySpreadConstraints")):
+    for number, each in indexed_mappings(pod.get("topologySpreadConstraints")):
         yield (*path, "topologySpreadConstraints", number, "labelSelector"), mapping(each, "labelSelector")
 
 
 def _foreign(selector: Mapping[str, Any]) -> str:
     keys: list[object] = [*mapping(selector, "matchLabels")]
-    keys += [each.get("key") for _, each in mappings(selector.get("matchExpressions"))]
+    keys += [each.get("key") for _, each in indexed_mappings(selector.get("matchExpressions"))]
     return next((key for key in keys if isinstance(key, str) and key.startswith(_OF_MPI_JOBS)), "")

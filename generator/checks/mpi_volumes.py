@@ -7,9 +7,10 @@ from typing import Any
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import ReplicatedJob, mapping, mappings, mpi_runtime
+from generator.checks.mpi_runtime import ReplicatedJob, mpi_runtime
 from generator.documents.syntax import shown
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping
 
 _TRAINER = "trainer.kubeflow.org"
 _SHARED = {"ReadWriteMany", "ReadOnlyMany"}
@@ -52,7 +53,7 @@ def _mounted(gathered: Gathered) -> Mapping[tuple[str, str], str]:
 
 
 def _claims(job: ReplicatedJob) -> Iterator[str]:
-    for _, volume in mappings(job.pod.get("volumes")):
+    for _, volume in indexed_mappings(job.pod.get("volumes")):
         claim: Any = mapping(volume, "persistentVolumeClaim").get("claimName")
         if isinstance(claim, str):
             yield claim

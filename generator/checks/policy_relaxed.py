@@ -10,19 +10,18 @@ from collections.abc import Callable, Iterator, Mapping
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping
 from generator.documents.load import Path
 from generator.documents.syntax import shown
 from generator.facts.names import POD_SECURITY_ENFORCE, RELAXED, TENANT_LABEL
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _POD_SECURITY = "pod-security"
 _STANDARD = f"mpigen.dev/{_POD_SECURITY}"
 _WHY = "what others are refused is allowed here"
 
 
-def relaxed(gathered: Gathered) -> _Found:
+def relaxed(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Every rule that does not hold, whoever wrote it down."""
     for manifest, labels in _namespaces(gathered):
         reasons = mapping(manifest.body, "metadata", "annotations")
@@ -39,7 +38,7 @@ def relaxed(gathered: Gathered) -> _Found:
             yield _breach(manifest, POD_SECURITY_ENFORCE, "policy/relaxed", what, fix, Severity.INFO)
 
 
-def relaxation_over(gathered: Gathered) -> _Found:
+def relaxation_over(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """One whose last day is past; where nobody says what day it is, nothing is."""
     today = gathered.today
     if today is None:
@@ -59,7 +58,7 @@ def relaxation_over(gathered: Gathered) -> _Found:
                 )
 
 
-def unexplained(gathered: Gathered) -> _Found:
+def unexplained(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """One that says not why, or not until when."""
     for manifest, labels in _namespaces(gathered):
         reasons = mapping(manifest.body, "metadata", "annotations")
@@ -74,7 +73,7 @@ def unexplained(gathered: Gathered) -> _Found:
             yield _breach(manifest, label, "policy/unexplained-relaxation", what, fix)
 
 
-RULES: Mapping[str, Callable[[Gathered], _Found]] = {
+RULES: Mapping[str, Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]] = {
     "policy/relaxed": relaxed,
     "policy/relaxation-over": relaxation_over,
     "policy/unexplained-relaxation": unexplained,

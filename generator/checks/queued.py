@@ -12,11 +12,12 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from generator.checks.counted_job import CountedJob, counted, counted_job
-from generator.checks.mpi_runtime import mapping, mappings
+from generator.checks.gathered import Gathered
 from generator.documents.load import Path
 from generator.errors import SimulationError
 from generator.manifests import Manifest
 from generator.objects.amounts import FlavorResource, shown
+from generator.objects.fields import indexed_mappings, mapping
 from generator.simulate.kueue.configuration import Settings
 from generator.simulate.kueue.largest import Largest, largest_jobs
 from generator.simulate.kueue.queues import ClusterQueue, LocalQueue, QueueTree, Quota, of_kinds, queue_tree
@@ -38,9 +39,9 @@ class Row(NamedTuple):
 
 def rows(manifest: Manifest) -> Iterator[Row]:
     """All of them, in the order in which they are written."""
-    for group, body in mappings(mapping(manifest.body, "spec").get("resourceGroups")):
-        for flavor, quotas in mappings(body.get("flavors")):
-            for number, resource in mappings(quotas.get("resources")):
+    for group, body in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
+        for flavor, quotas in indexed_mappings(body.get("flavors")):
+            for number, resource in indexed_mappings(quotas.get("resources")):
                 path: Path = ("spec", "resourceGroups", group, "flavors", flavor, "resources", number)
                 key = FlavorResource(str(quotas.get("name")), str(resource.get("name")))
                 yield Row(path, key, resource)
@@ -74,6 +75,18 @@ class Queued:
 
     manifests: Sequence[Manifest]
     tree: QueueTree
+
+    @classmethod
+    def read(cls, gathered: Gathered) -> Queued | None:
+        """Read the queues of some objects.
+
+        Returns:
+            None where an amount is no quantity, or two objects of one name differ: the files are for several clusters.
+        """
+        try:
+            return cls(gathered.manifests, queue_tree(gathered.manifests, gathered.targets.get("kueue", "")))
+        except SimulationError:
+            return None
 
     @cached_property
     def found(self) -> Mapping[str, Mapping[str, Manifest]]:
@@ -224,11 +237,3 @@ class Queued:
     @cached_property
     def _classes(self) -> Sequence[Manifest]:
         return [manifest for manifest in self.manifests if manifest.kind == "RuntimeClass"]
-
-
-def queued(manifests: Sequence[Manifest], kueue: str = "") -> Queued | None:
-    """None where an amount is no quantity, or two objects of one name differ: files are then for several clusters."""
-    try:
-        return Queued(manifests, queue_tree(manifests, kueue))
-    except SimulationError:
-        return None

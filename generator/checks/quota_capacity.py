@@ -11,26 +11,25 @@ from collections.abc import Set as AbstractSet
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import KUEUE, Queued
 from generator.documents.json_text import read_json
 from generator.facts.names import NODES, RESERVATIONS
 from generator.manifests import Manifest
 from generator.objects.amounts import FlavorResource, Requests, shown
+from generator.objects.fields import mapping
 from generator.simulate.kueue.queues import Quota
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _Holders = Mapping[str, int]
 _NAMED = 3  # holders in a message
 _KEEP = "let queues whose jobs run on other clusters lend nothing here, "
 
 
-def over_capacity(gathered: Gathered) -> _Found:
+def over_capacity(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Only of flavors that say how many nodes they have, and what one of them offers.
 
     A queue whose jobs are sent to other clusters takes nothing of the nodes here; what it lends to others it promises.
     """
-    queued = gathered.queued
+    queued = gathered.view(Queued.read)
     if not queued:
         return
     holders = _holders(queued)
@@ -124,7 +123,7 @@ def _devices_first(each: tuple[str, _Holders]) -> tuple[bool, str]:
     return "/" not in each[0], each[0]
 
 
-def reservation_over(gathered: Gathered) -> _Found:
+def reservation_over(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """A reservation whose last day is past; where nobody says what day it is, nothing is."""
     today = gathered.today
     if today is None:

@@ -7,16 +7,16 @@ from typing import Any
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import JOB_SET, mapping, mappings
+from generator.checks.mpi_runtime import JOB_SET
 from generator.checks.queued import KUEUE, RUNTIMES, TRAINER, Queued
 from generator.documents.load import Path
 from generator.facts.defects import known
 from generator.facts.names import MULTI_KUEUE
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.selectors import find_untolerated_taint, format_taint
 from generator.simulate.kueue.queues import ClusterQueue, Flavor
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _Toleration = tuple[Path, dict[str, Any]]
 _LATER = "where JobSet makes the Job after the admission, as with `dependsOn`"
 _RESTARTED = "when JobSet restarts the job"
@@ -24,15 +24,15 @@ _Place = tuple[str, int, Path]
 """File, document and path in it."""
 
 
-def no_candidates(gathered: Gathered) -> _Found:
+def no_candidates(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Report the preference under which Kueue stays with a flavor that nothing can be preempted in.
 
     kueue v0.18.3 pkg/scheduler/flavorassigner/flavorassigner.go isPreferred
     """
     for queue in gathered.of(KUEUE, "ClusterQueue"):
         spec = mapping(queue.body, "spec")
-        groups = mappings(spec.get("resourceGroups"))
-        has_choice = any(len(mappings(group.get("flavors"))) > 1 for _, group in groups)
+        groups = indexed_mappings(spec.get("resourceGroups"))
+        has_choice = any(len(indexed_mappings(group.get("flavors"))) > 1 for _, group in groups)
         if mapping(spec, "flavorFungibility").get("preference") == "PreemptionOverBorrowing" and has_choice:
             defect = known("kueue-waits-without-preemption-candidates")
             yield (
@@ -50,14 +50,14 @@ def no_candidates(gathered: Gathered) -> _Found:
             )
 
 
-def lost_tolerations(gathered: Gathered) -> _Found:
+def lost_tolerations(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Report tolerations of a runtime that those of a flavor replace on admission.
 
     kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go RunWithPodSetsInfo; trainer v2.3.0
     pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch: `tolerations` is an atomic list. Jobs that JobSet made
     before the admission keep both, as jobset v0.12.0 pkg/controllers/jobset_controller.go resumeJob merges them.
     """
-    queued = gathered.queued
+    queued = gathered.view(Queued.read)
     if queued is None:
         return
     runtimes = {_place(each): each for each in gathered.of(TRAINER, *RUNTIMES)}
@@ -96,11 +96,17 @@ def _tolerations(runtime: Manifest) -> Iterator[tuple[str, list[_Toleration]]]:
     """Yield when the Jobs of each replicated job lose tolerations (empty for never), and the tolerations with paths."""
     job_set = mapping(runtime.body, *map(str, JOB_SET))
     restarts = mapping(job_set, "failurePolicy").get("maxRestarts")
-    for number, job in mappings(job_set.get("replicatedJobs")):
+    for number, job in indexed_mappings(job_set.get("replicatedJobs")):
         inside = ("template", "spec", "template", "spec")
         path = (*JOB_SET, "replicatedJobs", number, *inside, "tolerations")
         when = _LATER if job.get("dependsOn") else _RESTARTED if restarts not in (None, 0) else ""
-        yield when, [((*path, index), dict(each)) for index, each in mappings(mapping(job, *inside).get("tolerations"))]
+        yield (
+            when,
+            [
+                ((*path, index), dict(each))
+                for index, each in indexed_mappings(mapping(job, *inside).get("tolerations"))
+            ],
+        )
 
 
 def _replacing(queued: Queued, queue: ClusterQueue, places: frozenset[str]) -> list[Flavor]:
@@ -133,7 +139,7 @@ def _lost(path: Path, toleration: dict[str, Any], flavor: Flavor, when: str) -> 
     )
 
 
-def runs_twice(gathered: Gathered) -> _Found:
+def runs_twice(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Report MultiKueue beside a Trainer that does not leave its jobs alone.
 
     trainer v2.2.0 pkg/controller/trainjob_controller.go Reconcile, which never reads `spec.managedBy`

@@ -13,26 +13,25 @@ from typing import Any
 
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.checks.queued import KUEUE, Queued, rows
 from generator.documents.load import Path
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping, strings
 from generator.quantities import amount_of
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _WHY = "the API server refuses the object"
 _NO_WEIGHT = Fraction(1, 10**9)
 _PARENT = {"ClusterQueue": ("cohortName", "cohort"), "Cohort": ("parentName",)}
 """Kind → the fields that name who lends, the last of v1beta1."""
 
 
-def order(gathered: Gathered) -> _Found:
+def order(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Each flavor says something of each covered resource, in the same order."""
     for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
-        for number, group in mappings(mapping(manifest.body, "spec").get("resourceGroups")):
-            covered = texts(group.get("coveredResources"))
-            for place, flavor in mappings(group.get("flavors")):
-                names = tuple(str(each.get("name")) for _, each in mappings(flavor.get("resources")))
+        for number, group in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
+            covered = strings(group.get("coveredResources"))
+            for place, flavor in indexed_mappings(group.get("flavors")):
+                names = tuple(str(each.get("name")) for _, each in indexed_mappings(flavor.get("resources")))
                 if names != covered:
                     path: Path = ("spec", "resourceGroups", number, "flavors", place, "resources")
                     yield manifest, _order(path, str(flavor.get("name")), names, covered)
@@ -51,18 +50,18 @@ def _order(path: Path, flavor: str, names: Sequence[str], covered: Sequence[str]
     return Breach(path, "quota/order", message, _WHY, fix, at_key=True)
 
 
-def repeated(gathered: Gathered) -> _Found:
+def repeated(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """A resource belongs to one group, and so does a flavor."""
     for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
         resources: dict[str, int] = {}
         flavors: dict[str, int] = {}
-        for number, group in mappings(mapping(manifest.body, "spec").get("resourceGroups")):
+        for number, group in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
             path: Path = ("spec", "resourceGroups", number)
-            for place, name in enumerate(texts(group.get("coveredResources"))):
+            for place, name in enumerate(strings(group.get("coveredResources"))):
                 if name in resources:
                     yield manifest, _repeated((*path, "coveredResources", place), name, "resource", resources[name])
                 resources.setdefault(name, number)
-            for place, flavor in mappings(group.get("flavors")):
+            for place, flavor in indexed_mappings(group.get("flavors")):
                 name = str(flavor.get("name"))
                 if flavors.setdefault(name, number) != number:  # within a group the schema tells
                     where = (*path, "flavors", place, "name")
@@ -78,13 +77,13 @@ def _repeated(path: Path, name: str, what: str, first: int) -> Breach:
     return Breach(path, "quota/repeated", message, _WHY, advice[what], value=name)
 
 
-def limit(gathered: Gathered) -> _Found:
+def limit(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """No amount is below zero, no queue lends more than it has, and without a cohort nobody lends."""
     for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
         spec = mapping(manifest.body, "spec")
         yield from ((manifest, breach) for breach in _weight(mapping(spec, "fairSharing").get("weight")))
         is_alone = not any(spec.get(field) for field in _PARENT[manifest.kind])
-        for row in rows(manifest) if _may_be_wrong(manifest, gathered.queued) else ():
+        for row in rows(manifest) if _may_be_wrong(manifest, gathered.view(Queued.read)) else ():
             for field in ("nominalQuota", "borrowingLimit", "lendingLimit"):
                 message, fix = _wrong(manifest.kind, row.body, field, is_alone=is_alone)
                 if message:

@@ -11,17 +11,15 @@ from collections.abc import Iterator
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import RUNTIMES, TRAINER, Queued
 from generator.checks.quota_runtimes import has_quota
 from generator.checks.trainjob_runtime import runtime_of
 from generator.documents.load import Path
 from generator.manifests import Manifest
-from generator.objects.fields import integer
+from generator.objects.fields import integer, mapping
 from generator.objects.namespace import ANNOTATION, most_hosts
 from generator.simulate.kueue.podsets import usual_nodes
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _NODES: Path = ("spec", "trainer", "numNodes")
 _UNSEEN = "no policy sees the hosts of a runtime: such a job is taken, and is larger than it may be"
 
@@ -32,7 +30,7 @@ def allowed(namespace: str, gathered: Gathered) -> int | None:
     return most_hosts(home) if home else None
 
 
-def too_many_hosts(gathered: Gathered) -> _Found:
+def too_many_hosts(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Judged where the files hold the Namespace, and the runtime if the TrainJob leaves the number to it."""
     for job in gathered.of(TRAINER, "TrainJob"):
         most = allowed(job.namespace, gathered)
@@ -53,14 +51,14 @@ def _judged(job: Manifest, most: int, gathered: Gathered) -> Iterator[Breach]:
         yield Breach(("spec", "runtimeRef"), check, message, _UNSEEN, fix, value=runtime.name)
 
 
-def default_hosts(gathered: Gathered) -> _Found:
+def default_hosts(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Of the runtimes that the queues of the namespace have quota for; of all where the files do not tell."""
     for home in gathered.of("", "Namespace"):
         most = allowed(home.name, gathered)
         if most is None:
             continue
         large = [each for each in gathered.of(TRAINER, *RUNTIMES) if usual_nodes(each.body) > most]
-        used = [each for each in large if _is_used(each, home.name, gathered.queued)]
+        used = [each for each in large if _is_used(each, home.name, gathered.view(Queued.read))]
         if used:
             usual = " and ".join(sorted({f"{usual_nodes(each.body)} on `{each.name}`" for each in used}))
             breach = Breach(

@@ -15,13 +15,12 @@ from generator.manifests import Manifest
 from generator.objects.amounts import FlavorResource, shown
 from generator.simulate.kueue.quota_tree import Node
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _Amounts = Mapping[FlavorResource, int]
 
 
-def borrows_nothing(gathered: Gathered) -> _Found:
+def borrows_nothing(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """A borrowingLimit, and nobody with anything to lend."""
-    for manifest, node, _ in _sharing(gathered.queued):
+    for manifest, node, _ in _sharing(gathered.view(Queued.read)):
         idle = {
             key: quota.borrowing
             for key, quota in node.quotas.items()
@@ -43,9 +42,9 @@ def _borrows_nothing(path: Path, flavor: str, limits: _Amounts, node: Node) -> B
     )
 
 
-def lends_nobody(gathered: Gathered) -> _Found:
+def lends_nobody(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Quota to lend, and nobody who may borrow it: of queues that nobody comes to, or that say what they lend."""
-    queued = gathered.queued
+    queued = gathered.view(Queued.read)
     if queued is None:
         return
     borrowers = _borrowers(queued)
@@ -93,13 +92,13 @@ def _borrowers(queued: Queued) -> Mapping[tuple[str, FlavorResource], Collection
     return found
 
 
-def no_share(gathered: Gathered) -> _Found:
+def no_share(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """A weight of nothing, for who may borrow.
 
     kueue v0.19.2 pkg/cache/scheduler/fair_sharing.go CompareDRS: who borrows without a weight comes after everybody
     else when jobs are admitted, and before everybody else when they are preempted.
     """
-    queued = gathered.queued
+    queued = gathered.view(Queued.read)
     if queued is None or queued.settings.is_fair is False:
         return
     for manifest, node, _ in _sharing(queued):
@@ -124,9 +123,9 @@ def _no_share(path: Path, key: FlavorResource, node: Node) -> Breach:
     )
 
 
-def idle_weight(gathered: Gathered) -> _Found:
+def idle_weight(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """A weight, where Kueue is told not to share by weights; that which everybody has says nothing."""
-    queued = gathered.queued
+    queued = gathered.view(Queued.read)
     if queued is None or queued.settings.is_fair is not False:
         return
     for kind, known in (("ClusterQueue", queued.tree.queues), ("Cohort", queued.tree.cohorts)):

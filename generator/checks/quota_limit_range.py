@@ -13,29 +13,28 @@ from typing import Any
 from generator.checks.counted_job import CountedJob
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping, mappings
 from generator.checks.queued import Queued
 from generator.checks.quota_runtimes import has_quota
 from generator.documents.load import Path
 from generator.errors import SimulationError
 from generator.manifests import Manifest
 from generator.objects.amounts import counted, shown
+from generator.objects.fields import indexed_mappings, mapping
 from generator.simulate.kueue.podsets import Bound, Refusal, bounds, refusals
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _GIVEN = (("default", "max"), ("defaultRequest", "default", "max", "min"))
 """What a container without a limit, and one without a request of its own gets: the first of these that is written."""
 
 
-def limit_range(gathered: Gathered) -> _Found:
+def limit_range(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Devices and hugepages for everybody, and limits that the runtimes of the namespace exceed."""
     for manifest in gathered.of("", "LimitRange"):
-        for number, item in mappings(mapping(manifest.body, "spec").get("limits")):
+        for number, item in indexed_mappings(mapping(manifest.body, "spec").get("limits")):
             path: Path = ("spec", "limits", number)
             if item.get("type") == "Container":
                 yield from ((manifest, breach) for breach in _given(path, item))
-        if gathered.queued:
-            yield from ((manifest, breach) for breach in _refused(manifest, gathered.queued))
+        if queued := gathered.view(Queued.read):
+            yield from ((manifest, breach) for breach in _refused(manifest, queued))
 
 
 def _given(path: Path, item: Mapping[str, Any]) -> Iterator[Breach]:

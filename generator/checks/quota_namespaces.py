@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping
 from generator.checks.queued import Queued
 from generator.documents.syntax import shown as quoted
 from generator.errors import SimulationError
 from generator.manifests import Manifest
 from generator.objects.amounts import counted, shown
+from generator.objects.fields import mapping
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _PLAIN = ("cpu", "memory", "ephemeral-storage")
 _COUNTED_ELSEWHERE = (
     ".storageclass.storage.k8s.io/",
@@ -28,9 +27,9 @@ _COUNTED_ELSEWHERE = (
 """Names with a domain that other evaluators than that of pods count: of volumes, of device claims, of OpenShift's."""
 
 
-def double_counted(gathered: Gathered) -> _Found:
+def double_counted(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """A ResourceQuota below what Kueue can admit in its namespace; with scopes it counts other pods, or not all."""
-    queued = gathered.queued
+    queued = gathered.view(Queued.read)
     if queued is None:
         return
     for manifest in gathered.of("", "ResourceQuota"):
@@ -77,7 +76,7 @@ def _admitted(queued: Queued, namespace: str) -> Mapping[str, int]:
     return sums
 
 
-def unenforced(gathered: Gathered) -> _Found:
+def unenforced(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """A device in a ResourceQuota by a name that no evaluator knows."""
     for manifest in gathered.of("", "ResourceQuota"):
         for key, value in mapping(manifest.body, "spec", "hard").items():

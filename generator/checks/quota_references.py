@@ -12,18 +12,15 @@ from dataclasses import dataclass
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping
-from generator.checks.mpi_runtime import mappings as numbered
-from generator.checks.queued import KUEUE, TRAINER
+from generator.checks.queued import KUEUE, TRAINER, Queued
 from generator.documents.load import Path
 from generator.documents.syntax import on_one_line
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body, Manifest
-from generator.objects.fields import mappings, string_map, strings
+from generator.objects.fields import indexed_mappings, mapping, mappings, string_map, strings
 from generator.objects.selectors import meets_requirements
 from generator.simulate.kueue.queues import ClusterQueue, QueueTree
 
-_Found = Iterator[tuple[Manifest, Breach]]
 QUEUE_LABEL = f"{KUEUE}/queue-name"
 PRIORITY_LABEL = f"{KUEUE}/priority-class"
 _LONGEST = 200  # letters of a circle in a message
@@ -38,18 +35,18 @@ class _Reference:
     name: str
 
 
-def missing_flavor(gathered: Gathered) -> _Found:
+def missing_flavor(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Such a queue is not active: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go updateQueueStatus."""
     why = "Kueue admits nothing from this queue, neither on this flavor nor on another, until it exists"
     for manifest in gathered.of(KUEUE, "ClusterQueue"):
-        for group, body in numbered(mapping(manifest.body, "spec").get("resourceGroups")):
-            for number, flavor in numbered(body.get("flavors")):
+        for group, body in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
+            for number, flavor in indexed_mappings(body.get("flavors")):
                 path: Path = ("spec", "resourceGroups", group, "flavors", number, "name")
                 reference = _Reference(path, "ResourceFlavor", str(flavor.get("name")))
                 yield from _missing("quota/missing-flavor", manifest, reference, gathered, why)
 
 
-def missing_topology(gathered: Gathered) -> _Found:
+def missing_topology(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """The same file, isTASViolated."""
     why = "Kueue admits nothing from the queues that have this flavor until it exists"
     for manifest in gathered.of(KUEUE, "ResourceFlavor"):
@@ -59,7 +56,7 @@ def missing_topology(gathered: Gathered) -> _Found:
             yield from _missing("quota/missing-topology", manifest, reference, gathered, why)
 
 
-def missing_queue(gathered: Gathered) -> _Found:
+def missing_queue(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """A door that leads nowhere, and a TrainJob that comes to no door: both wait, and say nothing."""
     for manifest in gathered.of(KUEUE, "LocalQueue"):
         reference = _Reference(
@@ -75,7 +72,7 @@ def missing_queue(gathered: Gathered) -> _Found:
             yield from _missing("quota/missing-queue", manifest, reference, gathered, why)
 
 
-def missing_priority(gathered: Gathered) -> _Found:
+def missing_priority(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Kueue v0.19.2 pkg/controller/jobframework/reconciler.go ExtractPriority: it makes no Workload of the job."""
     why = "the job stays suspended until it exists, and only the log of Kueue tells"
     for manifest in gathered.of(TRAINER, "TrainJob"):
@@ -85,7 +82,7 @@ def missing_priority(gathered: Gathered) -> _Found:
             yield from _missing("quota/missing-priority", manifest, reference, gathered, why)
 
 
-def missing_cohort(gathered: Gathered) -> _Found:
+def missing_cohort(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """A cohort needs no object; but where others have one, a name without one is mostly misspelt."""
     why = "Kueue takes it for a cohort without quota of its own, and lends nothing to it from any other"
     for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
@@ -96,7 +93,9 @@ def missing_cohort(gathered: Gathered) -> _Found:
                 yield from _missing("quota/missing-cohort", manifest, reference, gathered, why)
 
 
-def _missing(check: str, manifest: Manifest, reference: _Reference, gathered: Gathered, why: str) -> _Found:
+def _missing(
+    check: str, manifest: Manifest, reference: _Reference, gathered: Gathered, why: str
+) -> Iterator[tuple[Manifest, Breach]]:
     namespace = manifest.namespace if reference.kind == "LocalQueue" else ""
     known = gathered.names(KUEUE, reference.kind).get(namespace, frozenset())
     is_alone = not known - {manifest.name if manifest.kind == reference.kind else ""}
@@ -115,9 +114,9 @@ def _is_told(namespace: str, kind: str, gathered: Gathered) -> bool:
     return bool(namespace) and namespace in homes and bool(gathered.names(KUEUE, kind))
 
 
-def cohort_cycle(gathered: Gathered) -> _Found:
+def cohort_cycle(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """What is in a circle, or below one, is left out: kueue v0.19.2 pkg/cache/scheduler/snapshot.go."""
-    queued = gathered.queued
+    queued = gathered.view(Queued.read)
     if queued is None:
         return
     for circle in sorted({_circle(queued.tree, root.name) for root in queued.tree.roots()} - {()}):
@@ -143,13 +142,13 @@ def _circle(tree: QueueTree, cohort: str) -> tuple[str, ...]:
     return (*circle[first:], *circle[:first])
 
 
-def closed_door(gathered: Gathered) -> _Found:
+def closed_door(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """A LocalQueue in a namespace that its ClusterQueue does not let in.
 
     kueue v0.19.2 pkg/workload/resources.go ValidateAdmissibility. What labels a namespace has its object says; that
     with its name every namespace has.
     """
-    queued = gathered.queued
+    queued = gathered.view(Queued.read)
     if queued is None:
         return
     for door in queued.tree.local_queues:

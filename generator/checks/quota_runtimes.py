@@ -18,7 +18,6 @@ from generator.simulate.kueue.fit import mismatch, no_room, oversize
 from generator.simulate.kueue.queues import ClusterQueue, Flavor
 from generator.simulate.kueue.search import Limit
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _NO_QUOTA = "is ever admitted", "whoever trains on it waits for ever, and only the status of the Workload says why"
 _NO_NODE = (
     "ever runs",
@@ -32,12 +31,12 @@ _ADVICE = {
 }
 
 
-def uncovered(gathered: Gathered) -> _Found:
+def uncovered(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """A resource that a runtime asks for, and of which the queue says nothing, not even that there is none.
 
     kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
     """
-    queued = gathered.queued
+    queued = gathered.view(Queued.read)
     if queued is None or not queued.settings.is_modelled:
         return
     for name, jobs in sorted(queued.jobs.items()):
@@ -82,9 +81,9 @@ def is_meant(queue: ClusterQueue, job: CountedJob) -> bool:
     )
 
 
-def too_large(gathered: Gathered) -> _Found:
+def too_large(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """The smallest job on a runtime asks for more than the queue can ever have, though it has some of all."""
-    queued = gathered.queued
+    queued = gathered.view(Queued.read)
     if queued is None or not queued.settings.is_modelled:
         return
     for name, jobs in sorted(queued.jobs.items()):
@@ -165,9 +164,9 @@ def _with_some(queued: Queued, queue: ClusterQueue, job: CountedJob) -> set[str]
     return found
 
 
-def unmatched_flavor(gathered: Gathered) -> _Found:
+def unmatched_flavor(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Quota of a flavor whose nodes no pod of any runtime may go to: it tolerates no taint, or selects other nodes."""
-    queued = gathered.queued
+    queued = gathered.view(Queued.read)
     if queued is None:
         return
     for name, jobs in sorted(queued.jobs.items()):

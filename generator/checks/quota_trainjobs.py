@@ -8,30 +8,28 @@ from typing import Any
 from generator.checks.counted_job import CountedJob
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping, mappings
 from generator.checks.queued import KUEUE, TRAINER, Queued
 from generator.checks.quota_job_size import allowed
 from generator.checks.trainjob_runtime import OnRuntime, queue_of, runtime_of
 from generator.documents.load import Path
 from generator.facts.names import MULTI_KUEUE
 from generator.manifests import Body, Manifest
-from generator.objects.fields import integer
+from generator.objects.fields import indexed_mappings, integer, mapping
 from generator.simulate.kueue.largest import Largest
 from generator.simulate.kueue.podsets import usual_nodes
 from generator.simulate.kueue.queues import ClusterQueue
 from generator.simulate.kueue.search import Limit
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _NODES: Path = ("spec", "trainer", "numNodes")
 _PLACING = ("tolerations", "affinity")
 
 
-def never_admitted(gathered: Gathered) -> _Found:
+def never_admitted(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Judged where the files hold the runtime, the LocalQueue, and the ClusterQueue with its flavors.
 
     A patch of the pods' tolerations or affinity opens other nodes to them: of such a job nothing is said.
     """
-    queued = gathered.queued
+    queued = gathered.view(Queued.read)
     if queued is None or not queued.settings.is_modelled:
         return
     for manifest in gathered.of(TRAINER, "TrainJob"):
@@ -56,9 +54,9 @@ def _is_elsewhere(body: Body) -> bool:
     """Whether another cluster runs it, or patches let its pods go to other nodes than the runtime says."""
     if mapping(body, "spec").get("managedBy") == MULTI_KUEUE:
         return True
-    patches = mappings(mapping(body, "spec").get("runtimePatches"))
+    patches = indexed_mappings(mapping(body, "spec").get("runtimePatches"))
     jobs = [mapping(patch, "trainingRuntimeSpec", "template", "spec").get("replicatedJobs") for _, patch in patches]
-    pods = [mapping(job, "template", "spec", "template", "spec") for each in jobs for _, job in mappings(each)]
+    pods = [mapping(job, "template", "spec", "template", "spec") for each in jobs for _, job in indexed_mappings(each)]
     return any(field in pod for pod in pods for field in _PLACING)
 
 

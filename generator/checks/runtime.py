@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import JOB_SET, mapping, mappings
+from generator.checks.mpi_runtime import JOB_SET
 from generator.documents.load import Path
 from generator.documents.syntax import shown
 from generator.facts.defects import known
 from generator.facts.names import PODSET_GROUP
 from generator.manifests import Body
+from generator.objects.fields import indexed_mappings, mapping
 
 _EXPIRY = "ttlSecondsAfterFinished"
 _EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
@@ -65,7 +66,7 @@ def exclusive_placement(body: Body) -> Iterator[Breach]:
     jobset v0.12.0 pkg/webhooks/pod_webhook.go ValidateCreate, leaderPodForFollower
     """
     of_job_set = ("spec", "template", "metadata", "annotations")
-    jobs = mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs"))
+    jobs = indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs"))
     of_jobs = [(*JOB_SET, "replicatedJobs", number, "template", "metadata", "annotations") for number, _ in jobs]
     places: list[Path] = [of_job_set, *of_jobs]
     written = [mapping(body, *of_job_set), *(mapping(job, "template", "metadata", "annotations") for _, job in jobs)]
@@ -87,7 +88,7 @@ def exclusive_placement(body: Body) -> Iterator[Breach]:
 
 def _groups(body: Body) -> Iterator[tuple[Path, str]]:
     """Yield where each job's pods name a group, and its name."""
-    for number, job in mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
+    for number, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
         inside = ("template", "spec", "template", "metadata", "annotations")
         annotations: Mapping[str, Any] = mapping(job, *inside)
         if isinstance(name := annotations.get(PODSET_GROUP), str):

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import TRAINER as STEP
-from generator.checks.mpi_runtime import MpiRuntime, mapping, mpi_runtime
+from generator.checks.mpi_runtime import MpiRuntime, mpi_runtime
 from generator.checks.queued import TRAINER
 from generator.checks.trainjob_runtime import runtime_of
 from generator.documents.syntax import shown
 from generator.facts.defects import known
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _Job = tuple[Manifest, Manifest, MpiRuntime]
 
 
-def one_node(gathered: Gathered) -> _Found:
+def one_node(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Report `numNodes: 1` on a runtime whose launcher is a host: Trainer makes a second host.
 
     trainer v2.3.0 and v2.2.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy
@@ -41,7 +41,7 @@ def one_node(gathered: Gathered) -> _Found:
             )
 
 
-def launcher_image(gathered: Gathered) -> _Found:
+def launcher_image(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Report an image that only the launcher gets.
 
     trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; the same in v2.2.0

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping
 from generator.checks.trainjob_runtime import AMOUNTS, FIELD, OnRuntime, is_queued, on_runtimes
 from generator.documents.syntax import shown
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 from generator.quantities import amount_of
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _REPLACING = "2.2"
 
 
-def lost_devices(gathered: Gathered) -> _Found:
+def lost_devices(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Amounts are lost on Trainer 2.2. What was claimed of a driver is lost on both, as only amounts are carried over.
 
     trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0 pkg/runtime/core/trainingruntime.go
@@ -37,12 +37,12 @@ def lost_devices(gathered: Gathered) -> _Found:
             fix = "leave `resourcesPerNode` out, and have a runtime with other amounts"
             yield _told("lost-devices", pair, f"{pair.runtime.resource} claims {names}", why, fix)
         if is_old and (devices := _devices(pair.left_out)):
-            is_fabric = any(map(gathered.fabrics.is_device, devices))
+            is_fabric = any(map(gathered.view(Fabrics.read).is_device, devices))
             rest = ", and its ranks over TCP, or not at all" if is_fabric else ""
             yield _left_out("lost-devices", pair, devices, f"{_PLACED}: its pods run without them{rest}")
 
 
-def lost_resources(gathered: Gathered) -> _Found:
+def lost_resources(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """The same, of a TrainJob that keeps its devices: pods without memory are the first that a node evicts."""
     for pair in on_runtimes(gathered):
         is_lost = gathered.targets.get("trainer") == _REPLACING and pair.names_amounts
@@ -51,7 +51,7 @@ def lost_resources(gathered: Gathered) -> _Found:
             yield _left_out("lost-resources", pair, pair.left_out, why, Severity.WARNING)
 
 
-def uncounted_resources(gathered: Gathered) -> _Found:
+def uncounted_resources(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """What Kueue does not count is used beyond the quota, and then missing where Kueue says that it is free."""
     kueue = gathered.targets.get("kueue")
     for pair in on_runtimes(gathered):
@@ -61,7 +61,7 @@ def uncounted_resources(gathered: Gathered) -> _Found:
             yield _left_out("uncounted-resources", pair, _devices(lost) or lost, why, severity)
 
 
-def contradicting_resources(gathered: Gathered) -> _Found:
+def contradicting_resources(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """A limit of the TrainJob meets a request of the runtime, or the other way round.
 
     k8s.io/kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateContainerResourceRequirements

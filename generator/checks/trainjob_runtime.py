@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from generator.checks.mpi_runtime import mapping, mappings, resized_containers, resized_pods
+from generator.checks.gathered import Gathered
+from generator.checks.mpi_runtime import resized_containers, resized_pods
 from generator.documents.load import Path
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping
 from generator.quantities import parse
-
-if TYPE_CHECKING:
-    from generator.checks.gathered import Gathered  # which reads TrainJobs by this
 
 FIELD: Path = ("spec", "trainer", "resourcesPerNode")
 AMOUNTS = ("limits", "requests")
@@ -74,7 +73,7 @@ class OnRuntime:
     @property
     def claims(self) -> list[str]:
         """The claims of devices in the runtime that `resourcesPerNode` touches."""
-        names = [claim.get("name") for each in self.resources() for _, claim in mappings(each.get("claims"))]
+        names = [claim.get("name") for each in self.resources() for _, claim in indexed_mappings(each.get("claims"))]
         return [name for name in names if isinstance(name, str)]
 
     def resources(self) -> Iterator[Mapping[str, Any]]:
@@ -84,7 +83,7 @@ class OnRuntime:
 
 def _is_asked_before(pod: Mapping[str, Any], name: str, amount: object) -> bool:
     """Whether an init container asks for at least as much of a resource."""
-    asked = (mapping(each, "resources") for _, each in mappings(pod.get("initContainers")))
+    asked = (mapping(each, "resources") for _, each in indexed_mappings(pod.get("initContainers")))
     amounts = ({**mapping(each, "limits"), **mapping(each, "requests")}.get(name) for each in asked)
     try:
         return any(parse(str(each)).value >= parse(str(amount)).value for each in amounts if each is not None)

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
 from generator.documents.syntax import shown
 from generator.facts.names import QUEUE_NAME
 from generator.manifests import Body
+from generator.objects.fields import indexed_mappings, mapping
 
 _UNCHANGED = ("initializer", "trainer")
 _UNCHANGED_IN_PODS = ("volumes", "initContainers", "containers", "imagePullSecrets", "securityContext")
@@ -97,9 +97,9 @@ def _fixed(body: Body) -> Iterator[tuple[Path, object]]:
 
 def _patched_pods(body: Body) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     """Where each patch of pods stands, and what it says."""
-    for number, patch in mappings(mapping(body, "spec").get("runtimePatches")):
+    for number, patch in indexed_mappings(mapping(body, "spec").get("runtimePatches")):
         jobs = mapping(patch, "trainingRuntimeSpec", "template", "spec").get("replicatedJobs")
-        for place, job in mappings(jobs):
+        for place, job in indexed_mappings(jobs):
             inside = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs", place, "template", "spec")
             pod = mapping(job, "template", "spec", "template", "spec")
             yield ("spec", "runtimePatches", number, *inside, "template", "spec"), pod

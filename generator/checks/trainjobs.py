@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.syntax import shown
 from generator.facts import env
 from generator.manifests import Body
+from generator.objects.fields import indexed_mappings, mapping
 
 _LONGEST = 63  # letters of a pod's name, as JobSet sees it
 _POD_OF_LAUNCHER = len("-launcher-0-0-abcde")
@@ -68,7 +68,7 @@ def reserved_variable(body: Body) -> Iterator[Breach]:
 
     trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go Validate
     """
-    for number, variable in mappings(mapping(body, "spec", "trainer").get("env")):
+    for number, variable in indexed_mappings(mapping(body, "spec", "trainer").get("env")):
         if variable.get("name") in env.RESERVED_BY_TRAINER:
             yield Breach(
                 ("spec", "trainer", "env", number),

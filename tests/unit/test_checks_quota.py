@@ -11,7 +11,8 @@ import pytest
 from generator.app import App
 from generator.checks import quota, related
 from generator.checks.finding import Breach
-from generator.checks.queued import queued
+from generator.checks.gathered import Gathered
+from generator.checks.queued import Queued
 from generator.manifests import Manifest, read
 from generator.objects.amounts import FlavorResource
 from generator.pipeline import render
@@ -68,7 +69,7 @@ def test_a_runtime_is_too_large_where_the_largest_job_has_no_nodes(first: int, c
 
 def has_nothing(tree: list[Manifest], queue: str, runtime: str) -> bool:
     """Whether a queue has none at all of what a random platform's runtime asks for, on the flavor of its own name."""
-    known = queued(tree)
+    known = Queued.read(Gathered(tuple(tree), {}))
     assert known
     job = next(job for job in known.jobs[queue] if job.runtime.name == runtime)
     flavors = frozenset(known.tree.flavors).intersection(*job.places)
@@ -87,14 +88,14 @@ def test_files_of_several_clusters_are_not_computed_together() -> None:
     """One says that a queue has 4 devices, the other that it has 16."""
     other = next(part for part in CASES["quota-too-large"].bad.split("---\n") if "kind: ClusterQueue" in part)
     text = two("quota-too-large", other.replace("nvidia.com/gpu, nominalQuota: 4", "nvidia.com/gpu, nominalQuota: 16"))
-    assert queued(objects(text)) is None
+    assert Queued.read(Gathered(tuple(objects(text)), {})) is None
     assert checks(text) == set()
     assert checks(CASES["quota-too-large"].bad) == {"quota/too-large"}
 
 
 def test_an_amount_that_is_none_silences_what_is_computed_and_nothing_else() -> None:
     text = CASES["quota-repeated-resource"].bad.replace("nominalQuota: 64", "nominalQuota: many")
-    assert queued(objects(text)) is None
+    assert Queued.read(Gathered(tuple(objects(text)), {})) is None
     assert checks(text) == {"quota/repeated"}
 
 

@@ -7,18 +7,18 @@ from typing import Any
 
 from generator.checks.fabric.attachments import Attachment
 from generator.checks.fabric.ranges import NV_IPAM, Range, exclusions, ipam_path, pool_kind, pool_names, pools, ranges
+from generator.checks.fabric.read import Fabrics
 from generator.checks.fabric.segments import segment
 from generator.checks.fabric.users import Crowd, Users
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
 from generator.facts.addressing import overlap
 from generator.facts.names import EVERYWHERE
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping
 
 _CHECK = "fabric/addresses"
-_Found = Iterator[tuple[Manifest, Breach]]
 _ACROSS_NODES = ("sriov", "ib-sriov", "host-device", "macvlan", "ipvlan", "ipoib")
 _EVERYWHERE = (EVERYWHERE, "::/0")
 _TWO_ROUTES = (
@@ -26,20 +26,20 @@ _TWO_ROUTES = (
 )
 
 
-def addresses(gathered: Gathered) -> _Found:
+def addresses(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """All of it."""
     for rule in _RULES:
         yield from rule(gathered)
 
 
-def _default_routes(gathered: Gathered) -> _Found:
+def _default_routes(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """multus-cni issue 1400."""
     fix = "route only what is on the other side of the gateway, such as the other rails, or leave it out"
-    for network in gathered.fabrics.attachments:
+    for network in gathered.view(Fabrics.read).attachments:
         if _leads_everywhere(network.ipam):
             what = f"the network `{network.name}` has a route to everywhere"
             yield network.manifest, _breach(ipam_path(network), what, _TWO_ROUTES, fix)
-    for pool in pools(gathered.fabrics).values():
+    for pool in pools(gathered.view(Fabrics.read)).values():
         spec = mapping(pool.body, "spec")
         field = "defaultGateway" if spec.get("defaultGateway") is True else "routes"
         if field == "defaultGateway" or _leads_everywhere(spec):
@@ -48,12 +48,12 @@ def _default_routes(gathered: Gathered) -> _Found:
 
 
 def _leads_everywhere(said: Mapping[str, Any]) -> bool:
-    return any(route.get("dst") in _EVERYWHERE for _, route in mappings(said.get("routes")))
+    return any(route.get("dst") in _EVERYWHERE for _, route in indexed_mappings(said.get("routes")))
 
 
-def _of_one_node(gathered: Gathered) -> _Found:
+def _of_one_node(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """host-local keeps its counts on a disk (plugins/ipam/host-local), and static gives what it says to everybody."""
-    for network in gathered.fabrics.attachments:
+    for network in gathered.view(Fabrics.read).attachments:
         kind = network.ipam.get("type")
         if network.type in _ACROSS_NODES and kind == "host-local":
             what = f"`host-local` in the network `{network.name}`, which reaches over nodes by {network.type}"
@@ -67,10 +67,10 @@ def _of_one_node(gathered: Gathered) -> _Found:
             yield network.manifest, _breach(ipam_path(network), what, why, fix)
 
 
-def _missing_pools(gathered: Gathered) -> _Found:
+def _missing_pools(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """nvidia-k8s-ipam reads pools of one namespace, and of it only their names."""
-    known = pools(gathered.fabrics)
-    for network in gathered.fabrics.attachments if known else ():
+    known = pools(gathered.view(Fabrics.read))
+    for network in gathered.view(Fabrics.read).attachments if known else ():
         kind = pool_kind(network)
         for name in pool_names(network):
             if (kind, name) not in known:
@@ -82,13 +82,13 @@ def _missing_pools(gathered: Gathered) -> _Found:
                 yield network.manifest, _breach(ipam_path(network), what, why, fix)
 
 
-def _overlapping_exclusions(gathered: Gathered) -> _Found:
+def _overlapping_exclusions(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Report exclusions of a pool that overlap: the agent of each node refuses them all.
 
     nvidia-k8s-ipam 3ce4a34 pkg/ipam-node/allocator/range_set.go Canonicalize; its webhook accepts them
     (api/v1alpha1/validate_exclusions.go).
     """
-    for pool in pools(gathered.fabrics).values():
+    for pool in pools(gathered.view(Fabrics.read)).values():
         index = _second_of_overlapping(pool)
         if index is not None:
             what = f"`exclusions` of the {pool.kind} `{pool.name}` overlap each other"
@@ -102,13 +102,13 @@ def _second_of_overlapping(pool: Manifest) -> int | None:
     return next((index for index in range(len(spans)) if overlap(spans[: index + 1])), None)
 
 
-def _too_few(gathered: Gathered) -> _Found:
+def _too_few(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Nodes times pods times interfaces, where a ResourceFlavor says how many nodes there are."""
     told: set[tuple[str, Path]] = set()
     users = Users(gathered)
-    for network in gathered.fabrics.attachments:
+    for network in gathered.view(Fabrics.read).attachments:
         most = users.crowd(network)
-        for each in ranges(network, gathered.fabrics) if most else ():
+        for each in ranges(network, gathered.view(Fabrics.read)) if most else ():
             place = (each.manifest.resource, each.path)
             if most and place not in told and (lack := _lack(each, most)) and not _second_of_overlapping(each.manifest):
                 told.add(place)
@@ -139,7 +139,7 @@ def _lack(each: Range, most: Crowd) -> tuple[str, str] | None:
     return None
 
 
-def _given_twice(gathered: Gathered) -> _Found:
+def _given_twice(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """A pod with two interfaces in one subnet, or two in one network who both give addresses."""
     users = Users(gathered)
     for network, other, own, its in _overlapping(gathered, lambda each: each.namespace, lambda *_: True):
@@ -167,8 +167,8 @@ def _overlapping(gathered: Gathered, place: Callable[[Attachment], object], matt
     Those of many teams say the same, and are compared with others once.
     """
     found: dict[object, dict[object, list[tuple[Attachment, list[Range]]]]] = {}
-    for network in gathered.fabrics.attachments:
-        own, key = ranges(network, gathered.fabrics), place(network)
+    for network in gathered.view(Fabrics.read).attachments:
+        own, key = ranges(network, gathered.view(Fabrics.read)), place(network)
         if not (own and key):
             continue
         alike = found.setdefault(key, {})
@@ -195,7 +195,7 @@ def _overlap(
     return network.manifest, _breach(ipam_path(network), what, why, fix)
 
 
-_RULES: tuple[Callable[[Gathered], _Found], ...] = (
+_RULES: tuple[Callable[[Gathered], Iterator[tuple[Manifest, Breach]]], ...] = (
     _default_routes,
     _of_one_node,
     _missing_pools,

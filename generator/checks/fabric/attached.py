@@ -14,6 +14,7 @@ from generator.checks.fabric.pods import PodTemplate
 from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
+from generator.checks.queued import Queued
 from generator.manifests import Manifest
 
 _CHECK = "fabric/not-attached"
@@ -28,7 +29,7 @@ def not_attached(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
 
     multus-cni 95a0932 pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation, GetNetworkDelegates
     """
-    fabrics = gathered.fabrics
+    fabrics = gathered.view(Fabrics.read)
     for pods in fabrics.pods:
         if pods.networks.error:
             told = f"Multus cannot read it: {pods.networks.error}"
@@ -45,8 +46,9 @@ def not_attached(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
 
 def _may_lack(wanted: Wanted, gathered: Gathered) -> bool:
     """Whether any namespace with a queue has no such network: mostly none, and nothing else need be computed."""
-    queues = gathered.queued.queues if gathered.queued else {}
-    return not queues.keys() <= gathered.fabrics.by_name.get(wanted.name, {}).keys()
+    queued = gathered.view(Queued.read)
+    queues = queued.queues if queued else {}
+    return not queues.keys() <= gathered.view(Fabrics.read).by_name.get(wanted.name, {}).keys()
 
 
 def _missing(fabrics: Fabrics, pods: PodTemplate, wanted: Wanted, spaces: AbstractSet[str]) -> Iterator[Breach]:

@@ -12,10 +12,10 @@ from typing import Any
 
 from generator.checks.fabric.providers import MELLANOX, SRIOV, parsed, prefix_of
 from generator.checks.fabric.resource import Resource, resource
-from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
 from generator.facts.names import RESOURCE_NAME
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping
 
 CNI = "k8s.cni.cncf.io"
 OF_SRIOV = {"SriovNetwork": "sriov", "SriovIBNetwork": "ib-sriov", "OVSNetwork": "ovs"}
@@ -87,7 +87,7 @@ def _definition(manifest: Manifest) -> Attachment:
     name = mapping(manifest.body, "metadata", "annotations").get(RESOURCE_NAME)
     named = resource(name) if isinstance(name, str) and name else None
     said = mapping(parsed(mapping(manifest.body, "spec").get("config")))
-    chain = tuple(plugin for _, plugin in mappings(said.get("plugins")))
+    chain = tuple(plugin for _, plugin in indexed_mappings(said.get("plugins")))
     path: Path = ("metadata", "annotations", RESOURCE_NAME)
     return Attachment(manifest, manifest.namespace, named, path, chain or ((said,) if said else ()), ("spec", "config"))
 
@@ -117,7 +117,7 @@ def _made(plugin: str, spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]
     """The main plugin as an operator writes it, and those that are chained to it."""
     main = {"type": plugin, **{key: spec[key] for key in _KEPT if key in spec}, "ipam": parsed(spec.get("ipam"))}
     chained = parsed(f"[{spec.get('metaPlugins')}]") if spec.get("metaPlugins") else ()
-    return (main, *(each for _, each in mappings(chained)))
+    return (main, *(each for _, each in indexed_mappings(chained)))
 
 
 def _text(value: object) -> str:

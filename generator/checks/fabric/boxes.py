@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from generator.checks.fabric.pods import RUNTIMES, PodTemplate, asked, pod_templates
 from generator.checks.fabric.resource import is_named_for_fabric
-from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.load import Path
 from generator.facts.names import NETWORKS
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping, strings
 
 KINDS = frozenset({"Job", "JobSet", "MPIJob", "Pod", *RUNTIMES})
 """What ranks run in. Daemons of a fabric (drivers, plugins, managers) may do what ranks may not, and are none."""
@@ -79,14 +79,14 @@ class Box:
         return tuple(
             Variable((*self.path, key, number), name, value.strip("\"'\\"))
             for key in ("command", "args")
-            for number, text in enumerate(texts(self.body.get(key)))
+            for number, text in enumerate(strings(self.body.get(key)))
             for name, value in _ASSIGNED.findall(_COMMENT.sub("", text))
         )
 
     @property
     def text(self) -> str:
         """Its command."""
-        return " ".join((*texts(self.body.get("command")), *texts(self.body.get("args"))))
+        return " ".join((*strings(self.body.get("command")), *strings(self.body.get("args"))))
 
     @cached_property
     def fabric_devices(self) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ class Box:
 
     def mount(self, path: str) -> Mapping[str, Any]:
         """What is mounted at a path; empty if nothing is."""
-        found = mappings(self.body.get("volumeMounts"))
+        found = indexed_mappings(self.body.get("volumeMounts"))
         return next((each for _, each in found if str(each.get("mountPath")).rstrip("/") == path), {})
 
 
@@ -142,7 +142,7 @@ class Pods:
     @cached_property
     def first_boxes(self) -> tuple[Box, ...]:
         """Those that run before the others."""
-        found = mappings(self.spec.get("initContainers"))
+        found = indexed_mappings(self.spec.get("initContainers"))
         return tuple(Box((*self.path, "spec", "initContainers", number), body) for number, body in found)
 
     @cached_property
@@ -157,7 +157,7 @@ class Pods:
 
     def volume(self, name: object) -> tuple[Path, Mapping[str, Any]]:
         """Where a volume stands, and what it is; empty if there is none of that name."""
-        for number, volume in mappings(self.spec.get("volumes")):
+        for number, volume in indexed_mappings(self.spec.get("volumes")):
             if name and volume.get("name") == name:
                 return (*self.path, "spec", "volumes", number), volume
         return (), {}
@@ -169,7 +169,7 @@ def pods_of(manifest: Manifest) -> tuple[Pods, ...]:
 
 
 def _variables(path: Path, written: object) -> Iterator[Variable]:
-    for number, each in mappings(written):
+    for number, each in indexed_mappings(written):
         name, value = each.get("name"), each.get("value")
         if isinstance(name, str):
             yield Variable((*path, number), name, value if isinstance(value, str) else "")

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from generator.checks.fabric.attached import named
 from generator.checks.fabric.homes import homes, likely_homes
 from generator.checks.fabric.pods import PodTemplate
+from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
 from generator.facts.defects import known
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping
 
 KINDS = frozenset({"ResourceClaimTemplate"})
 _CHECK = "fabric/claim"
@@ -27,8 +28,8 @@ _TEMPLATE = "resourceClaimTemplateName"
 def claim(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Templates are judged where the files hold any; what containers claim, always."""
     templates = gathered.names(_GROUP, "ResourceClaimTemplate")
-    for pods in gathered.fabrics.pods:
-        claims = mappings(pods.spec.get("resourceClaims"))
+    for pods in gathered.view(Fabrics.read).pods:
+        claims = indexed_mappings(pods.spec.get("resourceClaims"))
         for number, said in claims if templates else ():
             name, path = said.get(_TEMPLATE), (*pods.path, "spec", "resourceClaims", number, _TEMPLATE)
             if isinstance(name, str):
@@ -46,8 +47,8 @@ def skipped_claim(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     kubernetes v1.34.2 and v1.33.4 pkg/kubelet/cm/dra/manager.go: the loop over the pod's claims returns at one that is
     prepared
     """
-    for pods in gathered.fabrics.pods:
-        listed = mappings(pods.spec.get("resourceClaims"))
+    for pods in gathered.view(Fabrics.read).pods:
+        listed = indexed_mappings(pods.spec.get("resourceClaims"))
         for number, each in listed[:-1]:
             if isinstance(shared := each.get("resourceClaimName"), str):
                 defect = known("kubelet-skips-claims-after-a-shared-one")
@@ -86,10 +87,10 @@ def _missing(pods: PodTemplate, path: Path, name: str, there: set[str], gathered
 
 def _unknown(pods: PodTemplate, known: Sequence[str]) -> Iterator[Breach]:
     """What containers claim. They need not claim what is in the pod's network, such as an interface of dranet."""
-    first = mappings(pods.spec.get("initContainers"))
+    first = indexed_mappings(pods.spec.get("initContainers"))
     boxes = [((*pods.path, "spec", "initContainers", number), each) for number, each in first]
     for path, container in (*boxes, *pods.containers):
-        for number, each in mappings(mapping(container, "resources").get("claims")):
+        for number, each in indexed_mappings(mapping(container, "resources").get("claims")):
             name = each.get("name")
             if isinstance(name, str) and name not in known:
                 has = f"`resourceClaims` of its pods has {named(list(known))}" if known else "its pods claim nothing"

@@ -14,10 +14,10 @@ from typing import Any
 
 from generator.checks.fabric.cni_mistakes import Mistake, of_chain, of_ipam, of_network, of_whole
 from generator.checks.finding import Breach, Severity
-from generator.checks.mpi_runtime import mapping
 from generator.documents.json_text import JsonTextError, read_json
 from generator.documents.locate import format_path
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 
 _WHY = {
     "cni-json": "the API server takes any text; whoever reads it cannot, and pods hang in ContainerCreating",

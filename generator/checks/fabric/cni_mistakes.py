@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from generator.checks.finding import Severity
-from generator.checks.mpi_runtime import mapping, mappings
 from generator.checks.schema import fix_of
 from generator.documents.load import Path
+from generator.objects.fields import indexed_mappings, mapping
 from generator.schemas import cni
 from generator.schemas.violations import Violation
 
@@ -50,7 +50,7 @@ def of_network(said: Any) -> Iterator[Mistake]:
         yield from of_plugin(said)
         return
     yield from of_whole("list", said)
-    for number, plugin in mappings(said["plugins"]):
+    for number, plugin in indexed_mappings(said["plugins"]):
         yield from _inside(("plugins", number), of_plugin(plugin, is_first=number == 0))
 
 

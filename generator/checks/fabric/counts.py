@@ -19,18 +19,18 @@ from generator.checks.fabric.read import Fabrics
 from generator.checks.fabric.resource import Resource, resource
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import NODE, mapping
+from generator.checks.mpi_runtime import NODE
 from generator.facts.names import NETWORKS
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _CHECK = "fabric/device-count"
 _INJECTED = ", unless network-resources-injector adds one, which no queue counts"
 
 
-def device_count(gathered: Gathered) -> _Found:
+def device_count(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Of each kind of pods; what a TrainJob changes of them is not judged alone."""
-    fabrics = gathered.fabrics
+    fabrics = gathered.view(Fabrics.read)
     for pods in fabrics.pods:
         if not pods.is_patch:
             for breach in (*_joined(fabrics, pods, gathered), *_shared(fabrics, pods), *_written(fabrics, pods)):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
 from generator.checks.mpi_runtime import JOB_SET
-from generator.checks.queued import TRAINER
+from generator.checks.queued import TRAINER, Queued
 from generator.checks.quota_runtimes import uncovered_by
 from generator.manifests import Manifest
 
@@ -21,7 +22,7 @@ def not_covered(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
 
     kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
     """
-    queued, fabrics = gathered.queued, gathered.fabrics
+    queued, fabrics = gathered.view(Queued.read), gathered.view(Fabrics.read)
     if queued is None or not queued.settings.is_modelled:
         return
     covered = {name for queue in queued.tree.queues.values() for group in queue.groups for name in group.resources}

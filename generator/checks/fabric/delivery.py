@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from generator.checks.fabric.boxes import Box, Pods
-from generator.checks.fabric.workload import Workload
+from generator.checks.fabric.workload import Workload, Workloads
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import LAUNCHER, NODE, mapping, mpi_runtime
+from generator.checks.mpi_runtime import LAUNCHER, NODE, mpi_runtime
 from generator.documents.load import Path
 from generator.facts import env
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 
 _OF_RANKS = re.compile(r"^(NCCL|RCCL|UCX|FI|RDMAV|IBV|HCCL|CCL|GLOO|I_MPI|OMPI_MCA|PMIX_MCA)_")
 _FORWARDED = re.compile(r"^(OMPI|PRTE|PMIX)_")
@@ -88,7 +89,7 @@ def environment_lost(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
 def _lost_of_jobs(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """`trainer.env` of a TrainJob is that of its launcher (trainer v2.3.0 pkg/runtime/framework/plugins/jobset)."""
     known = {id(started.workload.manifest): started for started in _all_started(gathered)}
-    for job in gathered.workloads:
+    for job in gathered.view(Workloads.read):
         started = known.get(id(job.runtime.manifest)) if job.runtime else None
         if started and not started.is_hydra and not any(_PASSING.search(box.text) for box in started.workload.written):
             for box in (each for each in job.written if each.path == _TRAINER):
@@ -170,7 +171,7 @@ def _has_file(box: Box) -> bool:
 
 
 def _all_started(gathered: Gathered) -> Iterator[Started]:
-    for workload in gathered.workloads:
+    for workload in gathered.view(Workloads.read):
         is_runtime = mpi_runtime(workload.manifest.body) is not None
         if not is_runtime and workload.manifest.kind != "MPIJob":
             continue

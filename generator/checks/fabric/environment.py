@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from generator.checks.fabric.boxes import Variable
-from generator.checks.fabric.workload import Workload
+from generator.checks.fabric.workload import Workload, Workloads
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.facts import env
@@ -141,7 +141,7 @@ _JUDGES: Mapping[str, Callable[[str, Workload], Advice | None]] = {
 
 def environment(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Each variable that is said by its value; what comes from elsewhere, or from another variable, is not known."""
-    for workload in gathered.workloads:
+    for workload in gathered.view(Workloads.read):
         for variable in workload.variables:
             if variable.value and "$" not in variable.value and (advice := _advice(variable, workload)):
                 yield workload.manifest, _breach(variable, workload, advice)

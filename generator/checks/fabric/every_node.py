@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.checks.finding import Breach
-from generator.checks.mpi_runtime import mapping
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 
 CHECK = "fabric/every-node"
 KIND = "SriovNetworkPoolConfig"

@@ -10,14 +10,14 @@ from generator.checks.fabric.pods import PodTemplate, pod_templates, whole
 from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import NODE, mapping, resized_containers
+from generator.checks.mpi_runtime import NODE, resized_containers
 from generator.checks.trainjob_runtime import AMOUNTS, FIELD, OnRuntime, on_runtimes
 from generator.documents.load import Path
 from generator.facts import env
 from generator.facts.names import FABRIC
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _CHECK = "fabric/tcp-fallback"
 _VERBS = ("mlx", "verbs", "efa")
 _TRANSPORTS = ("rc", "dc", "ud", "ib")
@@ -33,15 +33,15 @@ class _Told(NamedTuple):
     """Whether ranks fail without it, rather than use TCP."""
 
 
-def tcp_fallback(gathered: Gathered) -> _Found:
+def tcp_fallback(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Of runtimes and jobs, and of TrainJobs that change what their runtime asks for."""
     for manifest in gathered.manifests:
         pods = list(pod_templates(manifest))
         if pods and not any(each.is_patch for each in pods):
-            for breach in _without_device(gathered.fabrics, pods, gathered):
+            for breach in _without_device(gathered.view(Fabrics.read), pods, gathered):
                 yield manifest, breach
     for pair in on_runtimes(gathered):
-        for breach in _changed(gathered.fabrics, pair):
+        for breach in _changed(gathered.view(Fabrics.read), pair):
             yield pair.job, breach
 
 

@@ -7,10 +7,11 @@ from collections.abc import Set as AbstractSet
 
 from generator.checks.fabric.pods import PodTemplate
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping
+from generator.checks.queued import Queued
 from generator.checks.quota_runtimes import has_quota, is_meant
 from generator.checks.trainjob_runtime import reference_of
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 
 _FOR_ALL = "ClusterTrainingRuntime"
 _RUNTIMES = "mpigen.dev/runtimes"
@@ -27,7 +28,7 @@ def homes(pods: PodTemplate, gathered: Gathered) -> AbstractSet[str]:
 
 def likely_homes(pods: PodTemplate, gathered: Gathered) -> AbstractSet[str]:
     """Namespaces beside these, where nothing names the runtimes, whose queue has quota for a job on this one."""
-    queued, runtime = gathered.queued, pods.manifest
+    queued, runtime = gathered.view(Queued.read), pods.manifest
     if queued is None or runtime.kind != _FOR_ALL:
         return frozenset()
     found: set[str] = set()
@@ -54,7 +55,7 @@ def _of_runtime(runtime: Manifest, gathered: Gathered) -> Iterator[str]:
 
 def _may_run(runtime: Manifest, namespace: str, gathered: Gathered) -> bool:
     """Whether a queue of the namespace is for jobs on a runtime, or nobody knows its queues."""
-    queued = gathered.queued
+    queued = gathered.view(Queued.read)
     names = queued.queues.get(namespace, frozenset()) if queued else frozenset()
     job = queued.job(runtime, namespace) if queued and names else None
     if queued is None or job is None or not names <= queued.tree.queues.keys():

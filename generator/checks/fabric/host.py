@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.checks.fabric.boxes import Box, Pods
-from generator.checks.fabric.workload import Workload
+from generator.checks.fabric.workload import Workload, Workloads
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping, mappings
 from generator.documents.load import Path
 from generator.facts.names import SHARED_MEMORY
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping
 
 _SHM = SHARED_MEMORY
 _VERBS = "/dev/infiniband"
@@ -24,7 +24,7 @@ _OWN = "mount a volume there with `emptyDir: {medium: Memory, sizeLimit: …}`; 
 
 def shm(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Ranks of a host exchange data there, and the sandbox of a pod has 64 MiB by default."""
-    for workload in gathered.workloads:
+    for workload in gathered.view(Workloads.read):
         for pods in workload.pods:
             for box in pods.boxes:
                 if breach := _shared_memory(workload, pods, box):
@@ -55,7 +55,7 @@ def _shared_memory(workload: Workload, pods: Pods, box: Box) -> Breach | None:
 
 def host_access(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Privilege, the network or the device files of the node, for a fabric that a device plugin would give."""
-    for workload in gathered.workloads:
+    for workload in gathered.view(Workloads.read):
         for pods in workload.pods:
             taken = list(_taken(pods))
             if not taken or not (pods.fabric_devices or any(what == _hosted(_VERBS) for _, what in taken)):
@@ -74,7 +74,7 @@ def _taken(pods: Pods) -> Iterator[tuple[Path, str]]:
             break
     if pods.spec.get("hostNetwork") is True:
         yield (*pods.path, "spec", "hostNetwork"), "`hostNetwork: true`"
-    for number, volume in mappings(pods.spec.get("volumes")):
+    for number, volume in indexed_mappings(pods.spec.get("volumes")):
         path = mapping(volume, "hostPath").get("path")
         if isinstance(path, str) and path.startswith(_VERBS):
             yield (*pods.path, "spec", "volumes", number, "hostPath"), _hosted(_VERBS)

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator.checks.fabric.attachments import CNI, Attachment
+from generator.checks.fabric.read import Fabrics
 from generator.checks.fabric.segments import segment
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.load import Path
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping, strings
 
 KINDS = frozenset({"MultiNetworkPolicy"})
 """What is read beside networks."""
@@ -31,15 +32,15 @@ def isolation(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     for policy in gathered.of(CNI, "MultiNetworkPolicy"):
         yield from ((policy, breach) for breach in _of_selector(policy))
         yield from ((policy, breach) for breach in _of_networks(policy, gathered))
-    for network in gathered.fabrics.of("SriovIBNetwork"):
+    for network in gathered.view(Fabrics.read).of("SriovIBNetwork"):
         yield from ((network, breach) for breach in _of_partition(network))
 
 
 def _of_selector(policy: Manifest) -> Iterator[Breach]:
     """LabelSelectorAsMap knows a map, and an `In` of one value; with others the policy is passed over."""
     said = mapping(policy.body, "spec", "podSelector").get("matchExpressions")
-    for number, each in mappings(said):
-        if each.get("operator") != "In" or len(texts(each.get("values"))) != 1:
+    for number, each in indexed_mappings(said):
+        if each.get("operator") != "In" or len(strings(each.get("values"))) != 1:
             path: Path = ("spec", "podSelector", "matchExpressions", number)
             what = f"`podSelector` of `{policy.name}` uses {_expression(each)}"
             why = f"the iptables implementation knows `In` with one value, and passes over the policy: {_OPEN}"
@@ -47,7 +48,7 @@ def _of_selector(policy: Manifest) -> Iterator[Breach]:
 
 
 def _expression(said: Mapping[str, Any]) -> str:
-    count = len(texts(said.get("values")))
+    count = len(strings(said.get("values")))
     return f"`{said.get('operator')}`" + (f" with {count} values" if count > 1 else "")
 
 
@@ -61,11 +62,11 @@ def _of_networks(policy: Manifest, gathered: Gathered) -> Iterator[Breach]:
     for each in names:
         place, _, name = each.rpartition("/")
         home = place.strip() or policy.namespace
-        there = gathered.fabrics.by_name.get(name, {})
+        there = gathered.view(Fabrics.read).by_name.get(name, {})
         network = there.get(home) or there.get("")
         if network:
             yield from _of_network(policy, network)
-        elif any(known.namespace == home for known in gathered.fabrics.attachments):
+        elif any(known.namespace == home for known in gathered.view(Fabrics.read).attachments):
             what = f"`{policy.name}` is for the network `{home}/{name}`, and no file holds it"
             fix = "name networks as the pods do, with the namespace in front where it is another"
             yield Breach(_FIELD, _CHECK, what, _OPEN, fix, Severity.WARNING, value=said)

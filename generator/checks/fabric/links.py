@@ -10,9 +10,9 @@ from generator.checks.fabric.providers import Provider, Source
 from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping, texts
 from generator.documents.load import Path
 from generator.manifests import Manifest
+from generator.objects.fields import mapping, strings
 
 _CHECK = "fabric/link-type"
 _OF = {"sriov": "eth", "ovs": "eth", "ib-sriov": "ib"}
@@ -31,7 +31,7 @@ _OF_INFINIBAND = re.compile(r"ib(\d+|[opPs]\d\w*|x[0-9a-f]+)(\..+)?")
 
 def link_type(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Judged by the policy that offers the device, or by the name of the parent interface."""
-    fabrics = gathered.fabrics
+    fabrics = gathered.view(Fabrics.read)
     for network in fabrics.attachments:
         for breach in (*_of_device(fabrics, network), *_of_parent(fabrics, network), *_of_addresses(network)):
             yield network.manifest, breach
@@ -95,7 +95,7 @@ def _link_of(fabrics: Fabrics, parent: str) -> tuple[str, str]:
 
 
 def _has_port(provider: Provider, parent: str) -> bool:
-    ports = texts(mapping(provider.manifest.body, "spec", "nicSelector").get("pfNames"))
+    ports = strings(mapping(provider.manifest.body, "spec", "nicSelector").get("pfNames"))
     return parent in (port.partition("#")[0] for port in ports)
 
 

@@ -15,19 +15,18 @@ from typing import Any
 
 from generator.checks.fabric.boxes import Box, Pods
 from generator.checks.fabric.homes import homes
-from generator.checks.fabric.workload import Workload
+from generator.checks.fabric.workload import Workload, Workloads
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.load import Path
 from generator.facts.names import EFA, IPC_LOCK, POD_SECURITY_ENFORCE, REQUIRED_SCC
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping, strings
 
 MACHINE_CONFIG = "machineconfiguration.openshift.io"
 SECURITY = "security.openshift.io"
 KINDS = frozenset({"MachineConfig", "SecurityContextConstraints"})
 """What is read beside pods and Namespaces."""
-_Found = Iterator[tuple[Manifest, Breach]]
 _CHECK = "fabric/memlock"
 _LIMIT = """containerd `LimitMEMLOCK=infinity`, CRI-O `default_ulimits = ["memlock=-1:-1"]`"""
 _NODE_LIMIT = f"raise the limit of the nodes ({_LIMIT}), and remove the capability"
@@ -47,17 +46,17 @@ _WITHOUT = frozenset(
 """OpenShift's own without it (openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests)."""
 
 
-def memlock(gathered: Gathered) -> _Found:
+def memlock(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """All of it."""
-    for workload in gathered.workloads:
+    for workload in gathered.view(Workloads.read):
         for pods in workload.pods:
             for box in pods.boxes:
-                if IPC_LOCK in texts(mapping(box.body, "securityContext", "capabilities").get("add")):
+                if IPC_LOCK in strings(mapping(box.body, "securityContext", "capabilities").get("add")):
                     yield from _judged(workload, pods, box, gathered)
     yield from _unknown_limit(gathered)
 
 
-def _judged(workload: Workload, pods: Pods, box: Box, gathered: Gathered) -> _Found:
+def _judged(workload: Workload, pods: Pods, box: Box, gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     path = (*box.path, "securityContext", "capabilities", "add")
     who = f"`{box.body.get('name')}` of the pods `{pods.role}` adds {IPC_LOCK}"
     for breach in (
@@ -112,7 +111,7 @@ def _refused_by_constraints(path: Path, who: str, pods: Pods, gathered: Gathered
     if not isinstance(name, str):
         return None
     said = gathered.one(SECURITY, "SecurityContextConstraints", name)
-    allowed = texts(said.body.get("allowedCapabilities")) if said else []
+    allowed = strings(said.body.get("allowedCapabilities")) if said else []
     if (not said and name not in _WITHOUT) or {"*", IPC_LOCK} & set(allowed):
         return None
     fix = f"{_NODE_LIMIT}; or name SecurityContextConstraints with it in `allowedCapabilities`"
@@ -121,11 +120,11 @@ def _refused_by_constraints(path: Path, who: str, pods: Pods, gathered: Gathered
     )
 
 
-def _unknown_limit(gathered: Gathered) -> _Found:
+def _unknown_limit(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Nothing tells how much may be locked: neither the pods nor, on OpenShift, a MachineConfig."""
     if any(lifts_limit(each) for each in gathered.of(MACHINE_CONFIG, "MachineConfig")):
         return
-    for workload in gathered.workloads:
+    for workload in gathered.view(Workloads.read):
         text = " ".join(box.text for box in workload.written)
         for pods in workload.pods if workload.is_of_ranks else ():
             devices = [name for name in pods.fabric_devices if name != EFA]
@@ -139,21 +138,21 @@ def _unknown_limit(gathered: Gathered) -> _Found:
 
 def _may_lock(box: Box) -> bool:
     security = mapping(box.body, "securityContext")
-    return security.get("privileged") is True or IPC_LOCK in texts(mapping(security, "capabilities").get("add"))
+    return security.get("privileged") is True or IPC_LOCK in strings(mapping(security, "capabilities").get("add"))
 
 
 def lifts_limit(manifest: Manifest) -> bool:
     """Whether a file or a unit of a MachineConfig speaks of it, in the clear, encoded or by its name."""
     config = mapping(manifest.body, "spec", "config")
-    files = [each for _, each in mappings(mapping(config, "storage").get("files"))]
-    whole = [each for _, each in mappings(mapping(config, "systemd").get("units"))]
+    files = [each for _, each in indexed_mappings(mapping(config, "storage").get("files"))]
+    whole = [each for _, each in indexed_mappings(mapping(config, "systemd").get("units"))]
     units = [str(part.get("contents")) for each in whole for part in (each, *_inside(each))]
     said = [f"{each.get('path')} {_content(mapping(each, 'contents').get('source'))}" for each in files]
     return any("memlock" in text.lower() for text in (*said, *units))
 
 
 def _inside(unit: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [part for _, part in mappings(unit.get("dropins"))]
+    return [part for _, part in indexed_mappings(unit.get("dropins"))]
 
 
 def _content(source: object) -> str:

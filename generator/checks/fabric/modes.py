@@ -16,17 +16,15 @@ from generator.checks.fabric.providers import Source
 from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping
 from generator.manifests import Manifest
-from generator.objects.fields import string_map
+from generator.objects.fields import mapping, string_map
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _RDMA = "rdma"
 
 
-def rdma_mode(gathered: Gathered) -> _Found:
+def rdma_mode(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Of networks, where the files also tell the mode of nodes, and of device plugins."""
-    fabrics, found = gathered.fabrics, pools(gathered)
+    fabrics, found = gathered.view(Fabrics.read), pools(gathered)
     for network in fabrics.attachments:
         if network.main.get("rdmaIsolation") is True and network.chains(_RDMA):
             yield network.manifest, _twice(network)
@@ -47,7 +45,7 @@ def _twice(network: Attachment) -> Breach:
     )
 
 
-def _of_network(fabrics: Fabrics, network: Attachment, found: Sequence[Pool]) -> _Found:
+def _of_network(fabrics: Fabrics, network: Attachment, found: Sequence[Pool]) -> Iterator[tuple[Manifest, Breach]]:
     near = _nodes(fabrics, network, found) or found
     if any(pool.mode == EXCLUSIVE for pool in near):
         return
@@ -87,7 +85,7 @@ def _shared(network: Attachment, message: str, severity: Severity) -> Breach:
     )
 
 
-def _of_plugin(manifest: Manifest, found: Sequence[Pool]) -> _Found:
+def _of_plugin(manifest: Manifest, found: Sequence[Pool]) -> Iterator[tuple[Manifest, Breach]]:
     """Which nodes the plugin is on, its policy tells by an affinity, or not at all."""
     spec = mapping(manifest.body, "spec")
     own = string_map(spec.get("nodeSelector"))

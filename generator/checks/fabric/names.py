@@ -15,18 +15,17 @@ from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
 from generator.manifests import Manifest
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _CHECK = "fabric/resource-name"
 _NEAR = 0.75  # as difflib measures it: `mlnxics` and `mlnxnics` are 0.93
 _MANY = 3
 
 
-def resource_name(gathered: Gathered) -> _Found:
+def resource_name(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Judged where the files hold what offers devices, as a network or pods alone may be for those of others.
 
     multus-cni 95a0932 pkg/k8sclient/k8sclient.go getKubernetesDelegate: the names must be equal, letter by letter
     """
-    fabrics = gathered.fabrics
+    fabrics = gathered.view(Fabrics.read)
     for each in fabrics.attachments:
         offered = _offering(fabrics, each)
         if each.resource and offered and not _gives(offered, each.resource):

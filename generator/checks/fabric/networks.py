@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from generator.checks.mpi_runtime import texts_and_all
 from generator.documents.json_text import read_json
 from generator.documents.scalars import int64
 from generator.documents.syntax import shown
+from generator.objects.fields import items
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_INTERFACE = 15  # IFNAMSIZ of Linux, without the NUL
@@ -121,7 +121,7 @@ def _judge_addresses(item: Mapping[str, object]) -> None:
             what = f"`{key}` is {address}, which is no hardware address"
             raise _MalformedError(what, "write pairs of hex digits and `:`")
     for key in ("ips", "default-route"):
-        for address in texts_and_all(item.get(key)):
+        for address in items(item.get(key)):
             if not _is_ip(address, has_mask=key == "ips"):
                 what = f"`{key}` has {shown(address)}, which is no IP address"
                 raise _MalformedError(what, "write an address or a CIDR" if key == "ips" else "write an address")

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping
 
 from generator.checks.fabric.pods import PodTemplate, whole
 from generator.checks.fabric.providers import amounts_of
+from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import NODE, mapping
+from generator.checks.mpi_runtime import NODE
 from generator.facts.names import EFA
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron")
 
@@ -33,7 +35,7 @@ def part_of_node(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
 
     Virtual functions may be left over on purpose, and of a shared device one is all.
     """
-    for pods in gathered.fabrics.pods:
+    for pods in gathered.view(Fabrics.read).pods:
         asked = pods.devices.get(EFA, 0)
         for flavor, has in flavors_of(pods, gathered) if pods.is_of_runtime and pods.role == NODE and asked else ():
             gpus = next((name for name in _GPUS if pods.devices.get(name, 0) == has.get(name)), None)

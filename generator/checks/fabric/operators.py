@@ -9,11 +9,10 @@ from generator.checks.fabric.providers import MELLANOX, PREFIXES, SRIOV
 from generator.checks.fabric.read import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping
 from generator.facts.names import TENANT_LABEL
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 
-_Found = Iterator[tuple[Manifest, Breach]]
 _CHECK = "fabric/operator-namespace"
 _ONE_NAME = {(SRIOV, "SriovOperatorConfig"): "default", (MELLANOX, "NicClusterPolicy"): "nic-cluster-policy"}
 _IPAM = "nv-ipam.nvidia.com"
@@ -21,10 +20,10 @@ _WATCHED = ("nvidia-network-operator", "kube-system")
 """Where nv-ipam runs: by NVIDIA's network operator, and by itself (nvidia-k8s-ipam 3ce4a34 deploy/manifests)."""
 
 
-def operator_namespace(gathered: Gathered) -> _Found:
+def operator_namespace(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """Each operator reads objects of its own namespace; an object elsewhere is accepted and does nothing."""
     yield from _names(gathered)
-    fabrics = gathered.fabrics
+    fabrics = gathered.view(Fabrics.read)
     for manifest in gathered.of(SRIOV, "SriovNetworkNodePolicy", "SriovNetworkPoolConfig"):
         yield from _ignored(manifest, gathered)
     for manifest in gathered.of(SRIOV, *OF_SRIOV):
@@ -33,7 +32,7 @@ def operator_namespace(gathered: Gathered) -> _Found:
         yield from _unwatched(manifest)
 
 
-def _names(gathered: Gathered) -> _Found:
+def _names(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """sriov-network-operator v1.6.0 pkg/webhook/validate.go; network-operator b06827e pkg/consts."""
     for (group, kind), name in _ONE_NAME.items():
         for manifest in gathered.of(group, kind):
@@ -51,9 +50,9 @@ def _names(gathered: Gathered) -> _Found:
                 )
 
 
-def _ignored(manifest: Manifest, gathered: Gathered) -> _Found:
+def _ignored(manifest: Manifest, gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
     """sriov-network-operator v1.6.0 main.go (its cache has one namespace), pkg/webhook/validate.go."""
-    fabrics = gathered.fabrics
+    fabrics = gathered.view(Fabrics.read)
     if not manifest.namespace or manifest.namespace in fabrics.operators:
         return
     known = _known(fabrics)
@@ -88,7 +87,7 @@ def _listed(names: Sequence[str]) -> str:
     return " or ".join(f"`{name}`" for name in names)
 
 
-def _foreign(manifest: Manifest, fabrics: Fabrics) -> _Found:
+def _foreign(manifest: Manifest, fabrics: Fabrics) -> Iterator[tuple[Manifest, Breach]]:
     """sriov-network-operator v1.6.0 controllers/generic_network_controller.go Reconcile."""
     said = mapping(manifest.body, "spec").get("networkNamespace")
     if not isinstance(said, str) or not said or not manifest.namespace or manifest.namespace in fabrics.operators:
@@ -109,7 +108,7 @@ def _foreign(manifest: Manifest, fabrics: Fabrics) -> _Found:
     )
 
 
-def _unwatched(manifest: Manifest) -> _Found:
+def _unwatched(manifest: Manifest) -> Iterator[tuple[Manifest, Breach]]:
     """nvidia-k8s-ipam 3ce4a34 cmd/ipam-node/app/options/options.go PoolsNamespace."""
     if not manifest.namespace or manifest.namespace in _WATCHED:
         return

@@ -13,10 +13,10 @@ from typing import Any
 
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping, texts
 from generator.documents.load import Path
 from generator.documents.scalars import int64
 from generator.manifests import Manifest
+from generator.objects.fields import mapping, strings
 
 _WHY = "the operator's webhook refuses the second; where that is off, nobody tells which of the two holds"
 
@@ -41,8 +41,8 @@ def _meet(one: Manifest, other: Manifest) -> bool:
 def _clashes(first: Manifest, second: Manifest) -> Iterator[Breach]:
     one, two = (mapping(each.body, "spec") for each in (first, second))
     here, there = (mapping(each, "nicSelector") for each in (one, two))
-    for index, name in enumerate(texts(there.get("pfNames"))):
-        for other in texts(here.get("pfNames")):
+    for index, name in enumerate(strings(there.get("pfNames"))):
+        for other in strings(here.get("pfNames")):
             path: Path = ("nicSelector", "pfNames", index)
             if _overlap(name, other):
                 fix = "give each functions of its own, like `#0-3` and `#4-7`"
@@ -50,8 +50,8 @@ def _clashes(first: Manifest, second: Manifest) -> Iterator[Breach]:
             elif _port(name) == _port(other) and _is_external(one) != _is_external(two):
                 message = f"`{_port(name)}` is managed by others here or in {first.resource}, not in both"
                 yield _told(path, message, "write the same `externallyManaged` in both", name)
-    for index, device in enumerate(texts(there.get("rootDevices"))):
-        if device in texts(here.get("rootDevices")):
+    for index, device in enumerate(strings(there.get("rootDevices"))):
+        if device in strings(here.get("rootDevices")):
             path = ("nicSelector", "rootDevices", index)
             yield _told(path, f"`{device}` is in {first.resource} too", "name it in one of them", device)
     if one.get("resourceName") == two.get("resourceName") and _excludes(one) != _excludes(two):

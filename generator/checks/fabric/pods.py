@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from generator.checks.fabric.networks import Networks, networks
-from generator.checks.mpi_runtime import JOB_SET, NODE, mapping, mappings
+from generator.checks.mpi_runtime import JOB_SET, NODE
 from generator.documents.load import Path
 from generator.facts.names import NETWORKS
 from generator.manifests import Body, Manifest
+from generator.objects.fields import indexed_mappings, mapping
 from generator.quantities import amount_of
 
 RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
@@ -70,7 +71,8 @@ class PodTemplate:
     def containers(self) -> list[tuple[Path, Mapping[str, Any]]]:
         """Where each container stands that runs as long as the pod, and what it says."""
         return [
-            ((*self.path, "spec", "containers", number), item) for number, item in mappings(self.spec.get("containers"))
+            ((*self.path, "spec", "containers", number), item)
+            for number, item in indexed_mappings(self.spec.get("containers"))
         ]
 
     @cached_property
@@ -97,7 +99,7 @@ class PodTemplate:
         """Variable → where it stands and its value, of those that say one themselves."""
         found: dict[str, tuple[Path, str]] = {}
         for path, container in self.containers:
-            for number, item in mappings(container.get("env")):
+            for number, item in indexed_mappings(container.get("env")):
                 name, value = item.get("name"), item.get("value")
                 if isinstance(name, str) and isinstance(value, str):
                     found.setdefault(name, ((*path, "env", number), value))
@@ -108,7 +110,7 @@ class PodTemplate:
         """Whether the pods reach network devices without asking for any: by the node's own, by a claim, or on GKE."""
         spec, annotations = self.spec, mapping(self.body, "metadata", "annotations")
         is_privileged = any(mapping(each, "securityContext").get("privileged") is True for _, each in self.containers)
-        mounted = [mapping(volume, "hostPath").get("path") for _, volume in mappings(spec.get("volumes"))]
+        mounted = [mapping(volume, "hostPath").get("path") for _, volume in indexed_mappings(spec.get("volumes"))]
         has_device = any(isinstance(path, str) and path.startswith("/dev/infiniband") for path in mounted)
         is_given = bool(spec.get("resourceClaims")) or _GKE in annotations
         return spec.get("hostNetwork") is True or is_privileged or has_device or is_given
@@ -149,7 +151,7 @@ def _templates(kind: str, body: Body) -> _Found:
     elif kind in _REPLICATED:
         yield from _replicated(body, _REPLICATED[kind])
     elif kind == "TrainJob":
-        for number, patch in mappings(mapping(body, "spec").get("runtimePatches")):
+        for number, patch in indexed_mappings(mapping(body, "spec").get("runtimePatches")):
             start: Path = ("spec", "runtimePatches", number)
             for role, path, pods in _replicated(patch, ("trainingRuntimeSpec", "template", "spec")):
                 yield role, (*start, *path), pods
@@ -158,7 +160,7 @@ def _templates(kind: str, body: Body) -> _Found:
 
 
 def _replicated(body: Mapping[str, Any], path: Path) -> _Found:
-    for number, job in mappings(mapping(body, *map(str, path)).get("replicatedJobs")):
+    for number, job in indexed_mappings(mapping(body, *map(str, path)).get("replicatedJobs")):
         role = job.get("name")
         steps = ("template", "spec", "template")
         yield role if isinstance(role, str) else "", (*path, "replicatedJobs", number, *steps), mapping(job, *steps)

@@ -12,10 +12,10 @@ from typing import Any
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping, texts
 from generator.documents.load import Path
 from generator.documents.syntax import shown
 from generator.manifests import Manifest
+from generator.objects.fields import mapping, strings
 
 _Spec = Mapping[str, Any]
 _CHECK = "fabric/node-policy"
@@ -77,7 +77,7 @@ def _keys(selector: _Spec) -> str:
 def _ranges(spec: _Spec) -> Iterator[Breach]:
     """`ens1f0#2-5`: the functions 2 to 5 of the port."""
     number = spec.get("numVfs")
-    for index, name in enumerate(texts(mapping(spec, "nicSelector").get("pfNames"))):
+    for index, name in enumerate(strings(mapping(spec, "nicSelector").get("pfNames"))):
         if "#" not in name:
             continue
         path: Path = ("nicSelector", "pfNames", index)

@@ -12,8 +12,8 @@ from itertools import combinations
 from generator.checks.fabric.providers import SRIOV
 from generator.checks.finding import Breach, Severity
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 from generator.objects.selectors import selects
 
 CHECK = "fabric/rdma-mode"

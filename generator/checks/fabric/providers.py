@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import Any
 
 from generator.checks.fabric.resource import SHARED_PREFIX, Resource, resource
-from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.json_text import read_json
 from generator.documents.load import Path
 from generator.facts.names import ALLOCATABLE
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping, strings
 
 SRIOV = "sriovnetwork.openshift.io"
 MELLANOX = "mellanox.com"
@@ -109,7 +109,7 @@ def _plugin(manifest: Manifest, path: Path, text: object) -> Iterator[Provider]:
         ("resourceList", Source.PLUGIN, _PLUGIN_PREFIX),
         ("configList", Source.SHARED, SHARED_PREFIX),
     ):
-        for _, each in mappings(mapping(said).get(key)):
+        for _, each in indexed_mappings(mapping(said).get(key)):
             name, prefix = each.get("resourceName"), each.get("resourcePrefix")
             if isinstance(name, str) and name:
                 of = Resource(prefix if isinstance(prefix, str) and prefix else default, name)
@@ -118,7 +118,7 @@ def _plugin(manifest: Manifest, path: Path, text: object) -> Iterator[Provider]:
 
 def _link(selectors: object) -> str:
     """By the `linkTypes` that devices are selected by."""
-    kinds = frozenset(texts(mapping(selectors).get("linkTypes")))
+    kinds = frozenset(strings(mapping(selectors).get("linkTypes")))
     return {frozenset({"infiniband"}): "ib", frozenset({"ether"}): "eth"}.get(kinds, "")
 
 

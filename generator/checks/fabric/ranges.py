@@ -8,12 +8,12 @@ from typing import Any
 
 from generator.checks.fabric.attachments import CNI, Attachment
 from generator.checks.fabric.read import Fabrics
-from generator.checks.mpi_runtime import mapping, mappings, texts
 from generator.documents.load import Path
 from generator.documents.scalars import int64
 from generator.facts import addressing
 from generator.facts.addressing import Network, Span, Supply, parse_address, parse_network
 from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, mapping, strings
 
 NV_IPAM = "nv-ipam.nvidia.com"
 _POOLS = {"ippool": "IPPool", "cidrpool": "CIDRPool"}
@@ -86,7 +86,7 @@ def _of_whereabouts(manifest: Manifest, path: Path, ipam: Mapping[str, Any]) -> 
     counter = f"whereabouts with `network_name: {name}`" if name else "whereabouts"
     if ipam.get("enable_overlapping_ranges") is False:
         counter += f" for {ipam.get('range')} alone"
-    for said in (ipam, *(each for _, each in mappings(ipam.get("ipRanges")))):
+    for said in (ipam, *(each for _, each in indexed_mappings(ipam.get("ipRanges")))):
         # whereabouts 3a262bd pkg/config/config.go: `192.168.2.225-192.168.2.230/28` too
         start, dash, text = str(said.get("range", "")).rpartition("-")
         network = parse_network(text)
@@ -113,7 +113,7 @@ def _slices(network: Network, size: object) -> Supply | None:
 
 def _excluded(said: Mapping[str, Any]) -> Iterator[Network]:
     """Return the networks of `exclude`, which may name single addresses (pkg/allocate/allocate.go)."""
-    for text in texts(said.get("exclude")):
+    for text in strings(said.get("exclude")):
         found = parse_network(text if "/" in text else addressing.alone(text))
         if found:
             yield found
@@ -136,7 +136,7 @@ def _sets(ipam: Mapping[str, Any]) -> Iterator[list[Mapping[str, Any]]]:
     yield [ipam]
     sets = ipam.get("ranges")
     for each in sets if isinstance(sets, list) else ():
-        yield [said for _, said in mappings(each)]
+        yield [said for _, said in indexed_mappings(each)]
 
 
 def _of_pool(pool: Manifest) -> Iterator[Range]:
@@ -160,7 +160,7 @@ def _of_pool(pool: Manifest) -> Iterator[Range]:
 
 def _spans(said: object, first: str, last: str, read: Callable[[object], int | None]) -> list[Span] | None:
     """Return first and last of each exclusion; None if one of them cannot be read, and the pool is rejected for it."""
-    found = [(read(each.get(first)), read(each.get(last))) for _, each in mappings(said)]
+    found = [(read(each.get(first)), read(each.get(last))) for _, each in indexed_mappings(said)]
     spans = [(begin, end) for begin, end in found if begin is not None and end is not None and begin <= end]
     return spans if len(spans) == len(found) else None
 

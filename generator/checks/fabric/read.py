@@ -13,6 +13,7 @@ from generator.checks.fabric.attachments import Attachment, attachment
 from generator.checks.fabric.pods import PodTemplate, pod_templates
 from generator.checks.fabric.providers import PREFIXES, Provider, Source, providers
 from generator.checks.fabric.resource import Resource, is_named_for_fabric, resource
+from generator.checks.gathered import Gathered
 from generator.manifests import Manifest
 
 KINDS = frozenset(
@@ -42,6 +43,11 @@ class Fabrics:
     """What a set of manifests says of fabrics."""
 
     manifests: Sequence[Manifest]
+
+    @classmethod
+    def read(cls, gathered: Gathered) -> Fabrics:
+        """Read the fabrics of some objects."""
+        return cls(gathered.manifests)
 
     def of(self, kind: str) -> Sequence[Manifest]:
         """All of one of `KINDS`."""

@@ -32,9 +32,9 @@ from generator.checks.fabric import (
 from generator.checks.fabric.providers import is_plugin_configuration
 from generator.checks.finding import Breach
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping
 from generator.facts.names import NETWORKS
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 
 _Rule = Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]
 

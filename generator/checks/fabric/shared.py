@@ -7,15 +7,16 @@ from collections.abc import Iterator, Mapping
 from generator.checks.fabric.attachments import Attachment
 from generator.checks.fabric.homes import homes
 from generator.checks.fabric.providers import Source
+from generator.checks.fabric.read import Fabrics
 from generator.checks.fabric.resource import resource
 from generator.checks.fabric.segments import Segment, segment, shared_device
 from generator.checks.fabric.users import Users
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping
 from generator.documents.load import Path
 from generator.facts.names import TENANT_LABEL
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
 
 _Meeting = list[tuple[Attachment, Segment]]
 """The networks that lead to one segment."""
@@ -46,7 +47,7 @@ def _of_networks(gathered: Gathered, teams: Mapping[str, str]) -> Iterator[tuple
 
 
 def _of_devices(gathered: Gathered, teams: Mapping[str, str]) -> Iterator[tuple[Manifest, Breach]]:
-    for provider in gathered.fabrics.offered_by(Source.SHARED):
+    for provider in gathered.view(Fabrics.read).offered_by(Source.SHARED):
         met = sorted({teams.get(home, home) for home in _homes_of_device(str(provider.resource), gathered)})
         if len(met) > 1:
             where = shared_device(str(provider.resource))
@@ -55,7 +56,7 @@ def _of_devices(gathered: Gathered, teams: Mapping[str, str]) -> Iterator[tuple[
 
 def _by_segment(gathered: Gathered) -> dict[tuple[str, ...], _Meeting]:
     found: dict[tuple[str, ...], _Meeting] = {}
-    for network in gathered.fabrics.attachments:
+    for network in gathered.view(Fabrics.read).attachments:
         where = segment(network)
         if where:
             found.setdefault(where.key, []).append((network, where))
@@ -74,7 +75,7 @@ def _homes_of_device(name: str, gathered: Gathered) -> set[str]:
     wanted = resource(name)
     return {
         home
-        for pods in gathered.fabrics.pods
+        for pods in gathered.view(Fabrics.read).pods
         if any(resource(each).may_be(wanted) for each in pods.devices)
         for home in homes(pods, gathered)
     }

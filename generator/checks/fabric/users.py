@@ -10,9 +10,10 @@ from generator.checks.fabric.attachments import Attachment
 from generator.checks.fabric.networks import Wanted
 from generator.checks.fabric.pods import PodTemplate, whole
 from generator.checks.fabric.providers import amounts_of
+from generator.checks.fabric.read import Fabrics
 from generator.checks.gathered import Gathered
-from generator.checks.mpi_runtime import mapping
 from generator.facts.names import NODES
+from generator.objects.fields import mapping
 
 _KUEUE = "kueue.x-k8s.io"
 
@@ -98,7 +99,7 @@ class Users:
     @cached_property
     def _by_name(self) -> Mapping[str, list[tuple[PodTemplate, list[Wanted]]]]:
         found: dict[str, list[tuple[PodTemplate, list[Wanted]]]] = {}
-        for pods in self.gathered.fabrics.pods:
+        for pods in self.gathered.view(Fabrics.read).pods:
             wanted = pods.networks.wanted
             for name in dict.fromkeys(each.name for each in wanted):
                 found.setdefault(name, []).append((pods, [each for each in wanted if each.name == name]))
@@ -110,7 +111,7 @@ class Users:
         known = list(_nodes(self.gathered))
         return {
             id(pods): [(nodes, nodes.per_node(pods)) for nodes in known if _is_selected(nodes, pods)]
-            for pods in self.gathered.fabrics.pods
+            for pods in self.gathered.view(Fabrics.read).pods
         }
 
 

@@ -9,17 +9,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from generator.checks.fabric.boxes import KINDS, Box, Pods, Variable, is_fabric, pods_of
 from generator.checks.fabric.pods import RUNTIMES, pod_templates
-from generator.checks.mpi_runtime import mapping
+from generator.checks.gathered import Gathered
 from generator.checks.trainjob_runtime import FIELD, runtime_of
 from generator.facts.names import EFA
 from generator.manifests import Manifest
-
-if TYPE_CHECKING:
-    from generator.checks.gathered import Gathered  # which holds these
+from generator.objects.fields import mapping
 
 GROUPS = ("", "batch", "jobset.x-k8s.io", "kubeflow.org", "trainer.kubeflow.org")
 _OF_FRAMEWORKS = re.compile(r"^(NCCL|RCCL|HCCL|CCL|GLOO|TORCH|HOROVOD|DS)_")
@@ -94,14 +91,20 @@ class Workload:
         return not has_gpus and not any(_OF_FRAMEWORKS.match(each.name) for each in known)
 
 
-def workloads(gathered: Gathered) -> Iterator[Workload]:
-    """All of them, TrainJobs last."""
-    for group in GROUPS:
-        for manifest in gathered.of(group, *sorted(KINDS)):
-            yield _workload(manifest)
-    for job in gathered.of("trainer.kubeflow.org", "TrainJob"):
-        runtime = runtime_of(job, gathered)
-        yield Workload(job, (), tuple(_written(job)), _workload(runtime) if runtime else None)
+class Workloads(tuple[Workload, ...]):
+    """The workloads among some objects, TrainJobs last."""
+
+    __slots__ = ()
+
+    @classmethod
+    def read(cls, gathered: Gathered) -> Workloads:
+        """Read the workloads of some objects."""
+        of_groups = (manifest for group in GROUPS for manifest in gathered.of(group, *sorted(KINDS)))
+        jobs = ((job, runtime_of(job, gathered)) for job in gathered.of("trainer.kubeflow.org", "TrainJob"))
+        on_runtimes = (
+            Workload(job, (), tuple(_written(job)), _workload(runtime) if runtime else None) for job, runtime in jobs
+        )
+        return cls((*map(_workload, of_groups), *on_runtimes))
 
 
 def _workload(manifest: Manifest) -> Workload:
