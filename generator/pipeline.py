@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator import manifests, release
-from generator.checks import since
+from generator.checks import compare
 from generator.checks.run import Checked, check_rendered
 from generator.errors import ConfigError, Problem
 from generator.schemas.catalog import Catalog
@@ -60,7 +60,7 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
     wanted = _release(platform, tree, pointer)
     checked = check(platform, tree, pointer, choices.today)
     checked.findings += find_hazards(platform, platform_file)
-    checked.findings += since.rendered(release.replaced(wanted, tree, output), tree, wanted.files, wanted.targets)
+    checked.findings += compare.rendered(release.replaced(wanted, tree, output), tree, wanted.files, wanted.targets)
     if checked.has_errors:
         return Synthesis(platform, checked, written=None)
     written = release.write(

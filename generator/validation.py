@@ -8,11 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generator.checks.files import SUFFIXES, Search, check_everywhere, cores, manifest_files
+from generator.checks.files import (
+    SUFFIXES,
+    Origin,
+    Search,
+    Targets,
+    by_release,
+    check_everywhere,
+    cores,
+    manifest_files,
+)
 from generator.checks.finding import Finding, Severity
 from generator.checks.kubeconform import refusals_placed
 from generator.checks.run import Checked, check_text, check_together, unreadable
-from generator.checks.targets import Origin, Targets, by_release
 from generator.documents.files import read_file
 from generator.errors import InputError, OutputError, Problem
 from generator.manifests import Manifest
@@ -154,14 +162,14 @@ def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> I
 
 def _since(old: Path, search: Search, subject: Subject) -> list[Finding]:
     """What the change breaks, of each platform for the versions that its new release was made for."""
-    from generator.checks import since  # importing its rules takes as long as checking a file
+    from generator.checks import compare  # importing its rules takes as long as checking a file
 
     def judged_for(targets: Targets) -> Mapping[str, str]:
         return Catalog.bundled(subject.targets or dict(targets)).targets
 
     stdin = {} if subject.stdin is None else {_STDIN: subject.stdin}
     try:
-        return since.on_disk(old, search.files, stdin, judged_for)
+        return compare.on_disk(old, search.files, stdin, judged_for)
     except InputError as error:
         return unreadable(*error.problems).findings
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
+from generator.checks.compare import compare
 from generator.checks.finding import Finding
-from generator.checks.since import compare
 from generator.manifests import Manifest, read
 from generator.report.text import plain
 from tests.check_cases import changed

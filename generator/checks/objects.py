@@ -1,49 +1,78 @@
-"""object/*: can each object be told from the others, and does it have the place that its kind wants?"""
+"""The objects that are judged together, indexed for rules that need several of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar, cast
 
-from generator.checks.finding import Breach
-from generator.documents.load import Path
-from generator.documents.syntax import shown
 from generator.manifests import Manifest
-from generator.schemas.catalog import Catalog
 
-_WHY = {
-    "unnamed": "the API server refuses the object",
-    "duplicate": "whichever is applied last wins, and Argo CD never finds both in sync",
-    "no-namespace": "it would land wherever the one who applies it happens to be",
-    "not-namespaced": "the API server refuses it or drops the namespace, and Argo CD never finds both in sync",
-}
-CHECKS = tuple(f"object/{rule}" for rule in _WHY)
-"""The ids of this family."""
+V = TypeVar("V")
 
 
-def unnamed(manifest: Manifest) -> Iterator[Breach]:
-    """An object that is stored needs a name, or a beginning of one. Reviews are answered, not stored."""
-    metadata = manifest.body.get("metadata")
-    generated = isinstance(metadata, dict) and metadata.get("generateName")
-    if not manifest.name and not generated and not manifest.kind.endswith("Review"):
-        yield _breach("unnamed", "`metadata.name` is missing", "give it a name")
+@dataclass(frozen=True)
+class Objects:
+    """The manifests of one release, or those of no release, whatever stands in them.
 
+    Attributes:
+        manifests: only those that `related.is_kept` keeps, by file and document.
+        targets: component → the minor version that is judged for.
+        today: the day on which is judged; None where it does not matter.
+    """
 
-def misplaced(manifests: Sequence[Manifest], catalog: Catalog) -> Iterator[tuple[Manifest, Breach]]:
-    """What only the whole of a release shows: objects that are there twice, or not in the namespace that they want."""
-    first: dict[tuple[str, str, str, str], Manifest] = {}
-    for manifest in manifests:
-        scope = catalog.scope(manifest.api_version, manifest.kind)
-        group, kind, namespace, name = manifest.identity
-        other = first.setdefault((group, kind, "" if scope == "Cluster" else namespace, name), manifest)
-        if other is not manifest and manifest.name:
-            yield manifest, _breach("duplicate", f"it is also in {other.file}", "give one of the two another name")
-        if scope == "Namespaced" and not namespace:
-            yield manifest, _breach("no-namespace", "`metadata.namespace` is missing", "name the tenant's namespace")
-        if scope == "Cluster" and namespace:
-            what = f"a {kind} belongs to no namespace, this one says {shown(namespace)}"
-            yield manifest, _breach("not-namespaced", what, "remove `metadata.namespace`", "namespace", namespace)
+    manifests: tuple[Manifest, ...]
+    targets: Mapping[str, str]
+    today: dt.date | None = None
 
+    def of(self, group: str, *kinds: str) -> Iterable[Manifest]:
+        """All of some kinds of one API group; the same object more than once if several files hold it."""
+        return [manifest for kind in kinds for manifest in self._by_kind.get((group, kind), ())]
 
-def _breach(rule: str, message: str, fix: str, field: str = "", value: object = None) -> Breach:
-    path: Path = ("metadata", field) if field else ("metadata",)
-    return Breach(path, f"object/{rule}", message, _WHY[rule], fix, value=value)
+    def one(self, group: str, kind: str, name: str, namespace: str = "") -> Manifest | None:
+        """The object that a reference means.
+
+        None if it is in no file, and if files disagree on what it is: they are then for several clusters, and nobody
+        knows for which the reference is.
+        """
+        found = self._by_identity.get((group, kind, namespace, name), ())
+        return found[0] if found and all(each.body == found[0].body for each in found) else None
+
+    def view(self, read: Callable[[Objects], V]) -> V:
+        """Return what a reader makes of the objects, such as their queues. Each reader runs once."""
+        if read not in self._views:
+            self._views[read] = read(self)
+        return cast("V", self._views[read])
+
+    def names(self, group: str, kind: str) -> Mapping[str, AbstractSet[str]]:
+        """Namespace → the names that are there of a kind."""
+        if (group, kind) not in self._names:
+            found = self._names.setdefault((group, kind), {})
+            for manifest in (each for each in self.of(group, kind) if each.name):
+                found.setdefault(manifest.namespace, set()).add(manifest.name)
+        return self._names[group, kind]
+
+    @cached_property
+    def _views(self) -> dict[Callable[[Objects], object], object]:
+        return {}
+
+    @cached_property
+    def _names(self) -> dict[tuple[str, str], dict[str, set[str]]]:
+        return {}
+
+    @cached_property
+    def _by_kind(self) -> Mapping[tuple[str, str], Sequence[Manifest]]:
+        found: dict[tuple[str, str], list[Manifest]] = {}
+        for manifest in self.manifests:
+            found.setdefault((manifest.group, manifest.kind), []).append(manifest)
+        return found
+
+    @cached_property
+    def _by_identity(self) -> Mapping[tuple[str, str, str, str], Sequence[Manifest]]:
+        found: dict[tuple[str, str, str, str], list[Manifest]] = {}
+        for manifest in self.manifests:
+            found.setdefault(manifest.identity, []).append(manifest)
+        return found

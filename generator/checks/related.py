@@ -9,30 +9,33 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from generator.checks import mpi_volumes, policy_relaxed, quota, trainjob_hosts, trainjob_references, trainjob_resources
 from generator.checks.fabric import rules as fabric
 from generator.checks.finding import Breach
-from generator.checks.gathered import Gathered
+from generator.checks.mpi import pods
+from generator.checks.objects import Objects
+from generator.checks.policy import exceptions
+from generator.checks.quota import rules
+from generator.checks.trainjob import resources, spec
 from generator.facts import defects
 from generator.manifests import Manifest
 from generator.objects.namespace import is_namespace
 from generator.simulate.kueue.configuration import is_configuration
 
-Rule = Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]
+Rule = Callable[[Objects], Iterator[tuple[Manifest, Breach]]]
 
-_KINDS = quota.KINDS | {"ClusterTrainingRuntime", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"}
+_KINDS = rules.KINDS | {"ClusterTrainingRuntime", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"}
 
 RULES: Mapping[str, Rule] = {
-    "trainjob/missing-runtime": trainjob_references.missing_runtime,
-    "trainjob/lost-devices": trainjob_resources.lost_devices,
-    "trainjob/lost-resources": trainjob_resources.lost_resources,
-    "trainjob/uncounted-resources": trainjob_resources.uncounted_resources,
-    "trainjob/contradicting-resources": trainjob_resources.contradicting_resources,
-    "trainjob/one-node": trainjob_hosts.one_node,
-    "trainjob/launcher-image": trainjob_hosts.launcher_image,
-    **policy_relaxed.RULES,
-    "mpi/one-node-volume": mpi_volumes.one_node_volume,
-    **quota.RULES,
+    "trainjob/missing-runtime": spec.missing_runtime,
+    "trainjob/lost-devices": resources.lost_devices,
+    "trainjob/lost-resources": resources.lost_resources,
+    "trainjob/uncounted-resources": resources.uncounted_resources,
+    "trainjob/contradicting-resources": resources.contradicting_resources,
+    "trainjob/one-node": resources.one_node,
+    "trainjob/launcher-image": resources.launcher_image,
+    **exceptions.RULES,
+    "mpi/one-node-volume": pods.one_node_volume,
+    **rules.RULES,
     **fabric.RULES,
 }
 CHECKS = tuple(RULES)
@@ -57,7 +60,7 @@ def breaches(
     """
     kept = [manifest for manifest in manifests if is_kept(manifest)]
     if kept:
-        gathered = Gathered(tuple(sorted(kept, key=lambda each: (each.file, each.index))), targets, today)
+        gathered = Objects(tuple(sorted(kept, key=lambda each: (each.file, each.index))), targets, today)
         passed = defects.silent(targets)
         for check, rule in RULES.items():
             if check not in passed:

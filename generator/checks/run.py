@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from generator.checks import mpi, policy_lint, related
+from generator.checks import related, trainer_rules
 from generator.checks.fabric import alone
 from generator.checks.finding import Breach, Finding, Severity
-from generator.checks.objects import misplaced, unnamed
-from generator.checks.schema import breaches
+from generator.checks.policy import admission
+from generator.checks.schema import breaches, misplaced, unnamed
 from generator.checks.secret import exposed
 from generator.documents.load import Path
 from generator.documents.locate import Place, format_path, locate_everywhere
@@ -145,10 +145,10 @@ def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     if manifest.kind and manifest.api_version:
         yield from unnamed(manifest)
         yield from exposed(manifest)
-        if manifest.kind in mpi.KINDS:
-            yield from mpi.breaches(manifest, engine.targets)
-        elif manifest.kind in policy_lint.KINDS:
-            yield from policy_lint.breaches(manifest, engine.targets)
+        if manifest.kind in trainer_rules.KINDS:
+            yield from trainer_rules.breaches(manifest, engine.targets)
+        elif manifest.kind in admission.KINDS:
+            yield from admission.breaches(manifest, engine.targets)
         elif manifest.kind in alone.KINDS:
             yield from alone.breaches(manifest)
 

@@ -1,22 +1,67 @@
-"""schema/*: does the API server know every field, type and value of an object?
+"""schema/* and object/*: what the API server rejects in an object by its schema, its name or its namespace.
 
-The rules are the JSON Schemas of `schemas/`, compiled from the upstream releases that a platform names; strict, as with
-the API server's field validation `Strict`.
+The rules are the JSON Schemas of `schemas/`, compiled from the upstream releases that a platform names. They are
+strict, as with the API server's field validation `Strict`.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.schema_words import word_of
 from generator.documents.load import Path
 from generator.documents.syntax import shown
 from generator.manifests import Manifest
+from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from generator.schemas.violations import Violation
+
+_SRIOV = "sriovnetwork.openshift.io"
+_GROUPS = (_SRIOV, "mellanox.com", "k8s.cni.cncf.io")
+_JSON = ("ipam", "metaPlugins", "capabilities", "config")
+_POOL = "write it below `matchLabels`: the pool has EVERY node where its selector says nothing"
+_SWITCH = 'write "on" or "off" in quotes: YAML reads them as true and false'
+_OBJECT = "write the JSON as a text: '{\"type\": …}'"
+_CHAIN = 'write the JSON as a text, objects with commas between: \'{"type": …}, {"type": …}\''
+_PKEY = "write a NetworkAttachmentDefinition of `ib-sriov` with a `pkey`: this kind has no field for one"
+_UNRELEASED = "write a NetworkAttachmentDefinition with `plugins`: no release up to 26.4 has this field"
+
+_FIELDS: Mapping[tuple[str, str], str] = {
+    ("SriovIBNetwork", "pkey"): _PKEY,
+    ("SriovIBNetwork", "pKey"): _PKEY,
+    ("SriovNetwork", "metaPluginsConfig"): "call it `metaPlugins`",
+    ("SriovIBNetwork", "metaPluginsConfig"): "call it `metaPlugins`",
+    ("SriovNetworkNodePolicy", "pfName"): "call it `pfNames`, and write a list",
+    ("MacvlanNetwork", "metaPlugins"): _UNRELEASED,
+    ("HostDeviceNetwork", "metaPlugins"): _UNRELEASED,
+}
+"""Kind and unknown field → what to do."""
+
+
+def word_of(manifest: Manifest, violation: Violation) -> str:
+    """What to do about a violation in a kind of a network operator; nothing where there is no more to say."""
+    if manifest.group not in _GROUPS or not violation.path:
+        return ""
+    if violation.keyword == "additionalProperties":
+        return _unknown(manifest.kind, violation.path)
+    return _other_value(violation.path, violation.value) if violation.keyword in ("type", "enum") else ""
+
+
+def _unknown(kind: str, path: tuple[str | int, ...]) -> str:
+    if kind == "SriovNetworkPoolConfig" and path[:2] == ("spec", "nodeSelector"):
+        return _POOL
+    return _FIELDS.get((kind, str(path[-1])), "")
+
+
+def _other_value(path: tuple[str | int, ...], value: object) -> str:
+    if path[-1] in ("spoofChk", "trust") and isinstance(value, bool):
+        return _SWITCH
+    if path[-1] in _JSON and isinstance(value, dict | list):
+        return _CHAIN if path[-1] == "metaPlugins" else _OBJECT
+    return ""
+
 
 _REFUSED = "the API server refuses the object"
 _WHY = {
@@ -122,3 +167,51 @@ _ARTICLES = {
     "object": "a mapping",
     "array": "a list",
 }
+
+
+_WHY_OBJECT = {
+    "unnamed": "the API server refuses the object",
+    "duplicate": "whichever is applied last wins, and Argo CD never finds both in sync",
+    "no-namespace": "it would land wherever the one who applies it happens to be",
+    "not-namespaced": "the API server refuses it or drops the namespace, and Argo CD never finds both in sync",
+}
+OBJECT_CHECKS = tuple(f"object/{rule}" for rule in _WHY_OBJECT)
+"""The ids of this family."""
+
+
+def unnamed(manifest: Manifest) -> Iterator[Breach]:
+    """An object that is stored needs a name, or a beginning of one. Reviews are answered, not stored."""
+    metadata = manifest.body.get("metadata")
+    generated = isinstance(metadata, dict) and metadata.get("generateName")
+    if not manifest.name and not generated and not manifest.kind.endswith("Review"):
+        yield _object_breach("unnamed", "`metadata.name` is missing", "give it a name")
+
+
+def misplaced(manifests: Sequence[Manifest], catalog: Catalog) -> Iterator[tuple[Manifest, Breach]]:
+    """What only the whole of a release shows: objects that are there twice, or not in the namespace that they want."""
+    first: dict[tuple[str, str, str, str], Manifest] = {}
+    for manifest in manifests:
+        scope = catalog.scope(manifest.api_version, manifest.kind)
+        group, kind, namespace, name = manifest.identity
+        other = first.setdefault((group, kind, "" if scope == "Cluster" else namespace, name), manifest)
+        if other is not manifest and manifest.name:
+            yield (
+                manifest,
+                _object_breach("duplicate", f"it is also in {other.file}", "give one of the two another name"),
+            )
+        if scope == "Namespaced" and not namespace:
+            yield (
+                manifest,
+                _object_breach("no-namespace", "`metadata.namespace` is missing", "name the tenant's namespace"),
+            )
+        if scope == "Cluster" and namespace:
+            what = f"a {kind} belongs to no namespace, this one says {shown(namespace)}"
+            yield (
+                manifest,
+                _object_breach("not-namespaced", what, "remove `metadata.namespace`", "namespace", namespace),
+            )
+
+
+def _object_breach(rule: str, message: str, fix: str, field: str = "", value: object = None) -> Breach:
+    path: Path = ("metadata", field) if field else ("metadata",)
+    return Breach(path, f"object/{rule}", message, _WHY_OBJECT[rule], fix, value=value)

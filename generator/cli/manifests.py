@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from generator.errors import DocumentError, OutputError, Problem
 
 if TYPE_CHECKING:
-    from generator.checks.targets import Targets
+    from generator.checks.files import Targets
     from generator.manifests import Manifest
 
 _STDIN = Path("-")
@@ -41,8 +41,7 @@ def read_cluster(paths: Sequence[Path]) -> tuple[list[Manifest], dict[str, str]]
 
 
 def _at(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
-    from generator.checks.files import manifest_files
-    from generator.checks.targets import by_release
+    from generator.checks.files import by_release, manifest_files
     from generator.documents.files import read_file
     from generator.manifests import read
 

@@ -67,7 +67,7 @@ def test(paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[st
     policies have something against it. Every rule needs a case that it rejects; for those of a
     release mpigen brings its own.
     """
-    from generator.checks.policy_cases import failures, untested
+    from generator.checks.policy.cases import failures, untested
     from generator.cli.manifests import manifests
     from generator.config.cases.release import own_cases
     from generator.simulate.policies.cases import coverage
@@ -108,8 +108,7 @@ def _of_manifests(paths: Iterable[Path]) -> list[Path]:
 
 def _catalog(paths: Sequence[Path], targets: dict[str, str]) -> Catalog:
     """For what the release was made for, if all of PATHS belong to one."""
-    from generator.checks.files import manifest_files
-    from generator.checks.targets import by_release
+    from generator.checks.files import by_release, manifest_files
     from generator.schemas.catalog import Catalog
 
     files = manifest_files(_of_manifests(paths)).files

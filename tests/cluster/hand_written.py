@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from generator.checks.mpi import CHECKS
+from generator.checks.trainer_rules import CHECKS
 from tests.check_cases import CASES, FOLDER
 from tests.cluster.client import Body, Client, RefusedError, wait_for
 from tests.cluster.training import JOB, ROLE, conditions

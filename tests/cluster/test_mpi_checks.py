@@ -8,8 +8,8 @@ from time import sleep
 
 import pytest
 
-from generator.checks.mpi import CHECKS
 from generator.checks.run import check_text
+from generator.checks.trainer_rules import CHECKS
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from tests.check_cases import CASES

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from generator.checks.trainjob_written import empty_value
+from generator.checks.trainjob.spec import empty_value
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime
 from tests.cluster import runs

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 import yaml
 
-from generator.checks.trainjob_written import empty_value
+from generator.checks.trainjob.spec import empty_value
 from tests.cluster.client import Body, Client, wait_for
 from tests.cluster.control_plane import Cluster
 from tests.cluster.hand_written import Attempt, create

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generator.checks.fabric.attachments import attachment
-from generator.checks.fabric.ranges import Range, exclusions, ranges
-from generator.checks.fabric.read import Fabrics
+from generator.checks.fabric.addresses import Range, exclusions, ranges
+from generator.checks.fabric.fabrics import Fabrics
+from generator.checks.fabric.networks import attachment
 from generator.config.model.fabric_addresses import (
     addresses_per_node,
     allocator,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from generator.checks import change
+from generator.checks.change import rules
 from generator.checks.finding import Severity
 from generator.manifests import Manifest, read
 from tests.change_cases import CHANGES, FOLDER, TREE, Change, found, objects, said
@@ -28,7 +28,7 @@ def test_a_first_tree_breaks_nothing_and_tells_which_nodes_restart() -> None:
 
 
 def test_every_check_has_a_case() -> None:
-    assert {case.check for case in CHANGES.values()} == set(change.CHECKS)
+    assert {case.check for case in CHANGES.values()} == set(rules.CHECKS)
 
 
 @pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
@@ -139,8 +139,8 @@ def test_whatever_stands_anywhere_the_rules_do_not_fail(number: int) -> None:
     sound = [Manifest(deepcopy(body), "tree.yaml")]
     looked_at = 0
     for odd in variations(body, body):
-        list(change.breaches(sound, [Manifest(odd, "tree.yaml")], {}))
-        list(change.breaches([Manifest(odd, "tree.yaml")], sound, {}))
+        list(rules.breaches(sound, [Manifest(odd, "tree.yaml")], {}))
+        list(rules.breaches([Manifest(odd, "tree.yaml")], sound, {}))
         looked_at += 1
     assert looked_at > len(ODD)
 
@@ -150,4 +150,4 @@ def test_a_release_over_itself_breaks_nothing(lock: Any) -> None:
     tree = [found for file in sorted(lock.parent.rglob("*.yaml")) for found in read(file.read_bytes(), str(file))]
     again = [Manifest(yaml.safe_load(yaml.safe_dump(manifest.body)), manifest.file) for manifest in tree]
     assert len(tree) > 10
-    assert list(change.breaches(tree, again, {})) == []
+    assert list(rules.breaches(tree, again, {})) == []

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from generator.checks.finding import Finding
-from generator.checks.objects import CHECKS as OBJECT_CHECKS
 from generator.checks.run import Checked, check_rendered, check_text
 from generator.checks.schema import CHECKS as SCHEMA_CHECKS
+from generator.checks.schema import OBJECT_CHECKS
 from generator.manifests import Manifest, write
 from generator.report.machine import report
 from generator.report.text import coloured, plain

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from generator.checks.change import CHECKS as CHANGE_CHECKS
+from generator.checks.change.rules import CHECKS as CHANGE_CHECKS
 from generator.checks.fabric.alone import CHECKS as FABRIC_ALONE_CHECKS
-from generator.checks.mpi import CHECKS as MPI_CHECKS
-from generator.checks.objects import CHECKS as OBJECT_CHECKS
-from generator.checks.policy_cases import CHECKS as POLICY_CASE_CHECKS
-from generator.checks.policy_lint import CHECKS as POLICY_CHECKS
+from generator.checks.policy.admission import CHECKS as POLICY_CHECKS
+from generator.checks.policy.cases import CHECKS as POLICY_CASE_CHECKS
 from generator.checks.related import CHECKS as RELATED_CHECKS
 from generator.checks.schema import CHECKS as SCHEMA_CHECKS
+from generator.checks.schema import OBJECT_CHECKS
 from generator.checks.secret import CHECK as SECRET_CHECK
+from generator.checks.trainer_rules import CHECKS as MPI_CHECKS
 from generator.hazards.find import CHECKS as HAZARD_CHECKS
 from tests.conftest import ROOT
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from generator.checks.fabric.attachments import attachment
-from generator.checks.fabric.ranges import ranges
-from generator.checks.fabric.read import Fabrics
-from generator.checks.fabric.segments import segment
+from generator.checks.fabric.addresses import ranges
+from generator.checks.fabric.fabrics import Fabrics
+from generator.checks.fabric.networks import attachment, segment
 from generator.manifests import Manifest
 
 

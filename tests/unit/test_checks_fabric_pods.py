@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from generator.checks import related
-from generator.checks.fabric.boxes import is_fabric
-from generator.checks.fabric.memlock import lifts_limit
+from generator.checks.fabric.host import lifts_limit
+from generator.checks.fabric.pods import is_fabric
 from generator.checks.finding import Breach
 from generator.manifests import Manifest
 

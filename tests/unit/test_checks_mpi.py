@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from generator import Platform
-from generator.checks import mpi
+from generator.checks import trainer_rules
 from generator.checks.finding import Severity
 from generator.checks.run import check_rendered
 from generator.manifests import Manifest, write
@@ -31,7 +31,7 @@ def test_a_sound_object_is_sound(file: str) -> None:
 
 
 def test_every_check_has_a_case() -> None:
-    assert {case.check for case in CASES.values()} == set(mpi.CHECKS)
+    assert {case.check for case in CASES.values()} == set(trainer_rules.CHECKS)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -70,7 +70,7 @@ def test_a_runtime_for_the_cluster_is_judged_like_one_of_a_namespace(case: Case)
 def test_other_objects_are_passed_over(before: str, after: str) -> None:
     text = CASES["launchers"].bad
     assert before in text
-    assert not {finding.check for finding in found(text.replace(before, after), "x.yaml")} & {*mpi.CHECKS}
+    assert not {finding.check for finding in found(text.replace(before, after), "x.yaml")} & {*trainer_rules.CHECKS}
 
 
 def variations(body: Any, node: Any) -> Iterator[Any]:
@@ -88,15 +88,15 @@ def variations(body: Any, node: Any) -> Iterator[Any]:
 def test_whatever_stands_anywhere_the_rules_do_not_fail(file: str) -> None:
     """A wrong type is the business of the schema, whose findings come with these."""
     body = yaml.safe_load(SOUND[file])
-    looked_at = [list(mpi.breaches(Manifest(odd, file), {})) for odd in variations(body, body)]
+    looked_at = [list(trainer_rules.breaches(Manifest(odd, file), {})) for odd in variations(body, body)]
     assert len(looked_at) > len(ODD) * 10
 
 
 @pytest.mark.parametrize("name", ["ssh-key-group", "reserved-variable", "dropped-field"])
 def test_what_trainer_2_2_does_otherwise_is_not_said_for_it(name: str) -> None:
     manifest = Manifest(yaml.safe_load(CASES[name].bad), CASES[name].file)
-    assert list(mpi.breaches(manifest, {"trainer": "2.2"})) == []
-    assert [breach.check for breach in mpi.breaches(manifest, {"trainer": "2.3"})] == [CASES[name].check]
+    assert list(trainer_rules.breaches(manifest, {"trainer": "2.2"})) == []
+    assert [breach.check for breach in trainer_rules.breaches(manifest, {"trainer": "2.3"})] == [CASES[name].check]
 
 
 @pytest.mark.parametrize("file", FAMILIES, ids=lambda file: file.stem)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from generator.checks import policy_lint
 from generator.checks.finding import Finding, Severity
+from generator.checks.policy import admission
 from generator.checks.run import check_text
 from generator.manifests import Manifest, read
 from generator.schemas.catalog import Catalog
@@ -32,7 +32,7 @@ def test_a_sound_policy_is_sound() -> None:
 
 
 def test_every_check_has_a_case() -> None:
-    assert {case["check"] for case in _CASES.values()} == set(policy_lint.CHECKS)
+    assert {case["check"] for case in _CASES.values()} == set(admission.CHECKS)
 
 
 @pytest.mark.parametrize("name", _CASES)
@@ -69,6 +69,6 @@ def test_policies_of_any_shape_are_judged(odd: Any) -> None:
     for manifest in read(_SOUND, "policy.yaml"):
         for key, value in {"spec": odd, **dict.fromkeys(manifest.body["spec"], odd)}.items():
             body = {**manifest.body, "spec": value if key == "spec" else {**manifest.body["spec"], key: value}}
-            list(policy_lint.breaches(replace(manifest, body=body), _TARGETS))
+            list(admission.breaches(replace(manifest, body=body), _TARGETS))
             inner = {**manifest.body["spec"], key: [odd]}
-            list(policy_lint.breaches(Manifest({**manifest.body, "spec": inner}, ""), _TARGETS))
+            list(admission.breaches(Manifest({**manifest.body, "spec": inner}, ""), _TARGETS))

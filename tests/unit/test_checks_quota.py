@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from generator.app import App
-from generator.checks import quota, related
+from generator.checks import related
 from generator.checks.finding import Breach
-from generator.checks.gathered import Gathered
-from generator.checks.queued import Queued
+from generator.checks.objects import Objects
+from generator.checks.quota import rules
+from generator.checks.quota.queues import Queues
 from generator.manifests import Manifest, read
 from generator.objects.amounts import FlavorResource
 from generator.pipeline import render
@@ -25,7 +26,7 @@ from tests.random_platforms import random_platform
 from tests.related_cases import CASES
 
 RELEASES = sorted((ROOT / "output").glob("*/*/release.json"))
-QUEUES = {name: case for name, case in CASES.items() if case.check in quota.RULES}
+QUEUES = {name: case for name, case in CASES.items() if case.check in rules.RULES}
 
 
 def objects(text: str, file: str = "x.yaml") -> list[Manifest]:
@@ -69,7 +70,7 @@ def test_a_runtime_is_too_large_where_the_largest_job_has_no_nodes(first: int, c
 
 def has_nothing(tree: list[Manifest], queue: str, runtime: str) -> bool:
     """Whether a queue has none at all of what a random platform's runtime asks for, on the flavor of its own name."""
-    known = Queued.read(Gathered(tuple(tree), {}))
+    known = Queues.read(Objects(tuple(tree), {}))
     assert known
     job = next(job for job in known.jobs[queue] if job.runtime.name == runtime)
     flavors = frozenset(known.tree.flavors).intersection(*job.places)
@@ -88,14 +89,14 @@ def test_files_of_several_clusters_are_not_computed_together() -> None:
     """One says that a queue has 4 devices, the other that it has 16."""
     other = next(part for part in CASES["quota-too-large"].bad.split("---\n") if "kind: ClusterQueue" in part)
     text = two("quota-too-large", other.replace("nvidia.com/gpu, nominalQuota: 4", "nvidia.com/gpu, nominalQuota: 16"))
-    assert Queued.read(Gathered(tuple(objects(text)), {})) is None
+    assert Queues.read(Objects(tuple(objects(text)), {})) is None
     assert checks(text) == set()
     assert checks(CASES["quota-too-large"].bad) == {"quota/too-large"}
 
 
 def test_an_amount_that_is_none_silences_what_is_computed_and_nothing_else() -> None:
     text = CASES["quota-repeated-resource"].bad.replace("nominalQuota: 64", "nominalQuota: many")
-    assert Queued.read(Gathered(tuple(objects(text)), {})) is None
+    assert Queues.read(Objects(tuple(objects(text)), {})) is None
     assert checks(text) == {"quota/repeated"}
 
 

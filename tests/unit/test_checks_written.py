@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from generator.checks.trainjob_written import empty_value
+from generator.checks.trainjob.spec import empty_value
 from tests.cluster.queued import EMPTY, train_job
 
 

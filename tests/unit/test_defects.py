@@ -13,10 +13,10 @@ import jsonschema
 import pytest
 import yaml
 
-from generator.checks.change import CHECKS as CHANGE_CHECKS
-from generator.checks.mpi import CHECKS as MPI_CHECKS
+from generator.checks.change.rules import CHECKS as CHANGE_CHECKS
 from generator.checks.related import CHECKS as RELATED_CHECKS
 from generator.checks.schema import CHECKS as SCHEMA_CHECKS
+from generator.checks.trainer_rules import CHECKS as MPI_CHECKS
 from generator.config.load import load_platform
 from generator.errors import ConfigError
 from generator.facts.defects import Defect, Range, defects, parse_release, silent, sound_minors

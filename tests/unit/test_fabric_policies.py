@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from generator.checks.fabric.policies import node_policy
+from generator.checks.fabric.sriov import node_policy
 from generator.checks.finding import Breach, Severity
-from generator.checks.gathered import Gathered
+from generator.checks.objects import Objects
 from generator.manifests import Manifest
 from tests.conftest import ROOT
 
@@ -24,7 +24,7 @@ FORM = {"apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodeP
 def found(spec: dict[str, Any]) -> list[Breach]:
     metadata = {"name": "ib", "namespace": "sriov-network-operator"}
     manifest = Manifest({**FORM, "metadata": metadata, "spec": spec}, "x.yaml")
-    return [breach for _, breach in node_policy(Gathered((manifest,), {}))]
+    return [breach for _, breach in node_policy(Objects((manifest,), {}))]
 
 
 @pytest.mark.parametrize(("spec", "is_refused"), ANSWERS, ids=range(len(ANSWERS)))

@@ -10,7 +10,7 @@ from typing import Any
 import click.testing
 import pytest
 
-from generator.checks.fabric.overlaps import _functions
+from generator.checks.fabric.sriov import _functions_of
 from generator.cli.main import run
 from generator.config.cases.load import load_cases
 from generator.config.mistakes import suggest
@@ -117,7 +117,7 @@ def test_digits_are_an_integer_of_at_most_64_bits() -> None:
 
 
 def test_every_reader_of_digits_has_an_answer_for_many() -> None:
-    assert _functions(f"a#0-{MANY}") == (-1, -1)
+    assert _functions_of(f"a#0-{MANY}") == (-1, -1)
     assert _number(MANY) != _number(MANY)  # not a number, which is no less and no more than any
     assert (_number("-7"), _number("7")) == (-7, 7)
     assert precedence(f"1.0.{MANY}") > precedence("1.0.10") > precedence("1.0.9")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from generator import release
-from generator.checks.targets import LOCK, Origin, by_release
+from generator.checks.files import LOCK, Origin, by_release
 from generator.release import Lock
 from generator.validation import Subject, validate
 

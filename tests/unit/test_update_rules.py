@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from generator.checks import change, update_rules
+from generator.checks.change import rules as change
+from generator.checks.change import update_rules
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.kind import resolved

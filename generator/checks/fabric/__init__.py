@@ -1,4 +1,1 @@
-"""fabric/*: do all the objects agree by which pods get at a fabric, and do ranks then use it?
-
-`alone` holds the rules over single objects, `rules` those that need several of them.
-"""
+"""Checks fabric/*: second networks and RDMA devices, from the operators down to the variables of a rank."""

@@ -1,4 +1,4 @@
-"""fabric/isolation: does what is written to keep teams apart on a second network do so?
+"""fabric/isolation, fabric/shared: network policies and partitions without effect, and teams that share a fabric.
 
 multi-networkpolicy-iptables cbf2b11 pkg/server/server.go generateRules, policyrules.go, options.go `--network-plugins`
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from generator.checks.fabric.attachments import CNI, Attachment
-from generator.checks.fabric.read import Fabrics
-from generator.checks.fabric.segments import segment
-from generator.checks.finding import Breach, Severity
-from generator.checks.gathered import Gathered
+from generator.checks.fabric.devices import Source, resource
+from generator.checks.fabric.fabrics import Fabrics
+from generator.checks.fabric.networks import CNI, Attachment, Segment, segment, shared_device
+from generator.checks.fabric.placement import Users, homes
+from generator.checks.finding import Breach, Severity, listed
+from generator.checks.objects import Objects
 from generator.documents.load import Path
+from generator.facts.names import TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, strings
 
@@ -27,7 +29,7 @@ _OF_PARTITIONS = ("pkey", "ibKubernetesEnabled", "rdmaIsolation")
 _OPEN = "the policy then holds for nobody, and whoever is on the network reaches the pods"
 
 
-def isolation(gathered: Gathered) -> Iterator[tuple[Manifest, Breach]]:
+def isolation(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """MultiNetworkPolicies that do nothing, and partitions where there is no field for them."""
     for policy in gathered.of(CNI, "MultiNetworkPolicy"):
         yield from ((policy, breach) for breach in _of_selector(policy))
@@ -52,7 +54,7 @@ def _expression(said: Mapping[str, Any]) -> str:
     return f"`{said.get('operator')}`" + (f" with {count} values" if count > 1 else "")
 
 
-def _of_networks(policy: Manifest, gathered: Gathered) -> Iterator[Breach]:
+def _of_networks(policy: Manifest, gathered: Objects) -> Iterator[Breach]:
     said = mapping(policy.body, "metadata", "annotations").get(_FOR)
     names = [each.strip() for each in said.split(",") if each.strip()] if isinstance(said, str) else []
     if not names:
@@ -92,3 +94,75 @@ def _of_partition(network: Manifest) -> Iterator[Breach]:
             why = f"the operator makes `{network.name}` without it: its pods are in the partition of everybody"
             fix = f"write the NetworkAttachmentDefinition `{network.name}` yourself, of type ib-sriov, with `{field}`"
             yield Breach(("spec", field), _CHECK, what, why, fix)
+
+
+_Meeting = list[tuple[Attachment, Segment]]
+"""The networks that lead to one segment."""
+_WHY = "RDMA passes by NetworkPolicy and MultiNetworkPolicy: ranks of one team reach the devices of the others"
+
+
+def shared(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+    """The segments that two teams have networks in, and the shared devices that jobs of two teams ask for."""
+    teams = {each.name: _team(each) for each in gathered.of("", "Namespace")}
+    yield from _shared_networks(gathered, teams)
+    yield from _of_devices(gathered, teams)
+
+
+def _shared_networks(gathered: Objects, teams: Mapping[str, str]) -> Iterator[tuple[Manifest, Breach]]:
+    """Once for the same teams in several segments of a kind, as rails are."""
+    users = Users(gathered)
+    told: dict[tuple[str, ...], list[_Meeting]] = {}
+    for networks in _by_segment(gathered).values():
+        met = sorted({teams.get(home, home) for network, _ in networks for home in _homes(network, users)})
+        if len(met) > 1:
+            told.setdefault((networks[0][1].key[0], *met), []).append(networks)
+    for (_, *met), meetings in told.items():
+        network, where = meetings[0][-1]
+        others = listed(list(dict.fromkeys(each.manifest.resource for each, _ in meetings[0][:-1])))
+        beside = f" ({others} leads there too)" if others else ""
+        more = f", and {len(meetings) - 1} more like it" if len(meetings) > 1 else ""
+        yield network.manifest, _breach(("spec",), f"{listed(met)} share {where.told}{beside}{more}", where)
+
+
+def _of_devices(gathered: Objects, teams: Mapping[str, str]) -> Iterator[tuple[Manifest, Breach]]:
+    for provider in gathered.view(Fabrics.read).offered_by(Source.SHARED):
+        met = sorted({teams.get(home, home) for home in _homes_of_device(str(provider.resource), gathered)})
+        if len(met) > 1:
+            where = shared_device(str(provider.resource))
+            yield provider.manifest, _breach(provider.path, f"{listed(met)} share {where.told}", where)
+
+
+def _by_segment(gathered: Objects) -> dict[tuple[str, ...], _Meeting]:
+    found: dict[tuple[str, ...], _Meeting] = {}
+    for network in gathered.view(Fabrics.read).attachments:
+        where = segment(network)
+        if where:
+            found.setdefault(where.key, []).append((network, where))
+    return found
+
+
+def _homes(network: Attachment, users: Users) -> set[str]:
+    """Whose pods get it: those of its namespace, and of others where pods name it with its namespace."""
+    found = {network.namespace} if network.namespace else set()
+    outside = [use for use in users.of(network) if use.is_from_elsewhere]
+    others = {home for use in outside for home in homes(use.pods, users.gathered)}
+    return others or found
+
+
+def _homes_of_device(name: str, gathered: Objects) -> set[str]:
+    wanted = resource(name)
+    return {
+        home
+        for pods in gathered.view(Fabrics.read).pods
+        if any(resource(each).may_be(wanted) for each in pods.devices)
+        for home in homes(pods, gathered)
+    }
+
+
+def _team(namespace: Manifest) -> str:
+    said = mapping(namespace.body, "metadata", "labels").get(TENANT_LABEL)
+    return said if isinstance(said, str) else namespace.name
+
+
+def _breach(path: Path, what: str, where: Segment) -> Breach:
+    return Breach(path, "fabric/shared", what, _WHY, where.fix, Severity.INFO)

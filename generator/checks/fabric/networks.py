@@ -1,7 +1,4 @@
-"""The networks that a pod asks for: the annotation that Multus reads, in its short form and as JSON.
-
-k8snetworkplumbingwg/multus-cni 95a0932 pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation, parsePodNetworkObjectName
-"""
+"""Second networks: the annotation that requests them, their definitions, and the segment that each leads to."""
 
 from __future__ import annotations
 
@@ -9,11 +6,16 @@ import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+from generator.checks.fabric.devices import MELLANOX, SRIOV, Resource, parsed, prefix_of, resource
 from generator.documents.json_text import read_json
+from generator.documents.load import Path
 from generator.documents.scalars import int64
 from generator.documents.syntax import shown
-from generator.objects.fields import items
+from generator.facts.names import RESOURCE_NAME
+from generator.manifests import Manifest
+from generator.objects.fields import indexed_mappings, items, mapping
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_INTERFACE = 15  # IFNAMSIZ of Linux, without the NUL
@@ -138,3 +140,177 @@ def _is_ip(value: object, *, has_mask: bool) -> bool:
         return False
     length = int64(bits)
     return not slash or (has_mask and length is not None and length <= known.max_prefixlen)
+
+
+CNI = "k8s.cni.cncf.io"
+OF_SRIOV = {"SriovNetwork": "sriov", "SriovIBNetwork": "ib-sriov", "OVSNetwork": "ovs"}
+"""Kind of the SR-IOV operator → the plugin that it configures."""
+OF_MELLANOX = {"MacvlanNetwork": "macvlan", "HostDeviceNetwork": "host-device", "IPoIBNetwork": "ipoib"}
+"""The same of NVIDIA's network operator."""
+_DEFAULT_NAMESPACE = {"MacvlanNetwork": "default", "IPoIBNetwork": "default"}
+_HOST_DEVICE = "nvidia.com"  # network-operator b06827e pkg/state/state_hostdevice_network.go resourceNamePrefix
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A NetworkAttachmentDefinition, or an object of which an operator makes one.
+
+    Attributes:
+        manifest: the object.
+        namespace: where the NetworkAttachmentDefinition is; empty where nobody says.
+        resource: the device that it hands to a pod; None if it needs none.
+        path: where that name stands.
+        plugins: its CNI configuration: the main plugin, then those that are chained; empty where it cannot be read.
+        plugins_path: where that stands, and that of the chained ones.
+    """
+
+    manifest: Manifest
+    namespace: str
+    resource: Resource | None
+    path: Path
+    plugins: tuple[Mapping[str, Any], ...]
+    plugins_path: Path
+
+    @property
+    def name(self) -> str:
+        """Of the NetworkAttachmentDefinition."""
+        return self.manifest.name
+
+    @property
+    def main(self) -> Mapping[str, Any]:
+        """The main plugin."""
+        return self.plugins[0] if self.plugins else {}
+
+    @property
+    def type(self) -> str:
+        """Of the main plugin; empty where nobody can tell."""
+        kind = self.main.get("type")
+        return kind if isinstance(kind, str) else ""
+
+    @property
+    def ipam(self) -> Mapping[str, Any]:
+        """How it gives addresses; empty where it gives none."""
+        return mapping(self.main, "ipam")
+
+    def chains(self, plugin: str) -> bool:
+        """Whether a plugin comes after the main one."""
+        return any(each.get("type") == plugin for each in self.plugins[1:])
+
+
+def attachment(manifest: Manifest) -> Attachment | None:
+    """The network that an object makes, if it makes one."""
+    if manifest.group == CNI and manifest.kind == "NetworkAttachmentDefinition":
+        return _definition(manifest)
+    if manifest.group == SRIOV and manifest.kind in OF_SRIOV:
+        return _of_sriov(manifest)
+    if manifest.group == MELLANOX and manifest.kind in OF_MELLANOX:
+        return _of_mellanox(manifest)
+    return None
+
+
+def _definition(manifest: Manifest) -> Attachment:
+    name = mapping(manifest.body, "metadata", "annotations").get(RESOURCE_NAME)
+    named = resource(name) if isinstance(name, str) and name else None
+    said = mapping(parsed(mapping(manifest.body, "spec").get("config")))
+    chain = tuple(plugin for _, plugin in indexed_mappings(said.get("plugins")))
+    path: Path = ("metadata", "annotations", RESOURCE_NAME)
+    return Attachment(manifest, manifest.namespace, named, path, chain or ((said,) if said else ()), ("spec", "config"))
+
+
+def _of_sriov(manifest: Manifest) -> Attachment:
+    spec = mapping(manifest.body, "spec")
+    name = spec.get("resourceName")
+    named = Resource(prefix_of(manifest.namespace), name) if isinstance(name, str) and name else None
+    namespace = _text(spec.get("networkNamespace")) or manifest.namespace
+    plugins = _made(OF_SRIOV[manifest.kind], spec)
+    return Attachment(manifest, namespace, named, ("spec", "resourceName"), plugins, ("spec", "metaPlugins"))
+
+
+def _of_mellanox(manifest: Manifest) -> Attachment:
+    spec = mapping(manifest.body, "spec")
+    name = _text(spec.get("resourceName")).removeprefix(f"{_HOST_DEVICE}/")
+    named = Resource(_HOST_DEVICE, name) if name else None
+    namespace = _text(spec.get("networkNamespace")) or _DEFAULT_NAMESPACE.get(manifest.kind, "")
+    plugins = _made(OF_MELLANOX[manifest.kind], spec)
+    return Attachment(manifest, namespace, named, ("spec", "resourceName"), plugins, ("spec", "metaPlugins"))
+
+
+_KEPT = ("vlan", "master", "mode", "mtu", "linkState", "spoofChk", "trust")
+
+
+def _made(plugin: str, spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The main plugin as an operator writes it, and those that are chained to it."""
+    main = {"type": plugin, **{key: spec[key] for key in _KEPT if key in spec}, "ipam": parsed(spec.get("ipam"))}
+    chained = parsed(f"[{spec.get('metaPlugins')}]") if spec.get("metaPlugins") else ()
+    return (main, *(each for _, each in indexed_mappings(chained)))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+_DEFAULT_PARTITION = 0x7FFF
+_VLAN_FIX = "give each team a VLAN of its own (`vlan` of the network), which the switches carry"
+_PARTITION_FIX = (
+    "give each team a partition of its own: `pkey` in a NetworkAttachmentDefinition of ib-sriov, with ib-kubernetes "
+    "and UFM, as a SriovIBNetwork has no such field"
+)
+_DEVICE_FIX = "give each team ports in a VLAN or partition of its own at the switch, or functions of NICs (SR-IOV)"
+
+
+class Segment(NamedTuple):
+    """Where two networks meet.
+
+    Attributes:
+        key: two networks with the same are in the same segment.
+        told: what it is, for people.
+        fix: how teams are kept apart there.
+    """
+
+    key: tuple[str, ...]
+    told: str
+    fix: str
+
+
+def segment(network: Attachment) -> Segment | None:
+    """The segment of a network; None where the network does not tell."""
+    main, device = network.main, network.resource.name if network.resource else ""
+    match network.type:
+        case "sriov" if device:
+            vlan = _number(main.get("vlan"), 0)
+            told = f"the VLAN {vlan} of `{device}`" if vlan else f"`{device}` without a VLAN"
+            return Segment(("sriov", device, str(vlan)), told, _VLAN_FIX)
+        case "ib-sriov" if device:
+            return _partition(device, main)
+        case "host-device" if device:
+            return Segment(("host-device", device), f"whatever `{device}` is plugged into", _DEVICE_FIX)
+        case "macvlan" | "ipvlan" | "ipoib" if master := str(main.get("master") or ""):
+            fix = (
+                _DEVICE_FIX
+                if network.type == "ipoib"
+                else f"give each team a VLAN of its own, as with `master: {master}.120`"
+            )
+            return Segment(("master", master), f"whatever `{master}` of the nodes is plugged into", fix)
+    return None
+
+
+def _partition(device: str, main: Mapping[str, Any]) -> Segment:
+    """Fifteen bits; the highest says whether full or limited members (ib-sriov-cni 543060d pkg/types)."""
+    key = _number(main.get("pkey"), _DEFAULT_PARTITION) & _DEFAULT_PARTITION
+    is_all = key == _DEFAULT_PARTITION
+    told = f"the partition that everybody on `{device}` is in" if is_all else f"the partition {key:#x} of `{device}`"
+    return Segment(("ib", device, str(key)), told, _PARTITION_FIX)
+
+
+def shared_device(name: str) -> Segment:
+    """The segment of a device that the shared device plugin of RDMA offers: all that the NICs of a node reach."""
+    fix = "attach functions of NICs instead (SR-IOV, with RDMA in exclusive mode), each team in its VLAN or partition"
+    told = f"`{resource(name)}`, which opens the same NICs to all pods of a node"
+    return Segment(("shared", name), told, fix)
+
+
+def _number(value: object, default: int) -> int:
+    try:
+        return int(str(value), 0) if value is not None else default
+    except ValueError:
+        return default

@@ -8,35 +8,31 @@ from itertools import chain
 from generator.checks.fabric import (
     addresses,
     attached,
-    claims,
-    counts,
-    covered,
-    delivery,
     environment,
-    fallback,
+    fabrics,
     host,
     isolation,
-    links,
-    memlock,
     modes,
-    names,
-    nodes,
-    operators,
-    overlaps,
+    placement,
     pods,
-    policies,
-    pools,
-    read,
-    shared,
+    requests,
+    sriov,
 )
-from generator.checks.fabric.providers import is_plugin_configuration
+from generator.checks.fabric import attached as claims
+from generator.checks.fabric import attached as fallback
+from generator.checks.fabric import environment as delivery
+from generator.checks.fabric import host as memlock
+from generator.checks.fabric import isolation as shared
+from generator.checks.fabric import modes as links
+from generator.checks.fabric import modes as pools
+from generator.checks.fabric.devices import is_plugin_configuration
 from generator.checks.finding import Breach
-from generator.checks.gathered import Gathered
+from generator.checks.objects import Objects
 from generator.facts.names import NETWORKS
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
 
-_Rule = Callable[[Gathered], Iterator[tuple[Manifest, Breach]]]
+_Rule = Callable[[Objects], Iterator[tuple[Manifest, Breach]]]
 
 
 def _both(*rules: _Rule) -> _Rule:
@@ -44,17 +40,17 @@ def _both(*rules: _Rule) -> _Rule:
     return lambda gathered: chain.from_iterable(rule(gathered) for rule in rules)
 
 
-_KINDS = read.KINDS | memlock.KINDS | isolation.KINDS | claims.KINDS
+_KINDS = fabrics.KINDS | memlock.KINDS | isolation.KINDS | claims.KINDS
 RULES: Mapping[str, _Rule] = {
-    "fabric/resource-name": names.resource_name,
+    "fabric/resource-name": requests.resource_name,
     "fabric/not-attached": attached.not_attached,
     "fabric/claim": claims.claim,
     "fabric/skipped-claim": claims.skipped_claim,
-    "fabric/device-count": _both(counts.device_count, nodes.part_of_node),
+    "fabric/device-count": _both(requests.device_count, placement.part_of_node),
     "fabric/tcp-fallback": fallback.tcp_fallback,
-    "fabric/not-covered": covered.not_covered,
-    "fabric/operator-namespace": operators.operator_namespace,
-    "fabric/node-policy": _both(policies.node_policy, overlaps.overlapping),
+    "fabric/not-covered": requests.not_covered,
+    "fabric/operator-namespace": sriov.operator_namespace,
+    "fabric/node-policy": _both(sriov.node_policy, sriov.overlapping),
     "fabric/rdma-mode": _both(modes.rdma_mode, pools.pool_nodes),
     "fabric/link-type": links.link_type,
     "fabric/environment": environment.environment,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from generator.checks.gathered import Gathered
-from generator.checks.queued import Queued
+from generator.checks.objects import Objects
+from generator.checks.quota.queues import Queues
 from generator.facts.versions import minors
 from generator.manifests import Manifest
 from generator.simulate.kueue.admission import predict
@@ -90,6 +90,6 @@ def test_the_version_reaches_every_answer(mpigen: Run, tmp_path: Path) -> None:
     for options, version in (((), "0.19"), (("--target", "kueue=0.18"), "0.18")):
         ran = mpigen("queues", "queues.yaml", "--format", "json", *options)
         assert f'"kueue": "{version}"' in ran.stdout
-    known = Queued.read(Gathered((), {"kueue": "0.18"}))
+    known = Queues.read(Objects((), {"kueue": "0.18"}))
     assert known
     assert known.tree.rules.version == queue_tree([], "0.18").rules.version == "0.18"

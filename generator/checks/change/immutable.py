@@ -1,0 +1,207 @@
+"""change/immutable: reports an update that the API server or a webhook rejects, although the new object is valid.
+
+Rules come from two places: generator/facts/updates.yaml for validation in Go, and the schemas of custom kinds for their
+transition rules in CEL. tests/cluster/updates compares the result with a real control plane, field by field.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache, partial
+from pathlib import Path as FilePath
+from typing import Any
+
+from generator.checks.change.update_rules import (
+    Difference,
+    Kind,
+    canonical,
+    fill,
+    generate,
+    rejected,
+    replaced,
+    rules_of,
+    without_empty,
+)
+from generator.checks.finding import Breach
+from generator.documents.load import Path
+from generator.documents.locate import format_path
+from generator.documents.syntax import on_one_line
+from generator.errors import NotModelledError
+from generator.manifests import Manifest
+from generator.schemas.applied import applied
+from generator.schemas.catalog import Catalog
+from generator.schemas.formats import Schema
+from generator.schemas.stored import as_go_type, stored_built_in, stored_custom
+from generator.schemas.transitions import Transition, transitions
+from generator.simulate.policies.transitions import is_accepted
+
+_LONGEST = 60  # letters of a value in a message
+_VERSION = re.compile(r"(?P<name>.+)-v(?P<number>[0-9]{1,9})")
+_FIELD_OF_SELF = re.compile(r"\bself\.(\w+)")
+_RULES = {
+    "immutable": "is immutable",
+    "set-once": "cannot change once it is set",
+    "kept": "cannot be removed",
+    "allocated": "cannot change once the API server has set it",
+    "in-tandem": "can only change together with `parallelism`",
+    "no-larger": "cannot be removed",
+    "only-added": "cannot lose items",
+    "only-removed": "cannot get new items",
+}
+"""What is said of a field with a rule of updates.yaml."""
+_NOT_COMPARED = ("status", "metadata")
+_HOLDS_JOBS = ("batch/v1", "CronJob")
+"""The kind whose schema defines pods and jobs for custom resources that hold them."""
+_WHY = "the API server rejects the update, so the sync fails, and Argo CD applies nothing of the later sync waves"
+
+
+def immutable(old: Manifest, new: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:
+    """Yield a breach for each change of an object that the API server rejects."""
+    kind = rules_of(new.group, new.kind)
+    catalog, schema = _schema(new, targets)
+    if schema is None:
+        differences, fix = list(rejected(old.body, new.body, kind.rules, catalog.targets)), kind.fix
+        yield from _breaches(differences, fix, new.name)
+        return
+    is_custom = catalog.is_custom(new.api_version, new.kind)
+    store = partial(_stored, schema=schema, is_custom=is_custom)
+    was = store(old.body)
+    fill(was, kind)
+    generate(was, kind)
+    after = applied(old.body, was, new.body, schema)
+    now = store(after.body)
+    before, compared = (_in_go(body, kind, schema, catalog) if is_custom else body for body in (was, now))
+    differences = list(rejected(before, compared, kind.rules, catalog.targets))
+    if is_custom:
+        differences += _in_cel(transitions(_without_status(was), _without_status(now), schema))
+        yield from map(_null, after.emptied)
+    yield from _breaches(differences, kind.fix, new.name)
+
+
+def _breaches(differences: Iterable[Difference], fix: str, name: str) -> Iterator[Breach]:
+    """Yield one breach for each place."""
+    by_place = {difference.path: difference for difference in reversed([*map(_narrowed, differences)])}
+    fix = fix.format(name=name, new=next_name(name))
+    yield from (_breach(difference, fix) for difference in reversed(by_place.values()))
+
+
+@cache
+def _catalog(targets: tuple[tuple[str, str], ...]) -> Catalog:
+    return Catalog.bundled(dict(targets))
+
+
+@cache
+def _read(file: FilePath) -> Schema:
+    schema: Schema = json.loads(file.read_bytes())
+    return schema
+
+
+def _schema(manifest: Manifest, targets: Mapping[str, str]) -> tuple[Catalog, Schema | None]:
+    catalog = _catalog(tuple(sorted(targets.items())))
+    file = catalog.find(manifest.api_version, manifest.kind)
+    return catalog, _read(file) if file else None
+
+
+def _stored(body: Any, *, schema: Schema, is_custom: bool) -> Any:
+    return stored_custom(body, schema, schema) if is_custom else stored_built_in(body, schema)
+
+
+def _in_go(body: Any, kind: Kind, schema: Schema, catalog: Catalog) -> Any:
+    """Return a custom resource as a webhook compares it that reads it into its Go type."""
+    result = without_empty(canonical(body, schema, schema), tuple(kind.go_types))
+    job_file = catalog.find(*_HOLDS_JOBS)
+    for path, name in kind.go_types.items() if job_file else ():
+        result = replaced(result, path, partial(as_go_type, name=name, schema=_read(job_file)))
+    return result
+
+
+def _without_status(body: Any) -> Any:
+    """Return an object without the parts that the rules of a manifest are not about."""
+    return {key: value for key, value in body.items() if key not in _NOT_COMPARED}
+
+
+def _null(emptied: tuple[Path, Any]) -> Breach:
+    path, value = emptied
+    what = format_path(path[-1:], root="").removeprefix(".")
+    return Breach(
+        path,
+        "change/immutable",
+        f"`{what}` becomes empty, but is not removed; its value is {written(value)}",
+        f"server-side apply sets `{what}` to null, which the API server rejects, so the sync fails",
+        f"remove `{what}` instead of leaving it empty",
+        value={},
+    )
+
+
+def _in_cel(found: Iterable[Transition]) -> Iterator[Difference]:
+    for transition in found:
+        with suppress(NotModelledError):
+            if not is_accepted(transition):
+                yield _named_by_rule(transition)
+
+
+def _named_by_rule(transition: Transition) -> Difference:
+    """Return the changed value of a rule: the first field that the rule names and that differs, or the whole value."""
+    path, was, now = transition.path, transition.old, transition.new
+    if isinstance(was, dict) and isinstance(now, dict):
+        for field in dict.fromkeys(_FIELD_OF_SELF.findall(transition.rule)):
+            if was.get(field) != now.get(field):
+                path, was, now = (*path, field), was.get(field), now.get(field)
+                break
+    return Difference(path, was, now, len(path))
+
+
+def _breach(difference: Difference, fix: str) -> Breach:
+    what = format_path(difference.path[max(difference.field - 1, 0) :], root="").removeprefix(".") or "spec"
+    return Breach(difference.path, "change/immutable", _message(difference, what), _WHY, fix, value=difference.now)
+
+
+def _message(difference: Difference, what: str) -> str:
+    rule, was, now = difference.rule, written(difference.was), written(difference.now)
+    if rule == "no-smaller":
+        return f"`{what}` can only grow, but shrinks from {was} to {now}"
+    if rule == "no-larger" and difference.now is not None:
+        return f"`{what}` can only shrink, but grows from {was} to {now}"
+    if difference.now is None:
+        return f"`{what}` {_RULES[rule]}, but is removed; its value is {was}"
+    if difference.was is None:
+        return f"`{what}` {_RULES[rule]}, but is added with the value {now}"
+    return f"`{what}` {_RULES[rule]}, but changes from {was} to {now}"
+
+
+def _narrowed(difference: Difference) -> Difference:
+    """Return the one part of a value that differs, if both objects have that part."""
+    if difference.rule != "immutable":
+        return difference
+    path, was, now = difference.path, difference.was, difference.now
+    while (step := _step(was, now)) is not None:
+        path, was, now = (*path, step), was[step], now[step]
+    return Difference(path, was, now, difference.field, difference.rule)
+
+
+def _step(was: Any, now: Any) -> str | int | None:
+    if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
+        steps: list[Any] = list(was)
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        steps = list(range(len(was)))
+    else:
+        return None
+    differ = [step for step in steps if was[step] != now[step]]
+    return differ[0] if len(differ) == 1 else None
+
+
+def written(value: object) -> str:
+    """Format a value as JSON on one line, for a message."""
+    if value is None:
+        return "nothing"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"`{on_one_line(text, _LONGEST)}`"
+
+
+def next_name(name: str) -> str:
+    """Return a name for a new object: `horovod` → `horovod-v2` → `horovod-v3`."""
+    match = _VERSION.fullmatch(name)
+    return f"{match['name']}-v{int(match['number']) + 1}" if match else f"{name}-v2"

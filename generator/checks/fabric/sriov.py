@@ -1,0 +1,339 @@
+"""fabric/node-policy, fabric/operator-namespace, fabric/every-node: objects of the SR-IOV operator.
+
+The operator's webhook would reject some of them, but it is off by default.
+A selector without a term selects every node (sriov-network-operator v1.6.0 controllers/helper.go findNodePoolConfig),
+and a new `rdmaMode` restarts the nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from generator.checks.fabric.devices import MELLANOX, PREFIXES, SRIOV
+from generator.checks.fabric.fabrics import Fabrics
+from generator.checks.fabric.networks import OF_SRIOV
+from generator.checks.finding import Breach, Severity
+from generator.checks.objects import Objects
+from generator.documents.load import Path
+from generator.documents.scalars import int64
+from generator.documents.syntax import shown
+from generator.facts.names import TENANT_LABEL
+from generator.manifests import Manifest
+from generator.objects.fields import mapping, strings
+
+_Spec = Mapping[str, Any]
+_CHECK = "fabric/node-policy"
+_NAME = re.compile(r"[a-zA-Z0-9_]+")
+_NAME_SINCE = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?")
+_LONGEST = 63
+_BY = ("vendor", "deviceID", "pfNames", "rootDevices", "netFilter")
+_RANGE = re.compile(r"(?P<first>\+?[0-9]{1,19})-(?P<last>\+?[0-9]{1,19})")
+_MOST_OF_MELLANOX = 128
+_MELLANOX = "15b3"
+_WHY = "the operator's webhook refuses it; where that is off, as by default outside OpenShift, it never works"
+
+
+def node_policy(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+    """What one policy says."""
+    for manifest in gathered.of("sriovnetwork.openshift.io", "SriovNetworkNodePolicy"):
+        spec = mapping(manifest.body, "spec")
+        for rule in _RULES if spec else ():
+            for breach in rule(spec):
+                yield manifest, breach
+
+
+def _name(spec: _Spec) -> Iterator[Breach]:
+    """Up to 1.6 hyphens are refused; later a name has at most 63 letters, and `_` neither first nor last."""
+    name = spec.get("resourceName")
+    if not isinstance(name, str):
+        return
+    before, since = bool(_NAME.fullmatch(name)), bool(_NAME_SINCE.fullmatch(name)) and len(name) <= _LONGEST
+    if before and since:
+        return
+    which = {(True, False): ", from releases after 1.6 on", (False, True): " up to release 1.6"}.get(
+        (before, since), ""
+    )
+    message = f"{shown(name)} is no name that every release of the operator takes"
+    fix = f"write `{re.sub('[^a-zA-Z0-9]+', '_', name)[:_LONGEST].strip('_') or 'ib_vf'}`"
+    why = f"the webhook of the operator refuses it{which}"
+    yield _told(("resourceName",), message, fix, name, why, Severity.WARNING if which else Severity.ERROR)
+
+
+def _selector(spec: _Spec) -> Iterator[Breach]:
+    selector = mapping(spec, "nicSelector")
+    if isinstance(spec.get("nicSelector"), dict) and not any(selector.get(key) for key in _BY):
+        message = "`nicSelector` selects by nothing" + ("" if not selector else f", as nobody knows {_keys(selector)}")
+        yield _told(("nicSelector",), message, f"name one of {', '.join(_BY)}")
+    if selector.get("netFilter"):
+        others = [f"nicSelector.{key}" for key in _BY[:-1] if selector.get(key)]
+        others += [key for key in ("eSwitchMode", "bridge") if spec.get(key)]
+        others += ["linkType"] if str(spec.get("linkType") or "eth").lower() != "eth" else []
+        if others:
+            message = f"`netFilter` stands beside `{'` and `'.join(others)}`"
+            since = "releases of the operator after 1.6 refuse it"
+            yield _told(("nicSelector", "netFilter"), message, "keep one of them", None, since, Severity.WARNING)
+
+
+def _keys(selector: _Spec) -> str:
+    return " and ".join(f"`{key}`" for key in selector)
+
+
+def _ranges(spec: _Spec) -> Iterator[Breach]:
+    """`ens1f0#2-5`: the functions 2 to 5 of the port."""
+    number = spec.get("numVfs")
+    for index, name in enumerate(strings(mapping(spec, "nicSelector").get("pfNames"))):
+        if "#" not in name:
+            continue
+        path: Path = ("nicSelector", "pfNames", index)
+        found = _RANGE.fullmatch(name.partition("#")[2])
+        if found is None:
+            yield _told(path, f"`{name}` has no range of functions behind `#`", "write it like `ens1f0#0-7`", name)
+            continue
+        first, last = int(found["first"]), int(found["last"])
+        if last < first:
+            yield _told(path, f"the range of `{name}` ends before it begins", f"write `#{last}-{first}`", name)
+        elif isinstance(number, int) and last >= number:
+            message = f"`{name}` ends with function {last}, and `numVfs: {number}` makes 0 to {number - 1}"
+            yield _told(path, message, f"write at most `#{first}-{number - 1}`, or a larger `numVfs`", name)
+
+
+def _functions(spec: _Spec) -> Iterator[Breach]:
+    number = spec.get("numVfs")
+    if not isinstance(number, int) or isinstance(number, bool):
+        return
+    if number == 0:
+        message = "`numVfs: 0` makes no virtual functions"
+        yield _told(("numVfs",), message, "write how many pods of a node may use the NIC, or remove the policy", number)
+    elif number > _MOST_OF_MELLANOX and mapping(spec, "nicSelector").get("vendor") == _MELLANOX:
+        message = f"`numVfs: {number}` for NICs of NVIDIA, whose operator makes {_MOST_OF_MELLANOX} at most"
+        yield _told(("numVfs",), message, f"write at most {_MOST_OF_MELLANOX}", number)
+
+
+def _modes(spec: _Spec) -> Iterator[Breach]:
+    link, mode, kind = (str(spec.get(key) or "") for key in ("linkType", "eSwitchMode", "deviceType"))
+    vdpa, is_switchdev = spec.get("vdpaType"), mode == "switchdev"
+    if kind == "vfio-pci" and spec.get("isRdma") is True:
+        message = "`deviceType: vfio-pci` gives the NIC to a virtual machine, and `isRdma: true` to pods"
+        yield _told(("deviceType",), message, "write `deviceType: netdevice` for pods", kind)
+    if is_switchdev and link and link.lower() != "eth":
+        yield _told(("eSwitchMode",), f"`switchdev` with `linkType: {link}`", "leave `eSwitchMode` out", mode)
+    if vdpa and (kind not in ("", "netdevice") or not is_switchdev):
+        message = f"`vdpaType: {vdpa}` without `deviceType: netdevice` and `eSwitchMode: switchdev`"
+        yield _told(("vdpaType",), message, "write both, or leave it out", vdpa)
+    if spec.get("bridge") and (not is_switchdev or spec.get("externallyManaged") is True):
+        message = "`bridge` needs `eSwitchMode: switchdev`, and NICs that the operator manages"
+        yield _told(("bridge",), message, "write that, or leave it out")
+
+
+_RULES: tuple[Callable[[_Spec], Iterator[Breach]], ...] = (_name, _selector, _ranges, _functions, _modes)
+
+
+def _told(
+    path: Path, message: str, fix: str, value: object = None, why: str = _WHY, severity: Severity = Severity.ERROR
+) -> Breach:
+    return Breach(("spec", *path), _CHECK, message, why, fix, severity, value=value)
+
+
+_WHY_OVERLAP = "the operator's webhook refuses the second; where that is off, nobody tells which of the two holds"
+
+
+def overlapping(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+    """Each pair in the order of files: the second one is told."""
+    policies: dict[tuple[str, str], Manifest] = {}
+    for manifest in gathered.of("sriovnetwork.openshift.io", "SriovNetworkNodePolicy"):
+        policies.setdefault((manifest.namespace, manifest.name), manifest)
+    for first, second in combinations(policies.values(), 2):
+        if first.namespace == second.namespace and _meet(first, second):
+            for breach in _clashes(first, second):
+                yield second, breach
+
+
+def _meet(one: Manifest, other: Manifest) -> bool:
+    """Whether one selects all nodes of the other; without a selector it is all that there are."""
+    here, there = (mapping(each.body, "spec", "nodeSelector").items() for each in (one, other))
+    return here <= there or there <= here
+
+
+def _clashes(first: Manifest, second: Manifest) -> Iterator[Breach]:
+    one, two = (mapping(each.body, "spec") for each in (first, second))
+    here, there = (mapping(each, "nicSelector") for each in (one, two))
+    for index, name in enumerate(strings(there.get("pfNames"))):
+        for other in strings(here.get("pfNames")):
+            path: Path = ("nicSelector", "pfNames", index)
+            if _overlap(name, other):
+                fix = "give each functions of its own, like `#0-3` and `#4-7`"
+                yield _name_policy(path, f"`{name}` overlaps `{other}` of {first.resource}", fix, name)
+            elif _port(name) == _port(other) and _is_external(one) != _is_external(two):
+                message = f"`{_port(name)}` is managed by others here or in {first.resource}, not in both"
+                yield _name_policy(path, message, "write the same `externallyManaged` in both", name)
+    for index, device in enumerate(strings(there.get("rootDevices"))):
+        if device in strings(here.get("rootDevices")):
+            path = ("nicSelector", "rootDevices", index)
+            yield _name_policy(path, f"`{device}` is in {first.resource} too", "name it in one of them", device)
+    if one.get("resourceName") == two.get("resourceName") and _excludes(one) != _excludes(two):
+        said = "true" if _excludes(two) else "false"
+        message = f"`excludeTopology` of `{two.get('resourceName')}` is {said}, and the opposite in {first.resource}"
+        yield _name_policy(("excludeTopology",), message, "write the same in both: a resource has it or not")
+
+
+def _excludes(spec: Mapping[str, Any]) -> bool:
+    return spec.get("excludeTopology") is True
+
+
+def _is_external(spec: Mapping[str, Any]) -> bool:
+    return spec.get("externallyManaged") is True
+
+
+def _port(name: str) -> str:
+    return name.partition("#")[0]
+
+
+def _overlap(name: str, other: str) -> bool:
+    """Whether two entries for a port take the same functions."""
+    (first, last), (begin, end) = _functions_of(name), _functions_of(other)
+    return _port(name) == _port(other) and first <= end and begin <= last
+
+
+def _functions_of(name: str) -> tuple[int, int]:
+    """Those of a range. An entry without one only clashes with another such: the operator compares both as -1."""
+    begin, dash, end = name.partition("#")[2].partition("-")
+    first, last = int64(begin), int64(end)
+    return (-1, -1) if not dash or first is None or last is None else (first, last)
+
+
+def _name_policy(path: Path, message: str, fix: str, value: object = None) -> Breach:
+    return Breach(("spec", *path), "fabric/node-policy", message, _WHY_OVERLAP, fix, value=value)
+
+
+_NAMESPACE = "fabric/operator-namespace"
+_ONE_NAME = {(SRIOV, "SriovOperatorConfig"): "default", (MELLANOX, "NicClusterPolicy"): "nic-cluster-policy"}
+_IPAM = "nv-ipam.nvidia.com"
+_WATCHED = ("nvidia-network-operator", "kube-system")
+"""Where nv-ipam runs: by NVIDIA's network operator, and by itself (nvidia-k8s-ipam 3ce4a34 deploy/manifests)."""
+
+
+def operator_namespace(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+    """Each operator reads objects of its own namespace; an object elsewhere is accepted and does nothing."""
+    yield from _names(gathered)
+    fabrics = gathered.view(Fabrics.read)
+    for manifest in gathered.of(SRIOV, "SriovNetworkNodePolicy", "SriovNetworkPoolConfig"):
+        yield from _ignored(manifest, gathered)
+    for manifest in gathered.of(SRIOV, *OF_SRIOV):
+        yield from _foreign(manifest, fabrics)
+    for manifest in gathered.of(_IPAM, "CIDRPool", "IPPool"):
+        yield from _unwatched(manifest)
+
+
+def _names(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+    """sriov-network-operator v1.6.0 pkg/webhook/validate.go; network-operator b06827e pkg/consts."""
+    for (group, kind), name in _ONE_NAME.items():
+        for manifest in gathered.of(group, kind):
+            if manifest.name and manifest.name != name:
+                yield (
+                    manifest,
+                    Breach(
+                        ("metadata", "name"),
+                        _NAMESPACE,
+                        f"it is called `{manifest.name}`, and the operator knows only the {kind} `{name}`",
+                        "the operator passes over it: nothing of what it says is done",
+                        f"call it `{name}`",
+                        value=manifest.name,
+                    ),
+                )
+
+
+def _ignored(manifest: Manifest, gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+    """sriov-network-operator v1.6.0 main.go (its cache has one namespace), pkg/webhook/validate.go."""
+    fabrics = gathered.view(Fabrics.read)
+    if not manifest.namespace or manifest.namespace in fabrics.operators:
+        return
+    known = _known(fabrics)
+    where = f"the operator is in `{known[0]}`" if known else f"an operator is mostly in {_listed(sorted(PREFIXES))}"
+    yield (
+        manifest,
+        Breach(
+            ("metadata", "namespace"),
+            _NAMESPACE,
+            f"it is in `{manifest.namespace}`, and {where}",
+            f"the SR-IOV operator reads those of its own namespace: this {manifest.kind} is accepted, and does nothing",
+            f"write `namespace: {known[0] if known else 'openshift-sriov-network-operator'}`, or where it is installed",
+            Severity.ERROR if known or _is_tenants(manifest.namespace, gathered) else Severity.WARNING,
+            value=manifest.namespace,
+        ),
+    )
+
+
+def _is_tenants(namespace: str, gathered: Objects) -> bool:
+    found = gathered.one("", "Namespace", namespace)
+    return found is not None and TENANT_LABEL in mapping(found.body, "metadata", "labels")
+
+
+def _known(fabrics: Fabrics) -> Sequence[str]:
+    """The namespaces of operators that the files themselves show."""
+    of = ("SriovNetworkNodePolicy", "SriovNetworkPoolConfig", "SriovOperatorConfig", *OF_SRIOV)
+    found = {each.namespace for kind in of for each in fabrics.of(kind)} & fabrics.operators
+    return sorted(found)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " or ".join(f"`{name}`" for name in names)
+
+
+def _foreign(manifest: Manifest, fabrics: Fabrics) -> Iterator[tuple[Manifest, Breach]]:
+    """sriov-network-operator v1.6.0 controllers/generic_network_controller.go Reconcile."""
+    said = mapping(manifest.body, "spec").get("networkNamespace")
+    if not isinstance(said, str) or not said or not manifest.namespace or manifest.namespace in fabrics.operators:
+        return
+    known = _known(fabrics)
+    where = f"`{known[0]}`" if known else "that of the operator"
+    yield (
+        manifest,
+        Breach(
+            ("spec", "networkNamespace"),
+            _NAMESPACE,
+            f"it is in `{manifest.namespace}`, and wants its network in `{said}`",
+            "only from the operator's namespace may it name another: Ready is False, and no network is made",
+            f"put it into {where}, or leave `networkNamespace` out, if `{manifest.namespace}` is where it belongs",
+            Severity.ERROR if known else Severity.WARNING,
+            value=said,
+        ),
+    )
+
+
+def _unwatched(manifest: Manifest) -> Iterator[tuple[Manifest, Breach]]:
+    """nvidia-k8s-ipam 3ce4a34 cmd/ipam-node/app/options/options.go PoolsNamespace."""
+    if not manifest.namespace or manifest.namespace in _WATCHED:
+        return
+    yield (
+        manifest,
+        Breach(
+            ("metadata", "namespace"),
+            _NAMESPACE,
+            f"it is in `{manifest.namespace}`, and nv-ipam is mostly in {_listed(_WATCHED)}",
+            "nv-ipam reads the pools of one namespace, its own unless told otherwise: pods get no address from another",
+            f"write `namespace: {_WATCHED[0]}`, or where nv-ipam is told to look (`--ippools-namespace`)",
+            Severity.WARNING,
+            value=manifest.namespace,
+        ),
+    )
+
+
+CHECK = "fabric/every-node"
+KIND = "SriovNetworkPoolConfig"
+_GROUP = "sriovnetwork.openshift.io"
+_KNOWN = ("matchLabels", "matchExpressions")
+_WHY_EVERY_NODE = "the operator drains, and with a new `rdmaMode` restarts, every node that it works on"
+
+
+def breaches(manifest: Manifest) -> Iterator[Breach]:
+    """Labels where a selector of labels belongs: the API server drops them, and every node is left."""
+    selector = mapping(manifest.body, "spec", "nodeSelector")
+    dropped = sorted(str(key) for key in selector if key not in _KNOWN)
+    if manifest.group != _GROUP or not dropped or any(selector.get(key) for key in _KNOWN):
+        return
+    message = f"the pool has EVERY node that the operator works on: the API server drops `{dropped[0]}`"
+    fix = "write the labels of the nodes below `nodeSelector.matchLabels`"
+    yield Breach(("spec", "nodeSelector"), CHECK, message, _WHY_EVERY_NODE, fix, value=selector)

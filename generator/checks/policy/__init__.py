@@ -1,0 +1,1 @@
+"""Checks policy/*: admission policies and their cases, and namespaces that are excepted from them."""

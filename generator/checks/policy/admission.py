@@ -1,0 +1,191 @@
+"""policy/*: mistakes in an admission policy or its binding that show without any request.
+
+What the API server refuses: kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from generator.checks.finding import Breach, Severity
+from generator.documents.load import Path
+from generator.documents.syntax import shown
+from generator.errors import NotModelledError
+from generator.facts.names import METADATA_NAME
+from generator.manifests import Body, Manifest
+from generator.objects.fields import mappings, strings
+from generator.simulate.kinds import Kind
+from generator.simulate.policies.judge import Asked
+from generator.simulate.policies.policy import Policy
+from generator.simulate.policies.request import Person, Request, stored
+from generator.simulate.policies.syntax import readings
+
+if TYPE_CHECKING:
+    from generator.simulate.policies.expression import Expression
+
+
+_SAID = {
+    "no such key: labels": "an object has no labels",
+    "no such key: annotations": "an object has no annotations",
+}
+_NULL = "no such overload"
+_NOT_THERE = {"CREATE": "oldObject", "DELETE": "object"}
+_DONE = {"CREATE": "an object is created that was not there", "DELETE": "an object is deleted, and none is left"}
+_NAMESPACE: Body = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": "any", "labels": {METADATA_NAME: "any"}},
+}
+
+
+def errors_of_bare_objects(policy: Policy) -> Iterator[tuple[int, str, str]]:
+    """Each rule once: its number, what is the case then, and what is said."""
+    if policy.ignores_errors:
+        return
+    told: set[int] = set()
+    for request in _requests(policy):
+        try:
+            decisions = list(Asked(policy, (), request, _NAMESPACE, None).decisions())
+        except NotModelledError:
+            continue
+        for each in decisions:
+            when, words = _when(policy, each.rule, each.message, request.operation) if each.is_error else ("", "")
+            if when and each.rule is not None and each.rule not in told:
+                told.add(each.rule)
+                yield each.rule, when, words
+
+
+def _when(policy: Policy, rule: int | None, message: str, operation: str) -> tuple[str, str]:
+    """What of a bare object is the cause; nothing if it is something that its kind may always have."""
+    words = message.rpartition(" resulted in error: ")[2]
+    if words in _SAID:
+        return _SAID[words], words
+    absent = _NOT_THERE.get(operation)
+    if rule is None or words != _NULL or absent is None:
+        return "", ""
+    read = {each.root for each in readings(policy.validations[rule].expression.text)}
+    return (_DONE[operation], f"{absent} is null") if absent in read else ("", "")
+
+
+def _requests(policy: Policy) -> Iterator[Request]:
+    constraints = policy.spec.get("matchConstraints")
+    rules = mappings(constraints.get("resourceRules")) if isinstance(constraints, dict) else ()
+    for rule in rules:
+        group, resource = next(iter(strings(rule.get("apiGroups"))), ""), next(iter(strings(rule.get("resources"))), "")
+        if resource == "namespaces" or "/" in resource:
+            continue
+        kind = Kind(group, next(iter(strings(rule.get("apiVersions"))), "v1"), "Any", resource, is_namespaced=True)
+        wanted = strings(rule.get("operations"))
+        for operation in ("CREATE", "UPDATE", "DELETE"):
+            if operation in wanted or "*" in wanted:
+                yield _request(operation, kind)
+
+
+def _request(operation: str, kind: Kind) -> Request:
+    written = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "any"}, "spec": {}}
+    body = stored(written, "any", kind)
+    return Request(
+        operation=operation,
+        kind=kind,
+        object=None if operation == "DELETE" else body,
+        old=None if operation == "CREATE" else body,
+        person=Person("anybody"),
+        namespace="any",
+        name="any",
+    )
+
+
+_REFUSED = "the API server refuses the policy"
+_WHY = {
+    "expression": _REFUSED,
+    "too-new": "the API server takes in a new policy only what the release before it has too",
+    "message": _REFUSED,
+    "reason": _REFUSED,
+    "deny-and-warn": "the API server refuses the binding: who is refused is told anyhow",
+    "absent": "with failurePolicy Fail an error refuses the request, and nobody is told what they did wrong",
+}
+CHECKS = tuple(f"policy/{rule}" for rule in _WHY)
+"""The ids of what a policy or a binding shows by itself."""
+KINDS = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+"""What is judged."""
+_GROUP = "admissionregistration.k8s.io"
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_LINES = re.compile(r"[\n\r]")
+_NEWEST = 99
+
+
+def breaches(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:
+    """What is wrong with a policy or a binding; nothing of any other object.
+
+    Args:
+        manifest: what to judge.
+        targets: component → the minor version that is judged for.
+    """
+    spec = manifest.body.get("spec")
+    if manifest.group != _GROUP or not isinstance(spec, dict):
+        return
+    if manifest.kind == "ValidatingAdmissionPolicyBinding":
+        yield from _actions(spec.get("validationActions"))
+        return
+    from generator.simulate.policies.policy import Policy
+
+    minor = int(targets["kubernetes"].partition(".")[2]) - 1
+    policy = Policy(manifest, minor)
+    yield from _validations(spec.get("validations"))
+    found = list(_expressions(policy, Policy(manifest, _NEWEST)))
+    yield from found
+    if not found:
+        yield from _absent(policy)
+
+
+def _actions(actions: object) -> Iterator[Breach]:
+    if isinstance(actions, list) and {"Deny", "Warn"} <= {each for each in actions if isinstance(each, str)}:
+        path = ("spec", "validationActions")
+        fix = "remove `Warn`, or `Deny` while you try it"
+        yield _breach(path, "deny-and-warn", "it denies and warns", fix, actions)
+
+
+def _validations(validations: object) -> Iterator[Breach]:
+    for index, each in enumerate(validations if isinstance(validations, list) else ()):
+        said = each if isinstance(each, dict) else {}
+        message, reason = said.get("message"), said.get("reason")
+        if isinstance(message, str) and _LINES.search(message.strip()):
+            path = ("spec", "validations", index, "message")
+            yield _breach(path, "message", "the message has several lines", "write it on one line", message)
+        if isinstance(reason, str) and reason not in _REASONS:
+            path = ("spec", "validations", index, "reason")
+            fix = f"write {', '.join(_REASONS)}, or nothing"
+            yield _breach(path, "reason", f"{shown(reason)} is not possible here", fix, reason)
+
+
+def _expressions(policy: Policy, newest: Policy) -> Iterator[Breach]:
+    wrong = {path: each for path, each in policy.expressions() if each.problem and not _is_echo(each, policy)}
+    with_all = dict(newest.expressions()) if wrong else {}
+    for path, each in wrong.items():
+        if with_all[path].problem:
+            message = f"it does not compile: {each.problem}"
+            yield _breach(path, "expression", message, "mend the expression", each.text)
+        else:
+            message = f"it needs a newer Kubernetes: {each.problem}"
+            yield _breach(path, "too-new", message, "write it without, or raise `cluster.versions`", each.text)
+
+
+def _is_echo(expression: Expression, policy: Policy) -> bool:
+    """Whether all that is wrong is a variable that does not compile itself."""
+    return any(policy.variables[name].problem for name in expression.reads if name in policy.variables)
+
+
+def _absent(policy: Policy) -> Iterator[Breach]:
+    """Rules that are errors where an object has only what every object has: shown by asking them."""
+    for number, operation, words in errors_of_bare_objects(policy):
+        message = f"it is an error where {operation}: {words}"
+        fix = "ask for what may be absent with `.?` and `orValue`, or say in matchConditions what it is about"
+        path: Path = ("spec", "validations", number, "expression")
+        value = policy.validations[number].expression.text
+        yield _breach(path, "absent", message, fix, value, Severity.WARNING)
+
+
+def _breach(path: Path, rule: str, message: str, fix: str, value: Any, severity: Severity = Severity.ERROR) -> Breach:
+    return Breach(path, f"policy/{rule}", message, _WHY[rule], fix, severity, value=value)

@@ -1,0 +1,1 @@
+"""Checks quota/*: queues, cohorts and flavors of Kueue, and the jobs that come to them."""

@@ -1,0 +1,1 @@
+"""Checks trainjob/*: TrainJobs that Trainer or Kueue rejects, or that run otherwise than their author expects."""
