@@ -18,6 +18,7 @@ from generator import manifests, release
 from generator.checks import compare
 from generator.checks.run import Checked, check_rendered
 from generator.errors import ConfigError, Problem
+from generator.report.result import reaches
 from generator.schemas.catalog import Catalog
 
 if TYPE_CHECKING:
@@ -34,15 +35,24 @@ class Choices:
     discard_edits: bool = False
     promote: bool | None = None
     today: dt.date | None = None
+    fail_on: str = "error"
 
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """What `synth` did. `written` is None when a check failed: then nothing was touched."""
+    """What `synth` did.
+
+    Attributes:
+        platform: the platform of the file.
+        checked: the findings. Those in rendered files name the path that the file has on disk once it is written.
+        written: the release on disk; None if a finding failed the run, so that no file changed.
+        texts: the path of each rendered file → its text.
+    """
 
     platform: Platform
     checked: Checked
     written: release.Written | None
+    texts: Mapping[str, str]
 
 
 def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
@@ -61,8 +71,9 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
     checked = check(platform, tree, pointer, choices.today)
     checked.findings += find_hazards(platform, platform_file)
     checked.findings += compare.rendered(release.replaced(wanted, tree, output), tree, wanted.files, wanted.targets)
-    if checked.has_errors:
-        return Synthesis(platform, checked, written=None)
+    texts = _place(checked, wanted, output)
+    if any(reaches(finding.severity, choices.fail_on) for finding in checked.findings):
+        return Synthesis(platform, checked, None, texts)
     written = release.write(
         wanted,
         output,
@@ -70,7 +81,19 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
         discard_edits=choices.discard_edits,
         promote=choices.promote,
     )
-    return Synthesis(platform, checked, written)
+    return Synthesis(platform, checked, written, texts)
+
+
+def _place(checked: Checked, wanted: release.Release, output: Path) -> dict[str, str]:
+    """Let findings name files as they will be on disk, and return the text of each of these files."""
+    home = output / wanted.platform
+    files = {file: home / wanted.version / file for file in wanted.files}
+    pointer = {f"{release.POINTER}/{file}": text for file, text in wanted.pointer(wanted.version).items()}
+    files |= {file: home / file for file in pointer}
+    checked.findings = [
+        replace(finding, file=str(files.get(finding.file, finding.file))) for finding in checked.findings
+    ]
+    return {str(path): text for file, text in {**wanted.files, **pointer}.items() for path in [files[file]]}
 
 
 def load(platform_file: Path) -> tuple[Platform, cdk8s.App]:

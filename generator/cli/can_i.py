@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.output import format_option, progress, show
+from generator.cli.output import format_option, progress, show, table_width
 from generator.documents.syntax import on_one_line
 from generator.errors import ExitCode
 
@@ -58,12 +58,12 @@ def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: t
     with progress("reading"):
         granted = access(manifests([Path(path)]))
     if who is None or asked is None:
-        show(form, report.facts(granted, who), (), report.text(granted, who))
+        show(form, report.facts(granted, who), report.text(granted, who, table_width()))
         return ExitCode.OK
     facts, lines = report.verdict(granted, who, asked)
     facts["notes"] = [*_misspelt(words[1], words[2])] if not facts["allowed"] else []
     lines += [f"note: {note}" for note in facts["notes"]]
-    show(form, facts, (), lines)
+    show(form, facts, lines)
     return ExitCode.OK if facts["allowed"] else ExitCode.FINDINGS
 
 

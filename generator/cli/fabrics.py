@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from generator.cli.output import format_option, printing, show
+from generator.cli.output import format_option, show, table_width
 from generator.errors import ConfigError, Problem
 
 _HEADER = ("SERVER", "ACCELERATORS", "TYPE", "NICS", "GBIT/S EACH", "ATTACHED BY", "WHAT IT IS")
@@ -65,7 +64,7 @@ def _show_server(form: str, name: str) -> None:
     if name not in SERVERS:
         problem = Problem(f"there is no server type {shown(name)}", suggest(name, SERVERS), path="--server")
         raise ConfigError((problem,))
-    show(form, {"server": server_facts(SERVERS[name])}, (), table.topics(about_server(SERVERS[name])))
+    show(form, {"server": server_facts(SERVERS[name])}, table.topics(about_server(SERVERS[name])))
 
 
 def _show_fabrics(form: str, platform: Path) -> None:
@@ -76,7 +75,7 @@ def _show_fabrics(form: str, platform: Path) -> None:
     found = declared(platform)
     summary = {"platform": found.platform, "fabrics": [fabric_facts(found, fabric) for fabric in found.fabrics]}
     lines = [line for fabric in found.fabrics for line in (*table.topics(about_fabric(found, fabric)), "")]
-    show(form, summary, (), lines[:-1] or ["this platform declares no fabric: ranks use the network of pods"])
+    show(form, summary, lines[:-1] or ["this platform declares no fabric: ranks use the network of pods"])
 
 
 def _list_servers(form: str) -> None:
@@ -86,13 +85,7 @@ def _list_servers(form: str) -> None:
 
     facts = [server_facts(server) for server in SERVERS.values()]
     rows = [_row(each) for each in facts]
-    if form == "json" or not (sys.stdout and sys.stdout.isatty()):
-        show(form, {"servers": facts}, (), table.plain(_HEADER, rows))
-        return
-    from rich.console import Console
-
-    with printing():
-        Console(highlight=False).print(table.coloured(_HEADER, rows))
+    show(form, {"servers": facts}, table.table(_HEADER, rows, table_width()))
 
 
 def _row(facts: dict[str, Any]) -> Sequence[str]:

@@ -26,4 +26,4 @@ def init(folder: Path, example: str, form: str) -> None:
     written = start(example, folder)
     files = [str(path) for path in written]
     lines = [*(f"wrote {file}" for file in files), f"next: mpigen synth {files[0]}"]
-    show(form, {"example": example, "files": files}, (), lines)
+    show(form, {"example": example, "files": files}, lines)

@@ -15,7 +15,7 @@ from generator.cli.completion import completion
 from generator.cli.fabrics import fabrics
 from generator.cli.init import init
 from generator.cli.job import job
-from generator.cli.output import StdoutError, abandon_stdout, printing, show_problems
+from generator.cli.output import StdoutError, abandon_stdout, emit, show_problems
 from generator.cli.policy import policy
 from generator.cli.queues import queues
 from generator.cli.runtimes import runtimes
@@ -24,6 +24,8 @@ from generator.cli.schemas import schemas
 from generator.cli.synth import synth
 from generator.cli.validate import validate
 from generator.errors import ExitCode, MpigenError, Problem
+from generator.report.formats import RENDERERS
+from generator.report.result import Result
 
 
 @click.group(
@@ -88,22 +90,20 @@ def _explain(error: BaseException, arguments: list[str]) -> int:
 
 
 def _tell(problems: tuple[Problem, ...], code: ExitCode, arguments: list[str]) -> int:
-    """For machines on standard output, as all results; for people, or where that fails, on standard error."""
-    if _wants_json(arguments):
-        from generator.report import machine
-
-        try:
-            with printing():
-                click.echo(machine.report({"problems": len(problems)}, problems=problems))
-        except StdoutError:
-            show_problems(problems)
-    else:
+    """Print problems: for programs on standard output, for people, or where that fails, on standard error."""
+    form = _format(arguments)
+    if form == "text":
+        show_problems(problems)
+        return code
+    try:
+        emit(form, Result(summary={"problems": len(problems)}, problems=problems, problem_code=code))
+    except StdoutError:
         show_problems(problems)
     return code
 
 
 def _tell_usage(error: click.ClickException, arguments: list[str]) -> int:
-    if not _wants_json(arguments):
+    if _format(arguments) == "text":
         error.show()
         return ExitCode.INVALID_INPUT
     context = error.ctx if isinstance(error, click.UsageError) else None
@@ -120,6 +120,9 @@ def _tell_bug(error: BaseException, arguments: list[str]) -> int:
     return _tell((Problem(message, "please report it with what `mpigen --debug …` prints"),), ExitCode.BUG, arguments)
 
 
-def _wants_json(arguments: list[str]) -> bool:
-    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments  # what follows is somebody's command
-    return "--format=json" in ours or ("--format", "json") in pairwise(ours)
+def _format(arguments: list[str]) -> str:
+    """Return the format that a command line asks for, even if the rest of it is wrong."""
+    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments  # the rest is the command of a job
+    forms = [form for option, form in pairwise(ours) if option == "--format"]
+    forms += [word.removeprefix("--format=") for word in ours if word.startswith("--format=")]
+    return next((form for form in forms if form in RENDERERS), "text")

@@ -1,69 +1,103 @@
-"""How results reach the user: what all commands share, colour and progress on a terminal, silence on a pipe."""
+"""Standard output and standard error: formats, colors, progress, and streams that fail."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
 from generator.errors import OutputError, Problem
-
-if TYPE_CHECKING:
-    from generator.checks.finding import Finding
+from generator.report.formats import RENDERERS
+from generator.report.result import Result
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-_MOST = 1_000
-"""The most findings or problems that text output prints; JSON prints all."""
 ENGINES = ("embedded", "kubeconform", "both")
+_SHORT = 1.0
+"""Seconds that a command runs before it shows progress."""
 
 
 def format_option(command: _Command) -> _Command:
-    """`--format`, the same everywhere."""
+    """Add `--format` to a command that reports no findings."""
     return click.option(
-        "--format", "form", type=click.Choice(["text", "json"]), default="text", help="For people, or for machines."
+        "--format", "form", type=click.Choice(["text", "json"]), default="text", help="For people, or for programs."
     )(command)
 
 
 @contextmanager
 def progress(message: str) -> Iterator[None]:
-    """A spinner while something takes long, if standard error is a terminal."""
+    """Show a spinner on a terminal while the body runs, from its second second on."""
     if not (sys.stderr and sys.stderr.isatty()):
         yield
         return
+    from threading import Lock, Timer
+
     from rich.console import Console
 
-    with Console(stderr=True).status(message):
+    status = Console(stderr=True).status(message)
+    lock, is_over = Lock(), False
+
+    def start() -> None:
+        with lock:
+            if not is_over:
+                status.start()
+
+    timer = Timer(_SHORT, start)
+    timer.daemon = True
+    timer.start()
+    try:
         yield
+    finally:
+        timer.cancel()
+        with lock:
+            is_over = True
+            status.stop()
 
 
-def show(form: str, summary: dict[str, Any], findings: Iterable[Finding], lines: Iterable[str]) -> None:
-    """Findings first, then what was done; or one JSON document of both.
+def has_color(stream: TextIO | None) -> bool:
+    """Return True if text on a stream may have colors.
 
-    A reader that has seen enough (`| head`) changes nothing of what the command returns.
+    Source: no-color.org and force-color.org. NO_COLOR wins, and an empty variable counts as absent.
     """
-    with printing():
-        if form == "json":
-            from generator.report import machine
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or bool(stream and stream.isatty())
 
-            click.echo(machine.report(summary, findings))
-            return
-        _show_findings(findings)
-        for line in lines:
-            click.echo(line)
+
+def table_width() -> int | None:
+    """Return the columns of the terminal; None if standard output is no terminal, so that `grep` sees whole rows."""
+    return shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else None
+
+
+def show(form: str, summary: Mapping[str, Any], lines: Iterable[str]) -> None:
+    """Print the result of a command that reports no findings."""
+    emit(form, Result(summary=summary, lines=lines))
+
+
+def emit(form: str, result: Result) -> None:
+    """Print a result in a format. A reader that closes the pipe early changes nothing of the exit code."""
+    with printing():
+        if text := RENDERERS[form](result):
+            click.echo(text, color=result.has_color or None)
+
+
+def show_problems(problems: Iterable[Problem]) -> None:
+    """Print invalid input to standard error, one line for each problem."""
+    click.echo(RENDERERS["text"](Result(problems=tuple(problems))), err=True)
 
 
 class StdoutError(OutputError):
-    """Standard output cannot be written: there is nobody to whom anything could be said there."""
+    """Standard output cannot be written, so nothing can be reported there."""
 
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Where standard output is written: a reader that has gone is no error, a full disk is no bug of ours."""
+    """Treat a closed pipe as success, and a full disk as a problem of the user."""
     try:
         yield
     except BrokenPipeError:
@@ -75,35 +109,10 @@ def printing() -> Iterator[None]:
 
 
 def abandon_stdout() -> None:
-    """Let go of a standard output that fails; Python would complain once more when it closes it."""
+    """Point a standard output that fails to the null device, because Python complains again when it closes it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _show_findings(findings: Iterable[Finding]) -> None:
-    from generator.report import text
-
-    found = list(findings)
-    if not (sys.stdout and sys.stdout.isatty()):
-        for finding in found[:_MOST]:
-            click.echo(text.plain(finding))
-    else:
-        from rich.console import Console  # heeds NO_COLOR
-
-        console = Console(highlight=False, soft_wrap=True)
-        for finding in found[:_MOST]:
-            console.print(text.coloured(finding))
-    if len(found) > _MOST:
-        click.echo(f"and {len(found) - _MOST:,} more findings; pass `--format json` to see all")
-
-
-def show_problems(problems: Sequence[Problem]) -> None:
-    """Print bad input to standard error: one line for each problem, and the number of those beyond a thousand."""
-    for problem in problems[:_MOST]:
-        click.echo(f"error: {problem}", err=True)
-    if len(problems) > _MOST:
-        click.echo(f"error: and {len(problems) - _MOST:,} more problems; fix these first", err=True)
-
-
 def counted(number: int, noun: str) -> str:
-    """`1 finding`, `2 findings`."""
+    """Return a number with its noun: `1 finding`, `2 findings`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.output import format_option, printing, progress, show
+from generator.cli.findings import FindingOptions, findings_options
+from generator.cli.output import progress, table_width
 from generator.cli.target import target_option
 from generator.errors import ExitCode, InputError, OutputError, Problem
 
@@ -58,8 +58,10 @@ def policy() -> None:
     help="A file of cases, or a folder of them. Default: those among PATHS.",
 )
 @target_option
-@format_option
-def test(paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[str, str], form: str) -> int:
+@findings_options
+def test(
+    paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[str, str], options: FindingOptions
+) -> int:
     """Put cases to the policies in PATHS, with Google's CEL and by the API server's rules.
 
     PATHS is a platform file, or any YAML with policies, their bindings and parameters, and the
@@ -79,8 +81,7 @@ def test(paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[st
         outcomes = _outcomes(found, [*ours, *_cases(case_files or _of_manifests(paths), needed=not ours)], catalog)
         rules = coverage(World(found, catalog), outcomes)
         findings = [*failures(outcomes), *untested(rules, _text_of)]
-    _show(form, outcomes, rules, findings)
-    return ExitCode.FINDINGS if findings else ExitCode.OK
+    return _show(options, outcomes, rules, findings)
 
 
 def _cases(paths: Iterable[Path], *, needed: bool) -> list[Case]:
@@ -140,17 +141,10 @@ def _text_of(file: str) -> bytes:
         return b""
 
 
-def _show(form: str, outcomes: Sequence[Outcome], rules: Sequence[Rule], findings: Sequence[Finding]) -> None:
+def _show(
+    options: FindingOptions, outcomes: Sequence[Outcome], rules: Sequence[Rule], findings: Sequence[Finding]
+) -> ExitCode:
     from generator.report import policies as report
-    from generator.report import table
 
-    facts = report.facts(outcomes, rules)
-    if form == "json" or not (sys.stdout and sys.stdout.isatty()):
-        show(form, facts, findings, report.text(outcomes, rules))
-        return
-    from rich.console import Console
-
-    show(form, facts, findings, ())
-    with printing():
-        Console(highlight=False).print(table.coloured(report.HEADER, report.rows(rules)))
-        click.echo(report.closing(outcomes, rules))
+    lines = report.text(outcomes, rules, table_width())
+    return options.show(report.facts(outcomes, rules), findings, lines)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from generator.cli.output import format_option, progress, show
+from generator.cli.output import format_option, progress, show, table_width
 from generator.cli.target import target_option
 
 
@@ -43,4 +43,4 @@ def queues(paths: tuple[Path, ...], targets: dict[str, str], form: str) -> None:
         found, made_for = read_cluster(paths)
         tree = queue_tree(found, {**made_for, **targets}.get("kueue", ""))
         largest = list(largest_jobs(tree, found))
-    show(form, report.facts(tree, largest), (), report.text(tree, largest))
+    show(form, report.facts(tree, largest), report.text(tree, largest, table_width()))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from generator.cli.output import format_option, printing, show
+from generator.cli.output import format_option, show, table_width
 from generator.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def show_runtime(name: str, platform: Path | None, form: str) -> None:
     if found and runtime:
         summary = {"runtime": contract.runtime_facts(found, runtime), **summary}
         lines = [*table.topics(contract.about_runtime(found, runtime)), "", *lines]
-    show(form, summary, (), lines)
+    show(form, summary, lines)
 
 
 def _unknown(name: str, platform: Platform | None) -> Problem:
@@ -124,10 +123,4 @@ def _unknown(name: str, platform: Platform | None) -> Problem:
 def _show_table(form: str, summary: dict[str, Any], header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from generator.report import table
 
-    if form == "json" or not (sys.stdout and sys.stdout.isatty()):
-        show(form, summary, (), table.plain(header, rows))
-        return
-    from rich.console import Console
-
-    with printing():
-        Console(highlight=False).print(table.coloured(header, rows))
+    show(form, summary, table.table(header, rows, table_width()))

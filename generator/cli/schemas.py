@@ -31,7 +31,7 @@ def list_schemas(form: str) -> None:
         for entry in entries
     ]
     lines = ("{apiVersion:40} {kind:40} {scope:12} {component}".format_map(kind) for kind in kinds)
-    show(form, {"kinds": kinds}, (), lines)
+    show(form, {"kinds": kinds}, lines)
 
 
 @schemas.command(epilog="Example: kubeconform -strict $(mpigen schemas locations) output")
@@ -54,4 +54,4 @@ def compile_command(destination: Path, form: str) -> None:
 
     with progress("compiling schemas"):
         count = compile_schemas(destination)
-    show(form, {"folder": str(destination), "schemas": count}, (), [f"{destination}: {count} schemas"])
+    show(form, {"folder": str(destination), "schemas": count}, [f"{destination}: {count} schemas"])

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.output import counted, format_option, progress, show
+from generator.cli.findings import FindingOptions, findings_options, read_text
+from generator.cli.output import counted, progress
 from generator.cli.today import today
-from generator.errors import ExitCode
 
 if TYPE_CHECKING:
     from generator.pipeline import Synthesis
@@ -34,24 +34,29 @@ if TYPE_CHECKING:
     default=None,
     help="Name this release in the Application, or do not. Default: if it is new and the newest.",
 )
-@format_option
-def synth(platform: Path, output: Path, replace: bool, discard_edits: bool, promote: bool | None, form: str) -> int:
+@findings_options
+def synth(
+    platform: Path, output: Path, replace: bool, discard_edits: bool, promote: bool | None, options: FindingOptions
+) -> int:
     """Write the release that PLATFORM, a platform.yaml or mpigen_platform.py, describes.
 
     The tree is rendered and checked, and only then put in place, whole or not at all:
     OUTPUT/<platform>/<release>/, and OUTPUT/<platform>/argocd/, which points at it.
 
-    synth compares it with the release that the Application names. It writes nothing if a check
-    reports an error, such as an update that the API server rejects. It warns of an update that
+    synth compares it with the release that the Application names. It writes nothing if a
+    finding fails the run, such as an update that the API server rejects. It warns of an update that
     stops running jobs.
     """
     from generator import pipeline
 
-    choices = pipeline.Choices(replace=replace, discard_edits=discard_edits, promote=promote, today=today())
+    choices = pipeline.Choices(
+        replace=replace, discard_edits=discard_edits, promote=promote, today=today(), fail_on=options.fail_on
+    )
     with progress(f"rendering {platform}"):
         done = pipeline.synth(platform, output, choices)
-    show(form, _summary(done), done.checked.in_order(), _lines(done))
-    return ExitCode.FINDINGS if done.checked.has_errors else ExitCode.OK
+    return options.show(
+        _summary(done), done.checked.in_order(), _lines(done), lambda file: done.texts.get(file) or read_text(file)
+    )
 
 
 def _summary(done: Synthesis) -> dict[str, object]:

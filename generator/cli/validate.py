@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from generator.cli.findings import FindingOptions, findings_options
 from generator.cli.manifests import standard_input
-from generator.cli.output import ENGINES, counted, format_option, progress, show
+from generator.cli.output import ENGINES, counted, progress
 from generator.cli.target import target_option
 from generator.cli.today import today
-from generator.errors import ExitCode
 
 if TYPE_CHECKING:
     from generator.validation import Validation
@@ -41,14 +41,14 @@ Examples:
     help="Tell also what breaks when PATHS are applied over the manifests in OLD, such as the release before, or the "
     "output folder before: then platform by platform.",
 )
-@format_option
+@findings_options
 def validate(
     paths: tuple[Path, ...],
     engine: str,
     ignore_missing_schemas: bool,
     targets: dict[str, str],
     since: Path | None,
-    form: str,
+    options: FindingOptions,
 ) -> int:
     """Check manifests in PATHS: YAML or JSON files, folders of them, or - for standard input.
 
@@ -64,8 +64,7 @@ def validate(
     with progress("checking"):
         subject = validation.Subject(files, stdin, ignore_missing_schemas, targets, since, today())
         done = validation.validate(subject, engine, Path() if engine == "embedded" else _cache())
-    show(form, _summary(done), done.checked.in_order(), [_line(done)])
-    return ExitCode.FINDINGS if done.checked.has_errors else ExitCode.OK
+    return options.show(_summary(done), done.checked.in_order(), [_line(done)])
 
 
 def _cache() -> Path:

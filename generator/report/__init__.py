@@ -1,1 +1,1 @@
-"""Findings and results for people and for machines."""
+"""Renderers for people, CI systems and other programs: one module per format, one table, one input."""

@@ -23,7 +23,7 @@ def verdict(access: Access, who: Who, asked: Asked) -> tuple[dict[str, Any], lis
     return facts, [on_one_line(line, len(line)) for line in lines]
 
 
-def text(access: Access, who: Who | None) -> Iterator[str]:
+def text(access: Access, who: Who | None, width: int | None = None) -> Iterator[str]:
     """Bindings, of one person or of everybody, and below them what their roles allow."""
     grants = list(_grants(access, who))
     rows = {
@@ -32,10 +32,11 @@ def text(access: Access, who: Who | None) -> Iterator[str]:
         for each in grant.subjects
         if who is None or each.matches(who)
     }
-    yield from table.plain(_BINDINGS, sorted(rows))
+    yield from table.table(_BINDINGS, sorted(rows), width)
     yield ""
     roles = {grant.role: grant.rules for grant in grants}
-    yield from table.plain(_RULES, [(role, *row) for role, rules in sorted(roles.items()) for row in _told(rules)])
+    rules_of_roles = [(role, *row) for role, rules in sorted(roles.items()) for row in _told(rules)]
+    yield from table.table(_RULES, rules_of_roles, width)
     gaps = {f"unknown: {grant.binding}: {grant.gap}" for grant in grants if grant.gap}
     yield from ["", *(on_one_line(gap, len(gap)) for gap in sorted(gaps))] if gaps else []
 

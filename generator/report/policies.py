@@ -45,9 +45,9 @@ def rows(rules: Sequence[Rule]) -> Iterator[tuple[str, ...]]:
         yield rule.name, str(len(rule.rejecting)), str(len(rule.accepting)), such_as
 
 
-def text(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> Iterator[str]:
+def text(outcomes: Sequence[Outcome], rules: Sequence[Rule], width: int | None = None) -> Iterator[str]:
     """The table in plain columns, and how much there is."""
-    yield from table.plain(HEADER, rows(rules))
+    yield from table.table(HEADER, rows(rules), width)
     yield closing(outcomes, rules)
 
 

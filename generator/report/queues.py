@@ -21,7 +21,7 @@ _JOBS = ("QUEUE", "NAMESPACE", "RUNTIME", "OWNED", "RECLAIMABLE", "IDLE", "WHY N
 _Row = tuple[str, ...]
 
 
-def text(tree: QueueTree, largest: Sequence[Largest]) -> Iterator[str]:
+def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) -> Iterator[str]:
     """The tree, indented, and below it the largest jobs. An amount that nobody named a limit for is `all`."""
     if not tree.queues and not tree.cohorts:
         yield "there is no ClusterQueue among these objects, so nobody has any quota"
@@ -29,14 +29,14 @@ def text(tree: QueueTree, largest: Sequence[Largest]) -> Iterator[str]:
         return
     nodes = balance(tree)
     rows = list(_rows(tree, nodes))
-    lines = table.plain(_HEADER, [row for row in rows if len(row) > 1])
+    lines = table.table(_HEADER, [row for row in rows if len(row) > 1])
     yield next(lines)
     for row in rows:
         yield next(lines) if len(row) > 1 else on_one_line(row[0], len(row[0]))
     if largest:
         yield ""
         yield "The largest TrainJob, in nodes (`numNodes`):"
-        yield from table.plain(_JOBS, [_job(each) for each in largest])
+        yield from table.table(_JOBS, [_job(each) for each in largest], width)
     yield ""
     yield f"Computed by the rules of Kueue {tree.rules.version}."
     yield from _unknown(tree, nodes, largest)

@@ -1,56 +1,66 @@
-"""Tables and topics for people: as wide as the terminal, or on a pipe in plain columns for `grep` and `awk`."""
+"""Tables and topics for people: within the columns of a terminal, or with one line per row for `grep` and `awk`."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING
+from itertools import groupby, zip_longest
 
 from generator.documents.syntax import on_one_line
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 _GAP = 2
-_COLUMNS = 100
+_COLUMNS = 80
+_NARROWEST = 6
 
 
-def plain(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A line for the header and for each row; an empty cell is a `-`, so that columns can be counted."""
-    cells = [header, *([_safe(cell) or "-" for cell in row] for row in rows)]
-    widths = [max(map(len, column)) + _GAP for column in zip(*cells, strict=True)]
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> Iterator[str]:
+    """Yield the lines of a table. An empty cell is a `-`, so that columns can be counted.
+
+    Args:
+        header: the names of the columns.
+        rows: a cell for each column.
+        width: the most columns of a line, so that long cells are wrapped; None for one line per row.
+    """
+    cells = [list(header), *([_safe(cell) or "-" for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    if width:
+        words = [max(len(word) for cell in column for word in cell.split()) for column in zip(*cells, strict=True)]
+        widths = _narrow(widths, words, width)
     for row in cells:
-        yield "".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        wrapped = [_wrap(cell, size) for cell, size in zip(row, widths, strict=True)]
+        for line in zip_longest(*wrapped, fillvalue=""):
+            yield "".join(part.ljust(size + _GAP) for part, size in zip(line, widths, strict=True)).rstrip()
 
 
-def coloured(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """The same, wrapped within columns where the terminal is narrow."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for number, name in enumerate(header):
-        table.add_column(name, overflow="fold", no_wrap=number == 0)
-    for row in rows:
-        table.add_row(*(Text(_safe(cell) or "-") for cell in row))
-    return table
+def _narrow(widths: Sequence[int], words: Sequence[int], width: int) -> list[int]:
+    """Return widths of columns that fit a line: the widest one shrinks first, and words break only where they must."""
+    sizes = list(widths)
+    room = width - _GAP * (len(sizes) - 1)
+    for least in (words, [_NARROWEST] * len(sizes)):
+        while sum(sizes) > room:
+            spare = [size - limit for size, limit in zip(sizes, least, strict=True)]
+            if max(spare) <= 0:
+                break
+            sizes[max(range(len(sizes)), key=lambda index: (spare[index] > 0, sizes[index]))] -= 1
+    return sizes
 
 
 def topics(points: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Points below their topics, in two columns."""
-    grouped = [(topic, [point for _, point in found]) for topic, found in groupby(points, key=lambda point: point[0])]
+    """Yield points below their topics, in two columns."""
+    grouped = [(topic, [point for _, point in group]) for topic, group in groupby(points, key=lambda point: point[0])]
     width = max((len(topic) for topic, _ in grouped), default=0) + _GAP
-    for topic, found in grouped:
-        lines = [line for point in found for line in _wrapped(point, _COLUMNS - width)]
+    for topic, texts in grouped:
+        lines = [line for text in texts for line in _wrap(_safe(text), _COLUMNS - width, breaks_words=False)]
         for number, line in enumerate(lines):
             yield f"{'' if number else topic:{width}}{line}"
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(_safe(text), width, break_on_hyphens=False, break_long_words=False)
+def _wrap(text: str, width: int, *, breaks_words: bool = True) -> list[str]:
+    if len(text) <= width:
+        return [text]
+    return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=breaks_words)
 
 
 def _safe(text: str) -> str:
-    """Nothing in it that a terminal would obey: names come from anybody's files."""
+    """Return a text without characters that control a terminal: names come from files of other people."""
     return on_one_line(text, len(text))

@@ -1,47 +1,123 @@
-"""Findings and problems for people: in colour on a terminal, as plain lines on a pipe."""
+"""The text format: findings for people, grouped by cause, with an excerpt of the file that holds each one."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from generator.checks.finding import Finding, Severity
+from generator.documents.credentials import credential_in, names_credential
 from generator.documents.syntax import on_one_line
+from generator.report.result import Result
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from generator.checks.finding import Finding
 
-_COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_MOST = 1_000
+"""The most causes and problems that are printed; the JSON format has all."""
+_PLACES = 3
+"""The most places of one cause that are printed."""
+_COLUMNS = 100
+_BOLD_RED, _YELLOW, _CYAN, _DIM = "1;31", "33", "36", "2"
+_COLORS = {"error": _BOLD_RED, "warning": _YELLOW, "info": _CYAN}
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # those of YAML 1.1
+_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+
+Paint = Callable[[str, str], str]
+
+
+def render(result: Result) -> str:
+    """Render findings and problems, then the closing lines."""
+    paint = _color if result.has_color else _no_color
+    causes = by_cause(result.findings)
+    blocks = [_block(places, result.text_of, paint) for places in causes[:_MOST]]
+    if len(causes) > _MOST:
+        hidden = sum(len(places) for places in causes[_MOST:])
+        blocks.append(f"and {hidden:,} more findings; pass `--format json` to see all")
+    problems = [f"error: {problem}" for problem in result.problems[:_MOST]]
+    if len(result.problems) > _MOST:
+        problems.append(f"error: and {len(result.problems) - _MOST:,} more problems; fix these first")
+    return "\n".join([*blocks, *problems, *result.lines])
+
+
+def by_cause(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Group findings of one check on one kind whose texts differ only in the names of the objects."""
+    causes: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in findings:
+        causes.setdefault(_cause(finding), []).append(finding)
+    return list(causes.values())
+
+
+def _cause(finding: Finding) -> tuple[str, ...]:
+    kind, _, place = finding.resource.partition(" ")
+    namespace, _, name = place.rpartition("/")
+    texts = [finding.message, finding.why, finding.fix]
+    for own, placeholder in ((name, "\0name"), (namespace, "\0namespace")):
+        if own:
+            whole = re.compile(rf"(?<![A-Za-z0-9]){re.escape(own)}(?![A-Za-z0-9])")
+            texts = [whole.sub(placeholder, text) for text in texts]
+    return (finding.check, finding.severity, kind, *texts)
 
 
 def plain(finding: Finding) -> str:
-    """`file:line:column: severity: check: resource path: message`, then why and fix, indented."""
-    place, what = _head(finding)
-    return f"{place}: {finding.severity}: {what}\n{_advice(finding)}"
+    """Return one finding without excerpt and color: place, severity, check, subject and message, then why and fix."""
+    return _block([finding], lambda _file: "", _no_color)
 
 
-def coloured(finding: Finding) -> Text:
-    """The same, with the severity in its colour and the advice dimmed."""
-    from rich.text import Text
-
-    place, what = _head(finding)
-    return Text.assemble(
-        f"{place}: ", (finding.severity, _COLOURS[finding.severity]), f": {what}\n", (_advice(finding), "dim")
-    )
-
-
-def _head(finding: Finding) -> tuple[str, str]:
-    place = ":".join(str(part) for part in (finding.file, finding.line, finding.column) if part)
+def _block(places: list[Finding], text_of: Callable[[str], str], paint: Paint) -> str:
+    """Return one cause: its first place in full, then the next places and how many there are."""
+    finding = places[0]
     where = finding.path if finding.path != "$" else ""
     where = f"{finding.resource} {finding.path}" if finding.resource else where
-    where = f"{where}: " if where else ""
-    return _safe(place), _safe(f"{finding.check}: {where}{finding.message}")
+    what = _safe(f"{finding.check}: {where}: {finding.message}" if where else f"{finding.check}: {finding.message}")
+    lines = [f"{_place(finding)}: {paint(finding.severity, _COLORS[finding.severity])}: {what}"]
+    lines += [paint(line, _DIM) for line in _excerpt(finding, text_of)]
+    lines += [paint(f"    {name}: {_safe(text)}", _DIM) for name, text in _advice(finding) if text]
+    lines += _others(places)
+    return "\n".join(lines)
 
 
-def _advice(finding: Finding) -> str:
-    advice = f"    why: {_safe(finding.why)}"
-    return f"{advice}\n    fix: {_safe(finding.fix)}" if finding.fix else advice
+def _advice(finding: Finding) -> tuple[tuple[str, str], ...]:
+    return ("why", finding.why), ("fix", finding.fix)
+
+
+def _place(finding: Finding) -> str:
+    return _safe(":".join(str(part) for part in (finding.file, finding.line, finding.column) if part))
+
+
+def _others(places: list[Finding]) -> Iterator[str]:
+    if len(places) == 1:
+        return
+    yield f"    in {len(places)} places, also:"
+    for finding in places[1:_PLACES]:
+        yield _safe(f"      {_place(finding)}: {finding.resource or finding.path}")
+    if len(places) > _PLACES:
+        yield f"      and {len(places) - _PLACES:,} more; pass `--format json` to see all"
+
+
+def _excerpt(finding: Finding, text_of: Callable[[str], str]) -> Iterator[str]:
+    """Yield the line of a finding with a caret below its column, unless the line can hold a credential."""
+    if not finding.line or finding.check.startswith("secret/") or finding.resource.startswith("Secret "):
+        return
+    line = next(iter(_LINE_BREAK.split(text_of(finding.file))[finding.line - 1 : finding.line]), "")
+    if not line.strip() or credential_in(line) or any(map(names_credential, _NAME.findall(line))):
+        return
+    column = max(finding.column - 1, 0)
+    start = max(column - _COLUMNS // 2, 0) if len(line) > _COLUMNS else 0
+    margin = f"{finding.line:>6}"
+    yield f"{margin} | {_safe(line[start : start + _COLUMNS])}"
+    if finding.column:
+        yield f"{'':{len(margin)}} | {' ' * len(_safe(line[start:column]))}^"
 
 
 def _safe(text: str) -> str:
-    """Nothing in it that a terminal would obey: names come from anybody's files."""
+    """Return a text without characters that control a terminal: names come from files of other people."""
     return on_one_line(text, len(text))
+
+
+def _color(text: str, code: str) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m"
+
+
+def _no_color(text: str, _code: str) -> str:
+    return text

@@ -12,8 +12,9 @@ from generator.checks.run import Checked, check_rendered, check_text
 from generator.checks.schema import CHECKS as SCHEMA_CHECKS
 from generator.checks.schema import OBJECT_CHECKS
 from generator.manifests import Manifest, write
-from generator.report.machine import report
-from generator.report.text import coloured, plain
+from generator.report.json import render
+from generator.report.result import Result
+from generator.report.text import plain
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
@@ -143,7 +144,7 @@ def test_a_finding_carries_the_value_in_short() -> None:
     assert (number.value, absent.value) == (7, None)
     assert text.value == f"{'x' * 199}…"
     (unknown,) = found(GOOD.replace("stopPolicy: None", "more: {a: [1]}"))
-    assert json.loads(report({}, [unknown]))["findings"][0]["value"] == {"a": [1]}
+    assert json.loads(render(Result(findings=[unknown])))["findings"][0]["value"] == {"a": [1]}
 
 
 def test_findings_with_values_that_have_no_order_are_sorted() -> None:
@@ -156,7 +157,7 @@ def test_nothing_in_a_finding_moves_the_terminal() -> None:
     findings = found(GOOD.replace("name: default", r'name: "a\e[2Jb"').replace("stopPolicy", r'"x\e[1A"'))
     assert [finding.path for finding in findings] == ["$.metadata.name", r'$.spec["x\x1b[1A"]']
     for finding in findings:
-        assert "\x1b" not in plain(finding) + coloured(finding).plain
+        assert "\x1b" not in plain(finding)
         assert "a\\x1b[2Jb" in plain(finding)
 
 

@@ -14,7 +14,8 @@ from generator.checks.run import check_rendered, check_text
 from generator.checks.secret import CHECK
 from generator.documents.credentials import TOKENS as FORMS
 from generator.manifests import Manifest, read, write
-from generator.report.machine import report
+from generator.report.json import render
+from generator.report.result import Result
 from generator.report.text import plain
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
@@ -115,7 +116,7 @@ def found(body: dict[str, Any]) -> list[Finding]:
 def test_a_credential_is_known_by_its_form_and_not_repeated(what: str) -> None:
     (finding,) = found(config_map(TOKENS[what]))
     assert (finding.check, finding.path, finding.message) == (CHECK, "$.data.text", f"{what} stands here")
-    said = plain(finding) + report({}, [finding])
+    said = plain(finding) + render(Result(findings=[finding]))
     assert not [line for line in TOKENS[what].splitlines() if line in said]
 
 
@@ -126,7 +127,7 @@ def test_a_variable_is_known_by_its_name(name: str) -> None:
         "$.spec.containers[0].env[1].value",
         f"a value of `{name}` stands here",
     )
-    assert WORD not in plain(finding) + report({}, [finding])
+    assert WORD not in plain(finding) + render(Result(findings=[finding]))
 
 
 @pytest.mark.parametrize("name", NOT_BY_NAME)
@@ -157,7 +158,7 @@ def test_a_secret_with_values_is_found_whatever_they_look_like(field: str) -> No
     value = base64.b64encode(b"plain").decode() if field == "data" else "plain"
     (finding,) = found(secret(**{field: {"a": value, "b": ""}}))
     assert (finding.check, finding.path, finding.message) == (CHECK, f"$.{field}.a", f"`{field}` holds a value")
-    assert value not in plain(finding) + report({}, [finding])
+    assert value not in plain(finding) + render(Result(findings=[finding]))
 
 
 @pytest.mark.parametrize("value", ["pa$$word", "postgres://u:p@h/d", "/9j/x", "true", "1234"])

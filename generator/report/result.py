@@ -1,0 +1,73 @@
+"""The result of a command, as every renderer gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from generator.errors import ExitCode, Problem
+
+if TYPE_CHECKING:
+    from generator.checks.finding import Finding
+
+SEVERITIES = ("info", "warning", "error")
+"""From harmless to fatal."""
+
+
+def _no_text(_file: str) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The findings of a command, or the problems that kept it from running.
+
+    Attributes:
+        summary: the command's own numbers and names, as JSON data.
+        findings: the broken rules, in the order of files and lines.
+        problems: the invalid input.
+        lines: the closing lines of the text format.
+        text_of: returns the text of a file that a finding names; empty if it cannot be read.
+        problem_code: the exit code if there are problems.
+        fail_on: the lowest severity that fails the run.
+        has_color: True if text may use colors.
+    """
+
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    findings: Sequence[Finding] = ()
+    problems: Sequence[Problem] = ()
+    lines: Iterable[str] = ()
+    text_of: Callable[[str], str] = _no_text
+    problem_code: ExitCode = ExitCode.INVALID_INPUT
+    fail_on: str = "error"
+    has_color: bool = False
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return what the command tells the shell."""
+        if self.problems:
+            return self.problem_code
+        return ExitCode.FINDINGS if self.failures else ExitCode.OK
+
+    @property
+    def failures(self) -> list[Finding]:
+        """Return the findings that fail the run."""
+        return [finding for finding in self.findings if reaches(finding.severity, self.fail_on)]
+
+
+def reaches(severity: str, threshold: str) -> bool:
+    """Return True if a severity is at least as high as another one."""
+    return SEVERITIES.index(severity) >= SEVERITIES.index(threshold)
+
+
+def subject(finding: Finding) -> str:
+    """Return the object of a finding and the path inside it, such as `Pod web $.spec`; either can be missing."""
+    return " ".join(part for part in (finding.resource, finding.path) if part and (finding.resource or part != "$"))
+
+
+def fingerprint(finding: Finding) -> str:
+    """Return an identifier of a finding that survives moved lines and new wording: 32 hexadecimal digits."""
+    parts = (finding.check, finding.file.removeprefix("./"), finding.resource, finding.path)
+    return sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:32]
