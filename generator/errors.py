@@ -6,8 +6,13 @@ exception a bug (3).
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+
+_MANY_NAMES = 100  # so many take long to compare, for each of as many mistakes, and nobody reads them in a message
+_LONGEST_WORD = 100  # letters; what is longer resembles nothing, and takes long to compare
 
 
 class ExitCode(IntEnum):
@@ -85,3 +90,18 @@ class SimulationError(MpigenError):
 
 class NotModelledError(SimulationError):
     """Kubernetes or Kueue decides this by rules that mpigen does not simulate, so the answer is unknown."""
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return `did you mean …?` if a known name resembles a word, else the known names."""
+    names = sorted({name for name in known if name})
+    word = word[:_LONGEST_WORD]
+    alike = names if len(names) <= _MANY_NAMES else [name for name in names if name[:2] == word[:2]]
+    close = difflib.get_close_matches(word, alike, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    if not names:
+        return "declare it first"
+    if len(names) > _MANY_NAMES:
+        return f"write one of the {len(names):,} that are declared, such as {names[0]}"
+    return f"write one of: {', '.join(names)}" if len(names) > 1 else f"write {names[0]}"

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator import manifests, release
+from generator.adoption.adoption import Adoption, Outcome, Run
 from generator.checks import compare
 from generator.checks.run import Checked, check_rendered
-from generator.errors import ConfigError, Problem
+from generator.documents.files import read_file
+from generator.errors import ConfigError, InputError, Problem
 from generator.report.result import reaches
 from generator.schemas.catalog import Catalog
 
@@ -34,8 +36,7 @@ class Choices:
     replace: bool = False
     discard_edits: bool = False
     promote: bool | None = None
-    today: dt.date | None = None
-    fail_on: str = "error"
+    adoption: Adoption = field(default_factory=Adoption)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +45,24 @@ class Synthesis:
 
     Attributes:
         platform: the platform of the file.
-        checked: the findings. Those in rendered files name the path that the file has on disk once it is written.
+        checked: the number of objects of each kind, and all findings.
+        outcome: the findings that are reported. They name the path that a rendered file has on disk once it is written.
         written: the release on disk; None if a finding failed the run, so that no file changed.
         texts: the path of each rendered file → its text.
     """
 
     platform: Platform
     checked: Checked
+    outcome: Outcome
     written: release.Written | None
     texts: Mapping[str, str]
+
+    def text_of(self, file: str) -> str:
+        """Return the text of a file that a finding names: a rendered one, or one on disk. It is empty if unreadable."""
+        try:
+            return self.texts[file] if file in self.texts else read_file(Path(file)).decode(errors="replace")
+        except InputError:
+            return ""
 
 
 def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
@@ -68,12 +78,17 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
     platform, app = load(platform_file)
     tree, pointer = render(platform, app)
     wanted = _release(platform, tree, pointer)
-    checked = check(platform, tree, pointer, choices.today)
+    checked = check(platform, tree, pointer, choices.adoption.today)
     checked.findings += find_hazards(platform, platform_file)
     checked.findings += compare.rendered(release.replaced(wanted, tree, output), tree, wanted.files, wanted.targets)
     texts = _place(checked, wanted, output)
-    if any(reaches(finding.severity, choices.fail_on) for finding in checked.findings):
-        return Synthesis(platform, checked, None, texts)
+    done = Synthesis(platform, checked, Outcome([], {}), None, texts)
+    run = Run(
+        checked.waiving, [str(platform_file), *texts], lambda check: not check.startswith("change/"), done.text_of
+    )
+    outcome = choices.adoption.apply(checked.findings, run)
+    if any(reaches(finding.severity, choices.adoption.fail_on) for finding in outcome.findings):
+        return replace(done, outcome=outcome)
     written = release.write(
         wanted,
         output,
@@ -81,7 +96,7 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
         discard_edits=choices.discard_edits,
         promote=choices.promote,
     )
-    return Synthesis(platform, checked, written, texts)
+    return replace(done, outcome=outcome, written=written)
 
 
 def _place(checked: Checked, wanted: release.Release, output: Path) -> dict[str, str]:
@@ -90,9 +105,8 @@ def _place(checked: Checked, wanted: release.Release, output: Path) -> dict[str,
     files = {file: home / wanted.version / file for file in wanted.files}
     pointer = {f"{release.POINTER}/{file}": text for file, text in wanted.pointer(wanted.version).items()}
     files |= {file: home / file for file in pointer}
-    checked.findings = [
-        replace(finding, file=str(files.get(finding.file, finding.file))) for finding in checked.findings
-    ]
+    checked.findings = [replace(each, file=str(files.get(each.file, each.file))) for each in checked.findings]
+    checked.waiving = [replace(each, file=str(files[each.file])) for each in checked.waiving]
     return {str(path): text for file, text in {**wanted.files, **pointer}.items() for path in [files[file]]}
 
 

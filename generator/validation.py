@@ -30,14 +30,22 @@ from generator.schemas.embedded import Engine
 if TYPE_CHECKING:
     from generator.schemas.kubeconform import Kubeconform, Result
 
-_STDIN = "stdin"
+STDIN = "stdin"
 
 
 @dataclass(slots=True)
 class Validation:
-    """What was checked, what was found, and how many findings each engine had, and the change since another tree."""
+    """The findings of files.
+
+    Attributes:
+        checked: what was checked, and what was found.
+        names: the files that were checked.
+        by_engine: engine → the number of its findings.
+        since: the number of findings about the change from an older tree; None if there is none.
+    """
 
     checked: Checked
+    names: Sequence[str] = ()
     by_engine: dict[str, int] = field(default_factory=dict)
     since: int | None = None
 
@@ -76,7 +84,8 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
         folders = ", ".join(map(str, subject.paths))
         raise OutputError((Problem(f"no manifests below {folders}", "name files, or folders of YAML or JSON files"),))
     parts = _parts(search, subject)
-    done = Validation(Checked())
+    names = [*map(str, search.files), *([] if subject.stdin is None else [STDIN])]
+    done = Validation(Checked(), names)
     if engine != "kubeconform":
         done.checked = _embedded(search, subject, parts)
         done.by_engine["embedded"] = len(done.checked.findings)
@@ -87,7 +96,7 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
         new = [finding for finding in judged.findings if (finding.file, finding.resource) not in said]
         counts = judged if engine == "kubeconform" else done.checked
         findings = list(dict.fromkeys((*done.checked.findings, *new)))
-        done.checked = Checked(counts.files, counts.kinds, findings)
+        done.checked = Checked(counts.files, counts.kinds, findings, waiving=done.checked.waiving)
     if subject.since is not None:
         changes = _since(subject.since, search, subject)
         done.since = len(changes)
@@ -135,7 +144,7 @@ def _embedded(search: Search, subject: Subject, parts: list[_Part]) -> Checked:
     for index, part in enumerate(parts):
         done = check_everywhere(part.files, part.catalog, cores())
         if subject.stdin is not None and index == 0:
-            done.add(check_text(subject.stdin, _STDIN, Engine(part.catalog)))
+            done.add(check_text(subject.stdin, STDIN, Engine(part.catalog)))
         done.findings += _together(done.related, part, subject)
         checked.add(done)
     for problem in search.refused:
@@ -147,7 +156,7 @@ def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> I
     """What the objects of each release say only together. Releases are never mixed: they hold the same objects."""
 
     def text_of(file: str) -> bytes:
-        return subject.stdin if subject.stdin is not None and file == _STDIN else read_file(Path(file))
+        return subject.stdin if subject.stdin is not None and file == STDIN else read_file(Path(file))
 
     if not manifests:
         return
@@ -167,7 +176,7 @@ def _since(old: Path, search: Search, subject: Subject) -> list[Finding]:
     def judged_for(targets: Targets) -> Mapping[str, str]:
         return Catalog.bundled(subject.targets or dict(targets)).targets
 
-    stdin = {} if subject.stdin is None else {_STDIN: subject.stdin}
+    stdin = {} if subject.stdin is None else {STDIN: subject.stdin}
     try:
         return compare.on_disk(old, search.files, stdin, judged_for)
     except InputError as error:
@@ -189,7 +198,7 @@ def _kubeconform(search: Search, subject: Subject, parts: list[_Part], cache: Pa
     texts: dict[str, bytes] = {}
     results: list[Result] = []
     for index, part in enumerate(parts):
-        mine = {_STDIN: subject.stdin} if subject.stdin is not None and index == 0 else {}
+        mine = {STDIN: subject.stdin} if subject.stdin is not None and index == 0 else {}
         for file in part.files:
             try:
                 mine[str(file)] = read_file(file)
@@ -210,7 +219,7 @@ def _kubeconform(search: Search, subject: Subject, parts: list[_Part], cache: Pa
 
 def _results(kubeconform: Kubeconform, texts: Mapping[str, bytes]) -> list[Result]:
     """Its verdicts, by our names: other files than YAML and JSON it passes over, names beyond UTF-8 it rewrites."""
-    by_name = [name for name in texts if name != _STDIN and name.endswith(SUFFIXES) and name.isprintable()]
+    by_name = [name for name in texts if name != STDIN and name.endswith(SUFFIXES) and name.isprintable()]
     results = list(kubeconform.run(map(Path, by_name)))
     for name in texts.keys() - set(by_name):
         judged = kubeconform.run_text(texts[name].decode(errors="replace"))

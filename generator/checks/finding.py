@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from generator.documents.load import Path
+from generator.manifests import Manifest
+
+WAIVERS = "mpigen.dev/waive"
+"""The annotation in which an object declares findings that its owners accept until a day."""
 
 
 class Severity(StrEnum):
@@ -61,6 +65,14 @@ class Finding:
     fix: str
     severity: Severity = Severity.ERROR
     value: object = field(default=None, compare=False)
+
+
+def waivers_of(manifest: Manifest) -> str:
+    """Return the waivers that an object declares, as it writes them; empty if it declares none."""
+    metadata = manifest.body.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    text = annotations.get(WAIVERS) if isinstance(annotations, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:

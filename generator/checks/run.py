@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from generator.checks import related, trainer_rules
 from generator.checks.fabric import alone
-from generator.checks.finding import Breach, Finding, Severity
+from generator.checks.finding import Breach, Finding, Severity, waivers_of
 from generator.checks.policy import admission
 from generator.checks.schema import breaches, misplaced, unnamed
 from generator.checks.secret import exposed
@@ -36,12 +36,14 @@ class Checked:
         kinds: how many objects of each kind there are.
         findings: in the order of files and lines once `in_order` is called.
         related: the objects that are yet to be judged together.
+        waiving: the objects that declare waivers.
     """
 
     files: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     related: list[Manifest] = field(default_factory=list)
+    waiving: list[Manifest] = field(default_factory=list)
 
     def add(self, other: Checked) -> None:
         """Take in what another part of the files gave."""
@@ -49,6 +51,7 @@ class Checked:
         self.kinds.update(other.kinds)  # several times as fast as `+=`, and this is done for every file
         self.findings += other.findings
         self.related += other.related
+        self.waiving += other.waiving
 
     @property
     def objects(self) -> int:
@@ -71,7 +74,8 @@ def check_rendered(
     """Check the manifests of one release, which were rendered to `texts` (file → YAML), as of a day if one is given."""
     engine = Engine(catalog)
     numbered = list(in_documents(manifests))
-    checked = Checked(files=len(texts), kinds=Counter(manifest.kind for manifest in numbered))
+    kinds = Counter(manifest.kind for manifest in numbered)
+    checked = Checked(len(texts), kinds, waiving=[manifest for manifest in numbered if waivers_of(manifest)])
     by_file: dict[str, list[_Found]] = {}
     for manifest in numbered:
         by_file.setdefault(manifest.file, []).extend((manifest, breach) for breach in _breaches(manifest, engine))
@@ -99,6 +103,8 @@ def check_text(text: bytes, file: str, engine: Engine) -> Checked:
             checked.kinds[manifest.kind] += 1
             if related.is_kept(manifest):
                 checked.related.append(manifest)
+            if waivers_of(manifest):
+                checked.waiving.append(manifest)
             found += [(manifest, breach) for breach in _breaches(manifest, engine)]
     except DocumentError as error:
         checked.findings += unreadable(*error.problems).findings

@@ -86,7 +86,7 @@ def _misspelt(verb: str, what: str) -> Iterator[str]:
 
     Source: k8s.io/kubectl v0.34.2 pkg/cmd/auth/cani.go, `validate` and `resourceFor`.
     """
-    from generator.config.mistakes import suggest
+    from generator.errors import suggest
     from generator.schemas.catalog import Catalog
     from generator.simulate.kinds import resource
 

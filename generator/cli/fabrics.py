@@ -55,8 +55,8 @@ def fabrics(platform: Path | None, server: str, form: str) -> None:
 
 
 def _show_server(form: str, name: str) -> None:
-    from generator.config.mistakes import suggest
     from generator.documents.syntax import shown
+    from generator.errors import suggest
     from generator.facts.servers import SERVERS
     from generator.jobs.servers import about_server, server_facts
     from generator.report import table

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from generator.cli.output import emit, has_color
-from generator.errors import ExitCode, InputError
+from generator.cli.output import counted, emit, has_color
+from generator.cli.today import today
+from generator.errors import ConfigError, ExitCode, InputError, Problem, suggest
 from generator.report.formats import RENDERERS
 from generator.report.result import SEVERITIES, Result
 
 if TYPE_CHECKING:
-    from generator.checks.finding import Finding
+    from generator.adoption.adoption import Adoption, Outcome
+    from generator.adoption.settings import Settings
+
+_HIDDEN = {
+    "waived": "accepted by waivers",
+    "ignored": "not selected",
+    "unchanged": "in unchanged files",
+    "baseline": "in the baseline",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,26 +34,102 @@ class FindingOptions:
     """The values of the shared options, by the names of their parameters."""
 
     form: str
-    fail_on: str
+    fail_on: str | None
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    baseline: Path | None
+    write_baseline: bool
+    changed_since: str | None
+    config: Path | None
+
+    def load(self) -> Adoption:
+        """Return the settings file with these options in place of its values.
+
+        Raises:
+            ConfigError: the settings, the baseline, the revision or a check id is wrong.
+            InputError: a file cannot be read.
+        """
+        from generator.adoption.adoption import Adoption
+        from generator.adoption.baseline import load_baseline
+        from generator.adoption.changed import ChangedFiles
+
+        settings = self._settings()
+        if self.write_baseline and (self.changed_since or not settings.baseline):
+            conflict = "write the baseline from all files" if self.changed_since else "name its file with --baseline"
+            raise click.UsageError(f"--write-baseline: {conflict}")
+        is_read = settings.baseline and not self.write_baseline
+        return Adoption(
+            settings=settings,
+            today=today(),
+            **({"known": load_baseline(Path(settings.baseline))} if is_read else {}),
+            changed=ChangedFiles(self.changed_since, Path()) if self.changed_since else None,
+            checks=known_checks(),
+        )
+
+    def _settings(self) -> Settings:
+        from generator.adoption.settings import Settings, find_settings, is_known, load_settings
+
+        file = self.config or find_settings(Path.cwd())
+        if file and file.is_relative_to(Path.cwd()):
+            file = file.relative_to(Path.cwd())
+        settings = load_settings(file, known_checks()) if file else Settings()
+        settings = replace(settings, baseline=str(settings.root / settings.baseline) if settings.baseline else "")
+        given = {"select": _split(self.select), "ignore": _split(self.ignore)}
+        wrong = [
+            Problem(f"there is no check `{check}`", suggest(check, known_checks()), path=f"--{option}")
+            for option, checks in given.items()
+            for check in checks
+            if not is_known(check, known_checks(), has_families=True)
+        ]
+        if wrong:
+            raise ConfigError(tuple(wrong))
+        changes: dict[str, Any] = {option: checks for option, checks in given.items() if checks}
+        changes |= {"fail_on": self.fail_on} if self.fail_on else {}
+        changes |= {"baseline": str(self.baseline)} if self.baseline else {}
+        return replace(settings, **changes)
 
     def show(
         self,
+        adoption: Adoption,
+        outcome: Outcome,
         summary: Mapping[str, Any],
-        findings: Sequence[Finding],
         lines: Iterable[str],
-        text_of: Callable[[str], str] | None = None,
+        text_of: Callable[[str], str],
     ) -> ExitCode:
-        """Print findings in the chosen format and return the exit code."""
+        """Print the findings of a run in the chosen format and return the exit code."""
+        notes = [*lines, *_hidden(outcome)]
+        is_baseline = False
+        if self.write_baseline:
+            from generator.adoption.baseline import write_baseline
+
+            file = Path(adoption.settings.baseline)
+            count = write_baseline(file, outcome.findings, adoption.settings.root)
+            notes, is_baseline = [f"{file}: {counted(count, 'finding')} written"], True
         result = Result(
-            summary=summary,
-            findings=findings,
-            lines=lines,
-            text_of=text_of or read_text,
-            fail_on=self.fail_on,
+            summary={**summary, "findings": len(outcome.findings), "hidden": outcome.hidden},
+            findings=() if is_baseline else outcome.findings,
+            lines=notes,
+            text_of=text_of,
+            fail_on=adoption.fail_on,
             has_color=has_color(sys.stdout),
         )
         emit(self.form, result)
         return result.exit_code
+
+
+def _hidden(outcome: Outcome) -> list[str]:
+    """Return a line about the findings that are not reported."""
+    parts = [f"{number} {_HIDDEN[reason]}" for reason, number in outcome.hidden.items()]
+    return [f"not reported: {', '.join(parts)}"] if parts else []
+
+
+def _split(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+
+
+def known_checks() -> tuple[str, ...]:
+    """Return the ids of all checks; empty while they are not in one registry."""
+    return ()
 
 
 _OPTIONS = (
@@ -54,14 +139,35 @@ _OPTIONS = (
         type=click.Choice([*RENDERERS]),
         default="text",
         show_default=True,
-        help="For people, for programs (json, sarif, junit), or for a pipeline of GitHub or GitLab.",
+        help="For people, for programs (json, sarif, junit), or for the pipelines of GitHub and GitLab.",
     ),
     click.option(
         "--fail-on",
         type=click.Choice(SEVERITIES[::-1]),
-        default="error",
-        show_default=True,
-        help="Exit with 1 if a finding has this severity or a higher one.",
+        help="Exit with 1 if a finding has this severity or a higher one. Default: error.",
+    ),
+    click.option(
+        "--select",
+        multiple=True,
+        metavar="CHECK,…",
+        help="Report only these checks or families, such as quota or quota/lends-nobody.",
+    ),
+    click.option("--ignore", multiple=True, metavar="CHECK,…", help="Do not report these checks or families."),
+    click.option(
+        "--baseline",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Report only findings that this file does not hold.",
+    ),
+    click.option("--write-baseline", is_flag=True, help="Write all findings to the baseline and exit with 0."),
+    click.option(
+        "--changed-since", metavar="REV", help="Report only findings in files that differ from a revision of Git."
+    ),
+    click.option(
+        "--config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="The settings. Default: mpigen.toml, or [tool.mpigen] in pyproject.toml, here or in a folder above.",
     ),
 )
 

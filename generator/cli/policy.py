@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.findings import FindingOptions, findings_options
+from generator.cli.findings import FindingOptions, findings_options, read_text
 from generator.cli.output import progress, table_width
 from generator.cli.target import target_option
-from generator.errors import ExitCode, InputError, OutputError, Problem
+from generator.errors import OutputError, Problem
 
 if TYPE_CHECKING:
-    from generator.checks.finding import Finding
     from generator.manifests import Manifest
     from generator.schemas.catalog import Catalog
-    from generator.simulate.policies.cases import Case, Outcome, Rule
+    from generator.simulate.policies.cases import Case, Outcome
 
 
 @click.group(epilog="Example: mpigen policy test output/prod/1.0.0 --cases cases.yaml")
@@ -69,19 +68,24 @@ def test(
     policies have something against it. Every rule needs a case that it rejects; for those of a
     release mpigen brings its own.
     """
+    from generator.adoption.adoption import Run
     from generator.checks.policy.cases import failures, untested
     from generator.cli.manifests import manifests
     from generator.config.cases.release import own_cases
+    from generator.report import policies as report
     from generator.simulate.policies.cases import coverage
     from generator.simulate.policies.policy import World
 
+    adoption = options.load()
     with progress("judging"):
         found, catalog = manifests(paths), _catalog(paths, targets)
         ours = own_cases(found)
         outcomes = _outcomes(found, [*ours, *_cases(case_files or _of_manifests(paths), needed=not ours)], catalog)
         rules = coverage(World(found, catalog), outcomes)
-        findings = [*failures(outcomes), *untested(rules, _text_of)]
-    return _show(options, outcomes, rules, findings)
+        findings = [*failures(outcomes), *untested(rules, lambda file: read_text(file).encode())]
+    outcome = adoption.apply(findings, Run(text_of=read_text))
+    lines = report.text(outcomes, rules, table_width())
+    return options.show(adoption, outcome, report.facts(outcomes, rules), lines, read_text)
 
 
 def _cases(paths: Iterable[Path], *, needed: bool) -> list[Case]:
@@ -129,22 +133,3 @@ def _outcomes(found: Sequence[Manifest], cases: Sequence[Case], catalog: Catalog
         world = World([*found, *given], catalog)
         outcomes += [run(case, world) for case in together]
     return outcomes
-
-
-def _text_of(file: str) -> bytes:
-    """Nothing for what was rendered."""
-    from generator.documents.files import read_file
-
-    try:
-        return read_file(Path(file))
-    except InputError:
-        return b""
-
-
-def _show(
-    options: FindingOptions, outcomes: Sequence[Outcome], rules: Sequence[Rule], findings: Sequence[Finding]
-) -> ExitCode:
-    from generator.report import policies as report
-
-    lines = report.text(outcomes, rules, table_width())
-    return options.show(report.facts(outcomes, rules), findings, lines)

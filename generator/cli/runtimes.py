@@ -109,8 +109,8 @@ def show_runtime(name: str, platform: Path | None, form: str) -> None:
 
 
 def _unknown(name: str, platform: Platform | None) -> Problem:
-    from generator.config.mistakes import suggest
     from generator.documents.syntax import shown
+    from generator.errors import suggest
     from generator.facts.families import FAMILIES
 
     if platform is None:

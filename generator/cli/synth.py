@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.findings import FindingOptions, findings_options, read_text
+from generator.cli.findings import FindingOptions, findings_options
 from generator.cli.output import counted, progress
-from generator.cli.today import today
 
 if TYPE_CHECKING:
     from generator.pipeline import Synthesis
@@ -49,14 +48,11 @@ def synth(
     """
     from generator import pipeline
 
-    choices = pipeline.Choices(
-        replace=replace, discard_edits=discard_edits, promote=promote, today=today(), fail_on=options.fail_on
-    )
+    adoption = options.load()
+    choices = pipeline.Choices(replace=replace, discard_edits=discard_edits, promote=promote, adoption=adoption)
     with progress(f"rendering {platform}"):
         done = pipeline.synth(platform, output, choices)
-    return options.show(
-        _summary(done), done.checked.in_order(), _lines(done), lambda file: done.texts.get(file) or read_text(file)
-    )
+    return options.show(adoption, done.outcome, _summary(done), _lines(done), done.text_of)
 
 
 def _summary(done: Synthesis) -> dict[str, object]:
@@ -68,13 +64,12 @@ def _summary(done: Synthesis) -> dict[str, object]:
         "status": written.status if written else "refused",
         "objects": done.checked.objects,
         "kinds": dict(sorted(done.checked.kinds.items())),
-        "findings": len(done.checked.findings),
     }
 
 
 def _lines(done: Synthesis) -> Iterator[str]:
     name = f"{done.platform.platform} {done.platform.release}"
-    found = counted(len(done.checked.findings), "finding")
+    found = counted(len(done.outcome.findings), "finding")
     if done.written is None:
         yield f"{name}: refused, {found}; nothing was written"
         return

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from generator.cli.findings import FindingOptions, findings_options
+from generator.cli.findings import FindingOptions, findings_options, read_text
 from generator.cli.manifests import standard_input
 from generator.cli.output import ENGINES, counted, progress
 from generator.cli.target import target_option
-from generator.cli.today import today
 
 if TYPE_CHECKING:
     from generator.validation import Validation
+
+
+_NOT_COVERED = ("change/", "platform/")
+"""Families that `validate` does not check, or only where there is an older tree."""
 
 
 @click.command(
@@ -58,13 +62,35 @@ def validate(
     many documents and lists. validate uses no network and no cluster.
     """
     from generator import validation
+    from generator.adoption.adoption import Run
 
     stdin = standard_input("pipe manifests into `mpigen validate -`") if Path("-") in paths else None
     files = [path for path in paths if str(path) != "-"]
+    adoption = options.load()
     with progress("checking"):
-        subject = validation.Subject(files, stdin, ignore_missing_schemas, targets, since, today())
+        subject = validation.Subject(files, stdin, ignore_missing_schemas, targets, since, adoption.today)
         done = validation.validate(subject, engine, Path() if engine == "embedded" else _cache())
-    return options.show(_summary(done), done.checked.in_order(), [_line(done)])
+    text_of = read_text if stdin is None else _with_stdin(stdin)
+    folders = [path for path in files if path.is_dir()]
+    is_whole = bool(folders) or stdin is not None
+    outcome = adoption.apply(
+        done.checked.findings,
+        Run(
+            objects=done.checked.waiving,
+            files=done.names if is_whole else (),
+            is_covered=lambda check: engine != "kubeconform" and not check.startswith(_NOT_COVERED),
+            text_of=text_of,
+        ),
+    )
+    return options.show(adoption, outcome, _summary(done), [_line(done)], text_of)
+
+
+def _with_stdin(stdin: bytes) -> Callable[[str], str]:
+    """Return a reader of files that also knows standard input."""
+    from generator.validation import STDIN
+
+    text = stdin.decode(errors="replace")
+    return lambda file: text if file == STDIN else read_text(file)
 
 
 def _cache() -> Path:
@@ -78,7 +104,6 @@ def _summary(done: Validation) -> dict[str, object]:
         "files": done.checked.files,
         "objects": done.checked.objects,
         "kinds": dict(sorted(done.checked.kinds.items())),
-        "findings": len(done.checked.findings),
         "engines": dict(done.by_engine),
     }
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from generator.documents.syntax import shown
+from generator.errors import suggest
 
 _EXPECTED = {
     "string_type": ("a text", "write it in quotes"),
@@ -154,12 +154,6 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next((inner for part in get_args(annotation) if (inner := _model_in(part)) is not None), None)
 
 
-_MANY_NAMES = 100  # so many take long to compare, for each of as many mistakes, and nobody reads them in a message
-
-
-_LONGEST_WORD = 100  # letters; what is longer resembles nothing, and takes long to compare
-
-
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """Two places of the platform that cannot both be meant; this one is a value, or the key that should not be."""
@@ -168,18 +162,3 @@ class Mistake:
     message: str
     fix: str
     is_of_key: bool = False
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """`did you mean …?` when something known is close, else what is known."""
-    names = sorted({name for name in known if name})
-    word = word[:_LONGEST_WORD]
-    alike = names if len(names) <= _MANY_NAMES else [name for name in names if name[:2] == word[:2]]
-    close = difflib.get_close_matches(word, alike, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean `{close[0]}`?"
-    if not names:
-        return "declare it first"
-    if len(names) > _MANY_NAMES:
-        return f"write one of the {len(names):,} that are declared, such as {names[0]}"
-    return f"write one of: {', '.join(names)}" if len(names) > 1 else f"write {names[0]}"

@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
-from generator.config.mistakes import contradicted, suggest
+from generator.config.mistakes import contradicted
 from generator.config.model.access import SUPERUSERS, Callers, PlatformAccess, to_callers
 from generator.config.model.cluster import Cluster
 from generator.config.model.cohorts import Cohort, remote_cohorts, workers_cohort
@@ -37,6 +37,7 @@ from generator.config.model.tenants import Tenant
 from generator.config.rules.partial import PartialPlatform
 from generator.config.rules.references import contradictions
 from generator.documents.syntax import shown
+from generator.errors import suggest
 
 SORTED = ("fabrics", "pools", "runtimes", "tenants", "cohorts")
 """The sections that are lists of named entries. A Platform holds each of them sorted by name."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from generator.config.mistakes import suggest
 from generator.config.model.quotas import quota_amounts
 from generator.config.model.runtimes import Runtime, fabric_of
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.documents.syntax import shown
-from generator.errors import MpigenError, Problem
+from generator.errors import MpigenError, Problem, suggest
 from generator.jobs.reach import reach, reaches
 
 

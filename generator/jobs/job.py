@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from generator.config.mistakes import suggest
 from generator.config.model.fields import to_seconds
 from generator.config.model.runtimes import Runtime, fabric_of
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.documents.syntax import shown
-from generator.errors import Problem
+from generator.errors import Problem, suggest
 from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER, PRIORITY_CLASS, QUEUE_NAME
 from generator.jobs import smoke
 from generator.jobs.chosen import JobError, fewest_hosts, others_for, runtime_for, tenant_for

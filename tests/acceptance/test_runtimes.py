@@ -83,7 +83,7 @@ def test_a_declared_runtime_is_shown_with_its_numbers_first(mpigen: Run) -> None
     ran = mpigen("runtimes", "show", "openmpi-h100", EXAMPLES["openshift-h100"])
     numbers, contract = ran.stdout.split("\n\n")
     assert numbers.splitlines()[:2] == ["runtime  openmpi-h100", "pool     h100 (nvidia)"]
-    assert "team-cv: 0 hosts without preemption, 6 with it, 14 while other queues are idle" in numbers
+    assert "team-cv: 0 hosts without preemption, 6 with it, 14 while other queues are idle" in " ".join(numbers.split())
     assert contract.startswith("family     openmpi: Open MPI\n")
     summary = json.loads(
         mpigen("runtimes", "show", "openmpi-h100", EXAMPLES["openshift-h100"], "--format", "json").stdout

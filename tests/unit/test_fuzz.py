@@ -13,9 +13,9 @@ import pytest
 from generator.checks.fabric.sriov import _functions_of
 from generator.cli.main import run
 from generator.config.cases.load import load_cases
-from generator.config.mistakes import suggest
 from generator.documents.credentials import is_placeholder
 from generator.documents.scalars import int64
+from generator.errors import suggest
 from generator.objects.patch import path_of
 from generator.objects.selectors import _number
 from generator.release.precedence import precedence

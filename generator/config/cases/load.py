@@ -10,12 +10,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from generator.config.cases.model import OPERATIONS, CaseFile, Expect, PolicyCase, Update, Variant, Who
-from generator.config.mistakes import Complaint, complaints, suggest
+from generator.config.mistakes import Complaint, complaints
 from generator.documents.files import read_file
 from generator.documents.load import Document, load
 from generator.documents.locate import format_path, locate_all
 from generator.documents.syntax import shown
-from generator.errors import ConfigError, DocumentError, InputError, Problem
+from generator.errors import ConfigError, DocumentError, InputError, Problem, suggest
 from generator.manifests import Body, Manifest, read
 from generator.objects.patch import changed, merged
 from generator.simulate.policies.cases import ACTIONS, Case, Expected

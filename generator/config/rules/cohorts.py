@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.config.mistakes import Mistake, suggest
+from generator.config.mistakes import Mistake
 from generator.config.model.cohorts import outermost_cohorts, workers_cohort
 from generator.config.rules.partial import PartialPlatform
 from generator.config.rules.quotas import shares_unknown
 from generator.documents.syntax import on_one_line
+from generator.errors import suggest
 
 _LONGEST = 200  # letters of a circle in a message
 

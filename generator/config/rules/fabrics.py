@@ -5,13 +5,14 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 
-from generator.config.mistakes import Mistake, suggest
+from generator.config.mistakes import Mistake
 from generator.config.model.fabric_addresses import count_addresses, count_needed_addresses
 from generator.config.model.fabric_nodes import MachineConfigPool, machine_config_pool, operator_namespaces
 from generator.config.model.fabrics import Fabric
 from generator.config.model.pools import Pool
 from generator.config.model.tenants import Tenant
 from generator.config.rules.partial import PartialPlatform
+from generator.errors import suggest
 
 _Path = tuple[str | int, ...]
 

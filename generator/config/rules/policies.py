@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from generator import quantities
-from generator.config.mistakes import Mistake, suggest
+from generator.config.mistakes import Mistake
 from generator.config.model.fields import Unmet
 from generator.config.model.policies import Policies, Residency
 from generator.config.model.pools import Pool
@@ -14,6 +14,7 @@ from generator.config.model.quotas import Share, pools_offering
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import POD_SECURITY, Tenant
 from generator.config.rules.partial import PartialPlatform
+from generator.errors import suggest
 from generator.quantities import Quantity
 
 _DAY = 24 * 3600

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from generator import quantities
-from generator.config.mistakes import Mistake, suggest
+from generator.config.mistakes import Mistake
 from generator.config.model.pools import Pool
 from generator.config.rules.partial import PartialPlatform
+from generator.errors import suggest
 from generator.facts.devices import (
     MIG_PREFIX,
     NVIDIA_GPU,

@@ -7,13 +7,14 @@ from fractions import Fraction
 from typing import Any
 
 from generator import quantities
-from generator.config.mistakes import Mistake, suggest
+from generator.config.mistakes import Mistake
 from generator.config.model.amounts import check_amount
 from generator.config.model.cohorts import Cohort
 from generator.config.model.quotas import ZERO, Amounts, Share, Supply, pools_offering, quota_amounts, sum_amounts
 from generator.config.model.tenants import Tenant
 from generator.config.rules.partial import PartialPlatform
 from generator.documents.syntax import shown
+from generator.errors import suggest
 from generator.facts.nodes import labels_of_one_node
 from generator.quantities import Quantity
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from generator.config.mistakes import Mistake, suggest
+from generator.config.mistakes import Mistake
 from generator.config.model.cohorts import remote_cohorts
 from generator.config.model.queues import MULTI_KUEUE_CHECK
 from generator.config.model.runtimes import Runtime
@@ -32,6 +32,7 @@ from generator.config.rules.quotas import (
     shares_unknown,
 )
 from generator.config.rules.runtimes import runtime_contradictions
+from generator.errors import suggest
 
 _Path = tuple[str | int, ...]
 

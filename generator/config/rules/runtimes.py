@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from math import ceil
 
 from generator import quantities
-from generator.config.mistakes import Mistake, suggest
+from generator.config.mistakes import Mistake
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime, fabric_of
+from generator.errors import suggest
 from generator.facts.families import FAMILIES
 
 _Path = tuple[str | int, ...]

@@ -1,0 +1,113 @@
+"""What is left of the findings of a run once its settings, waivers, baseline and revision are applied."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from generator.adoption.baseline import new_findings
+from generator.adoption.changed import ChangedFiles
+from generator.adoption.paths import matches, relative
+from generator.adoption.settings import Settings
+from generator.adoption.waivers import Waivers
+from generator.checks.finding import Finding
+from generator.manifests import Manifest
+
+
+def _every(_check: str) -> bool:
+    return True
+
+
+def _no_text(_file: str) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The facts about a run that its findings are judged with.
+
+    Attributes:
+        objects: the objects with the annotation `mpigen.dev/waive`.
+        files: the files that were checked as a whole; empty if single files were, so that no waiver counts as unused.
+        is_covered: returns True for a check that the run performed.
+        text_of: returns the text of a file.
+    """
+
+    objects: Sequence[Manifest] = ()
+    files: Sequence[str] = ()
+    is_covered: Callable[[str], bool] = _every
+    text_of: Callable[[str], str] = _no_text
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The findings that are reported, and how many are not, by reason."""
+
+    findings: list[Finding]
+    hidden: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """How a repository adopts the checks.
+
+    Attributes:
+        settings: the settings of the repository, with the options of the command line in their places.
+        today: the day of the run; None if waivers have no end.
+        known: the fingerprints of the baseline.
+        changed: the files that differ from a revision; None for all files.
+        checks: the ids of all checks.
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    today: dt.date | None = None
+    known: Counter[str] = field(default_factory=Counter)
+    changed: ChangedFiles | None = None
+    checks: Collection[str] = ()
+
+    @property
+    def fail_on(self) -> str:
+        """Return the lowest severity that fails a run."""
+        return self.settings.fail_on or "error"
+
+    def apply(self, findings: Iterable[Finding], run: Run) -> Outcome:
+        """Return the findings that are reported."""
+        today = self.today or dt.date.min
+        waivers = Waivers(self.settings.waivers, self.settings.root, run.objects, run.text_of, self.checks)
+        everything = sorted(set(findings))
+        left = [finding for finding in everything if not waivers.accepts(finding, today)]
+        hidden = {"waived": len(everything) - len(left)}
+        left = sorted([*left, *waivers.findings(today, run.files, run.is_covered)])
+        selected = [finding for finding in left if self._is_selected(finding)]
+        hidden["ignored"] = len(left) - len(selected)
+        touched = [finding for finding in selected if self._is_changed(finding, run.text_of)]
+        hidden["unchanged"] = len(selected) - len(touched)
+        new = new_findings(touched, self.known, self.settings.root) if self.known else touched
+        hidden["baseline"] = len(touched) - len(new)
+        return Outcome(new, {reason: number for reason, number in hidden.items() if number})
+
+    def _is_selected(self, finding: Finding) -> bool:
+        settings = self.settings
+        if not _selects(settings.select, settings.ignore, finding.check):
+            return False
+        if not settings.paths:
+            return True
+        file = relative(finding.file, settings.root)
+        return all(
+            _selects(each.select, each.ignore, finding.check) for each in settings.paths if matches(each.path, file)
+        )
+
+    def _is_changed(self, finding: Finding, text_of: Callable[[str], str]) -> bool:
+        return self.changed is None or self.changed.has(finding.file, text_of(finding.file))
+
+
+def _selects(select: Collection[str], ignore: Collection[str], check: str) -> bool:
+    """Return True if a check is reported: it or its family is selected, and neither is ignored more precisely."""
+    family = check.partition("/")[0]
+    if check in ignore:
+        return False
+    if family in ignore:
+        return check in select
+    return not select or check in select or family in select

@@ -1,0 +1,238 @@
+"""The settings file: `mpigen.toml`, or `[tool.mpigen]` in `pyproject.toml`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from generator.adoption.toml_places import TomlPlaces
+from generator.documents.files import read_file
+from generator.errors import ConfigError, Problem, suggest
+
+OWN_FILE = "mpigen.toml"
+PROJECT_FILE = "pyproject.toml"
+SCHEMA = Path(__file__).with_name("settings.schema.json")
+_TABLE = ("tool", "mpigen")
+_Step = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a file."""
+
+    file: str
+    line: int
+    column: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """A finding that a repository accepts until a day.
+
+    Attributes:
+        check: the id of the check.
+        path: a pattern of the files in which it is accepted.
+        resource: the object, `Kind namespace/name`; empty for every object of these files.
+        reason: why it is accepted.
+        until: the last day on which it is accepted.
+        place: where the waiver stands.
+    """
+
+    check: str
+    path: str
+    resource: str
+    reason: str
+    until: dt.date
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class PathSettings:
+    """Selections for some files. They apply besides those for all files."""
+
+    path: str
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a repository.
+
+    Attributes:
+        root: the folder of the settings file, which its paths start from.
+        select: the checks and families that are reported; empty for all.
+        ignore: the checks and families that are not.
+        fail_on: the lowest severity that fails a run; empty for the default.
+        baseline: the baseline file; empty for none.
+        paths: selections for some files.
+        waivers: the findings that are accepted until a day.
+    """
+
+    root: Path = field(default_factory=Path)
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    fail_on: str = ""
+    baseline: str = ""
+    paths: tuple[PathSettings, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
+
+
+def find_settings(folder: Path) -> Path | None:
+    """Return the settings file of a folder: the nearest one in it or above it, but not above its Git repository."""
+    for parent in (folder, *folder.parents):
+        if (own := parent / OWN_FILE).is_file():
+            return own
+        project = parent / PROJECT_FILE
+        if project.is_file() and _has_table(project):
+            return project
+        if (parent / ".git").exists():
+            return None
+    return None
+
+
+def _has_table(file: Path) -> bool:
+    """Return True if a pyproject.toml names the table; its errors are reported when it is read."""
+    return b"tool.mpigen" in read_file(file)
+
+
+def load_settings(file: Path, checks: Collection[str]) -> Settings:
+    """Read a settings file.
+
+    Args:
+        file: a `pyproject.toml`, or a file of any other name with the same keys at its top.
+        checks: the ids of all checks.
+
+    Raises:
+        ConfigError: with every problem of the file.
+        InputError: the file cannot be read.
+    """
+    try:
+        text = read_file(file).decode()
+        data: Any = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError((_syntax_problem(file, error),)) from None
+    prefix = _TABLE if file.name == PROJECT_FILE else ()
+    for key in prefix:
+        data = data.get(key, {}) if isinstance(data, dict) else data
+    places = TomlPlaces(text, prefix)
+    problems = [_problem(file, places, *each) for each in _complaints(_as_json(data), checks)]
+    if problems:
+        raise ConfigError(tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
+    return _settings(file, data, places)
+
+
+def _syntax_problem(file: Path, error: ValueError) -> Problem:
+    found = re.search(r"^(.*) \(at line (\d+), column (\d+)\)$", str(error))
+    message, line, column = (found[1], int(found[2]), int(found[3])) if found else (str(error), 0, 0)
+    return Problem(f"is not TOML: {message}", "correct the syntax", str(file), line, column)
+
+
+def _as_json(data: Any) -> Any:
+    """Return the data with dates as text, because JSON Schema has no dates."""
+    if isinstance(data, dict):
+        return {key: _as_json(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_as_json(item) for item in data]
+    return data.isoformat() if isinstance(data, dt.date | dt.time) else data
+
+
+def _complaints(data: Any, checks: Collection[str]) -> Iterator[tuple[tuple[_Step, ...], str, str]]:
+    """Yield the path of each mistake, what is wrong, and what to write instead."""
+    from generator.schemas.violations import explain
+
+    schema, engine = _engine()
+    for violation in explain(engine.iter_errors(data), schema, data):
+        fix = _fix(violation.expected)
+        if violation.keyword == "additionalProperties":
+            fix = suggest(str(violation.path[-1]), violation.candidates)
+        elif violation.keyword == "required":
+            fix = f"add `{violation.expected}`"
+        yield violation.path, violation.message, fix
+    for path, value in _values(data):
+        key = next((step for step in reversed(path) if isinstance(step, str)), "")
+        if key == "until" and not _is_date(value):
+            yield path, f"`{value}` is not a date", "write a day such as 2027-03-31"
+        if not isinstance(value, str):
+            continue
+        if key in ("select", "ignore", "check") and not is_known(value, checks, has_families=key != "check"):
+            yield path, f"there is no check `{value}`", suggest(value, checks)
+        if key in ("reason", "path") and not value.strip():
+            yield path, f"`{key}` is empty", "write why the finding is accepted" if key == "reason" else "name files"
+
+
+def _fix(expected: Any) -> str:
+    if isinstance(expected, tuple):
+        return f"write {' or '.join(str(each) for each in expected)}"
+    return "see `mpigen schema settings`"
+
+
+def is_known(check: str, checks: Collection[str], *, has_families: bool) -> bool:
+    """Return True if a text is the id of a check or, where allowed, a family of checks."""
+    return not checks or check in checks or (has_families and any(each.startswith(f"{check}/") for each in checks))
+
+
+@cache
+def _engine() -> tuple[dict[str, Any], Any]:
+    import jsonschema_rs
+
+    schema = json.loads(SCHEMA.read_text("utf-8"))
+    return schema, jsonschema_rs.Draft202012Validator(schema)
+
+
+def _values(data: Any, path: tuple[_Step, ...] = ()) -> Iterator[tuple[tuple[_Step, ...], Any]]:
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for step, value in items:
+        yield (*path, step), value
+        yield from _values(value, (*path, step))
+
+
+def _is_date(value: object) -> bool:
+    try:
+        dt.date.fromisoformat(str(value))
+    except ValueError:
+        return False
+    return isinstance(value, str)
+
+
+def _problem(file: Path, places: TomlPlaces, path: tuple[_Step, ...], message: str, fix: str) -> Problem:
+    line, column = places.find(path)
+    return Problem(message, fix, str(file), line, column, written_path(path))
+
+
+def written_path(path: tuple[_Step, ...]) -> str:
+    """Return a path as messages show it: `waivers[0].until`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+def _settings(file: Path, data: Mapping[str, Any], places: TomlPlaces) -> Settings:
+    return Settings(
+        root=file.parent,
+        select=tuple(data.get("select", ())),
+        ignore=tuple(data.get("ignore", ())),
+        fail_on=data.get("fail-on", ""),
+        baseline=data.get("baseline", ""),
+        paths=tuple(
+            PathSettings(each["path"], tuple(each.get("select", ())), tuple(each.get("ignore", ())))
+            for each in data.get("paths", ())
+        ),
+        waivers=tuple(
+            Waiver(
+                check=each["check"],
+                path=each["path"],
+                resource=each.get("resource", ""),
+                reason=each["reason"],
+                until=dt.date.fromisoformat(str(each["until"])),
+                place=Place(str(file), *places.find(("waivers", number)), f"waivers[{number}]"),
+            )
+            for number, each in enumerate(data.get("waivers", ()))
+        ),
+    )

@@ -1,0 +1,150 @@
+"""Waivers: findings that a repository accepts until a day, declared in its settings or on the object.
+
+An object declares them in its annotation `mpigen.dev/waive`, one per line:
+
+    quota/lends-nobody until 2027-03-31: the cohort gets a second queue in April
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from generator.adoption.paths import matches, relative
+from generator.adoption.settings import Place, Waiver
+from generator.checks.finding import WAIVERS, Finding, Severity, waivers_of
+from generator.documents.locate import format_path, locate_everywhere
+from generator.manifests import Manifest
+
+UNUSED, EXPIRED, INVALID = "waiver/unused", "waiver/expired", "waiver/invalid"
+_PATH = ("metadata", "annotations", WAIVERS)
+_LINE = re.compile(r"(?P<check>\S+)\s+until\s+(?P<until>\S+?):\s*(?P<reason>\S.*)")
+_FORM = "`CHECK until YYYY-MM-DD: REASON`"
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """A waiver, and the object that declares it; empty for a waiver of the settings."""
+
+    waiver: Waiver
+    resource: str = ""
+
+
+class Waivers:
+    """The waivers of one run.
+
+    Args:
+        waivers: those of the settings.
+        root: the folder that their paths start from.
+        objects: the objects with the annotation.
+        text_of: returns the text of a file.
+        checks: the ids of all checks; empty if they are unknown.
+    """
+
+    def __init__(
+        self,
+        waivers: Iterable[Waiver],
+        root: Path,
+        objects: Iterable[Manifest] = (),
+        text_of: Callable[[str], str] = lambda _file: "",
+        checks: Collection[str] = (),
+    ) -> None:
+        self._root = root
+        self._declared = [_Declared(waiver) for waiver in waivers]
+        self._invalid: list[Finding] = []
+        for manifest in objects:
+            self._read(manifest, text_of(manifest.file), checks)
+        self._used: set[int] = set()
+
+    def _read(self, manifest: Manifest, text: str, checks: Collection[str]) -> None:
+        """Read the annotation of an object."""
+        path = (*manifest.inside, *_PATH)
+        key = manifest.index, path
+        line, column = locate_everywhere(text, [key])[key].key
+        place = Place(manifest.file, line, column, format_path(path, root="$"))
+        for written in filter(None, map(str.strip, waivers_of(manifest).splitlines())):
+            waiver, mistake = _parse(written, place, checks)
+            if waiver:
+                self._declared.append(_Declared(waiver, manifest.resource))
+            else:
+                why = "the waiver has no effect, so its finding is reported"
+                fix = f"write one waiver per line: {_FORM}"
+                self._invalid.append(_finding(INVALID, place, manifest.resource, (mistake, why, fix)))
+
+    def accepts(self, finding: Finding, today: dt.date) -> bool:
+        """Return True if a waiver accepts a finding today. An expired waiver counts as used and accepts nothing."""
+        numbers = [number for number, declared in enumerate(self._declared) if self._is_about(declared, finding)]
+        self._used.update(numbers)
+        return any(today <= self._declared[number].waiver.until for number in numbers)
+
+    def _is_about(self, declared: _Declared, finding: Finding) -> bool:
+        waiver = declared.waiver
+        if waiver.check != finding.check:
+            return False
+        if declared.resource:
+            return (waiver.place.file, declared.resource) == (finding.file, finding.resource)
+        if waiver.resource and waiver.resource != finding.resource:
+            return False
+        return matches(waiver.path, relative(finding.file, self._root))
+
+    def findings(self, today: dt.date, files: Sequence[str], is_covered: Callable[[str], bool]) -> Iterator[Finding]:
+        """Yield a finding for every waiver that is invalid, expired or unused.
+
+        Args:
+            today: the day of the run.
+            files: the files that the run checked as a whole; empty if it checked single files, where checks of several
+                objects can miss what they need.
+            is_covered: returns True for a check that the run performed.
+        """
+        yield from self._invalid
+        names = [relative(file, self._root) for file in files]
+        for number, declared in enumerate(self._declared):
+            waiver = declared.waiver
+            if number in self._used and waiver.until < today:
+                message = f"the waiver of `{waiver.check}` ended on {waiver.until}"
+                why = f"its finding is reported again; it was accepted because: {waiver.reason}"
+                fix = "fix the finding and remove the waiver, or agree on a later day"
+                yield _finding(EXPIRED, waiver.place, declared.resource, (message, why, fix))
+            elif number not in self._used and is_covered(waiver.check) and self._is_within(declared, files, names):
+                message = f"the waiver of `{waiver.check}` accepts no finding"
+                why = "it would hide the next finding of this check without review"
+                yield _finding(UNUSED, waiver.place, declared.resource, (message, why, "remove the waiver"))
+
+    @staticmethod
+    def _is_within(declared: _Declared, files: Sequence[str], names: Sequence[str]) -> bool:
+        if declared.resource:
+            return declared.waiver.place.file in files
+        return any(matches(declared.waiver.path, name) for name in names)
+
+
+def _parse(written: str, place: Place, checks: Collection[str]) -> tuple[Waiver | None, str]:
+    """Return the waiver of a line, or None and what is wrong with the line."""
+    found = _LINE.fullmatch(written)
+    if not found:
+        return None, f"`{written}` is not a waiver"
+    if checks and found["check"] not in checks:
+        return None, f"there is no check `{found['check']}`"
+    try:
+        until = dt.date.fromisoformat(found["until"])
+    except ValueError:
+        return None, f"`{found['until']}` is not a date"
+    return Waiver(found["check"], "", "", found["reason"], until, place), ""
+
+
+def _finding(check: str, place: Place, resource: str, texts: tuple[str, str, str]) -> Finding:
+    message, why, fix = texts
+    return Finding(
+        file=place.file,
+        line=place.line,
+        column=place.column,
+        path=place.path,
+        check=check,
+        resource=resource,
+        message=message,
+        why=why,
+        fix=fix,
+        severity=Severity.WARNING,
+    )
