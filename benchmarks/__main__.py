@@ -15,7 +15,7 @@ from rich.table import Table
 from benchmarks.platforms import kustomization, platform_file
 from benchmarks.timing import NEVER, Timing, better, measure
 from generator.schemas.catalog import Catalog
-from generator.schemas.gobuild import ensure_kubeconform
+from generator.schemas.kubeconform import ensure_kubeconform
 
 BIN = Path(sys.executable).parent
 MPIGEN = BIN / "mpigen"

@@ -1,16 +1,18 @@
 """The bridge to cdk8s: a Component owns manifests, and a ManifestApp collects them from the tree.
 
-Components keep their manifests in Python, since an ApiObject costs a round trip to Node for each object. In a plain
+Components keep their manifests in Python, because an ApiObject costs a round trip to Node for each object. In a plain
 `cdk8s.App` the same components create ordinary ApiObjects instead, so `app.synth()` works there too.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 
 from generator.config.platform import Platform
-from generator.custom import custom_file, malformed
 from generator.errors import ConfigError, Problem
 from generator.manifests import Body, Manifest
 from generator.node import provide_node
@@ -19,6 +21,8 @@ provide_node(os.environ)
 
 import cdk8s  # noqa: E402 - Node must be chosen first
 import constructs  # noqa: E402
+
+_FILE = re.compile(r"(?!argocd/)(?:[A-Za-z0-9][\w.@+-]*/)*[A-Za-z0-9][\w.@+-]*\.ya?ml", re.ASCII)
 
 
 class Component(constructs.Construct):
@@ -108,7 +112,7 @@ def collect(app: cdk8s.App) -> list[Manifest]:
                 problems.append(Problem(str(error).splitlines()[0], "mend the construct", path=construct.node.path))
             else:
                 collected.append(Manifest(body, custom_file(body)))
-    problems += [problem for manifest in collected for problem in malformed(manifest)]
+    problems += [problem for manifest in collected for problem in find_malformed(manifest)]
     if problems:
         raise ConfigError(tuple(problems))
     return collected
@@ -120,3 +124,32 @@ def _invalid(construct: constructs.IConstruct) -> Iterator[Problem]:
         return
     for message in construct.node.validate():
         yield Problem(message, path=construct.node.path or "app")
+
+
+def custom_file(body: Body) -> str:
+    """The file of an object that is not a Component's: `custom/<namespace or cluster>/<kind>-<name>.yaml`."""
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    kind, name = str(body.get("kind", "")).lower(), str(metadata.get("name") or "unnamed")
+    return f"custom/{_slug(str(metadata.get('namespace') or 'cluster'))}/{_slug(f'{kind}-{name}')}.yaml"
+
+
+def _slug(text: str) -> str:
+    """A file name for any text; a digest tells apart what had to be changed, also where case is ignored."""
+    plain = re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-.") or "x"
+    return plain if plain == text else f"{plain}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+
+
+def find_malformed(manifest: Manifest) -> Iterator[Problem]:
+    """What keeps a manifest from being written, or from being told apart."""
+    where = f"{manifest.resource} in {manifest.file}"
+    if not _FILE.fullmatch(manifest.file):
+        fix = "name a YAML file by a relative path outside argocd/, such as site/extra.yaml"
+        yield Problem(f"`{manifest.file}` is no place in a release", fix, path=manifest.resource)
+    metadata = manifest.body.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("annotations", {}), dict):
+        yield Problem("`metadata`, or `annotations` in it, is not a mapping", "give it a mapping", path=where)
+    try:
+        json.dumps(manifest.body, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        yield Problem(f"it is not plain data: {error}", "use strings, numbers, lists and mappings only", path=where)

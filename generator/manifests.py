@@ -11,7 +11,7 @@ from typing import Any
 
 from generator.documents.emit import Emitter
 from generator.documents.load import Path, load
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.errors import DocumentError
 
 Body = dict[str, Any]
@@ -94,7 +94,7 @@ def read(text: str | bytes, file: str) -> Iterator[Manifest]:
             if isinstance(document.data, dict):
                 yield from _open(document.data, file, document.index, ())
             elif document.data is not None:
-                yield Manifest({}, file, document.index, instead=shown(document.data))
+                yield Manifest({}, file, document.index, instead=format_value(document.data))
     except DocumentError as error:
         raise DocumentError(tuple(replace(problem, file=file) for problem in error.problems)) from None
 
@@ -114,7 +114,7 @@ def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]
         if isinstance(item, dict):
             yield from _open(item if item.keys() & {"apiVersion", "kind"} else {**implied, **item}, file, index, path)
         else:
-            yield Manifest({}, file, index, path, shown(item))
+            yield Manifest({}, file, index, path, format_value(item))
 
 
 def write(manifests: Iterable[Manifest]) -> dict[str, str]:

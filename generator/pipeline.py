@@ -80,7 +80,9 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
     wanted = _release(platform, tree, pointer)
     checked = check(platform, tree, pointer, choices.adoption.today)
     checked.findings += find_hazards(platform, platform_file)
-    checked.findings += compare.rendered(release.replaced(wanted, tree, output), tree, wanted.files, wanted.targets)
+    checked.findings += compare.rendered(
+        release.read_previous(wanted, tree, output), tree, wanted.files, wanted.targets
+    )
     texts = _place(checked, wanted, output)
     done = Synthesis(platform, checked, Outcome([], {}), None, texts)
     run = Run(

@@ -189,8 +189,7 @@ def _passed(finding: Finding) -> Finding:
 
 def _kubeconform(search: Search, subject: Subject, parts: list[_Part], cache: Path) -> Checked:
     """What kubeconform says of the same."""
-    from generator.schemas.gobuild import ensure_kubeconform
-    from generator.schemas.kubeconform import Kubeconform, Status
+    from generator.schemas.kubeconform import Kubeconform, Status, ensure_kubeconform
 
     checked = Checked()
     for problem in search.refused:

@@ -16,7 +16,8 @@ from pathlib import Path
 from generator.adoption.paths import matches, relative
 from generator.adoption.settings import Place, Waiver
 from generator.checks.finding import WAIVERS, Finding, Severity, waivers_of
-from generator.documents.locate import format_path, locate_everywhere
+from generator.documents.locate import locate_everywhere
+from generator.documents.messages import format_path
 from generator.manifests import Manifest
 
 UNUSED, EXPIRED, INVALID = "waiver/unused", "waiver/expired", "waiver/invalid"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator.checks.run import Checked, check_text, unreadable
-from generator.documents.files import MAX_FILES, cannot_read, problem_of, read_file
+from generator.documents.files import MAX_FILES, find_read_problem, os_error_problem, read_file
 from generator.errors import InputError, OutputError, Problem
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
@@ -133,7 +133,7 @@ def _below(path: Path) -> Iterator[Path | Problem]:
     Hidden files and folders are not entered: editors, Git and unfinished releases keep theirs there.
     """
     if not _is_folder(path):
-        yield problem_of(path) or path
+        yield find_read_problem(path) or path
         return
     refused = []
     folders = [str(path)]
@@ -143,13 +143,13 @@ def _below(path: Path) -> Iterator[Path | Problem]:
             with os.scandir(folder) as found:
                 visible = [entry for entry in found if not entry.name.startswith(".")]
         except OSError as error:
-            refused.append(cannot_read(Path(folder), error))
+            refused.append(os_error_problem(Path(folder), error))
             continue
         entries = sorted(visible, key=lambda entry: entry.name)
         for entry in entries:
             if entry.name.endswith(SUFFIXES) and not entry.is_dir(follow_symlinks=False):
                 file = Path(folder, entry.name)
-                yield problem_of(file) or file
+                yield find_read_problem(file) or file
         folders += reversed([entry.path for entry in entries if entry.is_dir(follow_symlinks=False)])
     yield from refused
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from generator.checks.finding import Finding
 from generator.documents.load import Path
-from generator.documents.locate import Place, format_path, locate_everywhere
+from generator.documents.locate import Place, locate_everywhere
+from generator.documents.messages import format_path
 from generator.errors import DocumentError
 from generator.manifests import Manifest, read
 

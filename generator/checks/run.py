@@ -16,7 +16,8 @@ from generator.checks.policy import admission
 from generator.checks.schema import breaches, misplaced, unnamed
 from generator.checks.secret import exposed
 from generator.documents.load import Path
-from generator.documents.locate import Place, format_path, locate_everywhere
+from generator.documents.locate import Place, locate_everywhere
+from generator.documents.messages import format_path
 from generator.errors import DocumentError, Problem
 from generator.manifests import Body, Manifest, read
 from generator.schemas.catalog import Catalog

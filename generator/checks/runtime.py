@@ -13,7 +13,7 @@ from typing import Any
 from generator.checks.finding import Breach, Severity
 from generator.checks.trainer import JOB_SET
 from generator.documents.load import Path
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts.defects import known
 from generator.facts.names import PODSET_GROUP
 from generator.manifests import Body
@@ -34,7 +34,7 @@ def failed_job_reruns(body: Body) -> Iterator[Breach]:
         yield Breach(
             (*JOB_SET, _EXPIRY),
             "runtime/failed-job-reruns",
-            f"`{_EXPIRY}` is {shown(job_set[_EXPIRY])}",
+            f"`{_EXPIRY}` is {format_value(job_set[_EXPIRY])}",
             "Trainer runs a failed TrainJob again as soon as its JobSet has expired, without an end. With Kueue its "
             f"pods start and are killed in turns, charged to no quota ({known('trainer-failed-jobs-run-again').note})",
             "remove the field, and delete TrainJobs that have finished",
@@ -55,7 +55,7 @@ def grouped_placement(body: Body) -> Iterator[Breach]:
             yield Breach(
                 path,
                 "runtime/grouped-placement",
-                f"the group {shown(name)} holds the pods of {members[name]} jobs",
+                f"the group {format_value(name)} holds the pods of {members[name]} jobs",
                 f"Kueue may place a pod of each on a node that has room for only one of them ({defect.note})",
                 f"update to {defect.update}, or remove the topology annotations of this runtime",
                 Severity.WARNING,
@@ -81,7 +81,7 @@ def exclusive_placement(body: Body) -> Iterator[Breach]:
             yield Breach(
                 (*path, _EXCLUSIVE),
                 "runtime/exclusive-placement",
-                f"`{_EXCLUSIVE}` is {shown(values[_EXCLUSIVE])}",
+                f"`{_EXCLUSIVE}` is {format_value(values[_EXCLUSIVE])}",
                 "when a node rejects the first pod of a Job, JobSet refuses all further pods of the Job, so it neither "
                 f"runs nor fails, and `maxRestarts` never applies ({known('jobset-counts-failed-leaders').note})",
                 f"place jobs with Kueue's topology annotations, or label the nodes and add `{_BY_SELECTOR}`",
@@ -139,10 +139,10 @@ def _broken(container: Mapping[str, Any], path: Path, check: str) -> Iterator[Br
             yield Breach(
                 place,
                 check,
-                f"the value contains {shown(pair)}",
+                f"the value contains {format_value(pair)}",
                 "the kubelet cuts the character after `$` in two, so since Kubernetes 1.34 the container never starts: "
                 f"CreateContainerError, invalid UTF-8 ({defect.note})",
-                f"write `$${pair[1:]}`, which the container sees as {shown(pair)}, or update to {defect.update}",
+                f"write `$${pair[1:]}`, which the container sees as {format_value(pair)}, or update to {defect.update}",
                 value=value,
             )
 

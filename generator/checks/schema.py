@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from generator.checks.finding import Breach, Severity
 from generator.documents.load import Path
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
@@ -123,7 +123,9 @@ def _nameless(manifest: Manifest) -> Iterator[Breach]:
         yield _breach((), "not-an-object", what, "write it" if one else "write both")
     for key, value in said.items():
         if value is not None and not isinstance(value, str):
-            yield _breach((key,), "not-an-object", f"`{key}` is {shown(value)}, not a text", "write a text", value)
+            yield _breach(
+                (key,), "not-an-object", f"`{key}` is {format_value(value)}, not a text", "write a text", value
+            )
 
 
 def _breach(path: Path, rule: str, message: str, fix: str, value: object = None, *, at_key: bool = False) -> Breach:
@@ -205,7 +207,7 @@ def misplaced(manifests: Sequence[Manifest], catalog: Catalog) -> Iterator[tuple
                 _object_breach("no-namespace", "`metadata.namespace` is missing", "name the tenant's namespace"),
             )
         if scope == "Cluster" and namespace:
-            what = f"a {kind} belongs to no namespace, this one says {shown(namespace)}"
+            what = f"a {kind} belongs to no namespace, this one says {format_value(namespace)}"
             yield (
                 manifest,
                 _object_breach("not-namespaced", what, "remove `metadata.namespace`", "namespace", namespace),

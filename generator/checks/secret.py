@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from generator.checks.finding import Breach
-from generator.documents.credentials import credentials, is_missing
+from generator.documents.credentials import find_credentials, is_unfilled
 from generator.documents.load import Path
 from generator.manifests import Manifest
 
@@ -31,7 +31,7 @@ def exposed(manifest: Manifest) -> Iterator[Breach]:
         fix = "name a store that keeps them somewhere else"
         yield Breach(_FAKE, CHECK, "the store holds the values themselves", _WHY, fix, at_key=True)
         return
-    for path, what in credentials(manifest.body):
+    for path, what in find_credentials(manifest.body):
         fix = f"take it out, declare it stolen and make a new one, and refer to a Secret: by {_FETCHED}"
         yield Breach(path, CHECK, f"{what} stands here", _WHY, fix)
 
@@ -41,7 +41,7 @@ def _values(body: dict[str, Any]) -> Iterator[Breach]:
     for field in ("data", "stringData"):
         values = body.get(field)
         for key, value in values.items() if isinstance(values, dict) else ():
-            if isinstance(value, str) and not is_missing(_decoded(value) if field == "data" else value):
+            if isinstance(value, str) and not is_unfilled(_decoded(value) if field == "data" else value):
                 fix = f"write {_FETCHED}, or a SealedSecret"
                 yield Breach((field, key), CHECK, f"`{field}` holds a value", _WHY, fix)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from generator.cli.output import format_option, progress, show, table_width
-from generator.documents.syntax import on_one_line
+from generator.documents.messages import shorten
 from generator.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -92,13 +92,13 @@ def _misspelt(verb: str, what: str) -> Iterator[str]:
 
     verbs = _URL_VERBS if what.startswith("/") else _VERBS
     if verb.lower() not in (*verbs, "*"):
-        yield on_one_line(f"`{verb}` is no verb that Kubernetes uses; {suggest(verb, verbs)}", _LONGEST)
+        yield shorten(f"`{verb}` is no verb that Kubernetes uses; {suggest(verb, verbs)}", _LONGEST)
     kind = what.partition("/")[0]
     if kind not in ("", "*") and resource(Catalog.bundled(), kind).is_namespaced is None:
         known = {entry.plural for entry in Catalog.bundled().entries.values()}
         name = kind.lower().partition(".")[0]
         near = f"; {suggest(name, known)}" if difflib.get_close_matches(name, known, n=1) else ""
-        yield on_one_line(f"no schema of mpigen has the resource `{kind}`, so its name may be misspelt{near}", _LONGEST)
+        yield shorten(f"no schema of mpigen has the resource `{kind}`, so its name may be misspelt{near}", _LONGEST)
 
 
 def _asked(verb: str, what: str, namespace: str, subresource: str) -> Asked:

@@ -55,14 +55,14 @@ def fabrics(platform: Path | None, server: str, form: str) -> None:
 
 
 def _show_server(form: str, name: str) -> None:
-    from generator.documents.syntax import shown
+    from generator.documents.messages import format_value
     from generator.errors import suggest
     from generator.facts.servers import SERVERS
     from generator.jobs.servers import about_server, server_facts
     from generator.report import table
 
     if name not in SERVERS:
-        problem = Problem(f"there is no server type {shown(name)}", suggest(name, SERVERS), path="--server")
+        problem = Problem(f"there is no server type {format_value(name)}", suggest(name, SERVERS), path="--server")
         raise ConfigError((problem,))
     show(form, {"server": server_facts(SERVERS[name])}, table.topics(about_server(SERVERS[name])))
 

@@ -115,7 +115,7 @@ def new(  # noqa: PLR0913 - one for each option
 
 
 def _write(bodies: list[Body], output: Path | None) -> None:
-    from generator.documents.brief import BriefEmitter
+    from generator.documents.emit import BriefEmitter
 
     text = BriefEmitter().emit(bodies)
     if output is None:

@@ -109,15 +109,15 @@ def show_runtime(name: str, platform: Path | None, form: str) -> None:
 
 
 def _unknown(name: str, platform: Platform | None) -> Problem:
-    from generator.documents.syntax import shown
+    from generator.documents.messages import format_value
     from generator.errors import suggest
     from generator.facts.families import FAMILIES
 
     if platform is None:
         fix = f"{suggest(name, FAMILIES)}; of a runtime of your own, name its platform file too"
-        return Problem(f"there is no family {shown(name)}", fix)
+        return Problem(f"there is no family {format_value(name)}", fix)
     known = {*FAMILIES, *(runtime.name for runtime in platform.runtimes)}
-    return Problem(f"there is no runtime and no family {shown(name)}", suggest(name, known))
+    return Problem(f"there is no runtime and no family {format_value(name)}", suggest(name, known))
 
 
 def _show_table(form: str, summary: dict[str, Any], header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

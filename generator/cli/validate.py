@@ -94,7 +94,7 @@ def _with_stdin(stdin: bytes) -> Callable[[str], str]:
 
 
 def _cache() -> Path:
-    from generator.schemas.gobuild import cache_folder
+    from generator.schemas.kubeconform import cache_folder
 
     return cache_folder(os.environ.get("MPIGEN_CACHE"), os.environ.get("XDG_CACHE_HOME"))
 

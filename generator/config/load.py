@@ -24,12 +24,11 @@ from generator.config.model.tenants import Tenant
 from generator.config.platform import SORTED, Platform
 from generator.config.rules.partial import PartialPlatform, Unknown
 from generator.config.rules.references import contradictions
-from generator.documents.credentials import credentials
-from generator.documents.exposed import Exposure, exposures
+from generator.documents.credentials import Exposure, find_credentials, find_exposures
 from generator.documents.files import read_file
 from generator.documents.load import Document, load
-from generator.documents.locate import format_path, locate_all
-from generator.documents.syntax import shown
+from generator.documents.locate import locate_all
+from generator.documents.messages import format_path, format_value
 from generator.errors import ConfigError, DocumentError, InputError, Problem
 
 CREDENTIAL_FIX = "take it out, declare it stolen, and let `tenants[].secrets` fetch a new one"
@@ -87,7 +86,7 @@ def load_platform(file: Path) -> Platform:
     """
     text = _text(file)
     document = _only_document(text, file)
-    exposed = credentials(document.data)
+    exposed = find_credentials(document.data)
     found = list(_exposed(exposed))
     try:
         platform = Platform.model_validate(document.data, by_alias=True, by_name=False)
@@ -95,7 +94,7 @@ def load_platform(file: Path) -> Platform:
         unspoken = {complaint.path for complaint in found}
         found += [complaint for complaint in _refused(error, document.data) if complaint.path not in unspoken]
     values = [str(value_at(document.data, path)) for path, _ in exposed]
-    outside = exposures(text.decode("utf-8", "replace"), values)
+    outside = find_exposures(text.decode("utf-8", "replace"), values)
     if found or outside:
         problems = _placed(found, text, document, file)
         raise ConfigError(hide_credentials(problems, outside, values, str(file)))
@@ -149,7 +148,7 @@ def _only_document(text: bytes, file: Path) -> Document:
         documents = [document for document in load(text) if document.data is not None]
     except DocumentError as error:
         problems = [_in_file(problem, file) for problem in error.problems]
-        outside = exposures(text.decode("utf-8", "replace"))
+        outside = find_exposures(text.decode("utf-8", "replace"))
         raise ConfigError(hide_credentials(problems, outside, (), str(file))) from None
     if not documents:
         raise ConfigError((Problem("the file is empty", "start from `mpigen init`", str(file), 1, 1),))
@@ -158,7 +157,7 @@ def _only_document(text: bytes, file: Path) -> Document:
         raise ConfigError((Problem("a second document", "describe one platform in one file", str(file), line, 1),))
     (document,) = documents
     if not isinstance(document.data, dict):
-        message = f"{shown(document.data)} where the platform belongs"
+        message = f"{format_value(document.data)} where the platform belongs"
         raise ConfigError(
             (Problem(message, "write `platform: NAME` and go on from there", str(file), document.line, 1),)
         )

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.errors import suggest
 
 _EXPECTED = {
@@ -80,22 +80,22 @@ def _words(detail: ErrorDetails, path: tuple[str | int, ...], model: type[BaseMo
         case "missing":
             words = f"`{last}` is missing", _described(model, path)
         case "extra_forbidden":
-            words = f"there is no field {shown(last)} here", suggest(last, _fields(_model_at(model, path[:-1])))
+            words = f"there is no field {format_value(last)} here", suggest(last, _fields(_model_at(model, path[:-1])))
         case "literal_error":
             allowed = [word.strip("' ") for word in context["expected"].replace(" or ", ", ").split(",")]
-            words = f"{shown(value)} is not possible here", suggest(str(value), allowed)
+            words = f"{format_value(value)} is not possible here", suggest(str(value), allowed)
         case "greater_than_equal":
-            words = f"{shown(value)} is too small", f"write at least {context['ge']}"
+            words = f"{format_value(value)} is too small", f"write at least {context['ge']}"
         case "less_than_equal":
-            words = f"{shown(value)} is too large", f"write at most {context['le']}"
+            words = f"{format_value(value)} is too large", f"write at most {context['le']}"
         case "too_short":
-            words = f"{shown(last)} is empty", f"put at least {context['min_length']} in"
+            words = f"{format_value(last)} is empty", f"put at least {context['min_length']} in"
         case "string_too_short":
-            words = f"{shown(last)} is empty", "write a text"
+            words = f"{format_value(last)} is empty", "write a text"
         case _ if kind in _EXPECTED:
             words = _expected(kind, value, _described(model, path))
         case _:  # a validator or a model of the user's own
-            words = f"{shown(value)}: {detail['msg']}", ""
+            words = f"{format_value(value)}: {detail['msg']}", ""
     return words
 
 
@@ -110,7 +110,7 @@ def _expected(kind: str, value: object, description: str) -> tuple[str, str]:
             fix = f"write {value} without quotes"
         case "int_type", float():
             fix = "write it without a point or an exponent"
-    return f"{shown(value)} where {expected} belongs", fix
+    return f"{format_value(value)} where {expected} belongs", fix
 
 
 def _fields(model: type[BaseModel] | None) -> list[str]:

@@ -36,7 +36,7 @@ from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
 from generator.config.rules.partial import PartialPlatform
 from generator.config.rules.references import contradictions
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.errors import suggest
 
 SORTED = ("fabrics", "pools", "runtimes", "tenants", "cohorts")
@@ -46,13 +46,15 @@ _SEMVER = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}(-[0-9A-Za-z-]+(\.[0
 
 def _is_text(value: Any) -> Any:
     if isinstance(value, int | float):
-        raise invalid(f"{shown(value)} is not a text", "write three numbers with dots, such as 1.0.0")
+        raise invalid(f"{format_value(value)} is not a text", "write three numbers with dots, such as 1.0.0")
     return value
 
 
 def _is_release(value: str) -> str:
     if not _SEMVER.fullmatch(value):
-        raise invalid(f"{shown(value)} is not a semantic version", "write three numbers with dots, such as 1.0.0")
+        raise invalid(
+            f"{format_value(value)} is not a semantic version", "write three numbers with dots, such as 1.0.0"
+        )
     return value
 
 

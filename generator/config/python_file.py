@@ -18,9 +18,9 @@ from generator.config.load import hide_credentials
 from generator.config.mistakes import complaints
 from generator.config.model.fields import Section
 from generator.config.platform import Platform
-from generator.documents.exposed import exposures
-from generator.documents.files import problem_of, read_file
-from generator.documents.locate import format_path
+from generator.documents.credentials import find_exposures
+from generator.documents.files import find_read_problem, read_file
+from generator.documents.messages import format_path
 from generator.errors import ConfigError, MpigenError, Problem
 
 _SECTIONS = {section.__name__: section for section in Section.__subclasses__()}
@@ -33,7 +33,7 @@ def run_platform_file(file: Path) -> dict[str, Any]:
         ConfigError: the file cannot be read, or its code fails; with the line in the user's own file.
     """
     check_platform_file(file)
-    if outside := exposures(read_file(file).decode("utf-8", "replace")):
+    if outside := find_exposures(read_file(file).decode("utf-8", "replace")):
         raise ConfigError(hide_credentials((), outside, (), str(file)))
     try:
         with _siblings_importable(file), redirect_stdout(sys.stderr):  # standard output belongs to the result
@@ -57,7 +57,7 @@ def check_platform_file(file: Path) -> None:
     Raises:
         ConfigError: it is missing, no regular file, or too large.
     """
-    if refused := problem_of(file):
+    if refused := find_read_problem(file):
         raise ConfigError((replace(refused, fix="name a platform.yaml or mpigen_platform.py"),))
 
 

@@ -1,14 +1,16 @@
-"""Credentials in documents: texts that let whoever reads them in, told by their form or by the name they go by.
+"""Credentials in documents and in texts, recognized by their form or by their name.
 
-A scanner of any text sees lines: detect-secrets 1.5.0 misses `{name: AWS_SECRET_ACCESS_KEY, value: …}`, a login to a
-registry and what Hugging Face gives out, and reads 20 kB a second, where a release of 500 tenants is megabytes. Tokens
-have the forms that their makers gave them to be found by; compare gitleaks b58d3f10 config/gitleaks.toml.
+Line-based scanners are not enough: detect-secrets 1.5.0 misses `{name: AWS_SECRET_ACCESS_KEY, value: …}`, registry
+logins and Hugging Face tokens, and it reads 20 kB per second, while a release of 500 tenants has megabytes. Token
+forms: compare gitleaks b58d3f10 config/gitleaks.toml.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -53,7 +55,7 @@ TOKENS: Mapping[str, tuple[str, str]] = {
 }
 """What it is → words of which such a text has one, by which most texts are passed over fast, and its form."""
 _FORMS = [(what, words.split(), form) for what, (words, form) in TOKENS.items()]
-_SHORTEST = 16  # letters of a token
+_SHORTEST_TOKEN = 16  # letters of a token
 _LONGEST = 1 << 20  # letters that are looked at: no object that the API server takes has more
 _LONGEST_NAME = 253
 # A user and a password in an address; a reference or a placeholder is neither.
@@ -94,7 +96,7 @@ _FIELDS = {"password", "passwd", "passphrase", "clientSecret", "secretAccessKey"
 _REMEMBERED = 1 << 14  # texts: those of one tenant are those of the next
 
 
-def is_missing(text: str) -> bool:
+def is_unfilled(text: str) -> bool:
     """Whether a secret is yet to be filled in where this text stands, or decrypted."""
     return _NOT_YET.fullmatch(text) is not None
 
@@ -109,7 +111,7 @@ def credential_forms() -> Sequence[tuple[str, Sequence[str], str]]:
     return _FORMS
 
 
-def login_in(text: str) -> Iterator[tuple[int, str]]:
+def find_passwords_in_urls(text: str) -> Iterator[tuple[int, str]]:
     """Return the passwords in addresses, each with the offset of the address."""
     for found in _LOGIN.finditer(text):
         if not is_placeholder(found["password"]):
@@ -123,15 +125,15 @@ def names_credential(name: str) -> bool:
 
 
 @lru_cache(_REMEMBERED)
-def credential_in(text: str) -> str | None:
+def describe_credential(text: str) -> str | None:
     """What of a credential is in a text, such as `a token of GitHub`; None if nothing is."""
-    if len(text) < _SHORTEST and "=" not in text and "@" not in text:
+    if len(text) < _SHORTEST_TOKEN and "=" not in text and "@" not in text:
         return None
     text = text[:_LONGEST]
     for what, words, form in _FORMS:
         if any(word in text for word in words) and re.search(form, text):
             return what
-    if "@" in text and any(login_in(text)):
+    if "@" in text and any(find_passwords_in_urls(text)):
         return "a password in an address"
     return _assigned(_OPTION, text) or (_assigned(_LINE, text) if "\n" in text else None)
 
@@ -144,7 +146,7 @@ def _assigned(form: re.Pattern[str], text: str) -> str | None:
     return None
 
 
-def credentials(data: Any) -> list[tuple[Path, str]]:
+def find_credentials(data: Any) -> list[tuple[Path, str]]:
     """Where in plain data credentials stand, each with what it is, in words that do not repeat it.
 
     They are known by their form anywhere, and by their name in `{name: …, value: …}`, as environments are written, and
@@ -168,7 +170,7 @@ def _has_any(data: Any) -> bool:
                     rest.append(item)
         elif kind is list:
             rest += value
-        elif kind is str and credential_in(value):
+        elif kind is str and describe_credential(value):
             return True
     return False
 
@@ -189,7 +191,7 @@ def _found(data: Any, path: Path) -> Iterator[tuple[Path, str]]:
     elif isinstance(data, list):
         for number, item in enumerate(data):
             yield from _found(item, (*path, number))
-    elif isinstance(data, str) and (what := credential_in(data)):
+    elif isinstance(data, str) and (what := describe_credential(data)):
         yield path, what
 
 
@@ -199,4 +201,111 @@ def _credential(key: object, text: str, name: str | None) -> str | None:
     said = name or (key if isinstance(key, str) and (key in _FIELDS or key.isupper()) else "")
     if said and names_credential(said) and not is_placeholder(text):
         return f"a value of `{said}`"
-    return credential_in(text)
+    return describe_credential(text)
+
+
+_LONGEST_TEXT = 1 << 20  # characters that are scanned
+_COMMENT_LINE = re.compile(r"^[ \t]*(#+)", re.MULTILINE)
+_COMMENT = re.compile(r"(?:^|(?<=[ \t]))#+(?P<text>.*)$", re.MULTILINE)
+_ASSIGNED = re.compile(
+    r"(?:^|[\s{,(\"'])(?P<name>[A-Za-z][\w.-]{0,252})[\"']?\s{0,8}[:=]\s{0,8}(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"',;}]+)"
+)
+_PAIR = re.compile(
+    r"name:\s{0,8}[\"']?(?P<name>[A-Za-z_][\w.-]{0,252})[\"']?,?\s{1,64}value:\s{0,8}(?P<value>\"[^\"]*\"|'[^']*'|[^\s,}\"']+)"
+)
+_PASSWORD = re.compile(r".*pass(?:word|wd|[_-]?phrase)", re.IGNORECASE | re.DOTALL)
+_VERSION = re.compile(r"v?[0-9]+(?:[.-][0-9A-Za-z]+)*")
+_EXPLANATORY_WORDS = {"pass", "password", "passwd", "secret", "token", "key"}
+"""Words that stand for a password where somebody explains an address."""
+_SHORTEST_PASSWORD = 6  # characters of a password in a comment
+_SHORTEST_KEY = 10  # of any other credential in a comment: shorter words are names
+_DIGITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """A credential in a text.
+
+    Attributes:
+        line: 1-based line of its beginning.
+        column: 1-based column of its beginning.
+        what: the kind of credential, in words that do not repeat it.
+        secret: the credential, which no message may show.
+    """
+
+    line: int
+    column: int
+    what: str
+    secret: str = field(repr=False)
+
+
+def find_exposures(text: str, known: Iterable[str] = ()) -> list[Exposure]:
+    """Find the credentials of a YAML or Python text, in the order of their lines.
+
+    Args:
+        text: the whole file.
+        known: texts of the file whose credentials are reported otherwise, each as often as it stands in the file.
+    """
+    text = text[:_LONGEST_TEXT]
+    reported = Counter(secret for each in known for _, _, secret in _by_form(each))
+    found = sorted(_by_form(_without_marks(text)), key=lambda each: _is_comment(text, each[0]))
+    left = []
+    for start, what, secret in found:
+        if reported[secret]:
+            reported[secret] -= 1
+        else:
+            left.append((start, what, secret))
+    places = {start for start, _, _ in left}
+    left += [each for each in _in_comments(text) if each[0] not in places]
+    return sorted({_exposure(text, *each) for each in left}, key=lambda each: (each.line, each.column))
+
+
+def _exposure(text: str, start: int, what: str, secret: str) -> Exposure:
+    line = text.count("\n", 0, start) + 1
+    return Exposure(line, start - text.rfind("\n", 0, start), what, secret)
+
+
+def _by_form(text: str) -> Iterator[tuple[int, str, str]]:
+    """Return where credentials stand that have a form of their own: offset, kind, and the credential."""
+    for what, words, form in credential_forms():
+        if any(word in text for word in words):
+            for found in re.finditer(form, text):
+                yield found.start(), what, found[0].partition("\n")[0].strip()
+    if "://" in text and "@" in text:
+        for start, password in find_passwords_in_urls(text):
+            if password.lower() in _EXPLANATORY_WORDS:
+                continue
+            yield start, "a password in an address", password
+
+
+def _without_marks(text: str) -> str:
+    """Return the text with blanks in place of the marks of whole-line comments, which break a private key apart."""
+    return _COMMENT_LINE.sub(lambda found: found[0].replace("#", " "), text)
+
+
+def _is_comment(text: str, start: int) -> bool:
+    return "#" in text[text.rfind("\n", 0, start) + 1 : start]
+
+
+def _in_comments(text: str) -> Iterator[tuple[int, str, str]]:
+    """Return credentials in comments that are told by their name: `# password: …`, or a part of YAML left there."""
+    if "#" not in text:
+        return
+    for comment in _COMMENT.finditer(text):
+        for found in _ASSIGNED.finditer(comment["text"]):
+            value = found["value"].strip("\"'")
+            if names_credential(found["name"]) and _is_secret(found["name"], value):
+                yield comment.start("text") + found.start("value"), f"a value of `{found['name']}`", value
+    for found in _PAIR.finditer(_without_marks(text)):
+        value = found["value"].strip("\"'")
+        if _is_comment(text, found.start()) and names_credential(found["name"]) and not is_placeholder(value):
+            yield found.start("value"), f"a value of `{found['name']}`", value
+
+
+def _is_secret(name: str, value: str) -> bool:
+    digits, letters = (sum(map(test, value)) for test in (str.isdigit, str.isalpha))
+    if is_placeholder(value) or _VERSION.fullmatch(value) or not digits or not letters:
+        return False
+    if _PASSWORD.fullmatch(name) or name.isupper():
+        return len(value) >= _SHORTEST_PASSWORD
+    return len(value) >= _SHORTEST_KEY and digits >= _DIGITS

@@ -1,4 +1,4 @@
-"""Plain data → YAML text: the one emitter. Same data, same bytes, and the same meaning to every YAML reader."""
+"""Write plain data as YAML text: the same bytes for the same data, and the same meaning to every YAML reader."""
 
 from __future__ import annotations
 
@@ -110,3 +110,52 @@ def _is_block(text: str) -> bool:
         and text[0] not in " \n"
         and not any(line.endswith(" ") for line in lines)
     )
+
+
+_WIDEST = 110  # letters, quotes included
+_ONE_LINE_MAPPING = events.MappingStartEvent(None, None, implicit=True, flow_style=True)
+_BRIEF_MAPPING_END = events.MappingEndEvent()
+_ONE_LINE_SEQUENCE = events.SequenceStartEvent(None, None, implicit=True, flow_style=True)
+_BRIEF_SEQUENCE_END = events.SequenceEndEvent()
+
+
+class BriefEmitter(Emitter):
+    """Writes on one line what fits there: a list of words, and a mapping without a list in it."""
+
+    def _node(self, value: Any, write: Any) -> None:
+        if _is_brief(value):
+            self._one_line(value, write)
+        else:
+            super()._node(value, write)
+
+    def _one_line(self, value: Any, write: Any) -> None:
+        if isinstance(value, Mapping):
+            write(_ONE_LINE_MAPPING)
+            for key, item in value.items():
+                self._one_line(key, write)
+                self._one_line(item, write)
+            write(_BRIEF_MAPPING_END)
+        elif isinstance(value, list | tuple):
+            write(_ONE_LINE_SEQUENCE)
+            for item in value:
+                self._one_line(item, write)
+            write(_BRIEF_SEQUENCE_END)
+        elif isinstance(value, str) and not (is_plain_safe(value) and ":" not in value):
+            # libyaml takes no `:` in an unquoted text between brackets, and would quote it with a tag.
+            write(events.ScalarEvent(None, None, (False, True), value, style='"'))
+        else:
+            super()._node(value, write)
+
+
+def _is_brief(value: object) -> bool:
+    if isinstance(value, Mapping):
+        parts = [*value, *(item for item in value.values() if not (isinstance(item, Mapping) and _is_brief(item)))]
+    elif isinstance(value, list | tuple):
+        parts = list(value)
+    else:
+        return False
+    return bool(value) and all(map(_is_word, parts)) and len(repr(value)) <= _WIDEST
+
+
+def _is_word(part: object) -> bool:
+    return not isinstance(part, Mapping | list | tuple) and "\n" not in str(part)

@@ -1,4 +1,4 @@
-"""Bounded reading: a regular file of limited size is read, and everything else is refused before it can block."""
+"""Bounded reading: read regular files of limited size, and reject everything else before it can block."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_file(file: Path) -> bytes:
     Raises:
         InputError: it is missing, no regular file, larger than `MAX_FILE`, or the operating system refuses to read it.
     """
-    if refused := problem_of(file):
+    if refused := find_read_problem(file):
         raise InputError((refused,))
     try:
         handle = os.open(file, _FLAGS)
@@ -45,24 +45,24 @@ def read_file(file: Path) -> bytes:
         finally:
             os.close(handle)
     except OSError as error:
-        raise InputError((cannot_read(file, error),)) from None
+        raise InputError((os_error_problem(file, error),)) from None
     if len(content) > MAX_FILE:  # a file below /proc has no size until it is read
         raise InputError((_too_large(file, "does not end"),))
     return content
 
 
-def problem_of(file: Path) -> Problem | None:
+def find_read_problem(file: Path) -> Problem | None:
     """Return why a path cannot be read as a file, without opening it; None if it can."""
     try:
         status = file.stat()
     except OSError as error:
-        return cannot_read(file, error)
+        return os_error_problem(file, error)
     except ValueError as error:  # a null character or half of a surrogate pair in the name
         return Problem(f"cannot be read: {error}", "name a file", str(file))
     return _problem_of_status(file, status)
 
 
-def cannot_read(file: Path, error: OSError) -> Problem:
+def os_error_problem(file: Path, error: OSError) -> Problem:
     """Return the problem that an error of the operating system is."""
     if isinstance(error, FileNotFoundError):
         is_link = file.is_symlink()

@@ -22,9 +22,9 @@ from yaml.events import (
     StreamEndEvent,
 )
 
+from generator.documents.messages import format_value
 from generator.documents.scalars import Resolver, Scalar
-from generator.documents.syntax import not_text, not_yaml, shown, unreadable
-from generator.errors import DocumentError
+from generator.errors import DocumentError, Problem
 
 Path = tuple[str | int, ...]
 
@@ -91,7 +91,7 @@ class _Builder:
         self.next_event()  # the start of the stream
         while type(start := self.next_event()) is not StreamEndEvent:  # else the start of a document
             if start.version not in (None, (1, 1)):
-                raise unreadable(
+                raise error_at(
                     "a `%YAML` version that clients of Kubernetes refuse", "remove the line", start.start_mark
                 )
             self.anchors, self.nodes, self.deepest = {}, 0, 0
@@ -129,7 +129,7 @@ class _Builder:
         next_event = self.next_event
         while type(event := next_event()) is not MappingEndEvent:
             if type(event) is not ScalarEvent:
-                raise unreadable(
+                raise error_at(
                     "a key that is not a text",
                     "write a plain string, and put a text with brackets in quotes",
                     event.start_mark,
@@ -137,7 +137,7 @@ class _Builder:
             key = event.value
             if event.implicit[0] and key == "<<":
                 if inherited is not None:
-                    raise unreadable("the key `<<` is written twice", "give one of them a list", event.start_mark)
+                    raise error_at("the key `<<` is written twice", "give one of them a list", event.start_mark)
                 inherited = _inherited(self._node(self.next_event(), depth), result, event.start_mark)
                 continue
             if event.tag is not None or (event.implicit[0] and type(_resolved[key]) is not str):
@@ -145,7 +145,7 @@ class _Builder:
             if event.anchor is not None:
                 self.anchors[event.anchor] = (event.value, 1, 0)
             if key in result:
-                raise unreadable(f"the key {shown(key)} is written twice", "keep one of the two", event.start_mark)
+                raise error_at(f"the key {format_value(key)} is written twice", "keep one of the two", event.start_mark)
             value = next_event()
             is_plain = type(value) is ScalarEvent and value.anchor is None
             result[key] = _scalar(value) if is_plain else self._node(value, depth)
@@ -159,7 +159,7 @@ class _Builder:
 
     def _reach(self, event: Any, depth: int) -> None:
         if depth > MAX_DEPTH:
-            raise unreadable(f"nested more than {MAX_DEPTH} levels deep", "flatten it", event.start_mark)
+            raise error_at(f"nested more than {MAX_DEPTH} levels deep", "flatten it", event.start_mark)
         self.deepest = max(self.deepest, depth)
 
     def _enter(self, event: Any, depth: int) -> None:
@@ -172,30 +172,32 @@ class _Builder:
     def _alias(self, event: Any, depth: int) -> Any:
         name = event.anchor
         if name not in self.anchors:
-            raise unreadable(
-                f"the alias {shown(f'*{name}')} has no anchor before it", "define it with `&` first", event.start_mark
+            raise error_at(
+                f"the alias {format_value(f'*{name}')} has no anchor before it",
+                "define it with `&` first",
+                event.start_mark,
             )
         anchored = self.anchors[name]
         if anchored is None:
-            raise unreadable(
-                f"the alias {shown(f'*{name}')} stands inside what it names", "write the value out", event.start_mark
+            raise error_at(
+                f"the alias {format_value(f'*{name}')} stands inside what it names",
+                "write the value out",
+                event.start_mark,
             )
         value, size, levels = anchored
         self._reach(event, depth + levels)
         self.nodes += size
         self.expanded += size
         if self.expanded > MAX_NODES:
-            raise unreadable(
-                f"aliases expand to more than {MAX_NODES:,} nodes", "write the values out", event.start_mark
-            )
+            raise error_at(f"aliases expand to more than {MAX_NODES:,} nodes", "write the values out", event.start_mark)
         return value
 
 
 def _scalar(event: Any) -> Scalar:
     value = _resolved[event.value] if event.implicit[0] else _explicit(event)
     if type(value) is float and not math.isfinite(value):
-        raise unreadable(
-            f"{shown(event.value)} is a number that JSON does not have", "put a text in quotes", event.start_mark
+        raise error_at(
+            f"{format_value(event.value)} is a number that JSON does not have", "put a text in quotes", event.start_mark
         )
     return value
 
@@ -209,25 +211,29 @@ def _explicit(event: Any) -> Scalar:
     value = _resolved[event.value]
     if type(value) not in _SCALAR_TAGS[event.tag]:
         tag = event.tag.replace(_CORE, "!!")
-        raise unreadable(f"{shown(event.value)} is not what its tag `{tag}` says", "remove the tag", event.start_mark)
+        raise error_at(
+            f"{format_value(event.value)} is not what its tag `{tag}` says", "remove the tag", event.start_mark
+        )
     return value
 
 
 def _foreign(event: Any) -> DocumentError:
     tag = event.tag.replace(_CORE, "!!")
-    return unreadable(f"the tag {shown(tag)} has no place in a manifest", "remove it", event.start_mark)
+    return error_at(f"the tag {format_value(tag)} has no place in a manifest", "remove it", event.start_mark)
 
 
 def key_text(event: Any) -> str:
     """A key as text; one that is not a string becomes one, as in sigs.k8s.io/yaml `convertToJSONableObject`."""
     value = _scalar(event)
     if value is None:
-        raise unreadable("an empty or null key", "give the key a name", event.start_mark)
+        raise error_at("an empty or null key", "give the key a name", event.start_mark)
     if isinstance(value, bool):
         return str(value).lower()
     if _is_rewritten(value, event.value):
-        raise unreadable(
-            f"the key {shown(event.value)} is a number that clients rewrite", "put it in quotes", event.start_mark
+        raise error_at(
+            f"the key {format_value(event.value)} is a number that clients rewrite",
+            "put it in quotes",
+            event.start_mark,
         )
     return str(event.value if isinstance(value, float) else value)
 
@@ -247,10 +253,122 @@ def _inherited(value: Any, before: dict[str, Any], mark: Any) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for source in value if isinstance(value, list) else [value]:
         if not isinstance(source, dict):
-            raise unreadable("`<<` merges mappings only", "point it at a mapping", mark)
+            raise error_at("`<<` merges mappings only", "point it at a mapping", mark)
         for key, item in source.items():
             if key in before:
-                what = f"`<<` brings {shown(key)}, which stands above it"
-                raise unreadable(what, "write `<<` before the keys that override it", mark)
+                what = f"`<<` brings {format_value(key)}, which stands above it"
+                raise error_at(what, "write `<<` before the keys that override it", mark)
             result.setdefault(key, item)
     return result
+
+
+_UNCLOSED_QUOTE = (
+    "the quote that opens here is not closed",
+    "close it, or put a text that holds one into the other kind",
+)
+_UNNAMED_ANCHOR = "`&` and `*` begin an anchor or an alias, which needs a name"
+_WORDS = {
+    "mapping values are not allowed in this context": (
+        "a `:` where no key can stand",
+        "indent the keys of a mapping alike, end each with `:`, and put a value that holds `: ` in quotes",
+    ),
+    "did not find expected key": (
+        "no key where the mapping of line {start} goes on",
+        "write `key: value`, indented as its other keys are, and nothing after a closing quote",
+    ),
+    "could not find expected ':'": ("a key without a value", "write `key: value`"),
+    "did not find expected '-' indicator": (
+        "no `- ` where the list of line {start} goes on",
+        "indent its items alike",
+    ),
+    "block sequence entries are not allowed in this context": (
+        "a `- ` where no list can stand",
+        "begin the list in the line below its key",
+    ),
+    "did not find expected ',' or ']'": (
+        "the `[` of line {start} is not closed",
+        "put `,` between its items and `]` after the last",
+    ),
+    "did not find expected ',' or '}'": (
+        "the `{{` of line {start} is not closed",
+        "put `,` between its entries and `}` after the last",
+    ),
+    "did not find expected node content": ("nothing where a value belongs", "write one, or remove what announces it"),
+    "found unexpected end of stream": _UNCLOSED_QUOTE,
+    "found unexpected document indicator": _UNCLOSED_QUOTE,
+    "found character that cannot start any token": ("{character} cannot begin a value", "put the value in quotes"),
+    "did not find expected alphabetic or numeric character": (
+        _UNNAMED_ANCHOR,
+        "put a text that begins with them in quotes",
+    ),
+    "found unknown escape character": (
+        "an escape that YAML does not know",
+        "put a text with backslashes in single quotes",
+    ),
+    "found invalid Unicode character escape code": (
+        "an escape that names no character",
+        "write the character itself",
+    ),
+    "did not find expected hexdecimal number": ("an escape without its digits", r"write it like \u00e9"),
+    "found unknown directive name": ("a directive", "put a text that begins with `%` in quotes"),
+    "did not find expected comment or line break": ("text right after `|` or `>`", "begin it in the next line"),
+    "found undefined tag handle": ("a tag that nothing declares", "put a text that begins with `!` in quotes"),
+    "did not find expected <document start>": (
+        "text after the end of the document",
+        "begin the next one with `---`",
+    ),
+}
+"""libyaml's problem → ours, and the fix."""
+_LAST_RESORTS = {
+    "directive": "put a text that begins with `%` in quotes",
+    "tag": "put a text that begins with `!` in quotes",
+    "block scalar": "begin the text in the line after `|` or `>`",
+}
+"""A word of libyaml's problem → the fix."""
+
+
+def error_at(message: str, fix: str, mark: Any) -> DocumentError:
+    """One problem at a mark of libyaml."""
+    return DocumentError((Problem(message, fix, line=mark.line + 1, column=mark.column + 1),))
+
+
+def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
+    """The scanner or the parser gave up."""
+    mark: Any = error.problem_mark or error.context_mark
+    start: Any = error.context_mark or mark
+    problem = str(error.problem)
+    text = raw.decode(errors="replace")
+    character = text[mark.index : mark.index + 1]
+    if character == "\t" or "tab character" in problem:
+        return error_at("a tab where YAML allows only spaces", "indent with spaces", mark)
+    written = text.rstrip()
+    end = yaml.Mark("", len(written), written.count("\n"), len(written.rpartition("\n")[2]), text, len(written))
+    message, fix = _WORDS.get(problem) or _plainly(problem, str(error.context or ""))
+    if mark.index >= len(written):
+        if "node content" in problem:
+            message, fix = "the text ends before a bracket is closed", "close it"
+        mark = start if start.index < len(written) else end
+    elif (message, fix) == _UNCLOSED_QUOTE:
+        mark = start
+    return error_at(message.format(start=start.line + 1, character=character), fix, mark)
+
+
+def _plainly(problem: str, context: str) -> tuple[str, str]:
+    """What is too rare for words of its own."""
+    said = f"{context}, {problem}" if context else problem
+    fix = next((fix for word, fix in _LAST_RESORTS.items() if word in said), "put a text with signs in quotes")
+    return f"not YAML: {said}".replace("{", "{{").replace("}", "}}"), fix
+
+
+def not_text(error: yaml.reader.ReaderError, raw: bytes) -> DocumentError:
+    """The bytes are not characters, or not those that YAML allows."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as wrong:
+        offset, message, fix = wrong.start, f"the byte 0x{raw[wrong.start]:02X} is not UTF-8", "save the file as UTF-8"
+    else:
+        offset, message = error.position, f"the control character U+{error.character:04X}"
+        fix = f'remove it, or write it as "\\u{error.character:04x}"' if error.character else "save the file as UTF-8"
+    before = raw[:offset]
+    column = len(before.rpartition(b"\n")[2].decode(errors="replace")) + 1
+    return DocumentError((Problem(message, fix, line=before.count(b"\n") + 1, column=column),))

@@ -8,11 +8,8 @@ from typing import Any, NamedTuple
 from yaml import CSafeLoader, events
 
 from generator.documents.load import Path, key_text
-from generator.documents.syntax import on_one_line
 
 Position = tuple[int, int]
-
-_LONGEST_KEY = 320  # letters; a label key has 317 at most
 
 
 class Place(NamedTuple):
@@ -110,21 +107,3 @@ class _Walk:
 
 def _position(event: Any) -> Position:
     return event.start_mark.line + 1, event.start_mark.column + 1
-
-
-def format_path(path: Path, root: str = "") -> str:
-    """Write a path for people: `spec.containers[0].image`; keys with dots or slashes are quoted.
-
-    >>> format_path(("metadata", "labels", "example.com/a", 0))
-    'metadata.labels["example.com/a"][0]'
-    """
-    text = root
-    for step in path:
-        if isinstance(step, int):
-            text += f"[{step}]"
-        elif step and len(step) <= _LONGEST_KEY and all(letter.isalnum() or letter in "-_$" for letter in step):
-            text += f".{step}" if text else step
-        else:
-            quoted = step.replace("\\", r"\\").replace('"', r"\"")
-            text += f'["{on_one_line(quoted, _LONGEST_KEY)}"]'
-    return text

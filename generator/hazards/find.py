@@ -12,7 +12,8 @@ from generator.config.platform import Platform
 from generator.config.python_file import shadowed_module
 from generator.documents.files import read_file
 from generator.documents.load import load
-from generator.documents.locate import format_path, locate_all
+from generator.documents.locate import locate_all
+from generator.documents.messages import format_path
 from generator.errors import MpigenError
 from generator.hazards.hazard import Hazard
 from generator.hazards.tenants import egress_hazards, people_hazards

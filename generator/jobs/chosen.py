@@ -6,7 +6,7 @@ from generator.config.model.quotas import quota_amounts
 from generator.config.model.runtimes import Runtime, fabric_of
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.errors import MpigenError, Problem, suggest
 from generator.jobs.reach import reach, reaches
 
@@ -26,7 +26,7 @@ def runtime_for(platform: Platform, name: str, fabric: str) -> Runtime:
     by_name = {runtime.name: runtime for runtime in platform.runtimes}
     if name not in by_name:
         fix = suggest(name, by_name) if by_name else "declare it in the platform file"
-        raise JobError((Problem(f"there is no runtime {shown(name)}", fix, path="--runtime"),))
+        raise JobError((Problem(f"there is no runtime {format_value(name)}", fix, path="--runtime"),))
     if fabric and by_name[name] not in _on(platform, fabric):
         fix = "name one that is on it" if _on(platform, fabric) else "declare one on a pool that has the fabric"
         raise JobError((Problem(f"ranks of runtime `{name}` do not use the fabric `{fabric}`", fix, path="--runtime"),))
@@ -42,7 +42,7 @@ def _on(platform: Platform, fabric: str) -> list[Runtime]:
     declared = [each.name for each in platform.fabrics]
     if fabric not in declared:
         fix = suggest(fabric, declared) if declared else "declare it in the platform file"
-        raise JobError((Problem(f"there is no fabric {shown(fabric)}", fix, path="--fabric"),))
+        raise JobError((Problem(f"there is no fabric {format_value(fabric)}", fix, path="--fabric"),))
     found = ((runtime, fabric_of(runtime, platform.pool(runtime.pool))) for runtime in platform.runtimes)
     return [runtime for runtime, its in found if its is not None and its.name == fabric]
 
@@ -62,7 +62,7 @@ def tenant_for(platform: Platform, runtime: Runtime, name: str) -> Tenant:
     """The tenant of that name; without a name the only one that can have the runtime."""
     by_name = {tenant.name: tenant for tenant in platform.tenants}
     if name and name not in by_name:
-        raise JobError((Problem(f"there is no tenant {shown(name)}", suggest(name, by_name), path="--tenant"),))
+        raise JobError((Problem(f"there is no tenant {format_value(name)}", suggest(name, by_name), path="--tenant"),))
     if name and not is_for(runtime, name):
         what = f"runtime `{runtime.name}` is not for `{name}`"
         raise JobError((Problem(what, others_for(platform, by_name[name]), path="--runtime"),))

@@ -14,7 +14,7 @@ from generator.config.model.fields import to_seconds
 from generator.config.model.runtimes import Runtime, fabric_of
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.errors import Problem, suggest
 from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER, PRIORITY_CLASS, QUEUE_NAME
 from generator.jobs import smoke
@@ -44,10 +44,10 @@ def _admission_problems(
     declared = [each.name for each in platform.queues.priorities]
     if priority and priority not in declared:
         # kueue v0.19.2: a class that does not exist gets no Workload, and only the log of Kueue tells
-        what = f"there is no priority {shown(priority)}"
+        what = f"there is no priority {format_value(priority)}"
         yield Problem(what, suggest(priority, declared), path="--priority")
     elif "priority" in denied and priority and tenant.priorities is not None and priority not in tenant.priorities:
-        what = f"{shown(priority)} is not open to `{tenant.name}`"
+        what = f"{format_value(priority)} is not open to `{tenant.name}`"
         yield Problem(what, suggest(priority, tenant.priorities), path="--priority")
     if "labels" in denied:
         yield from _wrong_labels(platform, tenant, labels)
@@ -59,7 +59,7 @@ def _wrong_labels(platform: Platform, tenant: Tenant, labels: Mapping[str, str])
         if not found:
             yield Problem(f"a job here has the label `{key}`", f"pass --label {key}=VALUE", path="--label")
         elif wanted and found != wanted:
-            what = f"{shown(found)} is not what `{key}` is of `{tenant.name}`"
+            what = f"{format_value(found)} is not what `{key}` is of `{tenant.name}`"
             yield Problem(what, f"leave it out: it is {wanted}", path="--label")
 
 
@@ -230,9 +230,9 @@ def _train_job(runtime: Runtime, metadata: Body, nodes: int, command: list[str])
 def _of_name(name: str) -> Iterator[Problem]:
     if not _NAME.fullmatch(name):
         fix = "begin with a letter, and go on with lower-case letters, digits and hyphens"
-        yield Problem(f"{shown(name)} cannot be the name of a TrainJob", fix, path="--name")
+        yield Problem(f"{format_value(name)} cannot be the name of a TrainJob", fix, path="--name")
     elif len(name) > LONGEST_NAME:
-        what = f"{shown(name)} has {len(name)} letters, too many for the names of pods that JobSet makes of it"
+        what = f"{format_value(name)} has {len(name)} letters, too many for the names of pods that JobSet makes of it"
         yield Problem(what, f"use at most {LONGEST_NAME}", path="--name")
 
 
@@ -255,19 +255,21 @@ def _of_nodes(nodes: int, platform: Platform, tenant: Tenant, runtime: Runtime, 
 def _of_words(wanted: Wanted) -> Iterator[Problem]:
     if wanted.queue and not _QUEUE.fullmatch(wanted.queue):
         yield Problem(
-            f"{shown(wanted.queue)} is not the name of a queue", "leave it out to take the team's", path="--queue"
+            f"{format_value(wanted.queue)} is not the name of a queue",
+            "leave it out to take the team's",
+            path="--queue",
         )
     if wanted.is_smoke and wanted.command and not wanted.fabric:
         yield Problem("a smoke test has a command of its own", "leave out yours, or --smoke", path="COMMAND")
     for word in wanted.command:
         if any("\ud800" <= letter <= "\udfff" for letter in word):  # how Python reads an argument that is not UTF-8
-            yield Problem(f"{shown(word)} is not UTF-8", "write it so", path="COMMAND")
+            yield Problem(f"{format_value(word)} is not UTF-8", "write it so", path="COMMAND")
 
 
 def _of_place(wanted: Wanted, tenant: Tenant) -> Iterator[Problem]:
     homes = [home.name for home in tenant.homes]
     if wanted.namespace and wanted.namespace not in homes:
-        what = f"{shown(wanted.namespace)} is no namespace of `{tenant.name}`"
+        what = f"{format_value(wanted.namespace)} is no namespace of `{tenant.name}`"
         yield Problem(what, suggest(wanted.namespace, homes), path="--namespace")
 
 
@@ -282,7 +284,7 @@ def _notes(runtime: Runtime, wanted: Wanted) -> Iterator[str]:
     if not wanted.is_smoke and not wanted.command:
         yield "the command is an example: pass your own after `--`"
     if wanted.command and not any(_STARTER.search(word) for word in wanted.command):
-        yield f"{shown(wanted.command[0])} runs once, in the launcher: what `mpirun` starts runs on all hosts"
+        yield f"{format_value(wanted.command[0])} runs once, in the launcher: what `mpirun` starts runs on all hosts"
 
 
 def _of_contention(tenant: Tenant, nodes: int, far: Reach) -> Iterator[str]:

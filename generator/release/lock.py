@@ -1,4 +1,4 @@
-"""What a folder is to hold: its files, and the lock that says which are ours and what they were made from."""
+"""The content that a folder is to hold, and the lock that lists the generated files and their inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as but
 
-from generator.release.exchange import parents
+from generator.release.exchange import parent_folders
 
 LOCK = "release.json"
 POINTER = "argocd"
@@ -95,12 +95,12 @@ class Lock:
             raise ValueError("it does not have the fields of a lock") from None
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("a field is not a text")
-        spelling(lock.files)
+        spell_paths(lock.files)
         return lock
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Target:
     """A folder as it is to be: `files` with the lock, which comes last because it is written last."""
 
     lock: Lock
@@ -108,7 +108,7 @@ class Wanted:
     files: dict[str, bytes]
 
 
-def wanted_tree(release: Release) -> Wanted:
+def target_tree(release: Release) -> Target:
     """The release folder.
 
     Raises:
@@ -123,21 +123,21 @@ def wanted_tree(release: Release) -> Wanted:
     return _wanted(lock, LOCK, release.files)
 
 
-def wanted_pointer(release: Release, version: str) -> Wanted:
+def target_pointer(release: Release, version: str) -> Target:
     """The pointer folder, as it is when it names `version`; ValueError as above."""
     return _wanted(Lock(release.platform, version, {}), POINTER_LOCK, release.pointer(version))
 
 
-def _wanted(lock: Lock, lock_name: str, texts: Mapping[str, str]) -> Wanted:
+def _wanted(lock: Lock, lock_name: str, texts: Mapping[str, str]) -> Target:
     if lock_name in texts:
         raise ValueError(f"{lock_name} is the lock's name")
-    spelling([lock_name, *texts])
+    spell_paths([lock_name, *texts])
     files = {path: text.encode() for path, text in texts.items()}
     for path, data in files.items():
         if b"\r" in data:
             raise ValueError(f"a line ends with CR: {path!r}")
     lock = but(lock, files={path: digest(data) for path, data in files.items()})
-    return Wanted(lock, lock_name, {**files, lock_name: lock.encode()})
+    return Target(lock, lock_name, {**files, lock_name: lock.encode()})
 
 
 def digest(data: bytes) -> str:
@@ -145,7 +145,7 @@ def digest(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def spelling(paths: Collection[str]) -> dict[str, str]:
+def spell_paths(paths: Collection[str]) -> dict[str, str]:
     """Map what a file system that ignores case sees to the spelling of every file and, with a final slash, folder.
 
     Raises:
@@ -155,14 +155,14 @@ def spelling(paths: Collection[str]) -> dict[str, str]:
     for path in paths:
         if _NOT_RELATIVE.search(path):
             raise ValueError(f"not a relative path: {path!r}")
-    for step in (*(f"{folder}/" for folder in parents(paths)), *paths):
+    for step in (*(f"{folder}/" for folder in parent_folders(paths)), *paths):
         known = spelled.setdefault(_folded(step), step)
         if known != step:
             raise ValueError(f"{step!r} cannot lie beside {known!r}")
     return spelled
 
 
-def clash(path: str, spelled: Mapping[str, str]) -> str:
+def find_clash(path: str, spelled: Mapping[str, str]) -> str:
     """Find what `path` cannot lie beside; two folders of one spelling are one folder, anything else clashes."""
     for step in _steps(path):
         known = spelled.get(_folded(step), "")

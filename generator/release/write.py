@@ -1,17 +1,94 @@
-"""Put a release on disk, and compare one with its lock."""
+"""Write a release to disk, and compare one with its lock."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from generator.errors import OutputError, Problem
-from generator.release.exchange import exclusive, refusals
-from generator.release.found import look, look_at_pointer
-from generator.release.lock import LOCK, Release, wanted_pointer, wanted_tree
-from generator.release.plan import Plan, carry_out
-from generator.release.precedence import precedence
+from generator.release.exchange import carry_over, exchange, lock_folder, report_os_errors, stage, write_files
+from generator.release.folder import Folder, read_file, read_folder, read_pointer
+from generator.release.lock import (
+    LOCK,
+    POINTER_LOCK,
+    Lock,
+    Release,
+    Target,
+    find_clash,
+    spell_paths,
+    target_pointer,
+    target_tree,
+)
+from generator.release.previous import precedence
+
+_SHOWN = 10  # names in a message before "and N more"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One folder as it is and as it is to be."""
+
+    found: Folder
+    wanted: Target
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every byte of ours is there already."""
+        same_lock = self.found.lock_data == self.wanted.files[self.wanted.lock_name]
+        return same_lock and self.found.ours == self.wanted.lock.files
+
+    def losses(self, *, discard_edits: bool) -> Iterator[Problem]:
+        """Say what stands against touching the folder at all."""
+        found, spelled = self.found, spell_paths(self.wanted.files)
+        yield from (*found.odd, *found.unlocked, *(() if discard_edits else found.edits.values()))
+        if found.unlocked:  # then every file there would seem to be in the way
+            return
+        if found.lock and not self._is_own(found.lock):
+            message = f"{self.wanted.lock_name} speaks of `{found.lock.platform}/{found.lock.version}`"
+            yield Problem(message, "remove this folder: it is a copy of another one", file=str(found.path))
+        for path in (*found.kept, *(f"{folder}/" for folder in found.spare_folders)):
+            if ours := find_clash(path, spelled):
+                message = f"is not ours, and in the way of our `{ours}`"
+                yield Problem(message, "move it away", file=str(found.path / path))
+
+    def conflict(self) -> Iterator[Problem]:
+        """Say what makes the release another one than the one that exists under its version."""
+        old, new = self.found.lock, self.wanted.lock
+        if old is None or old == new or not self._is_own(old):
+            return
+        names = sorted({path for path, _ in set(old.files.items()) ^ set(new.files.items())})
+        names = names or [f"{LOCK} (the inputs or the target versions)"]
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        message = f"release {new.version} exists with other content: {', '.join(names[:_SHOWN])}{more}"
+        fix = "bump `release:` in the platform file, or pass --replace while it has not been released"
+        yield Problem(message, fix, file=str(self.found.path))
+
+    def _is_own(self, lock: Lock) -> bool:
+        same_version = self.wanted.lock_name == POINTER_LOCK or lock.version == self.wanted.lock.version
+        return same_version and lock.platform == self.wanted.lock.platform
+
+
+def carry_out(plans: list[Plan]) -> None:
+    """Prepare every folder before the first is exchanged, so that a full disk is noticed while nothing has changed."""
+    with ExitStack() as stack:
+        trees = [stack.enter_context(stage(plan.found.path)) for plan in plans]
+        for tree, plan in zip(trees, plans, strict=True):
+            write_files(tree, plan.wanted.files)
+            carry_over(plan.found.path, tree, plan.found.kept, plan.found.spare_folders)
+            _confirm(tree, plan)
+        for tree, plan in zip(trees, plans, strict=True):
+            exchange(tree, plan.found.path)
+
+
+def _confirm(tree: Path, plan: Plan) -> None:
+    for path, data in plan.wanted.files.items():
+        if read_file(tree, path) != data:
+            problem = Problem("does not read as it was written", "check the disk", str(plan.found.path / path))
+            raise OutputError((problem,))
+
 
 Status = Literal["created", "unchanged", "replaced"]
 
@@ -83,11 +160,11 @@ def write(
             except that a system which refuses to exchange the pointer does so after the release is in place.
         ValueError: the release itself is malformed.
     """
-    wanted, aim = wanted_tree(release), wanted_pointer(release, release.version)
+    wanted, aim = target_tree(release), target_pointer(release, release.version)
     home = root / release.platform
-    with refusals(home), exclusive(home):
-        tree = Plan(look(home / release.version, LOCK), wanted)
-        pointer = Plan(look_at_pointer(release, home), aim)
+    with report_os_errors(home), lock_folder(home):
+        tree = Plan(read_folder(home / release.version, LOCK), wanted)
+        pointer = Plan(read_pointer(release, home), aim)
         moving = _is_promoted(tree, pointer, promote)
         problems = [*tree.losses(discard_edits=discard_edits), *([] if replace else tree.conflict())]
         problems += pointer.losses(discard_edits=discard_edits) if moving else []
@@ -103,8 +180,8 @@ def verify(folder: Path) -> list[Problem]:
     Raises:
         OutputError: the system refuses to read it.
     """
-    with refusals(folder):
-        found = look(folder, LOCK)
+    with report_os_errors(folder):
+        found = read_folder(folder, LOCK)
     if found.is_empty:
         return [Problem("is not a release: it holds no files", file=str(folder))]
     stray = "is not in release.json, so no check has seen it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from generator.documents.syntax import on_one_line
+from generator.documents.messages import shorten
 from generator.report import table
 from generator.simulate.access import Access, Asked, Grant, Rule, Subject, Who
 
@@ -20,7 +20,7 @@ def verdict(access: Access, who: Who, asked: Asked) -> tuple[dict[str, Any], lis
     gaps = () if by else access.gaps(who, asked.namespace)
     facts = {"allowed": bool(by), "by": by, "unknown": [*gaps]}
     lines = [f"yes: {by}" if by else "no", *(f"unknown: {gap}" for gap in gaps)]
-    return facts, [on_one_line(line, len(line)) for line in lines]
+    return facts, [shorten(line, len(line)) for line in lines]
 
 
 def text(access: Access, who: Who | None, width: int | None = None) -> Iterator[str]:
@@ -38,7 +38,7 @@ def text(access: Access, who: Who | None, width: int | None = None) -> Iterator[
     rules_of_roles = [(role, *row) for role, rules in sorted(roles.items()) for row in _told(rules)]
     yield from table.table(_RULES, rules_of_roles, width)
     gaps = {f"unknown: {grant.binding}: {grant.gap}" for grant in grants if grant.gap}
-    yield from ["", *(on_one_line(gap, len(gap)) for gap in sorted(gaps))] if gaps else []
+    yield from ["", *(shorten(gap, len(gap)) for gap in sorted(gaps))] if gaps else []
 
 
 def _name(subject: Subject) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from generator.documents.syntax import on_one_line
+from generator.documents.messages import shorten
 from generator.report.result import Result, subject
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _property(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return on_one_line(text, len(text)).replace("%", "%25")
+    return shorten(text, len(text)).replace("%", "%25")
 
 
 def _plain(line: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
-from generator.documents.syntax import on_one_line
+from generator.documents.messages import shorten
 from generator.report.result import Result, reaches, subject
 
 if TYPE_CHECKING:
@@ -64,4 +64,4 @@ def _text(text: str) -> str:
 
 def _printable(text: str) -> str:
     """Return a text without characters that XML 1.0 forbids."""
-    return on_one_line(text, len(text))
+    return shorten(text, len(text))

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
-from generator.documents.syntax import on_one_line
+from generator.documents.messages import shorten
 from generator.objects.amounts import FlavorResource, shown
 from generator.report import table
 from generator.simulate.kueue.capacity import Capacity, capacity
@@ -32,7 +32,7 @@ def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) 
     lines = table.table(_HEADER, [row for row in rows if len(row) > 1])
     yield next(lines)
     for row in rows:
-        yield next(lines) if len(row) > 1 else on_one_line(row[0], len(row[0]))
+        yield next(lines) if len(row) > 1 else shorten(row[0], len(row[0]))
     if largest:
         yield ""
         yield "The largest TrainJob, in nodes (`numNodes`):"

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, zip_longest
 
-from generator.documents.syntax import on_one_line
+from generator.documents.messages import shorten
 
 _GAP = 2
 _COLUMNS = 80
@@ -63,4 +63,4 @@ def _wrap(text: str, width: int, *, breaks_words: bool = True) -> list[str]:
 
 def _safe(text: str) -> str:
     """Return a text without characters that control a terminal: names come from files of other people."""
-    return on_one_line(text, len(text))
+    return shorten(text, len(text))

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from generator.documents.credentials import credential_in, names_credential
-from generator.documents.syntax import on_one_line
+from generator.documents.credentials import describe_credential, names_credential
+from generator.documents.messages import shorten
 from generator.report.result import Result
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _excerpt(finding: Finding, text_of: Callable[[str], str]) -> Iterator[str]:
     if not finding.line or finding.check.startswith("secret/") or finding.resource.startswith("Secret "):
         return
     line = next(iter(_LINE_BREAK.split(text_of(finding.file))[finding.line - 1 : finding.line]), "")
-    if not line.strip() or credential_in(line) or any(map(names_credential, _NAME.findall(line))):
+    if not line.strip() or describe_credential(line) or any(map(names_credential, _NAME.findall(line))):
         return
     column = max(finding.column - 1, 0)
     start = max(column - _COLUMNS // 2, 0) if len(line) > _COLUMNS else 0
@@ -112,7 +112,7 @@ def _excerpt(finding: Finding, text_of: Callable[[str], str]) -> Iterator[str]:
 
 def _safe(text: str) -> str:
     """Return a text without characters that control a terminal: names come from files of other people."""
-    return on_one_line(text, len(text))
+    return shorten(text, len(text))
 
 
 def _color(text: str, code: str) -> str:

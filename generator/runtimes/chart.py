@@ -11,7 +11,7 @@ from generator.config.model.runtimes import Runtime
 from generator.config.platform import Platform
 from generator.config.rules.runtimes import runtime_contradictions
 from generator.constructs import Component, platform_of
-from generator.documents.locate import format_path
+from generator.documents.messages import format_path
 from generator.errors import ConfigError, Problem
 from generator.manifests import Body, Manifest
 from generator.runtimes.pods import Volume

@@ -1,4 +1,4 @@
-"""Compile: pinned upstream modules → the tree of JSON Schemas and its catalogue, the same bytes every time."""
+"""Compile the schemas of all pinned upstream modules, and write them with their catalog."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from generator.errors import EngineError, OutputError, Problem
 from generator.facts.versions import SUPPORTED, Component
 from generator.schemas.catalog import FILE, Catalog
 from generator.schemas.crd import custom_kinds
-from generator.schemas.files import file_kinds
-from generator.schemas.kind import Kind, write_schema
+from generator.schemas.go_tool import fetch_modules
+from generator.schemas.json_schema import Kind, write_schema
 from generator.schemas.openapi import BuiltIns
-from generator.schemas.own import OWN, own_kinds
-from generator.schemas.sources import fetch
+from generator.schemas.unserved import OWN, file_kinds, own_kinds
 
 _NAMED = 3  # strangers in a message
 _OPERATORS = Path(__file__).parent / "operators"
 """<component>/<minor>/*.yaml: kinds that come in no module that Go could fetch."""
 
 
-def told(name: str, minor: str) -> list[Path]:
+def operator_files(name: str, minor: str) -> list[Path]:
     """The files of ours with the kinds of a component that come in no Go module, or of its operator on OpenShift."""
     return sorted((_OPERATORS / name / minor).glob("*.yaml"))
 
@@ -90,7 +89,7 @@ def _refuse_strangers(destination: Path) -> None:
 
 
 def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
-    modules = fetch(component for component in components if component.sum)
+    modules = fetch_modules(component for component in components if component.sum)
     newest = BuiltIns(modules[components[0]], components[0].folder)
     found = {}
     for component in components:
@@ -99,7 +98,7 @@ def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
             found[component] = [*built_ins.kinds(), *file_kinds(built_ins)]
         else:
             files = component.definition_files(modules[component]) if component in modules else []
-            found[component] = custom_kinds([*files, *told(component.name, component.minor)], newest)
+            found[component] = custom_kinds([*files, *operator_files(component.name, component.minor)], newest)
     found[OWN] = own_kinds()
     return found
 

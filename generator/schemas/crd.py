@@ -1,34 +1,122 @@
-"""Custom kinds: CustomResourceDefinitions → one self-contained, strict JSON Schema per served version.
+"""Custom kinds: compile the structural schemas of CustomResourceDefinitions into JSON Schemas.
 
-What the API server does with a custom resource, in its order (k8s.io/apiextensions-apiserver v0.34.2, pkg/apiserver):
-fields outside the structural schema are unknown (schema/pruning/algorithm.go), nulls that are not `nullable` vanish
-from objects (schema/defaulting/prunenulls.go), defaults fill in what is absent (schema/defaulting/algorithm.go), and
-only then the values are validated. So a property with a default is never missing, and null is wrong only where it is
-the item of a list or stands for a required property.
+The API server processes a custom resource in this order (k8s.io/apiextensions-apiserver v0.34.2, pkg/apiserver): it
+rejects fields outside the structural schema (schema/pruning/algorithm.go), drops nulls of fields that are not
+`nullable` (schema/defaulting/prunenulls.go), sets defaults (schema/defaulting/algorithm.go), and then validates. So a
+property with a default is never missing, and null is wrong only as a list item or as the value of a required property.
+
+Mutating webhooks run before validation. An object may omit a required field that a webhook sets, unless the webhook
+does not see the object, as the JobSet template inside a training runtime.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from generator.errors import EngineError, Problem
-from generator.schemas.applied import MAP_TYPE
-from generator.schemas.defaulted import as_written
-from generator.schemas.formats import Schema, demands
-from generator.schemas.kind import Kind, document, reference
-from generator.schemas.lists import list_demands
-from generator.schemas.names import named
-from generator.schemas.nulls import NULLABLE
-from generator.schemas.observed import shape
+from generator.schemas.json_schema import Kind, Schema, object_schema, observed_shape, reference
+from generator.schemas.keywords import NULLABLE, list_keywords
 from generator.schemas.openapi import BuiltIns
-from generator.schemas.repeats import share_repeats
-from generator.schemas.transitions import KEYWORD as TRANSITIONS
-from generator.schemas.transitions import transition_rules
+from generator.schemas.patterns import add_name_rules, format_keywords
+from generator.schemas.updates import MAP_TYPE, transition_rules
+from generator.schemas.updates import VALIDATIONS as TRANSITIONS
+
+_FILLED_IN: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
+    # jobset v0.12.0 and v0.11.1 pkg/webhooks/jobset_webhook.go Default: `failurePolicyRule` and the rule's number
+    ("jobset.x-k8s.io", "JobSet"): (("spec", "failurePolicy", "rules", "[]", "name"),),
+}
+"""Group and kind → paths of fields; `[]` is each item of a list."""
+
+
+def relax_defaulted_fields(group: str, kind: str, upstream: Schema) -> Schema:
+    """Return the schema of a kind as it holds for what people write, before webhooks add to it.
+
+    Args:
+        group: the API group.
+        kind: the kind.
+        upstream: its structural schema, as in the CustomResourceDefinition. It is not changed.
+    """
+    paths = _FILLED_IN.get((group, kind), ())
+    schema = deepcopy(upstream) if paths else upstream
+    for *parents, field in paths:
+        node: Any = schema
+        for step in parents:
+            node = node["items"] if step == "[]" else node["properties"][step]
+        node["required"].remove(field)
+    return schema
+
+
+_WORTH_SHARING = 160  # characters; a reference costs about 40
+
+
+def share_repeats(properties: Schema) -> tuple[Schema, Schema]:
+    """The same properties with every repeated subtree replaced by a reference, and the definitions of those."""
+    sharer = _Sharer()
+    for name, schema in properties.items():
+        sharer.count(name, schema)
+    return {name: sharer.shared(name, schema) for name, schema in properties.items()}, sharer.definitions
+
+
+class _Sharer:
+    """Counts how many different parents a subtree has, so that only the outermost repeat of a repeat is taken out."""
+
+    def __init__(self) -> None:
+        self.definitions: Schema = {}
+        self._uses: Counter[str] = Counter()
+        self._names: dict[str, str] = {}
+
+    def count(self, name: str, schema: Schema) -> None:
+        text = _canonical(schema)
+        self._uses[text] += 1
+        if self._uses[text] == 1:
+            for _, child, _ in _children(schema, name):
+                self.count(name, child)
+
+    def shared(self, name: str, schema: Schema) -> Schema:
+        text = _canonical(schema)
+        if self._uses[text] < 2 or len(text) < _WORTH_SHARING:  # noqa: PLR2004
+            return self._with_shared_children(name, schema)
+        if text not in self._names:
+            self._names[text] = self._free_name(name)
+            self.definitions[self._names[text]] = {}  # keeps the name while the children take theirs
+            self.definitions[self._names[text]] = self._with_shared_children(name, schema)
+        return reference(self._names[text])
+
+    def _with_shared_children(self, name: str, schema: Schema) -> Schema:
+        result = {**schema, **({"properties": dict(schema["properties"])} if "properties" in schema else {})}
+        for keyword, child, child_name in _children(schema, name):
+            holder = result["properties"] if keyword == "properties" else result
+            holder[child_name if keyword == "properties" else keyword] = self.shared(child_name, child)
+        return result
+
+    def _free_name(self, name: str) -> str:
+        number = 2
+        free = name
+        while free in self.definitions:
+            free, number = f"{name}.{number}", number + 1
+        return free
+
+
+def _children(schema: Schema, name: str) -> Iterator[tuple[str, Schema, str]]:
+    """(keyword, child, name) of each subtree; an item of a list goes by the name of the list."""
+    for child_name, child in sorted(schema.get("properties", {}).items()):
+        yield "properties", child, child_name
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(schema.get(keyword), dict):
+            yield keyword, schema[keyword], name
+
+
+def _canonical(schema: Schema) -> str:
+    return json.dumps(schema, sort_keys=True, separators=(",", ":"))
+
 
 _METADATA = "meta.v1.ObjectMeta"
 _LIMITS = {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
@@ -61,20 +149,20 @@ def custom_kinds(files: Iterable[Path], built_ins: BuiltIns) -> list[Kind]:
 
 def _kind(spec: Mapping[str, Any], version: Mapping[str, Any], built_ins: BuiltIns) -> Kind:
     group, names, name = spec["group"], spec["names"], version["name"]
-    root = node(as_written(group, names["kind"], version["schema"]["openAPIV3Schema"]))
+    root = node(relax_defaulted_fields(group, names["kind"], version["schema"]["openAPIV3Schema"]))
     required = set(root.get("required", ()))
     if "status" in version.get("subresources", {}):
-        root["properties"]["status"] = shape(root["properties"]["status"])
+        root["properties"]["status"] = observed_shape(root["properties"]["status"])
         required.discard("status")
     properties, definitions = share_repeats(root["properties"])
-    properties["metadata"] = named(group, names["kind"], reference(_METADATA))
+    properties["metadata"] = add_name_rules(group, names["kind"], reference(_METADATA))
     definitions |= built_ins.definitions(properties["metadata"])
     struct = {
         "properties": properties,
         "required": required,
         **{key: root[key] for key in (TRANSITIONS,) if key in root},
     }
-    schema = document(f"{group}/{name}", names["kind"], struct, definitions)
+    schema = object_schema(f"{group}/{name}", names["kind"], struct, definitions)
     return Kind(group, name, names["kind"], names["plural"], spec["scope"], schema)
 
 
@@ -101,11 +189,11 @@ def node(upstream: Schema, *, is_nullable: bool = False) -> Schema:
         result["pattern"] = _portable(upstream["pattern"])
     if "items" in upstream:
         result["items"] = node(upstream["items"], is_nullable="default" in upstream["items"])
-        result |= list_demands(upstream, upstream["items"].get("properties", {}))
+        result |= list_keywords(upstream, upstream["items"].get("properties", {}))
     elif "object" in kinds:
         result |= _fields(upstream)
     elif kinds and "array" not in kinds:
-        result |= _within(result, demands(kinds[0], upstream.get("format", "")))
+        result |= _within(result, format_keywords(kinds[0], upstream.get("format", "")))
     return _typed(result, kinds, is_nullable=is_nullable or upstream.get(NULLABLE, False))
 
 

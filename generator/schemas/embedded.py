@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generator.schemas.catalog import Catalog
-from generator.schemas.lists import KEYWORD, UniqueItemsBy
-from generator.schemas.nulls import holds_null, without_null
+from generator.schemas.keywords import UNIQUE_ITEMS_BY, UniqueItemsBy, contains_null, reject_nulls
 from generator.schemas.violations import Violation, explain
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft7Validator
 
-    from generator.schemas.formats import Schema
+    from generator.schemas.json_schema import Schema
 
 
 class Engine:
@@ -49,7 +48,7 @@ class Engine:
     def nulls(self, body: dict[str, Any]) -> list[Violation]:
         """Every null in a custom resource that a create drops and a server-side apply refuses."""
         judge = self._judge(body)
-        return judge.nulls(body) if judge and judge.is_custom and holds_null(body) else []
+        return judge.nulls(body) if judge and judge.is_custom and contains_null(body) else []
 
     def _judge(self, body: dict[str, Any]) -> _Judge | None:
         identity = body.get("apiVersion"), body.get("kind")
@@ -91,7 +90,7 @@ class _Judge:
 
     @cached_property
     def _strict(self) -> tuple[Schema, Draft7Validator]:
-        schema = without_null(self._schema)
+        schema = reject_nulls(self._schema)
         return schema, _compiled(json.dumps(schema))
 
 
@@ -100,4 +99,6 @@ def _compiled(text: str) -> Draft7Validator:
     from jsonschema_rs import Draft7Validator, RegexOptions
 
     # Rust's own patterns run in linear time, as Go's do.
-    return Draft7Validator(text, pattern_options=RegexOptions(), offline=True, keywords={KEYWORD: UniqueItemsBy})
+    return Draft7Validator(
+        text, pattern_options=RegexOptions(), offline=True, keywords={UNIQUE_ITEMS_BY: UniqueItemsBy}
+    )

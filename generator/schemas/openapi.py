@@ -1,32 +1,79 @@
-"""Kubernetes' own kinds: OpenAPI v3 documents → one self-contained, strict JSON Schema per kind.
+"""Built-in kinds: compile OpenAPI v3 documents of Kubernetes into one strict JSON Schema per kind.
 
 The API server reads built-in kinds with Go's strict JSON decoder (sigs.k8s.io/json): a field that the Go struct lacks
-is an error, and null reads as the zero value, so it is accepted wherever the zero value is.
+is an error, and null reads as the zero value, so null is accepted wherever the zero value is.
+
+The documents have no enums, because hack/update-openapi-spec.sh of k8s.io/kubernetes writes them with
+`OpenAPIEnums=false`. API servers since 1.24 publish them (pkg/features/kube_features.go); the generated Go source has
+the values.
 """
 
 from __future__ import annotations
 
+import ast
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from generator.errors import EngineError, Problem
-from generator.schemas.enforced import KINDS, TYPES
-from generator.schemas.enums import read_enums
-from generator.schemas.formats import MICRO_TIME, QUANTITY, TIME, Schema, demands
-from generator.schemas.kind import Kind, document, reference, references
-from generator.schemas.lenient import NOT_ENFORCED
-from generator.schemas.lists import list_demands
-from generator.schemas.names import named
-from generator.schemas.narrow import obeying
-from generator.schemas.observed import SUFFIX, shape
+from generator.schemas.enforced import KINDS, NOT_ENFORCED, TYPES
+from generator.schemas.json_schema import (
+    OBSERVED,
+    Kind,
+    Schema,
+    add_demands,
+    find_references,
+    object_schema,
+    observed_shape,
+    reference,
+)
+from generator.schemas.keywords import list_keywords
+from generator.schemas.patterns import MICRO_TIME, QUANTITY, TIME, add_name_rules, format_keywords
+
+_SOURCE = "pkg/generated/openapi/zz_generated.openapi.go"
+_TYPE = re.compile(r'\t\t"([^"]+)": +(schema_\w+)\(ref\),')
+_FUNCTION = re.compile(r"func (schema_\w+)\(ref ")
+_PROPERTY = re.compile(r'\t{5}"([^"]+)": \{')
+_ENUM = re.compile(r"\t+Enum: +\[\]interface\{\}\{(.*)\},")
+
+Enums = dict[tuple[str, str], list[str]]
+
+
+def read_enums(module: Path) -> Enums:
+    """(OpenAPI type name, property) → allowed values; of a list, those of its items."""
+    with (module / _SOURCE).open(encoding="utf-8") as lines:
+        return _parse(lines)
+
+
+def _parse(lines: Iterable[str]) -> Enums:
+    names: dict[str, str] = {}
+    found: Enums = {}
+    function = field = ""
+    for line in lines:
+        if match := _TYPE.match(line):
+            names[match[2]] = _openapi_name(match[1])
+        elif match := _FUNCTION.match(line):
+            function = match[1]
+        elif match := _PROPERTY.match(line):
+            field = match[1]
+        elif match := _ENUM.match(line):
+            found[names[function], field] = list(ast.literal_eval(f"[{match[1]}]"))
+    return found
+
+
+def _openapi_name(go_name: str) -> str:
+    """`k8s.io/api/core/v1.Pod` → `io.k8s.api.core.v1.Pod`, as kube-openapi pkg/util `ToRESTFriendlyName`."""
+    host, _, rest = go_name.partition("/")
+    return ".".join([*reversed(host.split(".")), rest.replace("/", ".")])
+
 
 # Types that read themselves (`UnmarshalJSON`), and what they take. What lies below a JSONSchemaPropsOr… is read without
 # strictness: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/marshal.go.
 _SELF_READING: dict[str, Schema] = {
     "api.resource.Quantity": {"type": ["string", "number", "null"], "pattern": QUANTITY},
-    "util.intstr.IntOrString": {"type": ["integer", "string", "null"], **demands("integer", "int32")},
+    "util.intstr.IntOrString": {"type": ["integer", "string", "null"], **format_keywords("integer", "int32")},
     "meta.v1.Time": {"type": ["string", "null"], "pattern": TIME},
     "meta.v1.MicroTime": {"type": ["string", "null"], "pattern": MICRO_TIME},
     "meta.v1.FieldsV1": {"type": ["object", "null"]},
@@ -69,12 +116,12 @@ class BuiltIns:
     def definitions(self, node: Schema) -> Schema:
         """All definitions that a schema needs, and that these need in turn."""
         found: Schema = {}
-        wanted = list(references(node))
+        wanted = list(find_references(node))
         while wanted:
             name = wanted.pop()
             if name not in found:
                 found[name] = self._definition(name)
-                wanted.extend(references(found[name]))
+                wanted.extend(find_references(found[name]))
         return found
 
     def _creations(self) -> Iterator[tuple[str, Any]]:
@@ -86,20 +133,20 @@ class BuiltIns:
     def _kind(self, tops: dict[tuple[str, str, str], str], path: str, create: Any) -> Kind:
         gvk = create["x-kubernetes-group-version-kind"]
         group, version, name = gvk["group"], gvk["version"], gvk["kind"]
-        struct = obeying(self._struct(tops[group, version, name]), KINDS.get((group, name), {}))
+        struct = add_demands(self._struct(tops[group, version, name]), KINDS.get((group, name), {}))
         properties = struct["properties"]
         if "status" in properties:
-            properties["status"] = shape(properties["status"])
+            properties["status"] = observed_shape(properties["status"])
         if "metadata" in properties:
-            properties["metadata"] = named(group, name, properties["metadata"])
+            properties["metadata"] = add_name_rules(group, name, properties["metadata"])
         struct["required"] = set(struct.get("required", ())) - {"status"}
-        schema = document(f"{group}/{version}" if group else version, name, struct, self.definitions(properties))
+        schema = object_schema(f"{group}/{version}" if group else version, name, struct, self.definitions(properties))
         scope = "Namespaced" if "{namespace}" in path else "Cluster"
         return Kind(group, version, name, path.rpartition("/")[2], scope, schema)
 
     def _definition(self, name: str) -> Schema:
-        if name.endswith(SUFFIX):
-            return shape(self._definition(name.removesuffix(SUFFIX)))
+        if name.endswith(OBSERVED):
+            return observed_shape(self._definition(name.removesuffix(OBSERVED)))
         if name in _SELF_READING:
             return _SELF_READING[name]
         return {**self._struct(name), "type": ["object", "null"]}
@@ -114,7 +161,7 @@ class BuiltIns:
         struct: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
         if required:
             struct["required"] = required
-        return obeying(struct, TYPES.get(name, {}))
+        return add_demands(struct, TYPES.get(name, {}))
 
     def _field(self, name: str, field: str, schema: Schema, *, is_optional: bool) -> Schema:
         node = self._node(schema, is_nullable=is_optional)
@@ -135,12 +182,12 @@ class BuiltIns:
         kind = schema["type"]
         node: Schema = {"type": [kind, "null"] if is_nullable else kind}
         if kind not in ("array", "object"):
-            node |= demands(kind, schema.get("format", ""))
+            node |= format_keywords(kind, schema.get("format", ""))
         for keyword in ("items", "additionalProperties"):
             if keyword in schema:
                 node[keyword] = self._node(schema[keyword], is_nullable=self._may_be_zero(schema[keyword]))
         if "items" in schema:
-            node |= list_demands(schema, self._types.get(_target(schema["items"]), {}).get("properties", {}))
+            node |= list_keywords(schema, self._types.get(_target(schema["items"]), {}).get("properties", {}))
         return node
 
     def _may_be_zero(self, schema: Schema) -> bool:

@@ -1,11 +1,23 @@
-"""Patterns of what built-in fields hold, and their meanings in words.
+"""Patterns of strings that the API server accepts, with their meanings in words: values, formats and names.
 
-Sources, in k8s.io/apimachinery v0.34.2 pkg/util/validation/validation.go (keys, labels, ports) and k8s.io/kubernetes
-v1.34.2 pkg/apis/core/helper/helpers.go (resources), pkg/apis/core/validation (file keys, networks). What stands before
-the `/` of a label's key may have 253 letters: that length alone is not checked.
+Sources: k8s.io/apimachinery v0.34.2 pkg/util/validation/validation.go (keys, labels, ports); k8s.io/kubernetes v1.34.2
+pkg/apis/core/helper/helpers.go (resources), pkg/apis/core/validation (file keys, networks). The domain of a label key
+may have 253 characters; the patterns do not check that length.
+
+Formats: no schema has the keyword `format`, because engines differ on the formats that they assert, and kubeconform
+panics on some. `format_keywords` replaces it by keywords that every engine understands.
+
+Names: observed with kube-apiserver v1.34.2, which was asked to create each kind under eighteen names (`dryRun=All`).
+Custom resources follow the rule of most kinds: k8s.io/apiextensions-apiserver v0.34.2
+pkg/registry/customresource/validator.go.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
+
+from generator.errors import EngineError, Problem
+from generator.schemas.json_schema import Schema, narrow
 
 LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN = rf"{LABEL}(\.{LABEL})*"
@@ -64,4 +76,139 @@ MEANINGS = {
     POLICY_VERSION: "`latest` or a version such as v1.34",
     LIMIT_TYPE: "Container, PersistentVolumeClaim or Pod",
 }
-"""Pattern → what fits it."""
+"""Pattern → the meaning of a string that matches it."""
+
+
+# k8s.io/apimachinery pkg/api/resource/quantity.go `UnmarshalJSON` (trims blanks), `parseQuantityString`, suffix.go
+# `interpret`. One deviation: the server reads a text without any digit, such as `m`, as zero; we demand a digit.
+QUANTITY = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)? *$"
+# k8s.io/apimachinery pkg/apis/meta/v1/{time,micro_time}.go `UnmarshalJSON`: RFC 3339, the second with six decimals.
+_DAY_AND_TIME = (
+    r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+)
+_ZONE = r"(Z|[+-]([01][0-9]|2[0-4]):[0-5][0-9])$"
+TIME = rf"{_DAY_AND_TIME}([.,][0-9]+)?{_ZONE}"
+MICRO_TIME = rf"{_DAY_AND_TIME}[.,][0-9]{{6}}{_ZONE}"
+# Go's encoding/json reads []byte with base64.StdEncoding, which passes over line ends.
+BASE64 = (
+    r"^[\r\n]*(([A-Za-z0-9+/][\r\n]*){4})*"
+    r"(([A-Za-z0-9+/][\r\n]*){2}=[\r\n]*=[\r\n]*|([A-Za-z0-9+/][\r\n]*){3}=[\r\n]*)?$"
+)
+
+# What controller-gen writes for a quantity.
+CUSTOM_QUANTITY = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+
+MEANINGS |= {
+    QUANTITY: "a quantity such as 500m, 2 or 16Gi",
+    CUSTOM_QUANTITY: "a quantity such as 500m, 2 or 16Gi",
+    TIME: "a time such as 2026-01-31T12:00:00Z",
+    MICRO_TIME: "a time such as 2026-01-31T12:00:00.000000Z",
+    BASE64: "base64",
+}
+
+# Of custom resources the server ignores int32 (pkg/apiserver/validation/formats.go), but their controllers, written in
+# Go, cannot read what does not fit: we demand it there too.
+_RANGES = {
+    ("integer", "int32"): {"minimum": -(2**31), "maximum": 2**31 - 1},
+    ("integer", "int64"): {"minimum": -(2**63), "maximum": 2**63 - 1},
+    # kube-openapi pkg/validation/validate/values.go `IsValueValidAgainstRange`: int64, unless the format says less.
+    ("integer", ""): {"minimum": -(2**63), "maximum": 2**63 - 1},
+}
+# k8s.io/kube-openapi pkg/validation/strfmt/default.go `isCIDR`: as the networks of built-in kinds.
+_PATTERNS = {("string", "date-time"): TIME, ("string", "byte"): BASE64, ("string", "cidr"): NETWORK}
+_UNCHECKED = {("number", ""), ("number", "double"), ("string", ""), ("string", "password"), ("boolean", "")}
+# Of custom resources the server ignores what pkg/apiserver/validation/formats.go does not list.
+_UNCHECKED |= {("string", "idn-hostname")}
+
+
+def format_keywords(kind: str, name: str) -> Schema:
+    """The keywords that a `format` of an upstream schema stands for.
+
+    Raises:
+        EngineError: a format that we have not yet looked up: the schemas would be laxer than the server.
+    """
+    if (kind, name) in _RANGES:
+        return dict(_RANGES[kind, name])
+    if (kind, name) in _PATTERNS:
+        return {"pattern": _PATTERNS[kind, name]}
+    if (kind, name) in _UNCHECKED:
+        return {}
+    raise EngineError((Problem(f"upstream uses the format `{name}` of {kind}", "teach generator/schemas/patterns.py"),))
+
+
+_IN_URL = r"(\.{0,2}[^/%.][^/%]*|\.{3,}[^/%]*)"
+
+
+class NameRule(NamedTuple):
+    """What a kind allows: in words, as a pattern, and how many letters at most."""
+
+    meaning: str
+    pattern: str
+    longest: int = 253
+
+    @property
+    def name(self) -> str:
+        """The pattern of a name; an empty one is a missing one, which is another matter."""
+        return f"^({self.pattern})?$"
+
+    @property
+    def beginning(self) -> str:
+        """The pattern of a `generateName`."""
+        return f"^({self.pattern}-*)?$"
+
+
+_USUAL = NameRule(MEANINGS[SUBDOMAIN_NAME], SUBDOMAIN)
+_DOTLESS = NameRule(MEANINGS[LABEL_NAME], LABEL, 63)
+_SERVICE = NameRule(f"{_DOTLESS.meaning} that begins with a letter", "[a-z]([-a-z0-9]*[a-z0-9])?", 63)
+_SEGMENT = NameRule("a name for a URL: neither `.` nor `..`, and without `/` and `%`", _IN_URL, 2**16)
+_RULES = {
+    ("", "Namespace"): _DOTLESS,
+    ("", "Service"): _SERVICE,
+    ("", "Event"): _SEGMENT,
+    ("apps", "StatefulSet"): _DOTLESS,
+    ("batch", "CronJob"): _USUAL._replace(longest=52),  # the names of its Jobs are eleven letters longer
+    ("batch", "Job"): _USUAL._replace(longest=63),  # a label of its pods
+    ("policy", "PodDisruptionBudget"): _SEGMENT,
+    ("rbac.authorization.k8s.io", "ClusterRole"): _SEGMENT,
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _SEGMENT,
+    ("rbac.authorization.k8s.io", "Role"): _SEGMENT,
+    ("rbac.authorization.k8s.io", "RoleBinding"): _SEGMENT,
+}
+# Reviews and Bindings are answered, not stored; the others have rules of their own, or were not served when we asked.
+_UNKNOWN = {
+    ("", "Binding"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("apiregistration.k8s.io", "APIService"),
+    ("coordination.k8s.io", "LeaseCandidate"),
+    ("networking.k8s.io", "IPAddress"),
+    ("resource.k8s.io", "DeviceTaintRule"),
+}
+_UNKNOWN_GROUPS = {
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "internal.apiserver.k8s.io",
+    "storagemigration.k8s.io",
+}
+
+MEANINGS |= {
+    **{rule.name: rule.meaning for rule in (_USUAL, _DOTLESS, _SERVICE, _SEGMENT)},
+    **{rule.beginning: f"the beginning of {rule.meaning}" for rule in (_USUAL, _DOTLESS, _SERVICE, _SEGMENT)},
+}
+
+
+def add_name_rules(group: str, kind: str, metadata: Schema) -> Schema:
+    """The metadata of a kind, with the names that it allows."""
+    if group in _UNKNOWN_GROUPS or (group, kind) in _UNKNOWN:
+        return metadata
+    rule = _RULES.get((group, kind), _USUAL)
+    allowed = {
+        "name": {"pattern": rule.name, "maxLength": rule.longest},
+        "generateName": {"pattern": rule.beginning, "maxLength": rule.longest},
+    }
+    return narrow(metadata, {"properties": allowed})

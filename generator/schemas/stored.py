@@ -19,9 +19,9 @@ import yaml
 
 from generator import facts, quantities
 from generator.objects.fields import mapping
-from generator.schemas.formats import QUANTITY, Schema
-from generator.schemas.kind import reference, resolved
-from generator.schemas.nulls import NULLABLE
+from generator.schemas.json_schema import Schema, reference, resolve
+from generator.schemas.keywords import NULLABLE
+from generator.schemas.patterns import QUANTITY
 
 _FILE = Path(facts.__file__).parent / "defaults.yaml"
 _VERSION = re.compile(r"\.v[0-9][a-z0-9]*\.")
@@ -52,9 +52,9 @@ def _types() -> Mapping[str, _Type]:
     }
 
 
-def stored_custom(value: Any, node: Schema, schema: Schema) -> Any:
+def normalize_custom(value: Any, node: Schema, schema: Schema) -> Any:
     """Return a custom resource without the nulls that the API server drops, and with the defaults of its schema."""
-    name, node = resolved(node, schema)
+    name, node = resolve(node, schema)
     if name.startswith(_BUILT_IN):
         return value
     if isinstance(value, dict):
@@ -62,28 +62,28 @@ def stored_custom(value: Any, node: Schema, schema: Schema) -> Any:
         others = node.get("additionalProperties")
         result = {}
         for key, child in value.items():
-            _, below = resolved(properties.get(key, others if isinstance(others, dict) else {}), schema)
+            _, below = resolve(properties.get(key, others if isinstance(others, dict) else {}), schema)
             if child is not None or below.get(NULLABLE):
-                result[key] = stored_custom(child, below, schema)
+                result[key] = normalize_custom(child, below, schema)
         for key, below in properties.items():
             if key not in result and ("default" in below or "$ref" in below):
-                _, child = resolved(below, schema)
+                _, child = resolve(below, schema)
                 if "default" in child:
-                    result[key] = stored_custom(child["default"], child, schema)
+                    result[key] = normalize_custom(child["default"], child, schema)
         return result
     if isinstance(value, list):
-        return [stored_custom(item, node.get("items", {}), schema) for item in value]
+        return [normalize_custom(item, node.get("items", {}), schema) for item in value]
     return value
 
 
-def stored_built_in(body: Mapping[str, Any], schema: Schema) -> Any:
+def normalize_built_in(body: Mapping[str, Any], schema: Schema) -> Any:
     """Return an object of a built-in kind with the defaults and in the form that the API server compares."""
     group, _, version = str(body.get("apiVersion")).rpartition("/")
     whole = {**body, "spec": body.get("spec") or {}} if "spec" in schema.get("properties", {}) else body
     return _built_in(whole, schema, schema, f"{group.partition('.')[0] or 'core'}.{version}.{body.get('kind')}")
 
 
-def as_go_type(value: Any, name: str, schema: Schema) -> Any:
+def normalize_go_type(value: Any, name: str, schema: Schema) -> Any:
     """Return a value of a built-in type without what Go does not tell from absent fields, but without defaults.
 
     Args:
@@ -95,13 +95,13 @@ def as_go_type(value: Any, name: str, schema: Schema) -> Any:
 
 
 def _built_in(value: Any, node: Schema, schema: Schema, name: str = "", *, has_defaults: bool = True) -> Any:
-    pointer, node = resolved(node, schema)
+    pointer, node = resolve(node, schema)
     if isinstance(value, Mapping):
         return _struct(value, node, schema, _VERSION.sub(".", pointer or name), has_defaults=has_defaults)
     if isinstance(value, list):
         return [_built_in(item, node.get("items", {}), schema, has_defaults=has_defaults) for item in value]
     if node.get("pattern") == QUANTITY and isinstance(value, str | int | float):
-        return same_quantity(value)
+        return normalize_quantity(value)
     return value
 
 
@@ -136,10 +136,10 @@ def _is_absent(value: Any, key: str, type_: _Type, is_struct: bool) -> bool:
 
 
 def _is_struct(node: Schema, schema: Schema) -> bool:
-    return "properties" in resolved(node, schema)[1]
+    return "properties" in resolve(node, schema)[1]
 
 
-def same_quantity(value: str | float) -> str:
+def normalize_quantity(value: str | float) -> str:
     """Return one spelling for each amount: with binary suffixes from mebibytes on."""
     try:
         amount = quantities.parse(str(value).strip()).value

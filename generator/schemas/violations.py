@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from generator.schemas import formats, names, patterns
-from generator.schemas.formats import Schema
-from generator.schemas.lists import KEYWORD, repeats
+from generator.schemas.json_schema import Schema
+from generator.schemas.keywords import UNIQUE_ITEMS_BY, find_repeated_items
+from generator.schemas.patterns import MEANINGS
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
 _SHOWN = 60  # characters of an offending value
-_MEANINGS = formats.MEANINGS | names.MEANINGS | patterns.MEANINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def explain(
         body: the object.
         meanings: pattern → its meaning in words, in addition to those of Kubernetes.
     """
-    meanings = {**_MEANINGS, **(meanings or {})}
+    meanings = {**MEANINGS, **(meanings or {})}
     found: dict[tuple[object, ...], Violation] = {}
     for error in errors:
         path = _steps(body, error.instance_path)
@@ -91,9 +90,9 @@ def _violations(
         expected = next(iter(about.as_dict().values()))
         message = _message(about.name, name, expected, meanings) or details["error"].message
         yield Violation((*path, name), keyword, message, name, expected)
-    elif keyword == KEYWORD:
+    elif keyword == UNIQUE_ITEMS_BY:
         keys = _at(schema, error.schema_path)
-        for index, before in repeats(value, keys):
+        for index, before in find_repeated_items(value, keys):
             alike = " and ".join(f"`{key}`" for key in keys)
             yield Violation((*path, index), keyword, f"the same {alike} as item [{before}]", value[index], tuple(keys))
     elif keyword in _CHOICES and all("required" in branch for branch in _at(schema, error.schema_path)):

@@ -14,8 +14,7 @@ from generator.documents.emit import Emitter
 from generator.manifests import Manifest, read
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.schemas.gobuild import cache_folder, ensure_kubeconform
-from generator.schemas.kubeconform import Kubeconform, Status
+from generator.schemas.kubeconform import Kubeconform, Status, cache_folder, ensure_kubeconform
 from tests.conftest import ROOT, Run
 
 OUTPUT = ROOT / "output"

@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from generator.errors import EngineError, Problem
-from generator.schemas.gobuild import cache_folder
-from generator.schemas.gotool import run_go
+from generator.schemas.go_tool import run_go
+from generator.schemas.kubeconform import cache_folder
 from tests.cluster.modules import module_folder
 from tests.cluster.versions import Program, versions
 

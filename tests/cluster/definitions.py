@@ -11,8 +11,8 @@ import yaml
 
 from generator.errors import EngineError, Problem
 from generator.facts.versions import SUPPORTED, Component
-from generator.schemas import sources
-from generator.schemas.compile import told
+from generator.schemas import go_tool
+from generator.schemas.compile import operator_files
 from tests.cluster.client import Body
 from tests.cluster.modules import module_folders
 from tests.cluster.versions import HERE, Versions
@@ -30,7 +30,7 @@ def definitions(versions: Versions) -> list[Body]:
     """
     files = [
         *_compiled(),
-        *(file for program in versions.programs.values() for file in told(program.name, program.minor)),
+        *(file for program in versions.programs.values() for file in operator_files(program.name, program.minor)),
         *(file for pins, wanted in WANTED.items() for file in _files(HERE / "go" / pins, wanted)),
     ]
     return [definition for file in files for definition in yaml.load_all(file.read_text(), yaml_loader())]
@@ -47,10 +47,10 @@ def _compiled() -> Iterator[Path]:
     for component in SUPPORTED:
         if component.name not in _CONTROLLED:
             newest.setdefault(component.name, component)
-    for component, folder in sources.fetch(each for each in newest.values() if each.sum).items():
+    for component, folder in go_tool.fetch_modules(each for each in newest.values() if each.sum).items():
         yield from component.definition_files(folder)
     for component in newest.values():
-        yield from told(component.name, component.minor)
+        yield from operator_files(component.name, component.minor)
 
 
 def _files(pins: Path, wanted: dict[str, list[str]]) -> Iterator[Path]:

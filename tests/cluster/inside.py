@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from generator.schemas.gotool import run_go
+from generator.schemas.go_tool import run_go
 from tests.cluster.build import SCRATCH, alone, cache
 from tests.cluster.modules import module_folder
 from tests.cluster.versions import HERE, Program

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from generator.errors import EngineError, Problem
-from generator.schemas.gotool import run_go
+from generator.schemas.go_tool import run_go
 from tests.cluster.versions import Program
 
 _PINS = ("go.mod", "go.sum")

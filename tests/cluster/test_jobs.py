@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from generator import Platform
-from generator.documents.brief import BriefEmitter
+from generator.documents.emit import BriefEmitter
 from generator.facts.names import PARAMETER, PART_OF, TENANT_LABEL
 from generator.jobs.chosen import JobError
 from generator.jobs.job import LONGEST_NAME, Wanted, new_job

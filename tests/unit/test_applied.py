@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from generator.schemas.applied import applied
 from generator.schemas.crd import node
-from generator.schemas.formats import Schema
+from generator.schemas.json_schema import Schema
+from generator.schemas.updates import apply
 
 KEYED = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 ITEM = {"type": "object", "properties": {"name": {"type": "string"}, "a": {"type": "string"}, "b": {"type": "string"}}}
@@ -19,7 +19,7 @@ def result(field: dict[str, Any], written: Any, stored: Any, new: Any) -> tuple[
     """The field after the apply, and the paths that become null."""
     schema: Schema = {**node({"type": "object", "properties": {"f": field}}), "definitions": {}}
     old, live, now = ({"kind": "A", **({} if value is None else {"f": value})} for value in (written, stored, new))
-    found = applied(old, live, now, schema)
+    found = apply(old, live, now, schema)
     return found.body.get("f"), [path for path, _ in found.emptied]
 
 

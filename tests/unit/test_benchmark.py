@@ -15,7 +15,7 @@ from generator import Fabric, Platform, Runtime
 from generator.checks.run import check_text
 from generator.cli.platform_file import declared
 from generator.config.model.runtimes import fabric_of
-from generator.documents.brief import BriefEmitter
+from generator.documents.emit import BriefEmitter
 from generator.facts.devices import DeviceKind
 from generator.facts.families import FAMILIES, FamilyName
 from generator.jobs.chosen import JobError

@@ -11,7 +11,7 @@ import pytest
 
 from generator.checks.fabric import alone
 from generator.checks.finding import Severity
-from generator.documents.locate import format_path
+from generator.documents.messages import format_path
 from generator.manifests import Manifest
 from generator.schemas import cni
 from tests.check_cases import found, said
@@ -91,6 +91,6 @@ def test_keys_are_read_as_go_reads_them() -> None:
         "routes": [{"DST": "10.1.0.0/16", "gw": None}],
         "gateway": None,
     }
-    assert cni.violations("ipam", "whereabouts", said) == []
-    assert cni.violations("ipam", "whereabouts", {"type": "whereabouts", "rangestart": "10.0.0.1"}) != []
-    assert cni.violations("plugin", "../ipam/dhcp", {}) is None
+    assert cni.find_violations("ipam", "whereabouts", said) == []
+    assert cni.find_violations("ipam", "whereabouts", {"type": "whereabouts", "rangestart": "10.0.0.1"}) != []
+    assert cni.find_violations("plugin", "../ipam/dhcp", {}) is None

@@ -15,7 +15,7 @@ from generator import Platform
 from generator.config.load import load_platform
 from generator.config.model.quotas import quota_amounts
 from generator.documents.emit import Emitter
-from generator.documents.locate import format_path
+from generator.documents.messages import format_path
 from generator.errors import ConfigError
 from tests.conftest import small_platform
 

@@ -17,7 +17,7 @@ from generator.config.model.isolation import Network
 from generator.config.model.policies import Image, Registry
 from generator.config.model.runtimes import RuntimeVolume
 from generator.config.python_file import run_platform_file
-from generator.documents.exposed import exposures
+from generator.documents.credentials import find_exposures
 from generator.errors import ConfigError
 from generator.facts.images import hidden_by
 from generator.facts.table import read_table
@@ -177,12 +177,12 @@ def test_a_platform_in_python_exposes_no_credential_either(tmp_path: Path) -> No
     ],
 )
 def test_words_about_credentials_are_none(text: str) -> None:
-    assert exposures(text) == []
+    assert find_exposures(text) == []
 
 
 def test_examples_have_no_credentials() -> None:
     for example in ROOT.glob("examples/*/*.yaml"):
-        assert exposures(example.read_text("utf-8")) == []
+        assert find_exposures(example.read_text("utf-8")) == []
 
 
 def _pool(devices: dict[str, Any]) -> Pool:

@@ -9,9 +9,8 @@ from generator import manifests
 from generator.errors import DocumentError
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.schemas.gobuild import cache_folder, ensure_kubeconform
-from generator.schemas.kubeconform import Kubeconform, Status
-from generator.schemas.lists import KEYWORD
+from generator.schemas.keywords import UNIQUE_ITEMS_BY
+from generator.schemas.kubeconform import Kubeconform, Status, cache_folder, ensure_kubeconform
 from tests.cluster.differential.cases import GENERATED, read_cases, read_seeds
 from tests.cluster.differential.generate import generate
 from tests.cluster.differential.verdicts import Verdict, disagreements, of_server, read_answers, read_causes, reviewed
@@ -82,4 +81,4 @@ def is_valid(engine: Engine, text: str) -> bool:
     except DocumentError:
         return False
     found = [engine.violations(body) for body in bodies]
-    return all(each is not None and {violation.keyword for violation in each} <= {KEYWORD} for each in found)
+    return all(each is not None and {violation.keyword for violation in each} <= {UNIQUE_ITEMS_BY} for each in found)

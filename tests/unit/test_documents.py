@@ -12,9 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from generator.documents.load import MAX_DEPTH, load
-from generator.documents.locate import format_path
+from generator.documents.messages import format_path, format_value
 from generator.documents.scalars import resolve
-from generator.documents.syntax import shown
 from generator.errors import DocumentError, ExitCode
 from tests.conftest import ROOT
 
@@ -191,7 +190,7 @@ def test_a_path_is_one_line_that_a_terminal_does_not_obey(path: tuple[str | int,
     ],
 )
 def test_a_value_is_shown_in_a_few_words(value: object, text: str) -> None:
-    assert shown(value) == text
+    assert format_value(value) == text
 
 
 def test_aliases_nest_no_deeper_than_what_is_written_out() -> None:

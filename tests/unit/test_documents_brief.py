@@ -8,7 +8,7 @@ import yaml
 from hypothesis import example, given, settings
 from ruamel.yaml import YAML
 
-from generator.documents.brief import BriefEmitter
+from generator.documents.emit import BriefEmitter
 from generator.documents.load import load
 from tests.unit.test_documents_written import TREACHEROUS, documents, exact
 

@@ -18,7 +18,7 @@ from generator.documents.scalars import int64
 from generator.errors import suggest
 from generator.objects.patch import path_of
 from generator.objects.selectors import _number
-from generator.release.precedence import precedence
+from generator.release.previous import precedence
 from generator.simulate.policies.functions.quantity import _parsed
 from tests.conftest import ROOT
 from tests.fuzz.case import case

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from generator import Platform
 from generator.checks.run import check_text
 from generator.cli.platform_file import declared
-from generator.documents.brief import BriefEmitter
+from generator.documents.emit import BriefEmitter
 from generator.jobs.chosen import JobError
 from generator.jobs.job import LONGEST_NAME, Job, Wanted, new_job
 from generator.manifests import Body

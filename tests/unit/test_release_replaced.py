@@ -10,7 +10,7 @@ import pytest
 
 from generator.errors import DocumentError, OutputError
 from generator.manifests import Manifest, read
-from generator.release import Release, replaced, write
+from generator.release import Release, read_previous, write
 from generator.release.lock import LOCK
 
 NAMED = "kind: Namespace\nmetadata:\n  name: {}\n"
@@ -37,7 +37,7 @@ def before(root: Path, version: str, *names: str) -> list[str]:
     """The files that it replaces, with the names in them."""
     return [
         f"{found.file.removeprefix(f'{root}/prod/')}: {found.name}"
-        for found in replaced(*release(version, *names), root)
+        for found in read_previous(*release(version, *names), root)
     ]
 
 
@@ -68,9 +68,9 @@ def test_without_an_engine_it_is_the_newest_before_it(tmp_path: Path) -> None:
     for version in ("1.0.0", "1.1.0", "2.0.0"):
         put(tmp_path, version, version)
     wanted, tree = release("1.2.0", "a", pointer=lambda _version: {})
-    assert [found.name for found in replaced(wanted, tree, tmp_path)] == ["1.1.0"]
+    assert [found.name for found in read_previous(wanted, tree, tmp_path)] == ["1.1.0"]
     wanted, tree = release("0.9.0", "a", pointer=lambda _version: {})
-    assert replaced(wanted, tree, tmp_path) == []
+    assert read_previous(wanted, tree, tmp_path) == []
 
 
 def test_a_pointer_to_a_release_that_is_gone_names_none(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_file_that_stays_is_not_read_as_yaml_again(tmp_path: Path) -> None:
     put(tmp_path, "1.0.0", "a", "b")
     wanted, tree = release("1.1.0", "a")
     marked = [replace(manifest, body={**manifest.body, "marked": True}) for manifest in tree]
-    assert ["marked" in found.body for found in replaced(wanted, marked, tmp_path)] == [True, False]
+    assert ["marked" in found.body for found in read_previous(wanted, marked, tmp_path)] == [True, False]
 
 
 def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> None:

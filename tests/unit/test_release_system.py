@@ -19,9 +19,9 @@ import pytest
 
 from generator.errors import OutputError
 from generator.release import LOCK, Release, exchange, verify, write
-from generator.release.found import look
-from generator.release.lock import wanted_tree
-from generator.release.plan import Plan, _confirm
+from generator.release.folder import read_folder
+from generator.release.lock import target_tree
+from generator.release.write import Plan, _confirm
 
 NOBODY = 65534
 MARKER = "mpigen prepares 1.0.0 here; when it is not running, this folder can be deleted\n"
@@ -225,10 +225,10 @@ def test_a_pointer_that_cannot_be_exchanged_leaves_both_folders_whole(root: Path
 
 
 def test_what_the_disk_did_not_keep_is_noticed(tmp_path: Path) -> None:
-    plan = Plan(look(tmp_path / "prod/1.0.0", LOCK), wanted_tree(release()))
+    plan = Plan(read_folder(tmp_path / "prod/1.0.0", LOCK), target_tree(release()))
     tree = tmp_path / "tree"
     tree.mkdir()
-    exchange.fill(tree, plan.wanted.files)
+    exchange.write_files(tree, plan.wanted.files)
     _confirm(tree, plan)
     (tree / "tenants/t0/a.yaml").write_text("\0\n")
     with pytest.raises(OutputError, match=r"1\.0\.0/tenants/t0/a\.yaml: does not read as it was written"):
@@ -339,7 +339,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_put_exchanges_two_folders(tmp_path: Path) -> None:
     tree, target = pair(tmp_path)
-    exchange.put(tree, target)
+    exchange.exchange(tree, target)
     assert (target / "file").read_text() == "sibling/tree"
     assert (tree / "file").read_text() == "target"  # this system can exchange: no `old`
 
@@ -366,7 +366,7 @@ def test_an_interrupted_staging_leaves_the_target_and_nothing_else(
     target.mkdir()
 
     def interrupted() -> None:
-        with exchange.staging(target) as tree:
+        with exchange.stage(target) as tree:
             target.rename(tree.with_name("old"))  # the middle of two steps
             raise interrupt
 

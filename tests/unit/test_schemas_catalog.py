@@ -14,7 +14,7 @@ from generator.errors import EngineError, OutputError
 from generator.facts.versions import SUPPORTED, minors
 from generator.schemas.catalog import FILE, Catalog
 from generator.schemas.compile import compile_schemas
-from generator.schemas.own import OWN
+from generator.schemas.unserved import OWN
 
 
 @pytest.fixture(scope="module")

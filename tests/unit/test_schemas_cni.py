@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from generator.schemas import cni
-from generator.schemas.cni_shapes import DEFINITIONS, MEANINGS, OF_PLUGINS
+from generator.schemas.cni import DEFINITIONS, MEANINGS, OF_PLUGINS
 
 SOURCE = re.compile(r"github\.com/[\w-]+/[\w-]+ (v\d+\.\d+\.\d+|[0-9a-f]{7} \(after v\d+\.\d+\.\d+\)) \S")
 FILES = sorted(cni.FOLDER.glob("*/*.json"))

@@ -11,13 +11,11 @@ import pytest
 
 from generator.errors import EngineError
 from generator.facts.versions import SUPPORTED
-from generator.schemas import sources
-from generator.schemas.crd import node
-from generator.schemas.enums import read_enums
-from generator.schemas.formats import BASE64, QUANTITY, TIME, demands
-from generator.schemas.kind import write_schema
-from generator.schemas.observed import shape
-from generator.schemas.repeats import share_repeats
+from generator.schemas import go_tool
+from generator.schemas.crd import node, share_repeats
+from generator.schemas.json_schema import observed_shape, write_schema
+from generator.schemas.openapi import read_enums
+from generator.schemas.patterns import BASE64, QUANTITY, TIME, format_keywords
 
 STRING = {"type": "string"}
 CHOICE = {"type": "object", "properties": {"a": STRING, "b": STRING}}
@@ -116,7 +114,7 @@ def test_of_a_status_only_the_shape_is_judged() -> None:
         "required": ["a"],
         "properties": {"a": {**STRING, "enum": ["x"]}, "l": {"type": "array", "items": STRING, "minItems": 1}},
     }
-    status = jsonschema.Draft7Validator(shape(node(upstream)))
+    status = jsonschema.Draft7Validator(observed_shape(node(upstream)))
     accepted: list[Any] = [{}, None, {"a": "y"}, {"l": [None]}]
     refused: list[Any] = [{"b": 1}, {"a": 1}, {"l": {}}]
     assert all(status.is_valid(value) for value in accepted)
@@ -124,7 +122,9 @@ def test_of_a_status_only_the_shape_is_judged() -> None:
 
 
 def test_a_reference_in_a_status_leads_to_the_twin_of_its_definition() -> None:
-    assert shape({"type": "object", "allOf": [{"$ref": "#/definitions/A"}]}) == {"$ref": "#/definitions/A.observed"}
+    assert observed_shape({"type": "object", "allOf": [{"$ref": "#/definitions/A"}]}) == {
+        "$ref": "#/definitions/A.observed"
+    }
 
 
 def test_repeats_are_shared_once_and_outermost_first() -> None:
@@ -159,7 +159,7 @@ def test_scalar_patterns(pattern: str, accepted: str, refused: str) -> None:
 
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(EngineError, match="the format `uuid` of string"):
-        demands("string", "uuid")
+        format_keywords("string", "uuid")
 
 
 def test_enums_come_from_the_generated_go_source(tmp_path: Path) -> None:
@@ -185,6 +185,6 @@ def test_a_schema_is_written_with_one_line_per_definition() -> None:
 def test_a_module_with_other_content_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     kueue = next(component for component in SUPPORTED if component.name == "kueue")
     module = {"Path": kueue.module, "Version": kueue.version, "Dir": "anywhere", "Sum": "h1:other"}
-    monkeypatch.setattr(sources, "run_go", lambda *_: json.dumps(module))
+    monkeypatch.setattr(go_tool, "run_go", lambda *_: json.dumps(module))
     with pytest.raises(EngineError, match=r"sigs\.k8s\.io/kueue@v0\.19\.2 has the hash h1:other, not h1:mPNz"):
-        sources.fetch([kueue])
+        go_tool.fetch_modules([kueue])

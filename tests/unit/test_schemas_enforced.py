@@ -6,9 +6,8 @@ import pytest
 
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.schemas.lists import repeats
-from generator.schemas.narrow import fields, narrowed, obeying
-from generator.schemas.nulls import holds_null, without_null
+from generator.schemas.json_schema import add_demands, fields, narrow
+from generator.schemas.keywords import contains_null, find_repeated_items, reject_nulls
 from tests.unit.test_schemas_embedded import Body, changed
 
 CONTAINER = "spec.containers.0"
@@ -90,9 +89,9 @@ def test_items_with_one_key_are_told_by_their_places(engine: Engine) -> None:
 
 
 def test_what_has_no_comparable_key_is_no_repeat() -> None:
-    assert list(repeats([{"a": []}, {"a": []}, 1, 1, None], {"a": None})) == []
-    assert list(repeats([{}, {"a": 1}, {}, {"a": 1}], {"a": None})) == [(2, 0), (3, 1)]
-    assert list(repeats({"no": "list"}, {"a": None})) == []
+    assert list(find_repeated_items([{"a": []}, {"a": []}, 1, 1, None], {"a": None})) == []
+    assert list(find_repeated_items([{}, {"a": 1}, {}, {"a": 1}], {"a": None})) == [(2, 0), (3, 1)]
+    assert list(find_repeated_items({"no": "list"}, {"a": None})) == []
 
 
 def test_a_null_that_only_an_apply_refuses_is_found(engine: Engine) -> None:
@@ -125,25 +124,25 @@ def test_null_stays_where_a_default_takes_its_place() -> None:
         "definitions": {"meta.v1.ObjectMeta": text, "a": text},
     }
     strict = {"type": ["string"], "enum": ["a"]}
-    assert without_null(schema) == {
+    assert reject_nulls(schema) == {
         "properties": {"metadata": text, "a": strict, "b": {**text, "default": "a"}, "c": {"items": strict}},
         "definitions": {"meta.v1.ObjectMeta": text, "a": strict},
     }
-    assert (holds_null({"a": [1, {"b": None}]}), holds_null({"a": []})) == (True, False)
+    assert (contains_null({"a": [1, {"b": None}]}), contains_null({"a": []})) == (True, False)
 
 
 def test_a_demand_narrows_what_stands_there_already() -> None:
     reference = {"$ref": "#/definitions/a"}
-    assert narrowed(reference, {"minimum": 1}) == {"allOf": [reference, {"minimum": 1}]}
-    assert narrowed({"allOf": [reference], "type": "object"}, {"minProperties": 1}) == {
+    assert narrow(reference, {"minimum": 1}) == {"allOf": [reference, {"minimum": 1}]}
+    assert narrow({"allOf": [reference], "type": "object"}, {"minProperties": 1}) == {
         "allOf": [reference, {"minProperties": 1}],
         "type": "object",
     }
-    assert narrowed({"items": {"type": "string"}}, {"items": {"pattern": "a"}}) == {
+    assert narrow({"items": {"type": "string"}}, {"items": {"pattern": "a"}}) == {
         "items": {"type": "string", "pattern": "a"}
     }
     struct = {"properties": {"a": {"type": "array"}, "b": {}}, "required": ["b"]}
-    assert obeying(struct, fields("a", a={"minItems": 1})) == {
+    assert add_demands(struct, fields("a", a={"minItems": 1})) == {
         "properties": {"a": {"type": "array", "minItems": 1}, "b": {}},
         "required": ["a", "b"],
     }

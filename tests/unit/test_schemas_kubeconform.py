@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from generator.errors import EngineError
-from generator.schemas import gobuild, gotool
+from generator.schemas import go_tool
+from generator.schemas import kubeconform as gobuild
 from generator.schemas.catalog import Catalog
-from generator.schemas.gobuild import VERSION, cache_folder, ensure_kubeconform
-from generator.schemas.kubeconform import Kubeconform, Result, Status
+from generator.schemas.kubeconform import VERSION, Kubeconform, Result, Status, cache_folder, ensure_kubeconform
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: a, image: b}]}\n"
 
@@ -135,7 +135,7 @@ def test_a_failed_build_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytes
 def test_without_go_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(EngineError, match=r"there is no Go toolchain; install Go 1\.24 or later"):
-        gotool.find_go()
+        go_tool.find_go()
 
 
 def test_go_from_pypi_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_go_from_pypi_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "go" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PATH", "")
-    assert gotool.find_go() == command
+    assert go_tool.find_go() == command
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 
 from generator.schemas.catalog import Catalog
 from generator.schemas.crd import node
-from generator.schemas.formats import Schema
-from generator.schemas.stored import stored_custom
-from generator.schemas.transitions import KEYWORD, Transition, transition_rules, transitions
+from generator.schemas.json_schema import Schema
+from generator.schemas.stored import normalize_custom
+from generator.schemas.updates import VALIDATIONS, Transition, find_transitions, transition_rules
 from generator.simulate.policies.transitions import is_accepted
 
 SAME = [{"rule": "self == oldSelf", "message": "immutable"}]
@@ -24,7 +24,7 @@ def compiled(**fields: Any) -> Schema:
 
 
 def verdicts(schema: Schema, old: Any, new: Any) -> dict[tuple[str | int, ...], bool]:
-    return {each.path: is_accepted(each) for each in transitions(old, new, schema)}
+    return {each.path: is_accepted(each) for each in find_transitions(old, new, schema)}
 
 
 def test_only_rules_that_read_the_old_value_are_kept_and_without_their_words() -> None:
@@ -34,7 +34,7 @@ def test_only_rules_that_read_the_old_value_are_kept_and_without_their_words() -
         {"rule": "myoldSelf == 1"},
         {"rule": "true || oldSelf.hasValue()", "optionalOldSelf": True},
     ]
-    kept = transition_rules({KEYWORD: rules})
+    kept = transition_rules({VALIDATIONS: rules})
     assert kept == [{"rule": "self == oldSelf"}, {"rule": "true || oldSelf.hasValue()", "optionalOldSelf": True}]
 
 
@@ -49,13 +49,13 @@ def test_only_rules_that_read_the_old_value_are_kept_and_without_their_words() -
     ],
 )
 def test_a_rule_is_skipped_where_either_object_has_no_value(old: Any, new: Any, expected: Any) -> None:
-    schema = compiled(a={"type": "integer", KEYWORD: SAME})
+    schema = compiled(a={"type": "integer", VALIDATIONS: SAME})
     assert verdicts(schema, old, new) == expected
 
 
 def test_an_optional_old_value_is_evaluated_on_creation_too() -> None:
     rule = {"rule": "!oldSelf.hasValue() || oldSelf.value() <= self", "optionalOldSelf": True}
-    schema = compiled(a={"type": "integer", KEYWORD: [rule]})
+    schema = compiled(a={"type": "integer", VALIDATIONS: [rule]})
     assert verdicts(schema, {}, {"a": 1}) == {("a",): True}
     assert verdicts(schema, {"a": 1}, {"a": 2}) == {("a",): True}
     assert verdicts(schema, {"a": 2}, {"a": 1}) == {("a",): False}
@@ -67,14 +67,14 @@ def keyed(**of_items: Any) -> Schema:
 
 
 def test_items_of_a_map_are_correlated_by_their_keys_and_new_items_are_free() -> None:
-    schema = compiled(a=keyed(**{KEYWORD: SAME}))
+    schema = compiled(a=keyed(**{VALIDATIONS: SAME}))
     old = {"a": [{"name": "x", "value": 1}, {"name": "y", "value": 2}]}
     new = {"a": [{"name": "y", "value": 3}, {"name": "z", "value": 9}, {"name": "x", "value": 1}]}
     assert verdicts(schema, old, new) == {("a", 0, "value"): False, ("a", 2, "value"): True}
 
 
 def test_items_of_other_lists_are_not_correlated() -> None:
-    schema = compiled(a={"type": "array", "items": {"type": "integer", KEYWORD: SAME}})
+    schema = compiled(a={"type": "array", "items": {"type": "integer", VALIDATIONS: SAME}})
     assert verdicts(schema, {"a": [1]}, {"a": [2]}) == {}
 
 
@@ -83,12 +83,12 @@ def test_items_of_other_lists_are_not_correlated() -> None:
     [({"x-kubernetes-list-type": "set"}, True), ({"x-kubernetes-list-type": "atomic"}, False), ({}, False)],
 )
 def test_the_order_of_a_set_does_not_count_and_that_of_a_list_does(kind: Any, is_equal: bool) -> None:
-    schema = compiled(a={"type": "array", "items": {"type": "string"}, **kind, KEYWORD: SAME})
+    schema = compiled(a={"type": "array", "items": {"type": "string"}, **kind, VALIDATIONS: SAME})
     assert verdicts(schema, {"a": ["x", "y"]}, {"a": ["y", "x"]}) == {("a",): is_equal}
 
 
 def test_the_order_of_a_map_does_not_count_however_deep_it_is() -> None:
-    schema = compiled(a={"type": "object", "properties": {"b": keyed()}, KEYWORD: SAME})
+    schema = compiled(a={"type": "object", "properties": {"b": keyed()}, VALIDATIONS: SAME})
     old = {"a": {"b": [{"name": "x", "value": 1}, {"name": "y", "value": 2}]}}
     assert verdicts(schema, old, {"a": {"b": old["a"]["b"][::-1]}}) == {("a",): True}
     assert verdicts(schema, old, {"a": {"b": old["a"]["b"][:1]}}) == {("a",): False}
@@ -99,7 +99,7 @@ def test_a_rule_that_ends_in_an_error_rejects() -> None:
 
 
 def test_values_of_a_map_are_correlated_by_their_keys() -> None:
-    schema = compiled(a={"type": "object", "additionalProperties": {"type": "integer", KEYWORD: SAME}})
+    schema = compiled(a={"type": "object", "additionalProperties": {"type": "integer", VALIDATIONS: SAME}})
     assert verdicts(schema, {"a": {"x": 1}}, {"a": {"x": 2, "y": 3}}) == {("a", "x"): False}
 
 
@@ -108,26 +108,26 @@ def test_what_the_definition_adds_is_in_both_objects() -> None:
         a={
             "type": "object",
             "properties": {"b": {"type": "string", "default": "x"}, "c": {"type": "integer"}},
-            KEYWORD: SAME,
+            VALIDATIONS: SAME,
         }
     )
     written, absent, null = ({"a": each} for each in ({"c": 1, "b": "x"}, {"c": 1}, {"c": 1, "b": None}))
-    assert stored_custom(written, schema, schema) == stored_custom(absent, schema, schema)
-    assert stored_custom(null, schema, schema) == stored_custom(absent, schema, schema)
+    assert normalize_custom(written, schema, schema) == normalize_custom(absent, schema, schema)
+    assert normalize_custom(null, schema, schema) == normalize_custom(absent, schema, schema)
 
 
 def bundled() -> Iterator[tuple[str, str]]:
     catalog = Catalog.bundled()
     for entry in catalog.everything:
         text = (catalog.folder / entry.path).read_text("utf-8")
-        if KEYWORD in text:
+        if VALIDATIONS in text:
             for rule in rules_in(json.loads(text)):
                 yield f"{entry.path} {rule}", rule
 
 
 def rules_in(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        rules = value.get(KEYWORD)
+        rules = value.get(VALIDATIONS)
         yield from (each["rule"] for each in (rules if isinstance(rules, list) else ()))
         for child in value.values():
             yield from rules_in(child)

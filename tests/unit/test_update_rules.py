@@ -11,7 +11,7 @@ from generator.checks.change import rules as change
 from generator.checks.change import update_rules
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
-from generator.schemas.kind import resolved
+from generator.schemas.json_schema import resolve
 
 KINDS = update_rules.kinds()
 
@@ -37,7 +37,7 @@ def test_every_rule_is_about_a_field_of_the_kind(kind: tuple[str, str]) -> None:
 def leads(schema: Any, path: tuple[str, ...]) -> bool:
     node = schema
     for step in path:
-        _, node = resolved(node, schema)
+        _, node = resolve(node, schema)
         below = (
             node.get("items") if step == "*" else node.get("properties", {}).get(step, node.get("additionalProperties"))
         )

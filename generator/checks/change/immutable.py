@@ -27,15 +27,13 @@ from generator.checks.change.update_rules import (
 )
 from generator.checks.finding import Breach
 from generator.documents.load import Path
-from generator.documents.locate import format_path
-from generator.documents.syntax import on_one_line
+from generator.documents.messages import format_path, shorten
 from generator.errors import NotModelledError
 from generator.manifests import Manifest
-from generator.schemas.applied import applied
 from generator.schemas.catalog import Catalog
-from generator.schemas.formats import Schema
-from generator.schemas.stored import as_go_type, stored_built_in, stored_custom
-from generator.schemas.transitions import Transition, transitions
+from generator.schemas.json_schema import Schema
+from generator.schemas.stored import normalize_built_in, normalize_custom, normalize_go_type
+from generator.schemas.updates import Transition, apply, find_transitions
 from generator.simulate.policies.transitions import is_accepted
 
 _LONGEST = 60  # letters of a value in a message
@@ -71,12 +69,12 @@ def immutable(old: Manifest, new: Manifest, targets: Mapping[str, str]) -> Itera
     was = store(old.body)
     fill(was, kind)
     generate(was, kind)
-    after = applied(old.body, was, new.body, schema)
+    after = apply(old.body, was, new.body, schema)
     now = store(after.body)
     before, compared = (_in_go(body, kind, schema, catalog) if is_custom else body for body in (was, now))
     differences = list(rejected(before, compared, kind.rules, catalog.targets))
     if is_custom:
-        differences += _in_cel(transitions(_without_status(was), _without_status(now), schema))
+        differences += _in_cel(find_transitions(_without_status(was), _without_status(now), schema))
         yield from map(_null, after.emptied)
     yield from _breaches(differences, kind.fix, new.name)
 
@@ -106,7 +104,7 @@ def _schema(manifest: Manifest, targets: Mapping[str, str]) -> tuple[Catalog, Sc
 
 
 def _stored(body: Any, *, schema: Schema, is_custom: bool) -> Any:
-    return stored_custom(body, schema, schema) if is_custom else stored_built_in(body, schema)
+    return normalize_custom(body, schema, schema) if is_custom else normalize_built_in(body, schema)
 
 
 def _in_go(body: Any, kind: Kind, schema: Schema, catalog: Catalog) -> Any:
@@ -114,7 +112,7 @@ def _in_go(body: Any, kind: Kind, schema: Schema, catalog: Catalog) -> Any:
     result = without_empty(canonical(body, schema, schema), tuple(kind.go_types))
     job_file = catalog.find(*_HOLDS_JOBS)
     for path, name in kind.go_types.items() if job_file else ():
-        result = replaced(result, path, partial(as_go_type, name=name, schema=_read(job_file)))
+        result = replaced(result, path, partial(normalize_go_type, name=name, schema=_read(job_file)))
     return result
 
 
@@ -198,7 +196,7 @@ def written(value: object) -> str:
     if value is None:
         return "nothing"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"`{on_one_line(text, _LONGEST)}`"
+    return f"`{shorten(text, _LONGEST)}`"
 
 
 def next_name(name: str) -> str:

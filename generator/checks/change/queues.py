@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.quota.queues import KUEUE, Queues, by_flavor, place, rows, told
 from generator.documents.load import Path
-from generator.documents.syntax import shown as quoted
+from generator.documents.messages import format_value as quoted
 from generator.manifests import Manifest
 from generator.objects.amounts import FlavorResource, shown
 from generator.objects.fields import mapping, string

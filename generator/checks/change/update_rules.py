@@ -14,9 +14,9 @@ import yaml
 from generator import facts, quantities
 from generator.documents.load import Path
 from generator.facts.names import QUEUE_NAME
-from generator.schemas.formats import CUSTOM_QUANTITY, Schema
-from generator.schemas.kind import resolved
-from generator.schemas.stored import same_quantity
+from generator.schemas.json_schema import Schema, resolve
+from generator.schemas.patterns import CUSTOM_QUANTITY
+from generator.schemas.stored import normalize_quantity
 
 _FILE = FilePath(facts.__file__).parent / "updates.yaml"
 _EACH = "*"
@@ -252,7 +252,7 @@ def _fill(body: Any, path: Steps, value: Any) -> None:
 
 def canonical(value: Any, node: Schema, schema: Schema) -> Any:
     """Return a custom resource with one spelling of each quantity."""
-    _, node = resolved(node, schema)
+    _, node = resolve(node, schema)
     if isinstance(value, dict):
         others = node.get("additionalProperties")
         below = {key: node.get("properties", {}).get(key, others) for key in value}
@@ -263,7 +263,7 @@ def canonical(value: Any, node: Schema, schema: Schema) -> Any:
     if isinstance(value, list):
         return [canonical(item, node.get("items", {}), schema) for item in value]
     if node.get("pattern") == CUSTOM_QUANTITY and isinstance(value, str | int):
-        return same_quantity(value)
+        return normalize_quantity(value)
     return value
 
 

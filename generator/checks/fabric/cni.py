@@ -16,7 +16,7 @@ from generator.checks.finding import Breach, Severity
 from generator.checks.schema import fix_of
 from generator.documents.json_text import JsonTextError, read_json
 from generator.documents.load import Path
-from generator.documents.locate import format_path
+from generator.documents.messages import format_path
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping
 from generator.schemas import cni
@@ -99,7 +99,7 @@ def of_whole(name: str, said: Any) -> Iterator[Mistake]:
 
 
 def _judged(sort: str, name: str, said: Any) -> Iterator[Mistake]:
-    for violation in cni.violations(sort, name, said) or ():
+    for violation in cni.find_violations(sort, name, said) or ():
         key = (name, str(violation.path[-1] if violation.path else ""))
         fix = _SAID_ELSEWHERE.get(key) or fix_of(violation)
         severity = Severity.WARNING if key in _OF_OLD else Severity.ERROR

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from generator.checks.fabric.devices import MELLANOX, SRIOV, Resource, parsed, prefix_of, resource
 from generator.documents.json_text import read_json
 from generator.documents.load import Path
+from generator.documents.messages import format_value
 from generator.documents.scalars import int64
-from generator.documents.syntax import shown
 from generator.facts.names import RESOURCE_NAME
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, items, mapping
@@ -125,7 +125,7 @@ def _judge_addresses(item: Mapping[str, object]) -> None:
     for key in ("ips", "default-route"):
         for address in items(item.get(key)):
             if not _is_ip(address, has_mask=key == "ips"):
-                what = f"`{key}` has {shown(address)}, which is no IP address"
+                what = f"`{key}` has {format_value(address)}, which is no IP address"
                 raise _MalformedError(what, "write an address or a CIDR" if key == "ips" else "write an address")
 
 

@@ -18,8 +18,8 @@ from generator.checks.fabric.networks import OF_SRIOV
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.documents.load import Path
+from generator.documents.messages import format_value
 from generator.documents.scalars import int64
-from generator.documents.syntax import shown
 from generator.facts.names import TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, strings
@@ -56,7 +56,7 @@ def _name(spec: _Spec) -> Iterator[Breach]:
     which = {(True, False): ", from releases after 1.6 on", (False, True): " up to release 1.6"}.get(
         (before, since), ""
     )
-    message = f"{shown(name)} is no name that every release of the operator takes"
+    message = f"{format_value(name)} is no name that every release of the operator takes"
     fix = f"write `{re.sub('[^a-zA-Z0-9]+', '_', name)[:_LONGEST].strip('_') or 'ib_vf'}`"
     why = f"the webhook of the operator refuses it{which}"
     yield _told(("resourceName",), message, fix, name, why, Severity.WARNING if which else Severity.ERROR)

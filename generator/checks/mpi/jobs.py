@@ -11,7 +11,7 @@ from typing import Any
 from generator.checks.finding import Breach, Severity
 from generator.checks.trainer import JOB_SET, LAUNCHER, MPI, NODE, TRAINER, MpiRuntime, ReplicatedJob
 from generator.documents.load import Path
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts.names import STEP
 from generator.objects.fields import indexed_mappings, mapping
 
@@ -95,7 +95,8 @@ def container(runtime: MpiRuntime) -> Iterator[Breach]:
             yield Breach(
                 (*job.pod_path, "containers"),
                 "mpi/container",
-                f"in the job `{job.name}` no container is called `{NODE}`; there is {', '.join(map(shown, names))}",
+                f"in the job `{job.name}` no container is called `{NODE}`; "
+                f"there is {', '.join(map(format_value, names))}",
                 "Trainer mounts the ssh key, and in the launcher the hostfile, into a container of that name only",
                 f"call the container that runs {'`mpirun`' if job.name == LAUNCHER else 'sshd'} `{NODE}`",
                 value=names,
@@ -114,7 +115,7 @@ def image(runtime: MpiRuntime) -> Iterator[Breach]:
                 yield Breach(
                     path,
                     "mpi/image",
-                    f"the container {shown(body.get('name'))} of the job `{job.name}` has no image",
+                    f"the container {format_value(body.get('name'))} of the job `{job.name}` has no image",
                     "no TrainJob can name one, and JobSet makes no Job without: an event of it is all that tells",
                     "name one",
                 )
@@ -146,7 +147,7 @@ def _unlabelled(job: ReplicatedJob) -> Breach:
         where = (*job.pods_path, "metadata", "labels")
         message, fix = f"the label `{STEP}` is one of the pods of `{job.name}`", "move it to `template.metadata.labels`"
     elif job.step is not None:
-        message, fix = f"the label `{STEP}` of `{job.name}` is {shown(job.step)}", f"write `{TRAINER}`"
+        message, fix = f"the label `{STEP}` of `{job.name}` is {format_value(job.step)}", f"write `{TRAINER}`"
     why = "Trainer passes over the image, the command and the arguments of a TrainJob"
     if job.step is None:
         why += ", and the Kubeflow SDK fails to list any runtime"

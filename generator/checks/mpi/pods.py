@@ -10,7 +10,7 @@ from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.trainer import LAUNCHER, MPI, NODE, TRAINER, Container, MpiRuntime, ReplicatedJob, mpi_runtime
 from generator.documents.load import Path
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts import env
 from generator.facts.names import FRAMEWORK, MPI_FOLDER
 from generator.manifests import Manifest
@@ -36,7 +36,7 @@ def ssh_as_root(runtime: MpiRuntime) -> Iterator[Breach]:
         yield Breach(
             (*MPI, "sshAuthMountPath"),
             "mpi/ssh-as-root",
-            f"`sshAuthMountPath` is {shown(path) if is_said else 'not set, so it is `/root/.ssh`'}",
+            f"`sshAuthMountPath` is {format_value(path) if is_said else 'not set, so it is `/root/.ssh`'}",
             f"{_REFUSED_TO_ROOT}, and nobody else enters `/root`",
             "run the containers as another user, and mount the key in the `.ssh` of its home: `/home/mpiuser/.ssh`",
             value=path if is_said else None,
@@ -175,7 +175,7 @@ def launcher_resources(runtime: MpiRuntime) -> Iterator[Breach]:
 
 
 def _told(amounts: Mapping[str, Any], name: str) -> str:
-    return shown(amounts[name]) if name in amounts else "nothing"
+    return format_value(amounts[name]) if name in amounts else "nothing"
 
 
 def _amount(value: object) -> Fraction | None:
@@ -243,10 +243,12 @@ def sdk(runtime: MpiRuntime) -> Iterator[Breach]:
         return
     path = (*box.path, "resources", "limits")
     if slices:
-        message = f"the limits of `{NODE}` name several kinds of slices: {', '.join(map(shown, slices))}"
+        message = f"the limits of `{NODE}` name several kinds of slices: {', '.join(map(format_value, slices))}"
         yield _unseen(path, message, all_fail, "ask for one kind")
     elif not any(name in limits for name in _LAST):
-        message = f"the limits of `{NODE}` name nothing that the Kubeflow SDK knows: {', '.join(map(shown, limits))}"
+        message = (
+            f"the limits of `{NODE}` name nothing that the Kubeflow SDK knows: {', '.join(map(format_value, limits))}"
+        )
         yield _unseen(path, message, all_fail, "limit `cpu` too")
 
 
@@ -274,7 +276,7 @@ def one_node_volume(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             Breach(
                 ("spec", "accessModes"),
                 "mpi/one-node-volume",
-                f"{shown(', '.join(map(str, modes)))}, and the hosts of jobs of `{runtime}` mount it together",
+                f"{format_value(', '.join(map(str, modes)))}, and the hosts of jobs of `{runtime}` mount it together",
                 "a node keeps it from all others, where pods then wait for it",
                 "write ReadWriteMany, of a class that can, such as CephFS or NFS, or ReadOnlyMany to read only",
                 Severity.WARNING,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from generator.checks.finding import Breach, Severity
 from generator.documents.load import Path
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.errors import NotModelledError
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body, Manifest
@@ -157,7 +157,7 @@ def _validations(validations: object) -> Iterator[Breach]:
         if isinstance(reason, str) and reason not in _REASONS:
             path = ("spec", "validations", index, "reason")
             fix = f"write {', '.join(_REASONS)}, or nothing"
-            yield _breach(path, "reason", f"{shown(reason)} is not possible here", fix, reason)
+            yield _breach(path, "reason", f"{format_value(reason)} is not possible here", fix, reason)
 
 
 def _expressions(policy: Policy, newest: Policy) -> Iterator[Breach]:

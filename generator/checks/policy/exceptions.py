@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.documents.load import Path
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts.names import POD_SECURITY_ENFORCE, RELAXED, TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
@@ -65,7 +65,7 @@ def unexplained(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
         for label, until in _relaxed(labels):
             told, reason = _told(label.removeprefix(RELAXED), labels), reasons.get(label)
             if not _day(until):
-                what, fix = f"{told}, and {shown(until)} is no last day", "write it like 2027-03-31"
+                what, fix = f"{told}, and {format_value(until)} is no last day", "write it like 2027-03-31"
             elif not isinstance(reason, str) or not reason.strip():
                 what, fix = f"{told}, and nobody says why", f"write the reason into the annotation {label}"
             else:
@@ -99,7 +99,7 @@ def _standard(labels: Mapping[str, object]) -> object:
 
 def _told(rule: str, labels: Mapping[str, object]) -> str:
     if rule == _POD_SECURITY:
-        return f"pods are held to {shown(_standard(labels))} instead of `restricted`"
+        return f"pods are held to {format_value(_standard(labels))} instead of `restricted`"
     return f"the rule `{rule}` does not hold"
 
 

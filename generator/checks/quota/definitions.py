@@ -18,7 +18,7 @@ from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import KUEUE, TRAINER, Queues, rows
 from generator.documents.load import Path
-from generator.documents.syntax import on_one_line
+from generator.documents.messages import shorten
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping, mappings, string_map, strings
@@ -240,7 +240,7 @@ def cohort_cycle(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     if queued is None:
         return
     for circle in sorted({_circle(queued.tree, root.name) for root in queued.tree.roots()} - {()}):
-        shown = on_one_line(" → ".join(f"`{name}`" for name in (*circle, circle[0])), _LONGEST)
+        shown = shorten(" → ".join(f"`{name}`" for name in (*circle, circle[0])), _LONGEST)
         breach = Breach(
             ("spec", "parentName"),
             "quota/cohort-cycle",

@@ -16,7 +16,7 @@ from generator.checks.objects import Objects
 from generator.checks.quota.jobs import has_quota
 from generator.checks.quota.queues import CountedJob, Queues
 from generator.documents.load import Path
-from generator.documents.syntax import shown as quoted
+from generator.documents.messages import format_value as quoted
 from generator.errors import SimulationError
 from generator.manifests import Manifest
 from generator.objects.amounts import counted, shown

@@ -24,7 +24,7 @@ from generator.checks.trainer import (
     runtime_of,
 )
 from generator.checks.trainer import TRAINER as STEP
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts.defects import known
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
@@ -44,7 +44,7 @@ def lost_devices(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
         if is_old and not pair.names_amounts:
             continue
         if pair.claims:
-            names = " and ".join(dict.fromkeys(map(shown, pair.claims)))
+            names = " and ".join(dict.fromkeys(map(format_value, pair.claims)))
             why = "Trainer carries over amounts alone, so that its containers see nothing of what is claimed"
             fix = "leave `resourcesPerNode` out, and have a runtime with other amounts"
             yield _told("lost-devices", pair, f"{pair.runtime.resource} claims {names}", why, fix)
@@ -115,7 +115,7 @@ def _devices(amounts: Mapping[str, object]) -> Mapping[str, object]:
 def _left_out(
     rule: str, pair: OnRuntime, lost: Mapping[str, object], why: str, severity: Severity = Severity.ERROR
 ) -> tuple[Manifest, Breach]:
-    names = " and ".join(shown(name) for name in lost)
+    names = " and ".join(format_value(name) for name in lost)
     amounts = ", ".join(f"{name}: {amount}" for name, amount in pair.left_out.items())
     fix = f"name them too, or what the job needs of them: `limits: {{{amounts}}}`, and the same below `requests`"
     return _told(rule, pair, f"leaves out {names}, which {pair.runtime.resource} asks for", why, fix, severity)
@@ -169,8 +169,8 @@ def launcher_image(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
                 Breach(
                     ("spec", "trainer", "image"),
                     "trainjob/launcher-image",
-                    f"only the launcher gets the image {shown(image)}; the other hosts keep "
-                    f"{shown(host.container.body.get('image'))} of {manifest.resource}",
+                    f"only the launcher gets the image {format_value(image)}; the other hosts keep "
+                    f"{format_value(host.container.body.get('image'))} of {manifest.resource}",
                     "programs, libraries or the MPI of the hosts may differ, so ranks fail or hang "
                     f"({known('trainer-image-for-the-launcher-alone').note})",
                     "use a runtime that has this image in both jobs, and leave `image` out",

@@ -16,7 +16,7 @@ from generator.checks.objects import Objects
 from generator.checks.quota.queues import RUNTIMES, TRAINER
 from generator.checks.trainer import reference_of
 from generator.documents.load import Path
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts import env
 from generator.facts.names import QUEUE_NAME
 from generator.manifests import Body, Manifest
@@ -65,7 +65,7 @@ def runtime_kind(body: Body) -> Iterator[Breach]:
             yield Breach(
                 ("spec", "runtimeRef", field),
                 "trainjob/runtime-kind",
-                f"{shown(value)} is no {field} of a runtime",
+                f"{format_value(value)} is no {field} of a runtime",
                 "Trainer refuses the TrainJob: unsupported runtime",
                 f"write {' or '.join(f'`{each}`' for each in known)}",
                 value=value,
@@ -118,7 +118,7 @@ def empty_value(body: Body) -> Iterator[Breach]:
         yield Breach(
             path,
             "trainjob/empty-value",
-            f"{shown(path[-1])} is {_EMPTY[type(value)]}",
+            f"{format_value(path[-1])} is {_EMPTY[type(value)]}",
             f"{_where(body)}Kueue admits the TrainJob by writing it without the field, "
             "which may not change: it stays suspended, and only Kueue's log tells",
             "remove the field",

@@ -13,8 +13,8 @@ from generator.config.cases.model import OPERATIONS, CaseFile, Expect, PolicyCas
 from generator.config.mistakes import Complaint, complaints
 from generator.documents.files import read_file
 from generator.documents.load import Document, load
-from generator.documents.locate import format_path, locate_all
-from generator.documents.syntax import shown
+from generator.documents.locate import locate_all
+from generator.documents.messages import format_path, format_value
 from generator.errors import ConfigError, DocumentError, InputError, Problem, suggest
 from generator.manifests import Body, Manifest, read
 from generator.objects.patch import changed, merged
@@ -114,7 +114,9 @@ class _Reader:
         names = [written.name for written in self.found.cases]
         for index, name in enumerate(names):
             if name in names[:index]:
-                wrong.append(Complaint(("cases", index, "name"), f"{shown(name)} is there twice", "name each once"))
+                wrong.append(
+                    Complaint(("cases", index, "name"), f"{format_value(name)} is there twice", "name each once")
+                )
         if wrong:
             raise ConfigError(_placed(wrong, self.file, self.text, self.document))
         return made
@@ -169,7 +171,7 @@ class _Reader:
         while written.base is not None:
             if written.base not in self.found.bases or written.base in seen:
                 fix = suggest(written.base, list(self.found.bases))
-                raise _RefusedError((*path, "base"), f"there is no base {shown(written.base)}", fix)
+                raise _RefusedError((*path, "base"), f"there is no base {format_value(written.base)}", fix)
             above.append((written, path))
             seen.add(written.base)
             below = written.base
@@ -190,10 +192,10 @@ class _Reader:
         try:
             found = list(read(read_file(file), str(file)))
         except InputError as error:
-            message = f"{shown(name)} {error.problems[0].message}"
+            message = f"{format_value(name)} {error.problems[0].message}"
             raise _RefusedError(path, message, "name a file beside this one") from None
         if len(found) != 1:
-            raise _RefusedError(path, f"{shown(name)} holds {len(found)} objects", "name a file with one object")
+            raise _RefusedError(path, f"{format_value(name)} holds {len(found)} objects", "name a file with one object")
         return found[0].body
 
 

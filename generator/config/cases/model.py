@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from generator.config.model.fields import Section, Text, invalid
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.objects.patch import path_of
 
 Body = dict[str, Any]
@@ -19,7 +19,7 @@ def _is_path(text: str) -> str:
         path_of(text)
     except ValueError:
         fix = 'write it like metadata.labels["kueue.x-k8s.io/queue-name"] or spec.containers[0].image'
-        raise invalid(f"{shown(text)} is no path", fix) from None
+        raise invalid(f"{format_value(text)} is no path", fix) from None
     return text
 
 
@@ -27,7 +27,9 @@ def _is_pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise invalid(f"{shown(text)} is no regular expression: {error}", "escape what stands for itself") from None
+        raise invalid(
+            f"{format_value(text)} is no regular expression: {error}", "escape what stands for itself"
+        ) from None
     return text
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, field_validator
 
 from generator.config.model.fields import Section, invalid
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts.subjects import Meaning, meaning_of
 
 _NAMESPACE = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
@@ -34,9 +34,13 @@ _WHY_NOT: Mapping[Meaning, str] = {
 
 def _is_subject(value: str) -> str:
     if not _SUBJECT.fullmatch(value):
-        raise invalid(f"{shown(value)} names nobody", "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME")
+        raise invalid(
+            f"{format_value(value)} names nobody", "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME"
+        )
     if "*" in value:
-        raise invalid(f"{shown(value)} is no subject: RBAC has no wildcards", "name each group, user or ServiceAccount")
+        raise invalid(
+            f"{format_value(value)} is no subject: RBAC has no wildcards", "name each group, user or ServiceAccount"
+        )
     return value
 
 
@@ -48,7 +52,7 @@ def explain_unfit_admin(subject: str) -> str:
 def explain_cluster_subject(subject: str) -> str:
     """Return why a subject is no team and no person, but a user or group of the cluster itself; '' if it may be one."""
     meaning = meaning_of(subject)
-    return f"{shown(subject)} {_WHY_NOT[meaning]}" if meaning else ""
+    return f"{format_value(subject)} {_WHY_NOT[meaning]}" if meaning else ""
 
 
 def _is_member(value: str) -> str:
@@ -64,7 +68,7 @@ def _is_reader(value: str) -> str:
 
 def _is_account(value: str) -> str:
     if not re.fullmatch(_ACCOUNT, value):
-        raise invalid(f"{shown(value)} names no ServiceAccount", "write serviceaccount:NAMESPACE/NAME")
+        raise invalid(f"{format_value(value)} names no ServiceAccount", "write serviceaccount:NAMESPACE/NAME")
     return value
 
 
@@ -141,8 +145,8 @@ def explain_impersonation(subject: str, namespaces: Collection[str]) -> str:
     who = to_callers([subject])
     for name in (*who.users, *who.groups):
         if name in _EVERYBODY:
-            return f"{shown(name)} is everybody"
+            return f"{format_value(name)} is everybody"
         found = _OF_A_NAMESPACE.fullmatch(name)
         if found and found["namespace"] in namespaces:
-            return f"whoever runs pods in {found['namespace']} can be {shown(name)}"
+            return f"whoever runs pods in {found['namespace']} can be {format_value(name)}"
     return ""

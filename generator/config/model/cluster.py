@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from generator.config.model.fields import Resource, Section, invalid
 from generator.config.model.isolation import Network
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts.versions import TOGETHER, minors
 
 
@@ -35,11 +35,13 @@ class Versions(Section):
     @classmethod
     def _is_supported(cls, value: Any, field: ValidationInfo) -> Any:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            raise invalid(f"{shown(value)} is a number", "put the version in quotes")
+            raise invalid(f"{format_value(value)} is a number", "put the version in quotes")
         known = minors(field.field_name or "")
         if value not in known:
             supported = " or ".join(f'"{minor}"' for minor in known)
-            raise invalid(f"{shown(value)} is not a supported version of {field.field_name}", f"write {supported}")
+            raise invalid(
+                f"{format_value(value)} is not a supported version of {field.field_name}", f"write {supported}"
+            )
         return value
 
     @model_validator(mode="after")

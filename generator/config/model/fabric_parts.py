@@ -11,14 +11,14 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from generator.config.model.fields import Count, Name, Section, Text, invalid, require_unique
 from generator.config.model.isolation import Network
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts.images import is_image
 
 
 def _like(pattern: str, what: str, fix: str) -> Callable[[str], str]:
     def checked(value: str) -> str:
         if not re.fullmatch(pattern, value):
-            raise invalid(f"{shown(value)} is not {what}", fix)
+            raise invalid(f"{format_value(value)} is not {what}", fix)
         return value
 
     return checked
@@ -55,13 +55,13 @@ _REPOSITORY = r"^[a-z0-9][a-z0-9._:/-]*[a-z0-9]$"
 
 def _is_repository(value: str) -> str:
     if not is_image(f"{value}/image"):
-        raise invalid(f"{shown(value)} is not where an image is", "write it like registry.example.com/mellanox")
+        raise invalid(f"{format_value(value)} is not where an image is", "write it like registry.example.com/mellanox")
     return value
 
 
 def _is_version(value: str) -> str:
     if not is_image(f"image:{value}") and not is_image(f"image@{value}"):
-        raise invalid(f"{shown(value)} is not the tag or digest of an image", "write it like v1.5.3 or sha256:…")
+        raise invalid(f"{format_value(value)} is not the tag or digest of an image", "write it like v1.5.3 or sha256:…")
     return value
 
 
@@ -104,7 +104,7 @@ def _is_pkey(value: str) -> str:
     except ValueError:
         number = 0
     if not value.startswith("0x") or not 0 < number & 0x7FFF < 0x7FFF or number > 0xFFFF:  # noqa: PLR2004 - 16 bits
-        raise invalid(f"{shown(value)} is not the key of a partition", "write it in quotes, from 0x1 to 0x7ffe")
+        raise invalid(f"{format_value(value)} is not the key of a partition", "write it in quotes, from 0x1 to 0x7ffe")
     return hex(number & 0x7FFF)
 
 
@@ -134,10 +134,14 @@ def _is_cel(value: str) -> str:
         made = cel.NewEnv(variables={"device": cel.Type.DYN}).compile(value).return_type()
     except RuntimeError as error:
         if wrong := next((words for words in all_words(error) if words.startswith("Syntax error")), ""):
-            raise invalid(f"{shown(value)} is not CEL: {wrong.partition(' expecting ')[0]}", "correct it") from None
+            raise invalid(
+                f"{format_value(value)} is not CEL: {wrong.partition(' expecting ')[0]}", "correct it"
+            ) from None
         return value
     if made not in (cel.Type.BOOL, cel.Type.DYN):
-        raise invalid(f"{shown(value)} is neither true nor false", 'compare it, as in `device.driver == "dra.net"`')
+        raise invalid(
+            f"{format_value(value)} is neither true nor false", 'compare it, as in `device.driver == "dra.net"`'
+        )
     return value
 
 
@@ -188,7 +192,7 @@ class Addresses(Section):
             except ValueError:
                 is_within = False
             if not is_within:
-                raise invalid(f"{shown(self.gateway)} is no address of {whole}", "write one, or leave it out")
+                raise invalid(f"{format_value(self.gateway)} is no address of {whole}", "write one, or leave it out")
         return self
 
 

@@ -13,7 +13,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from generator import quantities
 from generator.config.model.amounts import check_amount
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 
 
 class Section(BaseModel):
@@ -53,7 +53,7 @@ def require_unique(names: Iterable[str], fix: str) -> None:
     """Refuse a name that is there twice."""
     twice = next((name for name, times in Counter(names).items() if times > 1), None)
     if twice is not None:
-        raise invalid(f"{shown(twice)} is there twice", fix)
+        raise invalid(f"{format_value(twice)} is there twice", fix)
 
 
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
@@ -69,7 +69,7 @@ _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?
 def _is_name(value: str) -> str:
     if not _LABEL.fullmatch(value):
         raise invalid(
-            f"{shown(value)} is not a Kubernetes name",
+            f"{format_value(value)} is not a Kubernetes name",
             "use at most 63 lower-case letters, digits and hyphens, beginning and ending with a letter or digit",
         )
     return value
@@ -78,7 +78,7 @@ def _is_name(value: str) -> str:
 def _is_resource(value: str) -> str:
     if not _RESOURCE.fullmatch(value):
         raise invalid(
-            f"{shown(value)} is not a resource name",
+            f"{format_value(value)} is not a resource name",
             "write cpu, memory, or an extended resource such as nvidia.com/gpu",
         )
     return value
@@ -86,14 +86,15 @@ def _is_resource(value: str) -> str:
 
 def _is_label_key(value: str) -> str:
     if not _LABEL_KEY.fullmatch(value):
-        raise invalid(f"{shown(value)} is not a label key", "write a key such as example.com/pool")
+        raise invalid(f"{format_value(value)} is not a label key", "write a key such as example.com/pool")
     return value
 
 
 def _is_label_value(value: str) -> str:
     if not _LABEL_VALUE.fullmatch(value):
         raise invalid(
-            f"{shown(value)} is not a label value", "use at most 63 letters, digits, `-`, `_` and `.`, without spaces"
+            f"{format_value(value)} is not a label value",
+            "use at most 63 letters, digits, `-`, `_` and `.`, without spaces",
         )
     return value
 
@@ -102,20 +103,20 @@ def reject_reserved_labels(labels: dict[str, str]) -> dict[str, str]:
     """Refuse labels that mpigen or Kubernetes gives a meaning to."""
     for key in labels:
         if re.search(r"(^|\.)(mpigen\.dev|kubernetes\.io|k8s\.io|kueue\.x-k8s\.io|kubeflow\.org)/", key):
-            raise invalid(f"{shown(key)} belongs to mpigen or Kubernetes", "use a prefix of your own")
+            raise invalid(f"{format_value(key)} belongs to mpigen or Kubernetes", "use a prefix of your own")
     return labels
 
 
 def canonical_quantity(value: Any) -> str:
     """A quantity as the API server writes it; numbers are taken too, since nobody quotes `cpu: 64`."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise invalid(f"{shown(value)} is not a quantity", "write it like 64, 500m or 256Gi")
+        raise invalid(f"{format_value(value)} is not a quantity", "write it like 64, 500m or 256Gi")
     try:
         quantity = quantities.parse(str(value))
     except ValueError as error:
-        raise invalid(f"{shown(value)} is {error}", "write it like 64, 500m or 256Gi") from None
+        raise invalid(f"{format_value(value)} is {error}", "write it like 64, 500m or 256Gi") from None
     if quantity.value < 0:
-        raise invalid(f"{shown(value)} is below zero", "write zero or more")
+        raise invalid(f"{format_value(value)} is below zero", "write zero or more")
     return str(quantity)
 
 
@@ -139,7 +140,7 @@ def require_whole_devices(resources: dict[str, Any]) -> dict[str, Any]:
     for resource, amount in resources.items():
         counted = "/" in resource or resource.startswith("hugepages-")
         if counted and not isinstance(amount, dict) and quantities.parse(str(amount)).value.denominator != 1:
-            raise invalid(f"{shown(amount)} of {resource}", "write a whole number: devices are not divided")
+            raise invalid(f"{format_value(amount)} of {resource}", "write a whole number: devices are not divided")
     return resources
 
 
@@ -181,9 +182,9 @@ def canonical_duration(value: Any) -> str:
     Whole seconds in Go's own units (time.ParseDuration), since the Kueue operator of OpenShift takes nothing finer.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
-        raise invalid(f"{shown(value)} has no unit", _EXAMPLE)
+        raise invalid(f"{format_value(value)} has no unit", _EXAMPLE)
     if not isinstance(value, str) or not _FORM.fullmatch(value):
-        raise invalid(f"{shown(value)} is not a duration", _EXAMPLE)
+        raise invalid(f"{format_value(value)} is not a duration", _EXAMPLE)
     rest, parts = to_seconds(value), []
     for unit, size in _UNITS.items():
         count, rest = divmod(rest, size)
@@ -197,9 +198,9 @@ def between(least: str, most: str) -> AfterValidator:
 
     def check(value: str) -> str:
         if to_seconds(value) < to_seconds(least):
-            raise invalid(f"{shown(value)} is too short", f"write at least {least}")
+            raise invalid(f"{format_value(value)} is too short", f"write at least {least}")
         if to_seconds(value) > to_seconds(most):
-            raise invalid(f"{shown(value)} is too long", f"write at most {most}")
+            raise invalid(f"{format_value(value)} is too long", f"write at most {most}")
         return value
 
     return AfterValidator(check)

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from generator.config.model.access import Account
 from generator.config.model.cluster import Cluster
 from generator.config.model.fields import Name, Section, Text, invalid
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 
 _CONTROLLER = "argocd-application-controller"
 OPENSHIFT = "openshift-gitops"
@@ -20,7 +20,7 @@ _REPOSITORY = re.compile(r"(?:https?|ssh|file)://\S+|[\w.-]+@[\w.-]+:\S+")
 
 def _is_repository(value: str) -> str:
     if not _REPOSITORY.fullmatch(value):
-        raise invalid(f"{shown(value)} is not a Git URL", "write it like https://git.example.com/platform.git")
+        raise invalid(f"{format_value(value)} is not a Git URL", "write it like https://git.example.com/platform.git")
     return value
 
 
@@ -28,7 +28,7 @@ def _is_folder(value: str) -> str:
     parts = value.strip("/").split("/")
     if value.startswith("/") or not all(parts) or {".", ".."} & set(parts):
         raise invalid(
-            f"{shown(value)} is not a folder of the repository", "write a path such as output or clusters/prod"
+            f"{format_value(value)} is not a folder of the repository", "write a path such as output or clusters/prod"
         )
     return "/".join(parts)
 

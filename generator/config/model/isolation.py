@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from generator.config.model.fields import Name, Section, invalid
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts.addressing import denied_metadata
 
 METADATA_SERVICES = denied_metadata()
@@ -31,15 +31,17 @@ def _is_network(value: str) -> str:
     try:
         network = ipaddress.ip_network(value)
     except ValueError:
-        raise invalid(f"{shown(value)} is not a network", _network_of(value)) from None
+        raise invalid(f"{format_value(value)} is not a network", _network_of(value)) from None
     if "/" not in value:
         whole = f"{network.network_address}/{network.max_prefixlen}"
         fix = f"write {whole} for this address alone, or a network such as {_example(network)}"
-        raise invalid(f"{shown(value)} has no mask", fix)
+        raise invalid(f"{format_value(value)} has no mask", fix)
     if "%" in value:
-        raise invalid(f"{shown(value)} has a zone, which means something on one host alone", "write it without `%`")
+        raise invalid(
+            f"{format_value(value)} has a zone, which means something on one host alone", "write it without `%`"
+        )
     if four := _embedded(network):
-        raise invalid(f"{shown(value)} is a network of IPv4, written as IPv6", f"write {four}")
+        raise invalid(f"{format_value(value)} is a network of IPv4, written as IPv6", f"write {four}")
     return str(network)
 
 
@@ -72,7 +74,7 @@ def _network_of(value: str) -> str:
 
 def _is_domain(value: str) -> str:
     if not _DOMAIN.fullmatch(value):
-        raise invalid(f"{shown(value)} is not a domain name", "write it like s3.example.com or *.s3.example.com")
+        raise invalid(f"{format_value(value)} is not a domain name", "write it like s3.example.com or *.s3.example.com")
     return value
 
 
@@ -130,7 +132,7 @@ def _is_address(value: str) -> str:
     try:
         return str(ipaddress.ip_address(value))
     except ValueError:
-        raise invalid(f"{shown(value)} is not an IP address", "write it like 169.254.20.10") from None
+        raise invalid(f"{format_value(value)} is not an IP address", "write it like 169.254.20.10") from None
 
 
 class Metrics(Section):

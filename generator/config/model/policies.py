@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, GetJsonSchemaHandler, field_validato
 from pydantic_core import CoreSchema
 
 from generator.config.model.fields import Count, LabelKey, LabelValue, Name, Section, invalid, require_unique
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts.images import image_fault, is_image
 
 _PORT = re.compile(r"(?:[^/\[\]]*|\[[^\]]*\]):(?P<port>[0-9]+)/")
@@ -19,7 +19,7 @@ _MOST = 65535
 def _is_image_with_port(value: str) -> str:
     what, fix = image_fault(value)
     if what:
-        raise invalid(f"{shown(value)} is not an image reference: {what}", fix)
+        raise invalid(f"{format_value(value)} is not an image reference: {what}", fix)
     return _has_a_port(value)
 
 
@@ -29,14 +29,16 @@ def _is_registry(value: str) -> str:
     host = written.split("/", 1)[0]
     is_host = "." in host or ":" in host or host == "localhost"
     if not is_image(f"{written}image") or not is_host or host.lower() != host:
-        raise invalid(f"{shown(value)} is no registry", "write its host, and what is before the name: quay.io/acme/")
+        raise invalid(
+            f"{format_value(value)} is no registry", "write its host, and what is before the name: quay.io/acme/"
+        )
     return _has_a_port(written)
 
 
 def _has_a_port(value: str) -> str:
     found = _PORT.match(value)
     if found and not 0 < int(found["port"]) <= _MOST:
-        raise invalid(f"{shown(value)}: there is no port {found['port']}", f"write a port from 1 to {_MOST}")
+        raise invalid(f"{format_value(value)}: there is no port {found['port']}", f"write a port from 1 to {_MOST}")
     return value
 
 
@@ -125,7 +127,7 @@ _CLASS = re.compile(rf"(?=.{{1,253}}$){_PART}(?:\.{_PART})*")
 
 def _is_storage_class(value: str) -> str:
     if not _CLASS.fullmatch(value):  # a DNS subdomain: kubernetes v1.34.2 pkg/apis/storage/validation/validation.go
-        raise invalid(f"{shown(value)} is not the name of a StorageClass", "write one, such as `encrypted-ssd`")
+        raise invalid(f"{format_value(value)} is not the name of a StorageClass", "write one, such as `encrypted-ssd`")
     return value
 
 

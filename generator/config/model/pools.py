@@ -23,7 +23,7 @@ from generator.config.model.fields import (
     invalid,
     require_plausible_amounts,
 )
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts.devices import DeviceKind, device_kind
 from generator.facts.names import HOSTNAME
 
@@ -33,7 +33,7 @@ _CLASS = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-
 def _is_provisioning_class(value: str) -> str:
     if not _CLASS.fullmatch(value):
         fix = "write one such as check-capacity.autoscaling.x-k8s.io or queued-provisioning.gke.io"
-        raise invalid(f"{shown(value)} is not a provisioning class", fix)
+        raise invalid(f"{format_value(value)} is not a provisioning class", fix)
     return value
 
 

@@ -23,7 +23,7 @@ from generator.config.model.fields import (
 )
 from generator.config.model.policies import Image
 from generator.config.model.pools import Pool
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts import env
 from generator.facts.env import host_variable
 from generator.facts.families import FAMILIES, Family, FamilyName
@@ -38,9 +38,9 @@ _TAKEN_NAMES = ("home", "run", "tmp", "shared-memory", "mpi-hostfile", "mpi-ssh-
 def _is_place(value: str) -> str:
     is_plain = value.startswith("/") and not value.startswith("//") and posixpath.normpath(value) == value
     if not is_plain or value == "/" or not _PLACE.fullmatch(value):
-        raise invalid(f"{shown(value)} is not a place for a volume", "write an absolute path, such as /data")
+        raise invalid(f"{format_value(value)} is not a place for a volume", "write an absolute path, such as /data")
     if what := hidden_by(value):
-        raise invalid(f"a volume at {shown(value)} {what}", "use a path such as /data")
+        raise invalid(f"a volume at {format_value(value)} {what}", "use a path such as /data")
     return value
 
 
@@ -106,7 +106,9 @@ _SCHEDULERS = {"coscheduling": "scheduler-plugins-scheduler", "volcano": "volcan
 
 def _is_variable(value: str) -> str:
     if not _VARIABLE.fullmatch(value):
-        raise invalid(f"{shown(value)} is not the name of a variable", "write letters, digits and `_`, like NCCL_DEBUG")
+        raise invalid(
+            f"{format_value(value)} is not the name of a variable", "write letters, digits and `_`, like NCCL_DEBUG"
+        )
     if value in env.RESERVED_BY_TRAINER:
         raise invalid(f"`{value}` is set by Trainer, whatever stands here", "remove it; `mpirun --mca` overrides it")
     if value in _OURS:
@@ -120,7 +122,7 @@ def _is_variable(value: str) -> str:
 
 def _is_interface(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][-A-Za-z0-9_.]{0,14}", value):
-        raise invalid(f"{shown(value)} is not a network interface", "write its name in the pods, such as eth0")
+        raise invalid(f"{format_value(value)} is not a network interface", "write its name in the pods, such as eth0")
     return value
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from generator.config.model.fields import Count, Duration, Name, Section, Text, between, invalid, require_unique
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts.names import REGISTRY_LOGIN, SERVICE_ACCOUNT
 
 # Keys of a Secret: apimachinery v0.34.2 pkg/util/validation/validation.go IsConfigMapKey.
@@ -32,26 +32,26 @@ def _is_secret_name(value: str) -> str:
 
 def _is_key(value: str) -> str:
     if not _KEY.fullmatch(value):
-        raise invalid(f"{shown(value)} is not a key of a Secret", "use letters, digits, `-`, `_` and `.`")
+        raise invalid(f"{format_value(value)} is not a key of a Secret", "use letters, digits, `-`, `_` and `.`")
     return value
 
 
 def _is_bucket(value: str) -> str:
     if not _BUCKET.fullmatch(value):
         fix = "use 3 to 63 lower-case letters, digits, hyphens and dots"
-        raise invalid(f"{shown(value)} is not the name of a bucket", fix)
+        raise invalid(f"{format_value(value)} is not the name of a bucket", fix)
     return value
 
 
 def _is_endpoint(value: str) -> str:
     if not _ENDPOINT.fullmatch(value):
-        raise invalid(f"{shown(value)} is not an endpoint", "write it like https://s3.example.com")
+        raise invalid(f"{format_value(value)} is not an endpoint", "write it like https://s3.example.com")
     return value
 
 
 def _is_region(value: str) -> str:
     if not _REGION.fullmatch(value):
-        raise invalid(f"{shown(value)} is not a region", "write it like eu-central-1")
+        raise invalid(f"{format_value(value)} is not a region", "write it like eu-central-1")
     return value
 
 

@@ -29,7 +29,7 @@ from generator.config.model.isolation import Egress
 from generator.config.model.policies import ClassName, Registry, RuleName
 from generator.config.model.quotas import Shares
 from generator.config.model.secrets import Secrets
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 
 
 class Limits(Section):
@@ -61,7 +61,7 @@ def _is_day(value: str) -> str:
     except ValueError:
         day = None
     if day is None or day.isoformat() != value:
-        raise invalid(f"{shown(value)} is not a day", "write it like 2027-03-31")
+        raise invalid(f"{format_value(value)} is not a day", "write it like 2027-03-31")
     return value
 
 
@@ -120,7 +120,7 @@ AccessMode = Literal["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce", "ReadWrit
 
 def _is_something(value: str) -> str:
     if quantities.parse(value).value <= 0:
-        raise invalid(f"{shown(value)} is no room at all", "write it like 500Gi or 10Ti")
+        raise invalid(f"{format_value(value)} is no room at all", "write it like 500Gi or 10Ti")
     return value
 
 

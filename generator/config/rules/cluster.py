@@ -15,7 +15,7 @@ from generator.config.model.queues import Queues
 from generator.config.model.tenants import Tenant
 from generator.config.rules.partial import PartialPlatform
 from generator.config.rules.policies import unmet
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.facts.defects import refusing, sound_minors
 
 
@@ -111,7 +111,7 @@ def unnameable(tenant: Tenant, cluster: Cluster) -> Iterator[Unmet]:
 def forgetful(queues: Queues, days: int) -> Iterator[Unmet]:
     """Find settings that delete the record of a finished job before its retention of `days` days ends."""
     if queues.retain_finished is not None and to_seconds(queues.retain_finished) < days * 24 * 3600:
-        what = f"{shown(queues.retain_finished)} is less than the {days} days of `policies.retention.jobs`"
+        what = f"{format_value(queues.retain_finished)} is less than the {days} days of `policies.retention.jobs`"
         yield ("retainFinished",), what, f"write at least {days * 24}h, or remove it"
 
 

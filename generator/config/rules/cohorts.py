@@ -8,7 +8,7 @@ from generator.config.mistakes import Mistake
 from generator.config.model.cohorts import outermost_cohorts, workers_cohort
 from generator.config.rules.partial import PartialPlatform
 from generator.config.rules.quotas import shares_unknown
-from generator.documents.syntax import on_one_line
+from generator.documents.messages import shorten
 from generator.errors import suggest
 
 _LONGEST = 200  # letters of a circle in a message
@@ -46,7 +46,7 @@ def _circle(name: str, draft: PartialPlatform) -> str:
         at = parents.get(at)
     if at != name:
         return ""
-    return on_one_line(" → ".join((*way, name)), _LONGEST)
+    return shorten(" → ".join((*way, name)), _LONGEST)
 
 
 def apart(draft: PartialPlatform) -> Iterator[Mistake]:

@@ -13,7 +13,7 @@ from generator.config.model.cohorts import Cohort
 from generator.config.model.quotas import ZERO, Amounts, Share, Supply, pools_offering, quota_amounts, sum_amounts
 from generator.config.model.tenants import Tenant
 from generator.config.rules.partial import PartialPlatform
-from generator.documents.syntax import shown
+from generator.documents.messages import format_value
 from generator.errors import suggest
 from generator.facts.nodes import labels_of_one_node
 from generator.quantities import Quantity
@@ -60,7 +60,7 @@ def _share(
     offers = pools_offering(key, list(draft.supplies.values()))
     if isinstance(share, dict):
         fix = suggest(key, draft.declared["pools"])
-        yield Mistake(path, f"there is no pool {shown(key)}", fix, is_of_key=True)
+        yield Mistake(path, f"there is no pool {format_value(key)}", fix, is_of_key=True)
     elif len(offers) > 1:
         names = ", ".join(pool.name for pool in offers)
         fix = f"say which, such as `{offers[0].name}: {{{key}: {share}}}`"
@@ -71,7 +71,7 @@ def _share(
         yield _uncounted(path, key, hidden)
     elif not offers:
         known = {*draft.declared["pools"], *(name for pool in draft.supplies.values() for name in pool.offered)}
-        what = f"there is no pool and no resource {shown(key)}"
+        what = f"there is no pool and no resource {format_value(key)}"
         yield Mistake(path, what, suggest(key, known), is_of_key=True)
     elif offers[0].name in shares:
         what = f"only pool `{offers[0].name}` has {key}, and its share is written out here already"

@@ -12,8 +12,8 @@ from itertools import takewhile
 from typing import Any
 
 from generator.documents.json_text import read_json
+from generator.documents.messages import shorten
 from generator.documents.scalars import int64
-from generator.documents.syntax import on_one_line
 from generator.errors import Problem, SimulationError
 from generator.facts.names import ALLOCATABLE, METADATA_NAME, MULTI_KUEUE, NODES, PROVISIONING
 from generator.manifests import Body, Manifest
@@ -233,7 +233,7 @@ class QueueTree:
             return f"there is no ResourceFlavor {', '.join(f'`{name}`' for name in missing)}"
         if queue.cohort and self.is_cyclic(queue.cohort):
             circle = " → ".join(f"`{each.name}`" for each in self.ancestors(queue.cohort))
-            return f"the parents of its cohort go in a circle: {on_one_line(circle, _LONGEST)}"
+            return f"the parents of its cohort go in a circle: {shorten(circle, _LONGEST)}"
         return f"it is stopped: `stopPolicy` is `{queue.stop_policy}`" if queue.stop_policy != "None" else ""
 
     def lacks(self, queue: ClusterQueue) -> str:

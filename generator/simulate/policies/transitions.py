@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from generator.errors import NotModelledError, Problem
-from generator.schemas.transitions import Transition
+from generator.schemas.updates import Transition
 
 _NAMES = ("self", "oldSelf")
 _OPTIONAL = "oldSelf[?0]"

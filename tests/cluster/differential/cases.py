@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from generator.documents.load import Path as Steps
-from generator.documents.locate import format_path
+from generator.documents.messages import format_path
 
 FOLDER = Path(__file__).parent
 SEEDS, WRITTEN, GENERATED = FOLDER / "seeds.yaml", FOLDER / "written.yaml", FOLDER / "generated.jsonl"

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 
-from generator.documents.locate import format_path
+from generator.documents.messages import format_path
 from generator.schemas.catalog import Catalog
 from tests.cluster.differential.cases import Body, Case, read_seeds
 from tests.cluster.differential.mutations import MUTATIONS, NAMED, Place, places

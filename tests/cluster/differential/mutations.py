@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from generator.documents.load import Path as Steps
-from generator.schemas.formats import CUSTOM_QUANTITY, QUANTITY, Schema
+from generator.schemas.json_schema import Schema
+from generator.schemas.patterns import CUSTOM_QUANTITY, QUANTITY
 
 
 class Change(NamedTuple):

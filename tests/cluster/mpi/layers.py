@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from generator.schemas.gobuild import cache_folder
+from generator.schemas.kubeconform import cache_folder
 from tests.cluster.mpi.namespaces import guarded
 
 HERE = Path(__file__).parent

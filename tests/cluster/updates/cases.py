@@ -18,10 +18,11 @@ import yaml
 
 from generator import quantities
 from generator.documents.load import Path as Steps
-from generator.documents.locate import format_path
+from generator.documents.messages import format_path
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.schemas.formats import CUSTOM_QUANTITY, QUANTITY, Schema
+from generator.schemas.json_schema import Schema
+from generator.schemas.patterns import CUSTOM_QUANTITY, QUANTITY
 from tests.cluster.client import Body
 from tests.cluster.differential.cases import NAMESPACE as THERE
 from tests.cluster.differential.cases import SEEDS as SEEDS_THERE

@@ -1,20 +1,39 @@
-"""What a release takes the place of in the cluster: the one that the pointer names, or the newest before it."""
+"""The release that a new one replaces in the cluster: the one that the pointer names, or the newest before it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from generator.errors import OutputError, Problem
 from generator.manifests import Manifest, read
-from generator.release.exchange import refusals
-from generator.release.found import look_at_pointer, read_file
+from generator.release.exchange import report_os_errors
+from generator.release.folder import read_file, read_pointer
 from generator.release.lock import LOCK, NAME, Lock, Release, digest
-from generator.release.precedence import precedence
+
+_Size = tuple[int, str]
+"""The number of digits, and the digits: Python reads no integer of more than 4,300 digits."""
 
 
-def replaced(release: Release, tree: Sequence[Manifest], root: Path) -> list[Manifest]:
+def precedence(version: str) -> tuple[list[_Size], bool, list[tuple[bool, _Size, str]]]:
+    """A sort key for versions: numbers as numbers, a pre-release before its release (semver.org, 11)."""
+    core, _, pre = version.partition("+")[0].partition("-")
+    return [_size(number) for number in re.findall(r"[0-9]+", core)], not pre, [_rank(one) for one in pre.split(".")]
+
+
+def _size(digits: str) -> _Size:
+    significant = digits.lstrip("0")
+    return len(significant), significant
+
+
+def _rank(identifier: str) -> tuple[bool, _Size, str]:
+    """A sort key for a part of a pre-release: numbers by size and before words, which go by their letters."""
+    return (False, _size(identifier), "") if identifier.isdecimal() else (True, (0, ""), identifier)
+
+
+def read_previous(release: Release, tree: Sequence[Manifest], root: Path) -> list[Manifest]:
     """The objects of the release below `root` that this one replaces, each with its file; none if there is none.
 
     A release that is made anew does not replace itself. Files that are not ours are left out, on both sides.
@@ -29,7 +48,7 @@ def replaced(release: Release, tree: Sequence[Manifest], root: Path) -> list[Man
         DocumentError: a file of it is not YAML.
     """
     home = root / release.platform
-    with refusals(home):
+    with report_os_errors(home):
         folder = _folder(release, home)
         return list(_manifests(folder, release, tree)) if folder else []
 
@@ -38,7 +57,7 @@ def _folder(release: Release, home: Path) -> Path | None:
     """The pointer is only believed where there is to be one."""
     versions = {path.parent.name for path in home.glob(f"*/{LOCK}") if NAME.fullmatch(path.parent.name)}
     versions.discard(release.version)
-    named = look_at_pointer(release, home).version if release.pointer(release.version) else ""
+    named = read_pointer(release, home).version if release.pointer(release.version) else ""
     if named in versions:
         return home / named
     ours = precedence(release.version)

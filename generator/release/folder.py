@@ -1,4 +1,4 @@
-"""What a folder holds: files of ours, files that are not, and what a hand has done to them."""
+"""A release folder as it is on disk: generated files, other files, and edits by hand."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 
 from generator.documents.files import MAX_FILE
 from generator.errors import Problem
-from generator.release.exchange import parents
-from generator.release.lock import LOCK, NAME, POINTER, POINTER_LOCK, Lock, Release, digest, wanted_pointer
+from generator.release.exchange import parent_folders
+from generator.release.lock import LOCK, NAME, POINTER, POINTER_LOCK, Lock, Release, digest, target_pointer
 
 _PUT_BACK = "put it back (`git checkout`) and the change into the platform file, or pass --discard-edits"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Folder:
     """A folder as it is.
 
     Attributes:
@@ -67,18 +67,18 @@ class Found:
     @property
     def spare_folders(self) -> tuple[str, ...]:
         """The folders that no file of ours calls for."""
-        return tuple(sorted({*self.folders} - {*parents(self.lock.files if self.lock else ())}))
+        return tuple(sorted({*self.folders} - {*parent_folders(self.lock.files if self.lock else ())}))
 
 
-def look(path: Path, lock_name: str) -> Found:
+def read_folder(path: Path, lock_name: str) -> Folder:
     """What is at `path`, read once; nothing there is an answer too."""
     if path.is_symlink() or (path.exists() and not path.is_dir()):
-        return Found(path, odd=(_odd(path),))
+        return Folder(path, odd=(_odd(path),))
     if not path.exists():
-        return Found(path)
+        return Folder(path)
     files, folders, odd = _scan(path)
     held = {name: _digest(path, name) for name in files if name != lock_name}
-    found = Found(path, held, tuple(folders), odd=tuple(_odd(path / name) for name in odd))
+    found = Folder(path, held, tuple(folders), odd=tuple(_odd(path / name) for name in odd))
     if lock_name not in files:
         missing = Problem(f"holds files but no {lock_name}", "move the folder away: mpigen did not write it", str(path))
         return but(found, unlocked=(missing,) if files else ())
@@ -95,14 +95,14 @@ def look(path: Path, lock_name: str) -> Found:
     return but(found, lock=lock, lock_data=data, edits=edits)
 
 
-def look_at_pointer(release: Release, home: Path) -> Found:
+def read_pointer(release: Release, home: Path) -> Folder:
     """Look at the pointer, and know the release that it names even when a hand turned it there."""
-    found = look(home / POINTER, POINTER_LOCK)
+    found = read_folder(home / POINTER, POINTER_LOCK)
     if not found.lock_data:  # a folder of the user's, where there may be room for our files
         found = but(found, unlocked=())
     others = sorted(path.parent.name for path in home.glob(f"*/{LOCK}") if NAME.fullmatch(path.parent.name))
     for version in (release.version, *others):
-        lock = wanted_pointer(release, version).lock
+        lock = target_pointer(release, version).lock
         if lock.files and lock.files.items() <= found.held.items():
             edits = {path: edit for path, edit in found.edits.items() if path not in {POINTER_LOCK, *lock.files}}
             files = {**(found.lock.files if found.lock else {}), **lock.files}

@@ -1,0 +1,47 @@
+"""Values and paths of documents, written for messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_LONGEST = 60  # letters of a value in a message, which should fit one line of a terminal
+_LONGEST_KEY = 320  # letters; a label key has 317 at most
+
+
+def format_value(value: object) -> str:
+    """A value as its writer would recognise it, in a few words on one line."""
+    if value is None:
+        return "nothing"
+    if value == "":
+        return "an empty text"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"`{shorten(text, _LONGEST)}`"
+
+
+def shorten(text: str, longest: int) -> str:
+    """A text for a terminal: cut when long, and nothing in it that a terminal would obey."""
+    if len(text) > longest:
+        text = f"{text[: longest - 3]}..."
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def format_path(path: Sequence[str | int], root: str = "") -> str:
+    """Write a path for people: `spec.containers[0].image`; keys with dots or slashes are quoted.
+
+    >>> format_path(("metadata", "labels", "example.com/a", 0))
+    'metadata.labels["example.com/a"][0]'
+    """
+    text = root
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif step and len(step) <= _LONGEST_KEY and all(letter.isalnum() or letter in "-_$" for letter in step):
+            text += f".{step}" if text else step
+        else:
+            quoted = step.replace("\\", r"\\").replace('"', r"\"")
+            text += f'["{shorten(quoted, _LONGEST_KEY)}"]'
+    return text

