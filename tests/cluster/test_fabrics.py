@@ -76,9 +76,9 @@ def _is_old(cluster: Cluster) -> bool:
 def test_a_job_that_forgets_the_fabric_is_refused_and_told_what_to_write(platform: Platform, cluster: Cluster) -> None:
     with pytest.raises(RefusedError) as refused:
         WiredJob.of(platform, "wired-team", "wired", "forgetful", _SOME).submit(cluster.admin)
-    asked = f"a host of ClusterTrainingRuntime/wired has {DEVICE}: 2 (here limits: none, requests: none); write that"
+    asked = f"each host of ClusterTrainingRuntime/wired has {DEVICE}: 2 (here limits: none, requests: none); set these"
     assert asked in refused.value.message
-    why = "it takes the place of all that the runtime says" if _is_old(cluster) else "pods are attached to just these"
+    why = "these amounts replace all resources" if _is_old(cluster) else "pods are attached to exactly these devices"
     assert why in refused.value.message
     assert "'wired-platform-fabric'" in refused.value.message
 

@@ -97,7 +97,7 @@ def test_the_api_server_refuses_more_hosts_in_a_job_than_the_team_may_have(deplo
     for training in limited:
         most = training.tenant.limits.hosts_per_job or 0
         _people(training, admin).create(replace(training, nodes=most).body, dry_run=True)
-        with pytest.raises(RefusedError, match=f"{_most_said(training)} hosts, and this one asks for {most + 1}"):
+        with pytest.raises(RefusedError, match=f"requests {most + 1} hosts, and a job in .* can have at most {most};"):
             _people(training, admin).create(replace(training, nodes=most + 1).body, dry_run=True)
     for training in (each for each in trainings(deployed.platform) if not each.tenant.limits.hosts_per_job):
         _people(training, admin).create(replace(training, nodes=1000).body, dry_run=True)
@@ -116,7 +116,7 @@ def test_the_limit_of_hosts_is_what_stands_in_the_namespace_now(
     labels = {key: home["labels"][key] for key in (TENANT_LABEL, PART_OF)}
     allowed = {key: text for key, text in home["annotations"].items() if key.startswith(PARAMETER)}
     for what, limit, said in (
-        ("no more", "4", f"a job of {namespace} has at most 4 hosts, and this one asks for 5"),
+        ("no more", "4", f"requests 5 hosts, and a job in {namespace} can have at most 4"),
         ("enough", "5", ""),
         ("no number", "few", "type conversion error"),
         ("nothing", "", ""),
@@ -130,10 +130,6 @@ def test_the_limit_of_hosts_is_what_stands_in_the_namespace_now(
 
 def _namespace(name: str, **metadata: dict[str, str]) -> Body:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **metadata}}
-
-
-def _most_said(training: Training) -> str:
-    return f"a job of {training.tenant.name} has at most {training.tenant.limits.hosts_per_job}"
 
 
 def _refusal(job: Body, admin: Client) -> str:

@@ -87,8 +87,8 @@ def two_at_most(admin: Client) -> Iterator[None]:
     labels = {TENANT_LABEL: NAMESPACE, PART_OF: _PLATFORM}
     metadata = {"name": NAMESPACE, "labels": labels, "annotations": {ANNOTATION: "2"}}
     bodies = [
-        policy(_PLATFORM, size({}, [Limits(hosts_per_job=2)])),
-        binding(_PLATFORM, size({}, [Limits(hosts_per_job=2)]), "deny"),
+        policy(_PLATFORM, size([Limits(hosts_per_job=2)])),
+        binding(_PLATFORM, size([Limits(hosts_per_job=2)]), "deny"),
     ]
     for body in ({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, *bodies):
         admin.apply(body, "tests")

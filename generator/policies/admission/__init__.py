@@ -1,1 +1,1 @@
-"""Admission: what the API server refuses, whoever asks for it, one module for each rule of `policies.admission`."""
+"""The admission pack: one module for each topic of `policies.admission`."""

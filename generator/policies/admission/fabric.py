@@ -1,134 +1,117 @@
-"""That a job of a runtime on a fabric keeps it. Ranks that lose it go on over TCP, many times slower, in silence.
+"""The admission rule for fabrics: a TrainJob keeps the devices, claims and variables of its runtime's fabric.
 
-`resourcesPerNode` is how it is lost. Trainer 2.2 puts it in the place of all that the runtime says (trainer v2.2.0
-pkg/runtime/framework/plugins/jobset/builder.go Trainer). Trainer 2.3 merges it, by resource, but carries over amounts
-alone, so that claims are lost (v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo); and Kueue, with the code of
-Trainer 2.2 in it, counts no device that a job leaves out (kueue v0.19.2 go.mod; pkg/controller/jobs/trainjob), unless
-an init container asks for it too.
+Ranks that lose one of them continue over TCP, many times slower, without an error.
+
+- `resourcesPerNode` changes devices and claims. Trainer 2.2 replaces all resources of the runtime with it (trainer
+  v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer). Trainer 2.3 merges it by resource but copies only
+  amounts, so it drops claims (v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo). Kueue, which contains the
+  code of Trainer 2.2, does not count a device that the job omits, unless an init container requests it (kueue v0.19.2
+  go.mod; pkg/controller/jobs/trainjob).
+- `trainer.env` and the command line of `mpirun` change variables. Trainer rejects variables of this container in a
+  patch (pkg/runtime/framework/plugins/jobset Validate).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from generator.policies.admission.parameters import CLAIM
-from generator.policies.admission.policy import TRAINJOBS, Demand, Rule, parameters
+from generator.policies.admission.policy import TRAINJOBS, Rule, Validation, list_parameter
 from generator.policies.admission.trainjobs import RUNTIME
 
-_ASKED = "object.spec.?trainer.?resourcesPerNode"
-_SAYS_AMOUNTS = f"({_ASKED}.?limits.hasValue() || {_ASKED}.?requests.hasValue())"
-_IS_TOLD = (  # -env and -genv are Hydra's, --mca and -mca Open MPI's
+_RESOURCES = "object.spec.?trainer.?resourcesPerNode"
+_SETS_AMOUNTS = f"({_RESOURCES}.?limits.hasValue() || {_RESOURCES}.?requests.hasValue())"
+_LIMIT = f"{_RESOURCES}.?limits[?device[1]]"
+_REQUEST = f"{_RESOURCES}.?requests[?device[1]]"
+_CLAIMS_MESSAGE = (
+    "'with spec.trainer.resourcesPerNode Trainer drops the device claims of ' + variables.runtime + ', so ranks would"
+    " use TCP; remove resourcesPerNode'"
+)
+_ASSIGNS_VARIABLE = (  # `-env` and `-genv` are options of Hydra, `--mca` and `-mca` of Open MPI
     r"variables.line.matches(r'\b' + name + r'=|\b(env|genv|unset)\s+' + name + r'\b')"
     r" || (name.startsWith('OMPI_MCA_') && variables.line.matches(r'-mca\s+' + name.substring(9) + r'\s'))"
 )
-_Part = tuple[str, str, str]
-"""A name, CEL that says whether it is broken, and the message then."""
-
-_LINE = "object.spec.?trainer.?{}.orValue([])"
-_KINDS = ("limits", "requests")
-_REPLACING = "2.2"
 
 
-def fabric(conditions: dict[str, str], trainer: str) -> Rule:
-    """A job leaves devices, claims and variables of its runtime's fabric as they are.
+def fabric(trainer: str) -> Rule:
+    """Reject a new TrainJob that changes what binds its ranks to the fabric.
 
-    It is one demand, as which of its parts a platform has any use for depends on the runtimes of its release.
+    The four violations share one validation, because the runtimes of a release decide which of them can occur.
 
     Args:
-        conditions: of all rules.
-        trainer: the version, which merges what a job asks for with what its runtime says, or puts it in its place.
+        trainer: the minor version of Trainer.
     """
-    parts = (_amounts(trainer), _claims(trainer), _variables(), _arguments())
+    replaces = trainer == "2.2"
+    drops_claims = _SETS_AMOUNTS if replaces else f"{_RESOURCES}.hasValue()"
+    violations = {
+        "changesDevices": (f"{_SETS_AMOUNTS} && variables.changed.size() > 0", _changed_devices_message(replaces)),
+        "dropsClaims": (f"{drops_claims} && variables.devices.exists(device, device[2] == '{CLAIM}')", _CLAIMS_MESSAGE),
+        "overridesInEnv": ("variables.inEnv.size() > 0", _overridden_message("inEnv", "spec.trainer.env")),
+        "overridesInCommand": (
+            "variables.inCommand.size() > 0",
+            _overridden_message("inCommand", "spec.trainer.command and args"),
+        ),
+    }
+    *others, last = ((f"variables.{name}", message) for name, (_, message) in violations.items())
     return Rule(
         name="fabric",
-        requests=[TRAINJOBS],
+        resource_rules=[TRAINJOBS],
         variables={
             "runtime": RUNTIME,
+            # [runtime, resource, amount] and names, from annotations of the namespace
             "devices": f"{_of_runtime('fabrics')}.map(each, each.split('='))",
-            "wrong": f"variables.devices.filter(each, each[2] != '{CLAIM}' && !({_is_kept(trainer)}))"
-            f".map(each, each[1] + ': ' + each[2] + ' (here ' + {_said()} + ')')",
-            "fixed": f"{_of_runtime('fabric-variables')}.map(each, each.split('=')[1])",
-            "set": "object.spec.?trainer.?env.orValue([]).map(each, each.name).filter(name, name in variables.fixed)",
-            "line": f"({_LINE.format('command')} + {_LINE.format('args')}).join(' ')",
-            "told": f"variables.fixed.filter(name, {_IS_TOLD})",
-            **{name: broken for name, broken, _ in parts},
+            "changed": f"variables.devices.filter(device, device[2] != '{CLAIM}' && !({_keeps_device(replaces)}))"
+            ".map(device, device[1] + ': ' + device[2] + ' (here limits: ' + string("
+            f"{_LIMIT}.orValue(dyn('none'))) + ', requests: ' + string({_REQUEST}.orValue(dyn('none'))) + ')')",
+            "reserved": f"{_of_runtime('fabric-variables')}.map(each, each.split('=')[1])",
+            "inEnv": "object.spec.?trainer.?env.orValue([]).map(each, each.name)"
+            ".filter(name, name in variables.reserved)",
+            "line": "(object.spec.?trainer.?command.orValue([]) + object.spec.?trainer.?args.orValue([])).join(' ')",
+            "inCommand": f"variables.reserved.filter(name, {_ASSIGNS_VARIABLE})",
+            **{name: f"oldObject == null && {violation}" for name, (violation, _) in violations.items()},
         },
-        demands=[Demand(" && ".join(f"!variables.{name}" for name, _, _ in parts), _first_of(parts))],
-        conditions=conditions,
+        validations=[
+            Validation(
+                " && ".join(f"!variables.{name}" for name in violations),
+                "".join(f"{variable} ? {message} : " for variable, message in others) + last[1],
+            )
+        ],
     )
 
 
-def _first_of(parts: Sequence[_Part]) -> str:
-    """CEL: the message of the first part that is broken."""
-    *others, (_, _, last) = parts
-    return "".join(f"variables.{name} ? {message} : " for name, _, message in others) + last
+def _of_runtime(parameter: str) -> str:
+    """Return CEL for the entries of a namespace's parameter that belong to the runtime of the job."""
+    return f"{list_parameter(parameter)}.filter(each, each.startsWith(variables.runtime + '='))"
 
 
-def _of_runtime(name: str) -> str:
-    """CEL: what the namespace says of the job's runtime."""
-    return f"{parameters(name)}.filter(each, each.startsWith(variables.runtime + '='))"
+def _keeps_device(replaces: bool) -> str:
+    """Return CEL that is true if a job requests as much of `device` as its runtime.
+
+    Args:
+        replaces: True if amounts of the job replace all amounts of the runtime.
+    """
+    if replaces:  # the API server rejects pods that request a device without a limit
+        return " && ".join([_equals(_LIMIT, default="'0'"), _equals(_REQUEST, default="device[2]")])
+    is_named = f"({_LIMIT}.hasValue() || {_REQUEST}.hasValue())"
+    return " && ".join([is_named, _equals(_LIMIT, default="device[2]"), _equals(_REQUEST, default="device[2]")])
 
 
-def _amount(kind: str) -> str:
-    return f"{_ASKED}.?{kind}[?each[1]]"
+def _equals(amount: str, default: str) -> str:
+    return f"quantity(string({amount}.orValue(dyn({default})))).compareTo(quantity(device[2])) == 0"
 
 
-def _is(kind: str, otherwise: str) -> str:
-    """CEL: what the job asks for of a device is what a host has of it."""
-    asked = f"{_amount(kind)}.orValue(dyn({otherwise}))"
-    return f"quantity(string({asked})).compareTo(quantity(each[2])) == 0"
-
-
-def _is_kept(trainer: str) -> str:
-    if trainer == _REPLACING:  # without a limit of it the API server refuses the pods
-        return f"{_is('limits', repr('0'))} && {_is('requests', 'each[2]')}"
-    named = f"({_amount('limits')}.hasValue() || {_amount('requests')}.hasValue())"
-    return f"{named} && {_is('limits', 'each[2]')} && {_is('requests', 'each[2]')}"
-
-
-def _said() -> str:
-    """CEL: what the job asks for of a device, in words."""
-    return " + ', ' + ".join(f"'{kind}: ' + string({_amount(kind)}.orValue(dyn('none')))" for kind in _KINDS)
-
-
-def _amounts(trainer: str) -> _Part:
-    why = (
-        "it takes the place of all that the runtime says, and without these ranks use TCP"
-        if trainer == _REPLACING
-        else "pods are attached to just these, and what it leaves out Kueue may not count"
+def _changed_devices_message(replaces: bool) -> str:
+    consequence = (
+        "these amounts replace all resources of the runtime, and ranks without the devices use TCP"
+        if replaces
+        else "pods are attached to exactly these devices, and Kueue may not count a device that the job omits"
     )
-    message = (
-        "'a host of ' + variables.runtime + ' has ' + variables.wrong.join(' and ') + '; write that below limits and"
-        f" requests of spec.trainer.resourcesPerNode, or leave resourcesPerNode out: {why}'"
-    )
-    return "uncounted", f"oldObject == null && {_SAYS_AMOUNTS} && variables.wrong.size() > 0", message
-
-
-def _claims(trainer: str) -> _Part:
-    """Trainer 2.3 writes the resources anew whatever is said; 2.2 where there are amounts."""
-    lost = _SAYS_AMOUNTS if trainer == _REPLACING else f"{_ASKED}.hasValue()"
-    message = (
-        "variables.runtime + ' claims the devices of its fabric, and Trainer drops claims where a job says resources;"
-        " leave spec.trainer.resourcesPerNode out'"
-    )
-    is_claimed = f"variables.devices.exists(each, each[2] == '{CLAIM}')"
-    return "unclaimed", f"oldObject == null && {lost} && {is_claimed}", message
-
-
-def _variables() -> _Part:
-    """Of a patch Trainer itself takes none for this container (pkg/runtime/framework/plugins/jobset Validate)."""
-    return "astray", "oldObject == null && variables.set.size() > 0", _decided("set", "spec.trainer.env")
-
-
-def _arguments() -> _Part:
-    """What a launcher is told comes before what it is given: `mpirun --mca pml ob1`, `-x UCX_TLS=tcp`."""
     return (
-        "toldAstray",
-        "oldObject == null && variables.told.size() > 0",
-        _decided("told", "spec.trainer.command and args"),
+        "'each host of ' + variables.runtime + ' has ' + variables.changed.join(' and ') + '; set these amounts in"
+        f" limits and requests of spec.trainer.resourcesPerNode, or remove resourcesPerNode: {consequence}'"
     )
 
 
-def _decided(names: str, place: str) -> str:
-    decides = "variables.runtime + ' decides how its ranks use the fabric; remove it"
-    return f"variables.{names}.join(' and ') + ': ' + {decides} from {place}'"
+def _overridden_message(names: str, place: str) -> str:
+    return (
+        f"variables.{names}.join(' and ') + ': ' + variables.runtime + ' sets how its ranks use the fabric;"
+        f" remove it from {place}'"
+    )

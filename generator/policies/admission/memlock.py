@@ -19,14 +19,14 @@ from generator.facts.names import IPC_LOCK, MEMLOCK_SCC, NET_BIND_SERVICE, SERVI
 from generator.manifests import Body
 from generator.policies.access import RBAC, cluster_role, policy_rule
 from generator.policies.admission import patches
-from generator.policies.admission.policy import Demand, Requests, Rule
+from generator.policies.admission.policy import ResourceRule, Rule, Validation
 
 MEMLOCK = "memlock"
 STANDARD = f"mpigen.dev/{POD_SECURITY}"
-"""Label of a namespace whose pods this rule is for; the value is its name."""
+"""Label of the namespaces in which the rule holds; the value is the name of the rule."""
 
 _LOCK, _BIND = IPC_LOCK, NET_BIND_SERVICE
-# What PodSecurity of 1.34 calls safe for `restricted`: check_restrictedVolumes.go, check_sysctls.go.
+# What Pod Security of 1.34 allows for `restricted`: check_restrictedVolumes.go, check_sysctls.go.
 _VOLUMES = sorted((*patches.VOLUMES, "csi"))
 _OTHERS = ("initContainers", "ephemeralContainers")
 _OWN = "each.?securityContext"
@@ -36,99 +36,98 @@ _WAYS = ("httpGet", "tcpSocket")
 
 
 def memlock() -> Rule:
-    """For every pod, whoever makes it, and for containers that are put into one."""
+    """Require `restricted` with IPC_LOCK of every pod, also of controllers, and of ephemeral containers."""
     return Rule(
         name=MEMLOCK,
-        requests=[
-            Requests("", ("v1",), ("pods",), ("CREATE",)),
-            Requests("", ("v1",), ("pods/ephemeralcontainers",), ("UPDATE",)),
+        resource_rules=[
+            ResourceRule("", ("v1",), ("pods",), ("CREATE",)),
+            ResourceRule("", ("v1",), ("pods/ephemeralcontainers",), ("UPDATE",)),
         ],
-        variables={},
-        demands=[*_of_pods(), *_of_privileges(), *_of_users(), *_of_hosts()],
-        conditions={},
-        namespaces={STANDARD: MEMLOCK},
+        validations=[*_pod_validations(), *_privilege_validations(), *_user_validations(), *_host_validations()],
+        namespace_labels={STANDARD: MEMLOCK},
+        judges_controllers=True,
     )
 
 
 def _each(expression: str) -> str:
-    """CEL: so it is for every container. Those of the last kind are of another type, so there is no list of all."""
+    """Return CEL that is true if an expression holds for every container, of all three types."""
     kinds = ("object.spec.containers", *(f"object.spec.?{kind}.orValue([])" for kind in _OTHERS))
     return " && ".join(f"{containers}.all(each, {expression})" for containers in kinds)
 
 
 def _effective(field: str, otherwise: str) -> str:
-    """CEL: what a container says, or else its pod."""
+    """Return CEL for a field of a container's security context, with the field of its pod as the default."""
     return f"{_OWN}.?{field}.orValue(object.spec.?securityContext.?{field}.orValue({otherwise}))"
 
 
-def _refusal(expression: str, message: str) -> Demand:
-    return Demand(expression, f"'{message}'", "Forbidden")
+def _forbidden(expression: str, message: str) -> Validation:
+    return Validation(expression, f"'{message}'", "Forbidden")
 
 
-def _of_pods() -> list[Demand]:
+def _pod_validations() -> list[Validation]:
     volumes = " || ".join(f"has(volume.{kind})" for kind in _VOLUMES)
     return [
-        _refusal(
+        _forbidden(
             " && ".join(f"!object.spec.?{field}.orValue(false)" for field in ("hostNetwork", "hostPID", "hostIPC")),
-            "a pod has namespaces of its own; remove hostNetwork, hostPID and hostIPC",
+            "a pod cannot use the namespaces of its node; remove hostNetwork, hostPID and hostIPC",
         ),
-        _refusal(
+        _forbidden(
             f"object.spec.?volumes.orValue([]).all(volume, {volumes})",
-            f"a volume reaches out of the namespace; use one of {', '.join(_VOLUMES)}",
+            f"a volume gives access outside the namespace; use one of {', '.join(_VOLUMES)}",
         ),
-        _refusal(
+        _forbidden(
             "object.spec.?securityContext.?sysctls.orValue([]).size() == 0",
-            "a pod leaves the kernel as it is; remove securityContext.sysctls",
+            "a pod cannot change kernel parameters; remove securityContext.sysctls",
         ),
     ]
 
 
-def _of_privileges() -> list[Demand]:
+def _privilege_validations() -> list[Validation]:
     return [
-        _refusal(
+        _forbidden(
             _each(f"!{_OWN}.?privileged.orValue(false) && {_OWN}.?procMount.orValue('Default') == 'Default'"),
-            "no container is privileged; remove privileged and procMount",
+            "a container cannot be privileged; remove privileged and procMount",
         ),
-        _refusal(
+        _forbidden(
             _each(f"'ALL' in {_OWN}.?capabilities.?drop.orValue([])"),
-            "a container drops what it does not need; set securityContext.capabilities.drop to [ALL]",
+            "a container must drop all capabilities; set securityContext.capabilities.drop to [ALL]",
         ),
-        _refusal(
+        _forbidden(
             _each(f"{_ADDED}.all(added, added in ['{_LOCK}', '{_BIND}'])"),
-            f"a container may add the capabilities {_LOCK} and {_BIND}, and no other",
+            f"a container can add only the capabilities {_LOCK} and {_BIND}; remove the others",
         ),
-        _refusal(
+        _forbidden(
             _each(f"'{_LOCK}' in {_ADDED} || !{_OWN}.?allowPrivilegeEscalation.orValue(true)"),
-            f"a container without {_LOCK} gains nothing; set securityContext.allowPrivilegeEscalation to false",
+            f"a container without {_LOCK} cannot escalate; set securityContext.allowPrivilegeEscalation to false",
         ),
     ]
 
 
-def _of_users() -> list[Demand]:
+def _user_validations() -> list[Validation]:
     return [
-        _refusal(
+        _forbidden(
             _each(f"{_effective('runAsNonRoot', 'false')} && {_effective('runAsUser', '1')} != 0"),
-            "a container is not root; set securityContext.runAsNonRoot to true, and no runAsUser of 0",
+            "a container cannot run as root; set securityContext.runAsNonRoot to true, and no runAsUser of 0",
         ),
-        _refusal(
+        _forbidden(
             _each(
                 f"{_OWN}.?seccompProfile.?type"
                 ".orValue(object.spec.?securityContext.?seccompProfile.?type.orValue('')) in"
                 " ['RuntimeDefault', 'Localhost']"
             ),
-            "a container calls the kernel by a profile; set securityContext.seccompProfile.type to RuntimeDefault",
+            "a container needs a seccomp profile; set securityContext.seccompProfile.type to RuntimeDefault",
         ),
-        _refusal(
-            f"{_confined('object.spec.?securityContext')} && {_each(_confined(_OWN))}"
+        _forbidden(
+            f"{_keeps_profiles('object.spec.?securityContext')} && {_each(_keeps_profiles(_OWN))}"
             " && object.metadata.?annotations.orValue({}).all(key, !key.startsWith("
             "'container.apparmor.security.beta.kubernetes.io/') || object.metadata.annotations[key] != 'unconfined')",
-            "a container keeps the profiles of SELinux and AppArmor that the cluster gives it; remove them",
+            "a container cannot change its SELinux and AppArmor profiles; remove seLinuxOptions and appArmorProfile",
         ),
     ]
 
 
-def _confined(owner: str) -> str:
-    """CEL: no profile is weakened. OpenShift itself sets the level of SELinux, which weakens nothing."""
+def _keeps_profiles(owner: str) -> str:
+    """Return CEL that is true if no profile is weakened. OpenShift sets the level of SELinux, which weakens nothing."""
     selinux = " && ".join(f"{owner}.?seLinuxOptions.?{field}.orValue('') == ''" for field in ("user", "role", "type"))
     return (
         f"{selinux} && {owner}.?appArmorProfile.?type.orValue('RuntimeDefault') != 'Unconfined'"
@@ -136,13 +135,13 @@ def _confined(owner: str) -> str:
     )
 
 
-def _of_hosts() -> list[Demand]:
+def _host_validations() -> list[Validation]:
     probes = (*(f"{kind}Probe" for kind in ("liveness", "readiness", "startup")), *_HOOKS)
     asked = " && ".join(f"each.?{probe}.?{way}.?host.orValue('') == ''" for probe in probes for way in _WAYS)
     return [
-        _refusal(
+        _forbidden(
             _each(f"each.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0) && {asked}"),
-            "a container has nothing of its node; remove hostPort, and the host of probes and hooks",
+            "a container cannot use ports or addresses of its node; remove hostPort, and the host of probes and hooks",
         )
     ]
 
@@ -151,7 +150,7 @@ _GROUP = "security.openshift.io"
 
 
 def security_context_constraints() -> Body:
-    """What pods may ask for. Nobody is named in it: a role grants it."""
+    """Return the SecurityContextConstraints. They name no user or group: a role grants their use."""
     return {
         "apiVersion": f"{_GROUP}/v1",
         "kind": "SecurityContextConstraints",
@@ -191,12 +190,12 @@ def security_context_constraints() -> Body:
 
 
 def memlock_role() -> Body:
-    """The right to use it."""
+    """Return the ClusterRole that grants the use of the SecurityContextConstraints."""
     return cluster_role(MEMLOCK_SCC, [policy_rule(_GROUP, ["securitycontextconstraints"], ["use"], [MEMLOCK_SCC])])
 
 
 def memlock_role_binding(tenant: Tenant) -> Body:
-    """The right for the pods of jobs: it is their ServiceAccount's, as a controller makes them, and no person."""
+    """Return the RoleBinding for the ServiceAccount of the pods, because a controller creates them."""
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": "RoleBinding",

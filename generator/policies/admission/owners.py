@@ -9,7 +9,7 @@ its own, so that it can be judged where there is none.
 from __future__ import annotations
 
 from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER
-from generator.policies.admission.policy import TRAINJOBS, Demand, Requests, Rule
+from generator.policies.admission.policy import TRAINJOBS, ResourceRule, Rule, Validation
 
 _OWNER = f"metadata.?annotations[?'{OWNER}'].orValue('')"
 _ME = "request.userInfo.username"
@@ -17,53 +17,52 @@ MAY_EDIT = (
     "authorizer.group('trainer.kubeflow.org').resource('trainjobs').namespace(request.namespace)"
     ".check('update').allowed()"
 )
-"""Whether whoever asks may change everybody's jobs."""
+"""CEL: the caller may change all jobs."""
 
 
-def owner(conditions: dict[str, str]) -> Rule:
-    """An owner is whoever submits the job, and stays it."""
+def owner() -> Rule:
+    """Require the submitter as the owner of a new job, and forbid changing the owner."""
     return Rule(
         name="owner",
-        requests=[TRAINJOBS],
+        resource_rules=[TRAINJOBS],
         variables={
             "owner": f"object.{_OWNER}",
             "before": f"oldObject == null ? '' : oldObject.{_OWNER}",
         },
-        demands=[
-            Demand(
+        validations=[
+            Validation(
                 f"oldObject != null || variables.owner == '' || variables.owner == {_ME}",
-                f"'a job is of whoever submits it; set the annotation {OWNER} to ' + {_ME}",
+                f"'the owner of a new TrainJob is its submitter; set the annotation {OWNER} to ' + {_ME}",
                 "Forbidden",
             ),
-            Demand(
+            Validation(
                 "oldObject == null || variables.owner == variables.before",
-                f"'whose a job is never changes; ' + (variables.before == '' ? 'remove the annotation {OWNER}'"
+                f"'the owner of a TrainJob never changes; ' + (variables.before == '' ? 'remove the annotation {OWNER}'"
                 f" : 'set the annotation {OWNER} to ' + variables.before)",
                 "Forbidden",
             ),
         ],
-        conditions=conditions,
     )
 
 
-def own_jobs(conditions: dict[str, str]) -> Rule:
-    """Who may not change jobs says whose the job is, and deletes their own only."""
-    not_theirs = f"request.operation == 'CREATE' ? object.{_OWNER} == '' : oldObject.{_OWNER} != {_ME}"
+def own_jobs() -> Rule:
+    """Require users who cannot change jobs to name an owner, and to delete only their own jobs."""
+    not_own = f"request.operation == 'CREATE' ? object.{_OWNER} == '' : oldObject.{_OWNER} != {_ME}"
     return Rule(
         name="own-jobs",
-        requests=[Requests(TRAINJOBS.group, TRAINJOBS.versions, TRAINJOBS.resources, ("CREATE", "DELETE"))],
+        resource_rules=[ResourceRule(TRAINJOBS.group, TRAINJOBS.versions, TRAINJOBS.resources, ("CREATE", "DELETE"))],
         variables={"before": f"oldObject == null ? '' : oldObject.{_OWNER}"},
-        demands=[
-            Demand(
+        validations=[
+            Validation(
                 MAY_EDIT,
                 "request.operation == 'CREATE'"
-                f" ? 'a job says who may stop it; set the annotation {OWNER} to ' + {_ME}"
-                " : 'this job is of ' + (variables.before == '' ? 'an editor' : variables.before)"
-                " + '; ask them, or an editor, to delete it'",
+                f" ? 'the TrainJob names no owner; set the annotation {OWNER} to ' + {_ME}"
+                " : 'this TrainJob belongs to ' + (variables.before == '' ? 'an editor' : variables.before)"
+                " + '; ask the owner or an editor to delete it'",
                 "Forbidden",
             )
         ],
-        conditions={**conditions, "not-their-own": not_theirs},
+        conditions={"not-their-own": not_own},
     )
 
 
@@ -75,41 +74,56 @@ _MAY_UPDATE = (
 )
 
 
-def job_isolation(conditions: dict[str, str]) -> Rule:
-    """The pods of one TrainJob, from and to themselves, under its name."""
+def job_isolation() -> Rule:
+    """Require that users write only NetworkPolicies that allow traffic between the pods of one of their TrainJobs.
+
+    RBAC lets submitters create and delete NetworkPolicies, but not update them. The rule ignores callers who may update
+    them: Argo CD, platform admins, and the controller of OpenShift AI, which writes some. A policy names its owner as
+    its job does. `authorizer`: kubernetes v1.34.2 staging/src/k8s.io/apiserver/pkg/cel/library/authz.go.
+    """
     label = f"{{'{JOB_LABEL}': variables.written.metadata.name.replace('{JOB_POLICY}', '', 1)}}"
-    shape = " && ".join([_selects("object.spec.podSelector"), _meets("ingress", "from"), _meets("egress", "to")])
+    shape = " && ".join(
+        [
+            _selects("object.spec.podSelector"),
+            _allows_only_own_pods("ingress", "from"),
+            _allows_only_own_pods("egress", "to"),
+        ]
+    )
     return Rule(
         name="job-isolation",
-        requests=[Requests("networking.k8s.io", ("v1",), ("networkpolicies",), ("CREATE", "UPDATE", "DELETE"))],
+        resource_rules=[
+            ResourceRule("networking.k8s.io", ("v1",), ("networkpolicies",), ("CREATE", "UPDATE", "DELETE"))
+        ],
         variables={"written": _WRITTEN, "pods": label, "owner": _POLICY_OWNER},
-        demands=[
-            Demand(
+        validations=[
+            Validation(
                 f"variables.written.metadata.name.startsWith('{JOB_POLICY}')",
-                f"'people write and delete NetworkPolicies of TrainJobs only: {JOB_POLICY}<name of the TrainJob>'",
+                "'users can create and delete only NetworkPolicies of TrainJobs;"
+                f" name it {JOB_POLICY}NAME, after the TrainJob'",
                 "Forbidden",
             ),
-            Demand(
+            Validation(
                 f"variables.owner == request.userInfo.username || {MAY_EDIT}",
-                f"'it is of whoever submits the TrainJob, and their user name is its annotation {OWNER}'",
+                "'only the owner of a TrainJob can create and delete its NetworkPolicy;"
+                f" its annotation {OWNER} must be ' + {_ME}",
                 "Forbidden",
             ),
-            Demand(
+            Validation(
                 f"request.operation == 'DELETE' || ({shape})",
-                "'the NetworkPolicy of a TrainJob lets its own pods meet and nothing else; `mpigen job new` writes it'",
+                "'the NetworkPolicy of a TrainJob may only allow traffic between its pods; `mpigen job new` writes it'",
             ),
         ],
-        conditions={**conditions, "of-submitters": f"!{_MAY_UPDATE}"},
+        conditions={"of-submitters": f"!{_MAY_UPDATE}"},
     )
 
 
 def _selects(selector: str) -> str:
-    """Whether a selector is the job's label and nothing else."""
+    """Return CEL that is true if a selector is exactly the label of the job."""
     return f"{selector}.?matchLabels.orValue({{}}) == variables.pods && !has({selector}.matchExpressions)"
 
 
-def _meets(direction: str, peers: str) -> str:
-    """Whether all rules of a direction name pods of the job, and nobody else."""
+def _allows_only_own_pods(direction: str, peers: str) -> str:
+    """Return CEL that is true if every rule of a direction allows only pods of the job."""
     only = "has(peer.podSelector) && !has(peer.namespaceSelector) && !has(peer.ipBlock)"
     peer = f"{only} && {_selects('peer.podSelector')}"
     rule = f"size(rule.?{peers}.orValue([])) > 0 && rule.{peers}.all(peer, {peer})"

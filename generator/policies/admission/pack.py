@@ -1,8 +1,9 @@
-"""The pack: the rules that a platform has, each with its binding, in a file of its own."""
+"""The admission pack: the rules that a platform needs, each with its binding in a file of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from generator.config.model.policies import Policies
 from generator.config.platform import Platform
@@ -13,76 +14,80 @@ from generator.policies.admission import fabric, images, memlock, owners, patche
 from generator.policies.admission.policy import Rule, binding, policy
 
 _ALWAYS = ("job-isolation", memlock.MEMLOCK)
-"""What RBAC or Pod Security permits because a rule bounds it would be open if that were only a warning."""
+"""Rules that always deny: RBAC or Pod Security allows what they forbid, so a warning would leave it open."""
 
 
 def admission_pack(platform: Platform) -> Iterator[Manifest]:
-    """Every rule that is on, for a platform with tenants."""
+    """Yield the policy and the binding of each rule that is on, for a platform with tenants."""
+    users_only = {"not-a-controller": _is_no_controller(platform)}
     for rule in _rules(platform):
         action = "deny" if rule.name in _ALWAYS else platform.policies.admission.action(rule.name)
         if action != "off":
-            for body in (policy(platform.platform, rule), binding(platform.platform, rule, action)):
+            judged = rule if rule.judges_controllers else replace(rule, conditions={**users_only, **rule.conditions})
+            for body in (policy(platform.platform, judged), binding(platform.platform, judged, action)):
                 yield Manifest(body, f"cluster/admission/{rule.name}.yaml")
 
 
 def _rules(platform: Platform) -> Iterator[Rule]:
-    people = _not_a_controller(platform)
-    policies, limits = platform.policies, [tenant.limits for tenant in platform.tenants]
-    yield trainjobs.queue(people)
-    yield trainjobs.runtime(people)
-    yield trainjobs.priority(people)
-    yield patches.patches(people)
-    if any(pool.wiring for pool in platform.pools):  # goes again where no runtime has anything of it
-        yield fabric.fabric(people, platform.cluster.versions.trainer)
-    yield owners.owner(people)
-    yield owners.own_jobs(people)
-    yield protected.keys(people)
-    yield protected.local_queues(people)
-    yield from _about_images(platform, people)
+    limits = [tenant.limits for tenant in platform.tenants]
+    yield trainjobs.queue()
+    yield trainjobs.runtime()
+    yield trainjobs.priority()
+    yield patches.patches()
+    if any(pool.wiring for pool in platform.pools):  # removed again if no runtime uses a fabric: parameters.py
+        yield fabric.fabric(platform.cluster.versions.trainer)
+    yield owners.owner()
+    yield owners.own_jobs()
+    yield protected.keys()
+    yield protected.local_queues()
+    yield from _image_rules(platform)
     if any(each.hosts_per_job or each.devices_per_host or each.time_per_job for each in limits):
-        yield trainjobs.size(people, limits)
+        yield trainjobs.size(limits)
     if platform.isolation.unit == "job":
-        yield owners.job_isolation(people)
-    yield from _where_asked_for(policies, people)
+        yield owners.job_isolation()
+    yield from _compliance_rules(platform.policies)
     if any(tenant.pod_security == memlock.MEMLOCK for tenant in platform.tenants):
         yield memlock.memlock()
     if platform.gitops or platform.access.admin:
-        who = platform.operators
-        yield protected.generated(who.users, who.groups, _ours(platform), people)
+        yield protected.generated(platform.operators.users, platform.operators.groups, _platform_labels(platform))
 
 
-def _about_images(platform: Platform, people: dict[str, str]) -> Iterator[Rule]:
-    wanted = platform.policies.images
-    from_registries = bool(wanted.registries) or any(tenant.registries for tenant in platform.tenants)
-    if from_registries or wanted.digests:
-        yield images.images(people, from_registries=from_registries, by_digest=wanted.digests)
-    if wanted.registries or wanted.digests:
-        yield images.runtime_images(wanted.registries, _ours(platform), people, by_digest=wanted.digests)
+def _image_rules(platform: Platform) -> Iterator[Rule]:
+    required = platform.policies.images
+    from_registries = bool(required.registries) or any(tenant.registries for tenant in platform.tenants)
+    if from_registries or required.digests:
+        yield images.images(from_registries=from_registries, by_digest=required.digests)
+    if required.registries or required.digests:
+        yield images.runtime_images(required.registries, _platform_labels(platform), by_digest=required.digests)
 
 
-def _where_asked_for(policies: Policies, people: dict[str, str]) -> Iterator[Rule]:
-    """Rules of what `policies` lists."""
+def _compliance_rules(policies: Policies) -> Iterator[Rule]:
     if policies.labels:
-        yield trainjobs.labels(people)
+        yield trainjobs.labels()
     if policies.residency:
-        yield residency.residency(people)
+        yield residency.residency()
     if policies.storage_classes:
-        yield residency.storage(people)
-        yield residency.job_storage(people)
+        yield residency.storage()
+        yield residency.job_storage()
 
 
-def _ours(platform: Platform) -> dict[str, str]:
+def _platform_labels(platform: Platform) -> dict[str, str]:
     return {**MANAGED_BY, PART_OF: platform.platform}
 
 
-def _not_a_controller(platform: Platform) -> dict[str, str]:
-    """By who asks, and not by owner references, which anybody may write."""
-    known, users, for_people = (
-        "[" + ", ".join(f"'{name}'" for name in names) + "]"
-        for names in (controller_groups(platform), KUBERNETES_USERS, OPENSHIFT_GROUPS_FOR_USERS)
+def _is_no_controller(platform: Platform) -> str:
+    """Return CEL that is true for users: it reads the caller, because any user can write owner references."""
+    users, groups = _cel_list(KUBERNETES_USERS), _cel_list(controller_groups(platform))
+    openshift = (
+        f" || (group.startsWith('{OPENSHIFT_GROUPS}') && !(group in {_cel_list(OPENSHIFT_GROUPS_FOR_USERS)}))"
+        if platform.cluster.is_openshift
+        else ""
     )
-    openshift = f" || (group.startsWith('{OPENSHIFT_GROUPS}') && !(group in {for_people}))"
-    return {
-        "not-a-controller": f"!(request.userInfo.username in {users}) && !request.userInfo.groups.exists(group,"
-        f" group in {known}{openshift if platform.cluster.is_openshift else ''})"
-    }
+    return (
+        f"!(request.userInfo.username in {users})"
+        f" && !request.userInfo.groups.exists(group, group in {groups}{openshift})"
+    )
+
+
+def _cel_list(names: Iterable[str]) -> str:
+    return "[" + ", ".join(f"'{name}'" for name in names) + "]"

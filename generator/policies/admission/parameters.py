@@ -20,18 +20,17 @@ from generator.facts.transport_variables import transport_variables
 from generator.manifests import Body, Manifest
 
 CLAIM = "claim"
-"""Instead of a number: what a host has of it is claimed of a driver."""
-_CONTAINER = "node"  # trainer v2.3.0 pkg/constants/constants.go Node: the only one that a TrainJob changes
+"""Stands for the amount of a device that a ResourceClaim requests."""
+_CONTAINER = "node"  # trainer v2.3.0 pkg/constants/constants.go Node: the only container that a TrainJob changes
 
 
 @dataclass(frozen=True, slots=True)
 class FabricUse:
-    """What a runtime has of a fabric.
+    """The use that a runtime makes of a fabric.
 
     Attributes:
-        devices: resource, or name of a claim → how many a host has of it, or `claim`; only those of pods that
-            `resourcesPerNode` reaches.
-        variables: those that a job may not set.
+        devices: resource or name of a claim → amount per host or `claim`, in pods that `resourcesPerNode` changes.
+        variables: environment variables that a job must not set.
     """
 
     devices: Mapping[str, str]
@@ -39,11 +38,11 @@ class FabricUse:
 
 
 def fabric_use(runtime: Manifest, fabrics: Iterable[Fabric]) -> FabricUse | None:
-    """What a training runtime has of a fabric of the platform; None where it has none.
+    """Return the use of a fabric, read from the manifest of a runtime; None if the runtime uses none.
 
-    `resourcesPerNode` reaches the pods of the `trainer` step and, where the launcher is a node, the job `node` (trainer
+    `resourcesPerNode` changes the pods of the `trainer` step and, where the launcher is a node, the job `node` (trainer
     v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo; v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go
-    Trainer). A separate launcher is on no fabric, and its hosts keep what they have.
+    Trainer). A separate launcher uses no fabric, and its hosts keep their devices.
     """
     spec = runtime.body["spec"]
     jobs: list[Body] = spec["template"]["spec"]["replicatedJobs"]
@@ -63,7 +62,7 @@ def fabric_use(runtime: Manifest, fabrics: Iterable[Fabric]) -> FabricUse | None
 
 
 def _fabric(jobs: Iterable[Body], fabrics: Mapping[str, Fabric]) -> Fabric | None:
-    """The one that the pods say they are on."""
+    """Return the fabric in the annotation of the pods."""
     named = (_pods(job).get("metadata", {}).get("annotations", {}).get(FABRIC, "") for job in jobs)
     return next((fabrics[name] for name in named if name in fabrics), None)
 
@@ -91,31 +90,31 @@ def _pods(job: Body) -> Body:
     return pods
 
 
-_GUARD = "cluster/admission/fabric.yaml"
-_WIRED = tuple(f"{PARAMETER}{name}" for name in ("fabrics", "fabric-variables"))
+_FABRIC_RULE = "cluster/admission/fabric.yaml"
+_FABRIC_PARAMETERS = tuple(f"{PARAMETER}{name}" for name in ("fabrics", "fabric-variables"))
 
 
 def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
-    """What is allowed in one namespace of a team, as annotations; `with_what_is_there` adds runtimes and queues."""
+    """Return the parameters of a namespace, as annotations; `add_parameters_of_tree` adds runtimes and queues."""
     policies, limits = platform.policies, home.limits
     devices = (f"{device}={count}" for device, count in limits.devices_per_host.items())
-    allowed = {
+    values = {
         "cluster-queue": team,
         "queues": LOCAL_QUEUE,
-        "priorities": _listed(_priorities(home, platform)),
-        "registries": _listed(sorted({*policies.images.registries, *home.registries})),
+        "priorities": _join(_priorities(home, platform)),
+        "registries": _join(sorted({*policies.images.registries, *home.registries})),
         "image-digests": "true" if policies.images.digests else "",
-        "labels": _listed(f"{key}={home.labels[key]}" if key in home.labels else key for key in policies.labels),
-        "residency": _listed(_places(policies.residency)),
-        "storage-classes": _listed(each.name for each in policies.storage_classes),
+        "labels": _join(f"{key}={home.labels[key]}" if key in home.labels else key for key in policies.labels),
+        "residency": _join(_places(policies.residency)),
+        "storage-classes": _join(each.name for each in policies.storage_classes),
         "hosts-per-job": str(limits.hosts_per_job or ""),
-        "devices-per-host": _listed(devices),
+        "devices-per-host": _join(devices),
         "seconds-per-job": str(to_seconds(limits.time_per_job)) if limits.time_per_job else "",
     }
-    return {f"{PARAMETER}{name}": value for name, value in allowed.items() if value}
+    return {f"{PARAMETER}{name}": value for name, value in values.items() if value}
 
 
-def _listed(values: Iterable[str]) -> str:
+def _join(values: Iterable[str]) -> str:
     return ",".join(values)
 
 
@@ -129,35 +128,39 @@ def _priorities(home: Tenant, platform: Platform) -> list[str]:
 
 
 def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ()) -> list[Manifest]:
-    """Name runtimes, what they have of fabrics, and queues, those that admins add included, in tenants' namespaces.
+    """Annotate the namespaces of tenants with their runtimes and queues, including those that admins add in Python.
 
-    Where nothing is there that a job could drop of a fabric, the rule about it goes.
+    Remove the rule for fabrics if no runtime uses one.
 
     Args:
-        tree: of a release.
-        fabrics: of its platform.
+        tree: the manifests of a release.
+        fabrics: the fabrics of its platform.
     """
     everywhere = [found for found in tree if found.kind == "ClusterTrainingRuntime"]
     runtimes, queues = _by_namespace(tree, "TrainingRuntime"), _by_namespace(tree, "LocalQueue")
-    told = [
+    annotated = [
         _annotated(
             found,
             queues={each.name for each in queues.get(found.name, ())},
-            **_of_runtimes([*everywhere, *runtimes.get(found.name, ())], fabrics),
+            **_runtime_parameters([*everywhere, *runtimes.get(found.name, ())], fabrics),
         )
-        if _is_a_tenants(found)
+        if _is_tenant_namespace(found)
         else found
         for found in tree
     ]
-    return told if any(_guards_fabrics(found) for found in told) else [found for found in told if found.file != _GUARD]
+    if any(_has_fabric_parameters(found) for found in annotated):
+        return annotated
+    return [found for found in annotated if found.file != _FABRIC_RULE]
 
 
-def _guards_fabrics(manifest: Manifest) -> bool:
-    return _is_a_tenants(manifest) and any(name in manifest.body["metadata"]["annotations"] for name in _WIRED)
+def _has_fabric_parameters(manifest: Manifest) -> bool:
+    if not _is_tenant_namespace(manifest):
+        return False
+    return any(name in manifest.body["metadata"]["annotations"] for name in _FABRIC_PARAMETERS)
 
 
-def _of_runtimes(runtimes: Iterable[Manifest], fabrics: Sequence[Fabric]) -> dict[str, set[str]]:
-    """What a namespace says of the runtimes that are open to it."""
+def _runtime_parameters(runtimes: Iterable[Manifest], fabrics: Sequence[Fabric]) -> dict[str, set[str]]:
+    """Return the parameters of a namespace that name its runtimes."""
     named = {f"{runtime.kind}/{runtime.name}": fabric_use(runtime, fabrics) for runtime in runtimes}
     on_fabrics = {name: found for name, found in named.items() if found}
     return {
@@ -177,12 +180,12 @@ def _by_namespace(tree: Iterable[Manifest], kind: str) -> dict[str, list[Manifes
     return found
 
 
-def _is_a_tenants(manifest: Manifest) -> bool:
+def _is_tenant_namespace(manifest: Manifest) -> bool:
     return manifest.kind == "Namespace" and TENANT_LABEL in manifest.body["metadata"].get("labels", {})
 
 
 def _annotated(namespace: Manifest, **names: Collection[str]) -> Manifest:
     metadata = namespace.body["metadata"]
-    found = {f"{PARAMETER}{parameter}": _listed(sorted(each)) for parameter, each in names.items() if each}
+    found = {f"{PARAMETER}{parameter}": _join(sorted(each)) for parameter, each in names.items() if each}
     annotations = {**metadata.get("annotations", {}), **found}
     return replace(namespace, body={**namespace.body, "metadata": {**metadata, "annotations": annotations}})

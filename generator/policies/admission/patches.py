@@ -1,8 +1,8 @@
-"""What a TrainJob may not change in the pods of its runtime.
+"""The admission rule for `runtimePatches`: what a TrainJob must not change in the pods of its runtime.
 
-`runtimePatches` reach deep into a pod (trainer v2.3.0 PodSpecPatch): another ServiceAccount, any volume, any Secret of
-the namespace, among them the key of somebody else's job. Whatever only the platform should decide is refused here, and
-with words, where Pod Security would refuse the pods and leave the job hanging.
+`runtimePatches` can set another ServiceAccount, any volume and any Secret of the namespace, including the ssh key of
+another user's job (trainer v2.3.0 PodSpecPatch). Pod Security would reject the pods and leave the job pending without a
+message.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from generator.facts.names import PARAMETER
-from generator.policies.admission.policy import TRAINJOBS, Demand, Rule
+from generator.policies.admission.policy import TRAINJOBS, Rule, Validation
 
 _HAS_POD = "has(job.template) && has(job.template.spec) && has(job.template.spec.template)"
 PODS = {
@@ -20,8 +20,7 @@ PODS = {
     "pods": f"variables.jobs.map(jobs, jobs.filter(job, {_HAS_POD} && has(job.template.spec.template.spec))"
     ".map(job, job.template.spec.template.spec))",
 }
-"""Variables: what patches are new, and the Jobs and pods that they change, as a list for each patch. What was there
-before is not judged again."""
+"""Variables of CEL: the patches that a request adds, and for each patch the list of Jobs and pods that it changes."""
 
 _SSH_KEY = "endsWith('-mpi-ssh-auth')"
 VOLUMES = (
@@ -34,10 +33,10 @@ VOLUMES = (
     "projected",
     "secret",
 )
-"""Kinds of volumes that stay in the namespace. A driver (`csi`) may reach anywhere."""
+"""Volumes that give no access outside the namespace. A driver (`csi`) may give access to anything."""
 
-# Networks, addresses and security profiles are given to pods by annotation: those of Multus, OVN-Kubernetes, Calico,
-# CRI-O, and AppArmor before it was a field.
+# Annotations that give pods networks, addresses and security profiles: of Multus, OVN-Kubernetes, Calico, CRI-O, and of
+# AppArmor before it was a field.
 _ANNOTATIONS = (
     "k8s.v1.cni.cncf.io/",
     "v1.multus-cni.io/",
@@ -67,9 +66,9 @@ def _variables_from_keys(owner: str) -> str:
     return f"{owner}.?env.orValue([]).all(env, !env.?valueFrom.?secretKeyRef.?name.orValue('').{_SSH_KEY})"
 
 
-def _metadata(kind: str, taken: str) -> str:
-    """No patch writes a label or annotation that is taken: on the JobSet, its Jobs, or their pods."""
-    free = f"metadata.?{kind}.orValue({{}}).all(key, !variables.{taken}.exists(begin, key.startsWith(begin)))"
+def _sets_no_reserved(kind: str, reserved: str) -> str:
+    """Return CEL that is true if no patch sets a reserved label or annotation on the JobSet, its Jobs or their pods."""
+    free = f"metadata.?{kind}.orValue({{}}).all(key, !variables.{reserved}.exists(begin, key.startsWith(begin)))"
     return " && ".join(
         (
             f"variables.patches.all(patch, patch.?trainingRuntimeSpec.?template.?{free})",
@@ -79,8 +78,8 @@ def _metadata(kind: str, taken: str) -> str:
     )
 
 
-def _secrets() -> list[Demand]:
-    said = "'the key of a job is for its own launcher and hosts; name no Secret that ends in -mpi-ssh-auth'"
+def _secrets() -> list[Validation]:
+    message = "'only the pods of a TrainJob can use its ssh key; remove the Secret whose name ends in -mpi-ssh-auth'"
     projected = "volume.?projected.?sources.orValue([])"
     initializers = " && ".join(
         f"{_variables_from_keys(f'object.spec.?initializer.?{kind}')}"
@@ -88,92 +87,93 @@ def _secrets() -> list[Demand]:
         for kind in ("dataset", "model")
     )
     return [
-        Demand(_each_volume(f"!volume.?secret.?secretName.orValue('').{_SSH_KEY}"), said, "Forbidden"),
-        Demand(
-            _each_volume(f"{projected}.all(source, !source.?secret.?name.orValue('').{_SSH_KEY})"), said, "Forbidden"
+        Validation(_each_volume(f"!volume.?secret.?secretName.orValue('').{_SSH_KEY}"), message, "Forbidden"),
+        Validation(
+            _each_volume(f"{projected}.all(source, !source.?secret.?name.orValue('').{_SSH_KEY})"), message, "Forbidden"
         ),
-        Demand(_each_container(_variables_from_keys("each")), said, "Forbidden"),
-        Demand(
+        Validation(_each_container(_variables_from_keys("each")), message, "Forbidden"),
+        Validation(
             f"oldObject != null || ({_variables_from_keys('object.spec.?trainer')} && {initializers})",
-            said,
+            message,
             "Forbidden",
         ),
-        Demand(
+        Validation(
             _each_volume(f"{projected}.all(source, !has(source.serviceAccountToken))"),
-            "'pods of jobs have no token of the cluster; remove the volume with serviceAccountToken'",
+            "'pods of TrainJobs cannot mount a ServiceAccount token; remove the volume with serviceAccountToken'",
             "Forbidden",
         ),
     ]
 
 
-def _placement() -> list[Demand]:
+def _placement() -> list[Validation]:
     return [
-        Demand(
+        Validation(
             _each_pod(
                 "pod.?tolerations.orValue([]).all(each, each.?key.orValue('') != ''"
                 " && !each.key.startsWith('node-role.kubernetes.io/'))"
             ),
-            "'jobs stay off nodes that are not for them; name the key of each toleration, and none of"
+            "'a toleration matches taints of other nodes; set the key of each toleration, and no key that starts with"
             " node-role.kubernetes.io/'",
         ),
-        Demand(
+        Validation(
             _each_pod("pod.?schedulingGates.orValue([]).size() == 0"),
             "'the queue decides when pods start; remove schedulingGates'",
         ),
-        Demand(
-            # Its webhook adds an empty one to a job: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_webhook.go.
+        Validation(
+            # Its webhook adds an empty patch: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_webhook.go.
             "variables.patches.all(patch, !patch.manager.startsWith('kueue.x-k8s.io/')"
             " || patch.?trainingRuntimeSpec.?template.?spec.?replicatedJobs.orValue([]).size() == 0)",
-            "'what Kueue patches is for Kueue to say; give the patch a manager of your own'",
+            "'only Kueue can write patches of the manager kueue.x-k8s.io; set another manager'",
             "Forbidden",
         ),
     ]
 
 
-def _identity() -> list[Demand]:
+def _identity() -> list[Validation]:
     return [
-        Demand(
+        Validation(
             _each_pod("!has(pod.serviceAccountName)"),
-            "'pods of jobs run as the ServiceAccount of their runtime; remove serviceAccountName'",
+            "'pods of TrainJobs use the ServiceAccount of the runtime; remove serviceAccountName'",
             "Forbidden",
         ),
-        Demand(
+        Validation(
             _each_volume(" || ".join(f"has(volume.{kind})" for kind in VOLUMES)),
-            f"'a volume reaches out of the namespace; use one of {', '.join(VOLUMES)}'",
+            f"'a volume gives access outside the namespace; use one of {', '.join(VOLUMES)}'",
             "Forbidden",
         ),
     ]
 
 
-def _privileges() -> Demand:
-    return Demand(
+def _privileges() -> Validation:
+    return Validation(
         f"{_each_pod('!has(pod.securityContext)')} && {_each_container('!has(each.securityContext)')}",
-        "'the runtime decides what its pods are allowed; remove securityContext'",
+        "'only the runtime sets the security context of its pods; remove securityContext'",
         "Forbidden",
     )
 
 
-def _marks() -> list[Demand]:
+def _reserved_metadata() -> list[Validation]:
     return [
-        Demand(
-            _metadata("annotations", "profiles"),
-            "'networks and profiles are given by the runtime; set no annotation of ' + variables.profiles.join(' or ')",
+        Validation(
+            _sets_no_reserved("annotations", "profiles"),
+            "'only the runtime sets networks and security profiles; remove annotations that start with '"
+            " + variables.profiles.join(' or ')",
             "Forbidden",
         ),
-        Demand(
-            _metadata("labels", "memberships"),
-            "'labels say what pods belong to; set none of ' + variables.memberships.join(' or ')",
+        Validation(
+            _sets_no_reserved("labels", "memberships"),
+            "'only controllers set these labels of pods; remove labels that start with '"
+            " + variables.memberships.join(' or ')",
             "Forbidden",
         ),
     ]
 
 
-def patches(conditions: dict[str, str]) -> Rule:
-    """A patch changes neither who its pods are, nor what they are allowed, nor what they can see of others."""
+def patches() -> Rule:
+    """Forbid patches that change the identity, privileges, Secrets, placement or reserved metadata of pods."""
     return Rule(
         name="patches",
-        requests=[TRAINJOBS],
+        resource_rules=[TRAINJOBS],
         variables={**PODS, "profiles": json.dumps(_ANNOTATIONS), "memberships": json.dumps(_LABELS)},
-        demands=[*_identity(), *_secrets(), _privileges(), *_placement(), *_marks()],
-        conditions=conditions,
+        validations=[*_identity(), *_secrets(), _privileges(), *_placement(), *_reserved_metadata()],
     )

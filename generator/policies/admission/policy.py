@@ -1,14 +1,14 @@
-"""A rule as the two objects that it becomes: a ValidatingAdmissionPolicy, and the binding that says where it holds.
+"""An admission rule as Kubernetes objects: a ValidatingAdmissionPolicy and its ValidatingAdmissionPolicyBinding.
 
-Fields: kubernetes v1.34.2 staging/src/k8s.io/api/admissionregistration/v1/types.go; what it defaults is written out.
-What an expression may use: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go, of the version before the
-cluster's. A field that is not there is an error, and an error denies: hence `.?` and `orValue` throughout.
+Fields: kubernetes v1.34.2 staging/src/k8s.io/api/admissionregistration/v1/types.go; defaults are written out. Functions
+of CEL: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go of the minor version before the cluster's. Reading an
+absent field is an error, and an error denies the request, so expressions use `.?` and `orValue` throughout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from generator.facts.names import PARAMETER, PART_OF, RELAXED, TENANT_LABEL
 from generator.manifests import Body
@@ -16,22 +16,22 @@ from generator.manifests import Body
 _ACTIONS = {"deny": ["Deny"], "warn": ["Warn", "Audit"], "audit": ["Audit"]}
 _API = "admissionregistration.k8s.io/v1"
 _NOT_DELETED = {
-    "name": "not-being-deleted",  # so that finalizers can be removed
+    "name": "not-being-deleted",  # controllers must be able to remove finalizers
     "expression": "request.operation == 'DELETE' || !has(object.metadata.deletionTimestamp)",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
-    """Which requests a rule looks at."""
+class ResourceRule:
+    """An entry of `resourceRules`: the requests that a rule judges."""
 
     group: str
     versions: tuple[str, ...]
     resources: tuple[str, ...]
     operations: tuple[str, ...] = ("CREATE", "UPDATE")
 
-    def rule(self) -> Body:
-        """As an entry of `resourceRules`."""
+    def body(self) -> Body:
+        """Return the entry as in a manifest."""
         return {
             "apiGroups": [self.group],
             "apiVersions": [*self.versions],
@@ -41,27 +41,12 @@ class Requests:
         }
 
 
-def parameter(name: str) -> str:
-    """CEL: what the namespace of the object says of itself, empty when nothing.
-
-    A `paramRef` is not used. Once the last policy is gone whose parameters are ConfigMaps, the API server never again
-    sees a new one, until it is restarted (apiserver v0.34.2 pkg/admission/plugin/policy/generic/policy_source.go starts
-    a shared informer a second time, which does nothing): a platform that is removed and comes back would be locked.
-    """
-    return f"namespaceObject.metadata.?annotations[?'{PARAMETER}{name}'].orValue('')"
-
-
-def parameters(name: str) -> str:
-    """CEL: a parameter that is a list."""
-    return f"{parameter(name)}.split(',').filter(each, each != '')"
-
-
-TRAINJOBS = Requests("trainer.kubeflow.org", ("v1alpha1",), ("trainjobs",))
+TRAINJOBS = ResourceRule("trainer.kubeflow.org", ("v1alpha1",), ("trainjobs",))
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """One thing that must be so: a CEL expression, and one that says what is wrong and how to mend it."""
+class Validation:
+    """An entry of `validations`: a CEL expression that must be true, and CEL for the message otherwise."""
 
     expression: str
     message: str
@@ -70,32 +55,50 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What holds in the namespaces of tenants.
+    """An admission rule.
 
     Attributes:
-        name: as in `policies.admission`, or of a rule that always denies, as others count on it.
-        requests: which it looks at.
-        variables: name → CEL expression; later ones may use earlier ones.
-        demands: all of them must hold.
-        conditions: name → CEL expression; where one is false, the rule is not for this request.
-        labelled: labels of the objects that it is for. Default: all.
-        is_for_tenants: whether it holds in the namespaces of tenants only.
-        namespaces: labels of the namespaces of the platform that it is for, none of which can be exempt. Default:
-            those of tenants that do not relax it.
+        name: the name in `policies.admission`, or the name of a rule that always denies.
+        resource_rules: the requests that it judges.
+        validations: all of them must be true.
+        variables: name → CEL expression; an expression may read the variables before it.
+        conditions: name → CEL expression; the rule ignores a request for which one is false.
+        judges_controllers: True if it also judges requests of controllers.
+        object_labels: labels of the objects that it judges. Default: all objects.
+        namespace_labels: labels of the platform's namespaces in which it holds, without exemptions. Default: the
+            namespaces of tenants that do not relax it.
+        is_cluster_wide: True if it holds everywhere, and for cluster-scoped objects too.
     """
 
     name: str
-    requests: Sequence[Requests]
-    variables: dict[str, str]
-    demands: Sequence[Demand]
-    conditions: dict[str, str]
-    labelled: dict[str, str] | None = None
-    is_for_tenants: bool = True
-    namespaces: dict[str, str] | None = None
+    resource_rules: Sequence[ResourceRule]
+    validations: Sequence[Validation]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    judges_controllers: bool = False
+    object_labels: Mapping[str, str] = field(default_factory=dict)
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    is_cluster_wide: bool = False
+
+
+def parameter(name: str) -> str:
+    """Return CEL that reads a parameter from an annotation of the object's namespace; an empty string if it is absent.
+
+    Policies have no `paramRef`. Once the last policy with ConfigMap parameters is deleted, the API server does not
+    watch ConfigMaps for new policies until it restarts (apiserver v0.34.2
+    pkg/admission/plugin/policy/generic/policy_source.go starts a shared informer a second time, which does nothing): it
+    would reject all requests of a platform that is removed and installed again.
+    """
+    return f"namespaceObject.metadata.?annotations[?'{PARAMETER}{name}'].orValue('')"
+
+
+def list_parameter(name: str) -> str:
+    """Return CEL that reads a parameter as a list of strings."""
+    return f"{parameter(name)}.split(',').filter(each, each != '')"
 
 
 def policy(platform: str, rule: Rule) -> Body:
-    """The rule of a platform, without saying where it holds."""
+    """Return the ValidatingAdmissionPolicy of a rule."""
     variables = [{"name": name, "expression": text} for name, text in rule.variables.items()]
     conditions = [{"name": name, "expression": expression} for name, expression in rule.conditions.items()]
     return {
@@ -107,26 +110,26 @@ def policy(platform: str, rule: Rule) -> Body:
             "matchConstraints": {
                 "matchPolicy": "Equivalent",
                 "namespaceSelector": {},
-                "objectSelector": {"matchLabels": rule.labelled} if rule.labelled else {},
-                "resourceRules": [requests.rule() for requests in rule.requests],
+                "objectSelector": {"matchLabels": dict(rule.object_labels)} if rule.object_labels else {},
+                "resourceRules": [each.body() for each in rule.resource_rules],
             },
             "matchConditions": [*conditions, _NOT_DELETED],
             **({"variables": variables} if variables else {}),  # an empty list would not be stored
             "validations": [
-                {"expression": demand.expression, "messageExpression": demand.message, "reason": demand.reason}
-                for demand in rule.demands
+                {"expression": each.expression, "messageExpression": each.message, "reason": each.reason}
+                for each in rule.validations
             ],
         },
     }
 
 
 def binding(platform: str, rule: Rule, action: str) -> Body:
-    """Where the rule holds, and what becomes of a request that breaks it."""
+    """Return the ValidatingAdmissionPolicyBinding of a rule: the namespaces, and the action on a violation."""
     spec: Body = {"policyName": f"{platform}-{rule.name}", "validationActions": _ACTIONS[action]}
-    if rule.is_for_tenants:
+    if not rule.is_cluster_wide:
         spec["matchResources"] = {
             "matchPolicy": "Equivalent",
-            "namespaceSelector": _namespaces(platform, rule),
+            "namespaceSelector": _namespace_selector(platform, rule),
             "objectSelector": {},
         }
     return {
@@ -137,9 +140,9 @@ def binding(platform: str, rule: Rule, action: str) -> Body:
     }
 
 
-def _namespaces(platform: str, rule: Rule) -> Body:
-    if rule.namespaces is not None:
-        return {"matchLabels": {PART_OF: platform, **rule.namespaces}}
+def _namespace_selector(platform: str, rule: Rule) -> Body:
+    if rule.namespace_labels:
+        return {"matchLabels": {PART_OF: platform, **rule.namespace_labels}}
     return {
         "matchLabels": {PART_OF: platform},
         "matchExpressions": [

@@ -5,114 +5,108 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from generator.policies.admission.policy import Demand, Requests, Rule, parameter
+from generator.policies.admission.policy import ResourceRule, Rule, Validation, parameter
 
 _ANY_CHANGE = ("CREATE", "UPDATE", "DELETE")
-_LOCAL_QUEUES = Requests("kueue.x-k8s.io", ("v1beta2",), ("localqueues",))
+_LOCAL_QUEUES = ResourceRule("kueue.x-k8s.io", ("v1beta2",), ("localqueues",))
 _OWNED = (
-    Requests(
+    ResourceRule(
         "", ("v1",), ("configmaps", "limitranges", "namespaces", "resourcequotas", "serviceaccounts"), _ANY_CHANGE
     ),
-    # Its drivers, wherever they are installed, write to a claim; with the claim goes what is on it.
-    Requests("", ("v1",), ("persistentvolumeclaims",), ("DELETE",)),
-    Requests("networking.k8s.io", ("v1",), ("networkpolicies",), _ANY_CHANGE),
-    Requests("cilium.io", ("v2",), ("ciliumnetworkpolicies",), _ANY_CHANGE),
-    Requests(
+    # Storage drivers, in any namespace, update claims; deleting a claim deletes its data.
+    ResourceRule("", ("v1",), ("persistentvolumeclaims",), ("DELETE",)),
+    ResourceRule("networking.k8s.io", ("v1",), ("networkpolicies",), _ANY_CHANGE),
+    ResourceRule("cilium.io", ("v2",), ("ciliumnetworkpolicies",), _ANY_CHANGE),
+    ResourceRule(
         "policy.networking.k8s.io",
         ("v1alpha1",),
         ("adminnetworkpolicies", "baselineadminnetworkpolicies"),
         _ANY_CHANGE,
     ),
-    Requests(
+    ResourceRule(
         "rbac.authorization.k8s.io",
         ("v1",),
         ("clusterrolebindings", "clusterroles", "rolebindings", "roles"),
         _ANY_CHANGE,
     ),
-    Requests("k8s.cni.cncf.io", ("v1",), ("network-attachment-definitions",), _ANY_CHANGE),
-    Requests("machineconfiguration.openshift.io", ("v1",), ("kubeletconfigs", "machineconfigs"), _ANY_CHANGE),
-    Requests("mellanox.com", ("v1alpha1",), ("nicnodepolicies",), _ANY_CHANGE),
-    Requests("nv-ipam.nvidia.com", ("v1alpha1",), ("ippools",), _ANY_CHANGE),
-    Requests("performance.openshift.io", ("v2",), ("performanceprofiles",), _ANY_CHANGE),
-    Requests("resource.k8s.io", ("v1",), ("deviceclasses", "resourceclaimtemplates"), _ANY_CHANGE),
-    Requests(
+    ResourceRule("k8s.cni.cncf.io", ("v1",), ("network-attachment-definitions",), _ANY_CHANGE),
+    ResourceRule("machineconfiguration.openshift.io", ("v1",), ("kubeletconfigs", "machineconfigs"), _ANY_CHANGE),
+    ResourceRule("mellanox.com", ("v1alpha1",), ("nicnodepolicies",), _ANY_CHANGE),
+    ResourceRule("nv-ipam.nvidia.com", ("v1alpha1",), ("ippools",), _ANY_CHANGE),
+    ResourceRule("performance.openshift.io", ("v2",), ("performanceprofiles",), _ANY_CHANGE),
+    ResourceRule("resource.k8s.io", ("v1",), ("deviceclasses", "resourceclaimtemplates"), _ANY_CHANGE),
+    ResourceRule(
         "sriovnetwork.openshift.io",
         ("v1",),
         ("sriovibnetworks", "sriovnetworknodepolicies", "sriovnetworkpoolconfigs", "sriovnetworks"),
         _ANY_CHANGE,
     ),
-    Requests("trainer.kubeflow.org", ("v1alpha1",), ("clustertrainingruntimes", "trainingruntimes"), _ANY_CHANGE),
-    Requests("kueue.x-k8s.io", ("*",), ("*",), _ANY_CHANGE),
+    ResourceRule("trainer.kubeflow.org", ("v1alpha1",), ("clustertrainingruntimes", "trainingruntimes"), _ANY_CHANGE),
+    ResourceRule("kueue.x-k8s.io", ("*",), ("*",), _ANY_CHANGE),
 )
 
 
-def local_queues(conditions: dict[str, str]) -> Rule:
-    """A LocalQueue leads to the team's own ClusterQueue; its `clusterQueue` never changes."""
+def local_queues() -> Rule:
+    """Require the ClusterQueue of the team in a LocalQueue. Its `clusterQueue` never changes."""
     return Rule(
         name="local-queues",
-        requests=[_LOCAL_QUEUES],
+        resource_rules=[_LOCAL_QUEUES],
         variables={"clusterQueue": parameter("cluster-queue")},
-        demands=[
-            Demand(
+        validations=[
+            Validation(
                 "oldObject != null || object.spec.?clusterQueue.orValue('') == variables.clusterQueue",
-                "'the queues of this namespace lead to ' + variables.clusterQueue + '; set spec.clusterQueue to it'",
+                "'a LocalQueue of this namespace must use the ClusterQueue ' + variables.clusterQueue"
+                " + '; set spec.clusterQueue to it'",
                 "Forbidden",
             )
         ],
-        conditions=conditions,
     )
 
 
-def keys(conditions: dict[str, str]) -> Rule:
-    """The keys of jobs are made by Trainer: it takes one that is there already, whoever made it.
+def keys() -> Rule:
+    """Forbid Secrets with the name of a job's ssh key: Trainer uses an existing one, also if a user created it.
 
-    Trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go calls `buildSSHAuthSecret` only where there is no Secret.
+    Trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go calls `buildSSHAuthSecret` only if there is no Secret.
     """
     return Rule(
         name="keys",
-        requests=[Requests("", ("v1",), ("secrets",), _ANY_CHANGE)],
-        variables={},
-        demands=[
-            Demand(
+        resource_rules=[ResourceRule("", ("v1",), ("secrets",), _ANY_CHANGE)],
+        validations=[
+            Validation(
                 "!request.name.endsWith('-mpi-ssh-auth')",
-                "'Trainer makes the key of a job, and takes it away with the job; choose another name'",
+                "'only Trainer creates and deletes the ssh key of a TrainJob;"
+                " choose a name that does not end in -mpi-ssh-auth'",
                 "Forbidden",
             )
         ],
-        conditions=conditions,
     )
 
 
-def generated(
-    users: Sequence[str], groups: Sequence[str], labelled: dict[str, str], conditions: dict[str, str]
-) -> Rule:
-    """What is generated changes by a new release: by hand it would be undone, or worse, not noticed.
+def generated(users: Sequence[str], groups: Sequence[str], labels: dict[str, str]) -> Rule:
+    """Allow changes of generated objects only to the accounts that apply releases.
 
-    It looks at the labels before and after, so that nobody gets round it by removing them.
+    The API server matches the labels of the old and of the new object, so removing the labels does not evade the rule.
+
+    Args:
+        users: the users who may change generated objects.
+        groups: the groups that may.
+        labels: labels of generated objects.
     """
-    those = " || ".join(
-        [
-            *([f"request.userInfo.username in {_listed(users)}"] if users else []),
-            *([f"request.userInfo.groups.exists(group, group in {_listed(groups)})"] if groups else []),
-        ]
-    )
+    callers = []  # CEL reads strings like JSON
+    if users:
+        callers.append(f"request.userInfo.username in {json.dumps([*users])}")
+    if groups:
+        callers.append(f"request.userInfo.groups.exists(group, group in {json.dumps([*groups])})")
     return Rule(
         name="generated",
-        requests=_OWNED,
-        variables={},
-        demands=[
-            Demand(
-                those,
-                "'this ' + request.kind.kind + ' is generated; change the platform file, and release it'",
+        resource_rules=_OWNED,
+        validations=[
+            Validation(
+                " || ".join(callers),
+                "'this ' + request.kind.kind + ' is generated; change the platform file and release it'",
                 "Forbidden",
             )
         ],
-        conditions=conditions,
-        labelled=labelled,
-        is_for_tenants=False,
+        object_labels=labels,
+        is_cluster_wide=True,
     )
-
-
-def _listed(texts: Sequence[str]) -> str:
-    """As a list of CEL, which reads strings like JSON."""
-    return json.dumps([*texts])

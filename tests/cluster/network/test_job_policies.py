@@ -50,10 +50,10 @@ def test_a_policy_is_given_up_by_its_owner_or_an_editor(
 ) -> None:
     theirs = fresh(scene)
     theirs["metadata"]["annotations"] = {OWNER: "somebody-else"}
-    with pytest.raises(RefusedError, match="of whoever submits"):
+    with pytest.raises(RefusedError, match="only the owner of a TrainJob"):
         submitter.create(theirs, dry_run=True)
     admin.create(theirs)
-    with pytest.raises(RefusedError, match="of whoever submits"):
+    with pytest.raises(RefusedError, match="only the owner of a TrainJob"):
         submitter.delete(theirs)
     editor.delete(theirs)
     assert not admin.exists(theirs)
