@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from generator import manifests, release
 from generator.adoption.adoption import Adoption, Outcome, Run
 from generator.checks import compare
+from generator.checks.finding import Finding
 from generator.checks.run import Checked, check_rendered
 from generator.documents.files import read_file
 from generator.errors import ConfigError, InputError, Problem
@@ -74,15 +75,17 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
         DocumentError: a file of the release that this one replaces is not YAML.
     """
     from generator.hazards.find import find_hazards
+    from generator.provenance.sources import point_at_platform
 
     platform, app = load(platform_file)
     tree, pointer = render(platform, app)
     wanted = _release(platform, tree, pointer)
     checked = check(platform, tree, pointer, choices.adoption.today)
-    checked.findings += find_hazards(platform, platform_file)
     checked.findings += compare.rendered(
         release.read_previous(wanted, tree, output), tree, wanted.files, wanted.targets
     )
+    checked.findings = point_at_platform(checked.findings, tree, platform_file)
+    checked.findings += find_hazards(platform, platform_file)
     texts = _place(checked, wanted, output)
     done = Synthesis(platform, checked, Outcome([], {}), None, texts)
     run = Run(
@@ -107,9 +110,16 @@ def _place(checked: Checked, wanted: release.Release, output: Path) -> dict[str,
     files = {file: home / wanted.version / file for file in wanted.files}
     pointer = {f"{release.POINTER}/{file}": text for file, text in wanted.pointer(wanted.version).items()}
     files |= {file: home / file for file in pointer}
-    checked.findings = [replace(each, file=str(files.get(each.file, each.file))) for each in checked.findings]
+    checked.findings = [_rename(finding, files) for finding in checked.findings]
     checked.waiving = [replace(each, file=str(files[each.file])) for each in checked.waiving]
     return {str(path): text for file, text in {**wanted.files, **pointer}.items() for path in [files[file]]}
+
+
+def _rename(finding: Finding, files: Mapping[str, Path]) -> Finding:
+    if finding.generated is None:
+        return replace(finding, file=str(files.get(finding.file, finding.file)))
+    file = finding.generated.file
+    return replace(finding, generated=replace(finding.generated, file=str(files.get(file, file))))
 
 
 def load(platform_file: Path) -> tuple[Platform, cdk8s.App]:

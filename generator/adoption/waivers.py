@@ -86,7 +86,8 @@ class Waivers:
         if waiver.check != finding.check:
             return False
         if declared.resource:
-            return (waiver.place.file, declared.resource) == (finding.file, finding.resource)
+            file = finding.generated.file if finding.generated else finding.file
+            return (waiver.place.file, declared.resource) == (file, finding.resource)
         if waiver.resource and waiver.resource != finding.resource:
             return False
         return matches(waiver.path, relative(finding.file, self._root))

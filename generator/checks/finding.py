@@ -35,6 +35,21 @@ class Breach:
     value: object = field(default=None, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A place in a generated file.
+
+    Attributes:
+        file: the file.
+        line: 1-based line.
+        path: JSON path inside the object.
+    """
+
+    file: str
+    line: int
+    path: str
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
     """One broken rule at one place.
@@ -52,6 +67,7 @@ class Finding:
         severity: error, warning or info.
         value: what stands at the place: plain JSON data, and a long one the beginning of its text; nothing where
             something is missing. Two findings that differ in nothing else are the same.
+        generated: the place in the generated file, if `file` is the platform file that causes it; None otherwise.
     """
 
     file: str
@@ -65,6 +81,7 @@ class Finding:
     fix: str
     severity: Severity = Severity.ERROR
     value: object = field(default=None, compare=False)
+    generated: Generated | None = field(default=None, compare=False)
 
 
 def waivers_of(manifest: Manifest) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 _LONGEST = 60  # letters of a value in a message, which should fit one line of a terminal
@@ -45,3 +46,21 @@ def format_path(path: Sequence[str | int], root: str = "") -> str:
             quoted = step.replace("\\", r"\\").replace('"', r"\"")
             text += f'["{shorten(quoted, _LONGEST_KEY)}"]'
     return text
+
+
+_STEP = re.compile(r'\[(?P<index>\d+)\]|\["(?P<quoted>(?:[^"\\]|\\.)*)"\]|\.?(?P<key>[^.\[]+)')
+
+
+def parse_path(text: str) -> tuple[str | int, ...]:
+    """Read a path that `format_path` wrote, without its root `$`. Steps that it had to shorten stay short.
+
+    >>> parse_path('$.metadata.labels["example.com/a"][0]')
+    ('metadata', 'labels', 'example.com/a', 0)
+    """
+    steps: list[str | int] = []
+    for step in _STEP.finditer(text.removeprefix("$")):
+        if step["index"] is not None:
+            steps.append(int(step["index"]))
+        else:
+            steps.append(re.sub(r"\\(.)", r"\1", step["quoted"]) if step["quoted"] is not None else step["key"])
+    return tuple(steps)

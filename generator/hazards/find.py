@@ -38,6 +38,8 @@ class Written:
 def locate_paths(file: Path, paths: Sequence[tuple[str, ...]]) -> list[Written]:
     """Return the place of each path of a platform; without line and column if the file is no YAML.
 
+    A field that the file leaves to its default has the line of the nearest section around it.
+
     Args:
         file: the platform file.
         paths: fields, as spelt in YAML, and names of entries: a platform has its entries in another order.
@@ -52,7 +54,10 @@ def locate_paths(file: Path, paths: Sequence[tuple[str, ...]]) -> list[Written]:
         return unplaced
     written = [_in_file(path, document.data) for path in paths]
     places = locate_all(text, document.index, written)
-    return [Written(format_path(path), *places[path].node) for path in written]
+    return [
+        Written(format_path((*path, *steps[len(path) :])), *places[path].node)
+        for path, steps in zip(written, paths, strict=True)
+    ]
 
 
 def _in_file(path: tuple[str, ...], data: Any) -> tuple[str | int, ...]:

@@ -69,5 +69,6 @@ def subject(finding: Finding) -> str:
 
 def fingerprint(finding: Finding) -> str:
     """Return an identifier of a finding that survives moved lines and new wording: 32 hexadecimal digits."""
-    parts = (finding.check, finding.file.removeprefix("./"), finding.resource, finding.path)
+    path = finding.generated.path if finding.generated else finding.path
+    parts = (finding.check, finding.file.removeprefix("./"), finding.resource, path)
     return sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:32]

@@ -78,7 +78,9 @@ def _block(places: list[Finding], text_of: Callable[[str], str], paint: Paint) -
 
 
 def _advice(finding: Finding) -> tuple[tuple[str, str], ...]:
-    return ("why", finding.why), ("fix", finding.fix)
+    generated = finding.generated
+    place = f"{generated.file}:{generated.line} {generated.path}" if generated else ""
+    return ("why", finding.why), ("fix", finding.fix), ("generated", place)
 
 
 def _place(finding: Finding) -> str:

@@ -68,7 +68,7 @@ def test_a_release_that_the_api_server_would_refuse_is_not_written(file: Path, t
     change(file, REFUSED)
     ran = mpigen("synth", file)
     assert (ran.returncode, ran.stderr, tree(tmp_path)) == (1, "", before)
-    assert "error: change/immutable: ClusterTrainingRuntime openmpi $.spec.template.spec.failurePolicy" in ran.stdout
+    assert "error: change/immutable: ClusterTrainingRuntime openmpi runtimes[0]: " in ran.stdout
     assert "such as `openmpi-v2`" in ran.stdout
     assert "demo 1.1.0: refused, " in ran.stdout
 

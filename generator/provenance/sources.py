@@ -1,0 +1,143 @@
+"""Findings about generated objects become findings about the platform file, at the line that causes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from generator.checks.finding import Finding, Generated
+from generator.documents.messages import parse_path
+from generator.hazards.find import Written, locate_paths
+from generator.manifests import Body, Manifest
+
+
+def point_at_platform(findings: Iterable[Finding], tree: Iterable[Manifest], platform_file: Path) -> list[Finding]:
+    """Return the findings with the line, the path and the words of the platform file, where that file causes them.
+
+    Findings about objects that a platform in Python adds keep their place in the generated file.
+
+    Args:
+        findings: the findings of one release, placed in its generated files.
+        tree: the manifests of that release.
+        platform_file: a platform.yaml or a platform in Python, as the user named it.
+    """
+    bodies = {(manifest.file, manifest.resource): manifest.body for manifest in tree}
+    findings = list(findings)
+    sources = [find_source(finding, bodies.get((finding.file, finding.resource), {})) for finding in findings]
+    places = iter(locate_paths(platform_file, [source for source in sources if source]))
+    return [
+        _move(finding, str(platform_file), next(places)) if source else finding
+        for finding, source in zip(findings, sources, strict=True)
+    ]
+
+
+def find_source(finding: Finding, body: Body) -> tuple[str, ...]:
+    """Return the path in the platform file, such as `("tenants", "robotics", "borrow", "h100")`; empty if unknown."""
+    for row in _rows():
+        captured = _match(row.file, tuple(re.split(r"[/.]", finding.file)))
+        if captured is not None:
+            break
+    else:
+        return ()
+    captured["object"] = finding.resource.rpartition("/")[2].rpartition(" ")[2]
+    path = tuple(_named(body, parse_path(finding.path)))
+    kind = finding.resource.partition(" ")[0]
+    source = row.source
+    for field in row.fields:
+        prefix = _match(field.steps, path[: len(field.steps)]) if field.kind == kind else None
+        if prefix is not None:
+            captured |= prefix
+            source = (*row.source, *field.source)
+    return tuple(captured.get(step[1:-1], step) if step.startswith("{") else step for step in source)
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    kind: str
+    steps: tuple[str, ...]
+    source: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    file: tuple[str, ...]
+    source: tuple[str, ...]
+    fields: tuple[_Field, ...]
+
+
+@cache
+def _table() -> Any:
+    return yaml.safe_load(files(__package__).joinpath("sources.yaml").read_text("utf-8"))
+
+
+@cache
+def _rows() -> Sequence[_Row]:
+    """Return the rows of the table, with the fields of each from the shortest to the longest."""
+    return [
+        _Row(
+            tuple(re.split(r"[/.]", row["file"])),
+            tuple(row["source"].split(".")),
+            tuple(
+                sorted(
+                    (
+                        _Field(field["kind"], tuple(field["field"].split(".")), tuple(field["source"].split(".")))
+                        for field in row.get("fields", ())
+                    ),
+                    key=lambda field: len(field.steps),
+                )
+            ),
+        )
+        for row in _table()["files"]
+    ]
+
+
+def _match(pattern: Sequence[str], steps: Sequence[str]) -> dict[str, str] | None:
+    """Return what the placeholders of a pattern stand for, or None if the steps do not match it."""
+    if len(pattern) != len(steps):
+        return None
+    captured = {}
+    for expected, step in zip(pattern, steps, strict=True):
+        if expected.startswith("{"):
+            captured[expected[1:-1]] = step
+        elif expected not in ("*", step):
+            return None
+    return captured
+
+
+def _named(body: Any, path: Iterable[str | int]) -> Iterator[str]:
+    """Yield the steps of a path, with the name of each list entry that has one instead of its position."""
+    for step in path:
+        if isinstance(body, dict):
+            body = body.get(step)
+        elif isinstance(body, list) and isinstance(step, int) and step < len(body):
+            body = body[step]
+            if isinstance(body, dict) and isinstance(body.get("name"), str):
+                yield body["name"]
+                continue
+        yield str(step)
+
+
+def _move(finding: Finding, file: str, place: Written) -> Finding:
+    return replace(
+        finding,
+        file=file,
+        line=place.line,
+        column=place.column,
+        path=place.path,
+        message=_in_platform_words(finding.message),
+        why=_in_platform_words(finding.why),
+        fix=_in_platform_words(finding.fix),
+        generated=Generated(finding.file, finding.line, finding.path),
+    )
+
+
+def _in_platform_words(text: str) -> str:
+    words = {row["field"]: row["word"] for row in _table()["words"]}
+    return re.sub(rf"\b({'|'.join(words)})\b", lambda field: words[field[0]], text)
