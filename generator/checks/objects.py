@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,14 +19,16 @@ class Objects:
     """The manifests of one release, or those of no release, whatever stands in them.
 
     Attributes:
-        manifests: only those that `related.is_kept` keeps, by file and document.
-        targets: component → the minor version that is judged for.
-        today: the day on which is judged; None where it does not matter.
+        manifests: those that rules read, by file and document.
+        targets: component → minor version.
+        today: the day of the check; None if rules must not depend on it.
+        is_complete: whether these are all manifests of a release. A dangling reference is then an error.
     """
 
     manifests: tuple[Manifest, ...]
     targets: Mapping[str, str]
     today: dt.date | None = None
+    is_complete: bool = False
 
     def of(self, group: str, *kinds: str) -> Iterable[Manifest]:
         """All of some kinds of one API group; the same object more than once if several files hold it."""
@@ -76,3 +78,22 @@ class Objects:
         for manifest in self.manifests:
             found.setdefault(manifest.identity, []).append(manifest)
         return found
+
+
+@dataclass(frozen=True)
+class Change:
+    """An update from one tree to the next.
+
+    Attributes:
+        old: all manifests of the old tree.
+        new: all manifests of the new tree.
+        targets: component → minor version.
+    """
+
+    old: Sequence[Manifest]
+    new: Sequence[Manifest]
+    targets: Mapping[str, str]
+
+    def between(self) -> Iterator[Change]:
+        """Yield the change itself, for rules that need both trees."""
+        yield self

@@ -9,12 +9,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from generator.checks import registry
 from generator.checks.fabric import rules as fabric
 from generator.checks.finding import Breach
 from generator.checks.mpi import pods
 from generator.checks.objects import Objects
 from generator.checks.policy import exceptions
 from generator.checks.quota import rules
+from generator.checks.registry import Stage
 from generator.checks.trainjob import resources, spec
 from generator.facts import defects
 from generator.manifests import Manifest
@@ -45,11 +47,15 @@ CHECKS = tuple(RULES)
 def is_kept(manifest: Manifest) -> bool:
     """Whether a rule reads the object; of all others nothing is kept while files are read."""
     is_known = manifest.kind in _KINDS or is_configuration(manifest) or is_namespace(manifest)
-    return is_known or fabric.is_kept(manifest)
+    return is_known or fabric.is_kept(manifest) or registry.is_read(manifest)
 
 
 def breaches(
-    manifests: Sequence[Manifest], targets: Mapping[str, str], today: dt.date | None = None
+    manifests: Sequence[Manifest],
+    targets: Mapping[str, str],
+    today: dt.date | None = None,
+    *,
+    is_complete: bool = False,
 ) -> Iterator[tuple[Manifest, Breach]]:
     """What some objects say only together.
 
@@ -57,11 +63,16 @@ def breaches(
         manifests: those of one release, or those of no release, in any order; of other kinds none need be there.
         targets: component → the minor version that is judged for.
         today: the day on which is judged; without it nothing is said of what ends on a day.
+        is_complete: whether these are all manifests of a release.
     """
     kept = [manifest for manifest in manifests if is_kept(manifest)]
     if kept:
-        gathered = Objects(tuple(sorted(kept, key=lambda each: (each.file, each.index))), targets, today)
+        gathered = Objects(tuple(sorted(kept, key=lambda each: (each.file, each.index))), targets, today, is_complete)
         passed = defects.silent(targets)
         for check, rule in RULES.items():
             if check not in passed:
                 yield from rule(gathered)
+        for each in registry.checks_of(Stage.TOGETHER, targets):
+            subject = gathered if each.needs is Objects else gathered.view(each.needs.read)
+            if subject is not None:
+                yield from each.run(subject)

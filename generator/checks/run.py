@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from generator.checks import related, trainer_rules
+from generator.checks import registry, related, trainer_rules
 from generator.checks.fabric import alone
 from generator.checks.finding import Breach, Finding, Severity, waivers_of
 from generator.checks.policy import admission
+from generator.checks.registry import Stage
 from generator.checks.schema import breaches, misplaced, unnamed
 from generator.checks.secret import exposed
 from generator.documents.load import Path
@@ -80,7 +81,10 @@ def check_rendered(
     by_file: dict[str, list[_Found]] = {}
     for manifest in numbered:
         by_file.setdefault(manifest.file, []).extend((manifest, breach) for breach in _breaches(manifest, engine))
-    for manifest, breach in (*misplaced(numbered, catalog), *related.breaches(numbered, catalog.targets, today)):
+    for manifest, breach in (
+        *misplaced(numbered, catalog),
+        *related.breaches(numbered, catalog.targets, today, is_complete=True),
+    ):
         by_file[manifest.file].append((manifest, breach))
     for file, found in by_file.items():
         checked.findings += placed(found, texts[file])
@@ -158,6 +162,10 @@ def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
             yield from admission.breaches(manifest, engine.targets)
         elif manifest.kind in alone.KINDS:
             yield from alone.breaches(manifest)
+        for check in registry.checks_of(Stage.OBJECT, engine.targets):
+            subject = manifest if check.needs is Manifest else check.needs.of_manifest(manifest, engine.targets)
+            if subject is not None:
+                yield from (breach for _, breach in check.run(subject, manifest))
 
 
 def placed(found: Sequence[_Found], text: str | bytes) -> list[Finding]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tests.check_cases import FOLDER
+from tests.checks import FOLDER
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.control_plane import FINISH
 from tests.cluster.training import JOB, ROLE, conditions
@@ -18,7 +18,7 @@ _KUEUE = "kueue.x-k8s.io/v1beta2"
 _TRAINER = "trainer.kubeflow.org/v1alpha1"
 _LABEL = "tests.mpigen.dev/changing"
 _TAINT = {"key": _LABEL, "effect": "NoSchedule"}
-_SOUND = (FOLDER / "runtime.yaml").read_text("utf-8")
+_SOUND = (FOLDER / "bases/runtime.yaml").read_text("utf-8")
 _AMOUNTS = {"cpu": "900", "memory": "9Ti", "nvidia.com/gpu": "90"}
 
 
@@ -47,7 +47,7 @@ class Changing:
     @property
     def job(self) -> Body:
         """As somebody of the team writes it."""
-        body: Body = yaml.safe_load((FOLDER / "trainjob.yaml").read_text("utf-8"))
+        body: Body = yaml.safe_load((FOLDER / "bases/trainjob.yaml").read_text("utf-8"))
         labels = {"kueue.x-k8s.io/queue-name": self.namespace}
         body["metadata"] = {"name": "job", "namespace": self.namespace, "labels": labels}
         body["spec"]["runtimeRef"]["name"] = self.runtime["metadata"]["name"]

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from generator.checks.trainer_rules import CHECKS
-from tests.check_cases import CASES, FOLDER
+from tests.checks import CASES, FOLDER
 from tests.cluster.client import Body, Client, RefusedError, wait_for
 from tests.cluster.training import JOB, ROLE, conditions
 
@@ -30,7 +30,7 @@ NODE: Body = {
 """Where all of it runs, and nothing else does."""
 
 
-SOUND = (FOLDER / "runtime.yaml").read_text("utf-8")
+SOUND = (FOLDER / "bases/runtime.yaml").read_text("utf-8")
 ANY = """\
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainingRuntime
@@ -134,9 +134,9 @@ class Attempt:
 
 def attempt_everything(admin: Client, namespace: str) -> dict[str, Attempt]:
     """A TrainJob on each spoiled runtime, of the same name, and what else the tests want to see, all at once."""
-    seen = {name: case for name, case in CASES.items() if case.check not in UNSEEN}
+    seen = {case.name: case for case in CASES.values() if case.check in set(CHECKS) - UNSEEN}
     spoiled = {name: case.bad for name, case in seen.items() if case.file == "runtime.yaml"}
-    runtimes = {**spoiled, "sound": SOUND, "hosts": CASES["launchers"].good, "any": ANY}
+    runtimes = {**spoiled, "sound": SOUND, "hosts": CASES["mpi/launchers"].good, "any": ANY}
     jobs: list[tuple[str, str, Mapping[str, Any]]] = [
         *((name, name, {}) for name in (*spoiled, "sound")),
         ("hosts-by-default", "hosts", {"numNodes": None}),
@@ -186,7 +186,7 @@ def _placed(runtime: Body) -> Body:
 
 
 def _train_job(name: str, namespace: str, runtime: str, trainer: Mapping[str, Any]) -> Body:
-    body: Body = yaml.safe_load((FOLDER / "trainjob.yaml").read_text("utf-8"))
+    body: Body = yaml.safe_load((FOLDER / "bases/trainjob.yaml").read_text("utf-8"))
     body["metadata"] = {"name": name, "namespace": namespace}
     body["spec"]["runtimeRef"]["name"] = runtime
     body["spec"]["trainer"] |= trainer

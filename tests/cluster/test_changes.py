@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from generator.manifests import Manifest
-from tests.change_cases import CHANGES, TREE, Change, found, objects
+from generator.manifests import Manifest, read
+from tests.checks import CHANGES, TREE, Case, find_changes
 from tests.cluster.changing import Changing, changing
 from tests.cluster.client import Body, Client, RefusedError, wait_until
 from tests.cluster.control_plane import Cluster
@@ -25,7 +25,7 @@ _QUIET = 5  # seconds in which nothing happens that should not
 @pytest.fixture(scope="module")
 def applied(admin: Client) -> Iterator[None]:
     """The tree before the change, applied as Argo CD does it."""
-    bodies = [manifest.body for manifest in objects(TREE, "tree.yaml")]
+    bodies = [manifest.body for manifest in read(TREE, "tree.yaml")]
     for body in bodies:
         admin.apply(body)
     yield
@@ -38,7 +38,7 @@ def applied(admin: Client) -> Iterator[None]:
 def refused(admin: Client, text: str) -> dict[str, str]:
     """What of a tree is refused where the other one is applied, and with which words."""
     said = {}
-    for manifest in objects(text, "tree.yaml"):
+    for manifest in read(text, "tree.yaml"):
         try:
             admin.apply(manifest.body, dry_run=True)
         except RefusedError as error:
@@ -48,8 +48,8 @@ def refused(admin: Client, text: str) -> dict[str, str]:
 
 @pytest.mark.usefixtures("applied")
 @pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
-def test_what_the_check_finds_is_what_the_api_server_refuses(case: Change, admin: Client) -> None:
-    told = {finding.resource for finding in found(case.bad) if finding.check == "change/immutable"}
+def test_what_the_check_finds_is_what_the_api_server_refuses(case: Case, admin: Client) -> None:
+    told = {finding.resource for finding in find_changes(case.bad, TREE) if finding.check == "change/immutable"}
     assert refused(admin, case.bad).keys() == told
     assert refused(admin, case.good) == {}
 
@@ -59,8 +59,8 @@ def test_what_is_refused_as_an_update_is_taken_under_another_name(admin: Client)
     """So it is the change that is refused, and the fix is one."""
     refusals = 0
     for case in CHANGES.values():
-        told = {finding.resource for finding in found(case.bad) if finding.check == "change/immutable"}
-        for manifest in objects(case.bad, "tree.yaml"):
+        told = {finding.resource for finding in find_changes(case.bad, TREE) if finding.check == "change/immutable"}
+        for manifest in read(case.bad, "tree.yaml"):
             if manifest.resource in told:
                 admin.create(renamed(manifest), dry_run=True)
                 refusals += 1

@@ -12,7 +12,7 @@ from generator.checks.run import check_text
 from generator.checks.trainer_rules import CHECKS
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from tests.check_cases import CASES
+from tests.checks import CASES
 from tests.cluster.client import Body, Client, wait_until
 from tests.cluster.control_plane import FINISH, Cluster
 from tests.cluster.hand_written import NODE, OF_44, OF_45, OF_51, OF_52, Attempt, attempt, attempt_everything
@@ -72,7 +72,7 @@ def test_nobody_knows_an_implementation_without_a_name(attempts: Attempts, admin
     """Kueue asks Trainer's code before it accepts a TrainJob. Its webhooks leave kube-system alone."""
     words = r"MPI implementation for \w+ doesn't supported"
     assert re.search(words, attempts["implementation"].refusal)
-    name, text = "implementation", CASES["implementation"].bad
+    name, text = "implementation", CASES["mpi/implementation"].bad
     without_kueue = attempt(admin, "kube-system", {name: text}, [(name, name, {})])[name]
     try:
         assert without_kueue.refusal == ""

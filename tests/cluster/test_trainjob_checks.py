@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from generator.checks.trainjob.spec import empty_value
+from tests.checks import CASES
 from tests.cluster.client import Body, Client, wait_for
 from tests.cluster.control_plane import Cluster
 from tests.cluster.hand_written import Attempt, create
 from tests.cluster.queued import EMPTY, NAMESPACE, of_trainer, outcome, queue, train_job, workload
-from tests.related_cases import CASES
 
 pytestmark = pytest.mark.cluster
 
@@ -43,7 +43,11 @@ template:
               - {name: node, image: a, volumeMounts: [{name: initializer, mountPath: /data}]}
               - {name: side, image: a}
 """)
-OF_RESOURCES = {name: case for name, case in CASES.items() if case.check.endswith(("-devices", "-resources"))}
+OF_RESOURCES = {
+    case.name: case
+    for case in CASES.values()
+    if case.family == "trainjob" and case.check.endswith(("-devices", "-resources"))
+}
 DEVICE = "nvidia.com/gpu"
 _GRACE = "terminationGracePeriodSeconds"
 _GRACEFUL: Body = {"pod": {_GRACE: 60}}
@@ -122,7 +126,7 @@ def test_kueue_counts_only_what_isof_trainer(admin: Client, name: str, *, is_old
 
 def test_what_is_claimed_of_a_driver_no_container_gets(admin: Client, namespace: str) -> None:
     """Kueue is not asked: it knows nothing of the driver."""
-    job, runtime = yaml.safe_load_all(CASES["lost-claims"].bad)
+    job, runtime = yaml.safe_load_all(CASES["trainjob/lost-claims"].bad)
     without = {"trainer": {key: value for key, value in job["spec"]["trainer"].items() if key != "resourcesPerNode"}}
     for body in (
         of_trainer("TrainingRuntime", "claims", runtime["spec"]),

@@ -15,7 +15,7 @@ from generator.objects.namespace import ANNOTATION
 from generator.policies.admission.policy import binding, policy
 from generator.policies.admission.trainjobs import size
 from generator.simulate.kueue.podsets import usual_nodes
-from tests import check_cases
+from tests.checks import CASES
 from tests.cluster.client import Body, Client, RefusedError, wait_until
 from tests.cluster.control_plane import Cluster
 from tests.cluster.hand_written import SOUND, Attempt, create
@@ -51,7 +51,7 @@ def place(admin: Client) -> Iterator[None]:
 
 @pytest.mark.parametrize("name", ["runtime-kind", "runtime-group"])
 def test_trainer_refuses_other_kinds_of_runtimes(admin: Client, name: str) -> None:
-    body = yaml.safe_load(check_cases.CASES[name].bad)
+    body = yaml.safe_load(CASES[f"trainjob/{name}"].bad)
     body["metadata"]["namespace"] = NAMESPACE
     assert "unsupported runtime" in create(admin, body)
 

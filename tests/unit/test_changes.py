@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -10,17 +10,21 @@ import pytest
 import yaml
 
 from generator.checks.change import rules
-from generator.checks.finding import Severity
+from generator.checks.finding import Finding, Severity
 from generator.manifests import Manifest, read
-from tests.change_cases import CHANGES, FOLDER, TREE, Change, found, objects, said
+from tests.checks import CHANGES, TREE, find_changes
 from tests.conftest import ROOT
 
 ODD: tuple[Any, ...] = (None, True, 0, "", "x", [], {}, [None], ["x", 1], {"name": "node"}, {"x": []})
 RELEASES = sorted((ROOT / "output").glob("*/*/release.json"))
 
 
+def found(new: str, old: str = TREE, targets: Mapping[str, str] | None = None) -> list[Finding]:
+    return find_changes(new, old, targets)
+
+
 def test_a_tree_that_stays_as_it_is_breaks_nothing() -> None:
-    assert said(TREE) == ""
+    assert found(TREE) == []
 
 
 def test_a_first_tree_breaks_nothing_and_tells_which_nodes_restart() -> None:
@@ -29,22 +33,6 @@ def test_a_first_tree_breaks_nothing_and_tells_which_nodes_restart() -> None:
 
 def test_every_check_has_a_case() -> None:
     assert {case.check for case in CHANGES.values()} == set(rules.CHECKS)
-
-
-@pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
-def test_a_case_is_told_in_the_reviewed_words(case: Change) -> None:
-    """After a change of words: `python -m tests.change_cases`."""
-    assert said(case.bad, case.targets) == case.expected
-    assert {finding.check for finding in found(case.bad, targets=case.targets)} == {case.check}
-
-
-def test_nothing_is_reviewed_that_is_no_case() -> None:
-    assert {file.stem for file in (FOLDER / "said").iterdir()} == set(CHANGES)
-
-
-@pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
-def test_what_only_looks_like_a_case_passes(case: Change) -> None:
-    assert said(case.good, case.targets) == ""
 
 
 def test_what_the_api_server_refuses_is_an_error_and_the_rest_a_warning() -> None:
@@ -133,9 +121,9 @@ def variations(body: Any, node: Any) -> Iterator[Any]:
         yield from variations(body, kept)
 
 
-@pytest.mark.parametrize("number", range(len(list(objects(TREE, "tree.yaml")))))
+@pytest.mark.parametrize("number", range(len(list(read(TREE, "tree.yaml")))))
 def test_whatever_stands_anywhere_the_rules_do_not_fail(number: int) -> None:
-    body = objects(TREE, "tree.yaml")[number].body
+    body = list(read(TREE, "tree.yaml"))[number].body
     sound = [Manifest(deepcopy(body), "tree.yaml")]
     looked_at = 0
     for odd in variations(body, body):

@@ -14,9 +14,7 @@ from generator.checks.finding import Severity
 from generator.documents.messages import format_path
 from generator.manifests import Manifest
 from generator.schemas import cni
-from tests.check_cases import found, said
 from tests.cluster.differential.cases import read_seeds
-from tests.fabric_cases import CASES, FOLDER, told
 
 ODD: tuple[Any, ...] = (None, True, 0, -1.5, "", "x", [], {}, [None], {"type": []}, {"type": "sriov"}, 10**30)
 CHAIN = {
@@ -38,23 +36,6 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield path
     for key, child in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from places(child, (*path, key))
-
-
-def test_every_check_has_a_case() -> None:
-    assert set(alone.CHECKS) <= {check for case in CASES.values() for check in case["checks"].split()}
-    assert {file.stem for file in FOLDER.glob("*.txt")} == set(CASES)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_case_is_told_in_the_reviewed_words(name: str) -> None:
-    """After a change of words: `python -m tests.fabric_cases`."""
-    assert told(name) == (FOLDER / f"{name}.txt").read_text("utf-8")
-    assert {finding.check for finding in found(CASES[name]["bad"], "x.yaml")} == set(CASES[name]["checks"].split())
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_what_only_looks_like_a_case_passes(name: str) -> None:
-    assert said(CASES[name]["good"], f"{name}.yaml") == ""
 
 
 def test_objects_that_the_api_server_takes_for_sound_are_sound() -> None:

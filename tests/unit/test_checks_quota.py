@@ -21,9 +21,9 @@ from generator.quantities import parse
 from generator.simulate.kueue.configuration import Counting, Settings, Transformation, settings
 from generator.simulate.kueue.largest import largest_jobs
 from generator.simulate.kueue.queues import queue_tree
+from tests.checks import CASES
 from tests.conftest import ROOT
 from tests.random_platforms import random_platform
-from tests.related_cases import CASES
 
 RELEASES = sorted((ROOT / "output").glob("*/*/release.json"))
 QUEUES = {name: case for name, case in CASES.items() if case.check in rules.RULES}
@@ -87,15 +87,15 @@ def test_what_mpigen_writes_has_neither_errors_nor_warnings(lock: Path) -> None:
 
 def test_files_of_several_clusters_are_not_computed_together() -> None:
     """One says that a queue has 4 devices, the other that it has 16."""
-    other = next(part for part in CASES["quota-too-large"].bad.split("---\n") if "kind: ClusterQueue" in part)
-    text = two("quota-too-large", other.replace("nvidia.com/gpu, nominalQuota: 4", "nvidia.com/gpu, nominalQuota: 16"))
+    other = next(part for part in CASES["quota/too-large"].bad.split("---\n") if "kind: ClusterQueue" in part)
+    text = two("quota/too-large", other.replace("nvidia.com/gpu, nominalQuota: 4", "nvidia.com/gpu, nominalQuota: 16"))
     assert Queues.read(Objects(tuple(objects(text)), {})) is None
     assert checks(text) == set()
-    assert checks(CASES["quota-too-large"].bad) == {"quota/too-large"}
+    assert checks(CASES["quota/too-large"].bad) == {"quota/too-large"}
 
 
 def test_an_amount_that_is_none_silences_what_is_computed_and_nothing_else() -> None:
-    text = CASES["quota-repeated-resource"].bad.replace("nominalQuota: 64", "nominalQuota: many")
+    text = CASES["quota/repeated-resource"].bad.replace("nominalQuota: 64", "nominalQuota: many")
     assert Queues.read(Objects(tuple(objects(text)), {})) is None
     assert checks(text) == {"quota/repeated"}
 
@@ -108,7 +108,7 @@ def test_what_has_no_name_yet_is_left_out(kind: str) -> None:
 
 
 def test_without_a_day_no_reservation_is_over() -> None:
-    manifests = objects(CASES["quota-reservation-over"].bad)
+    manifests = objects(CASES["quota/reservation-over"].bad)
     assert breaches(manifests) == []
     days = {day: list(related.breaches(manifests, {}, day)) for day in map(dt.date.fromisoformat, DAYS)}
     assert [[breach.message.partition(" ended")[0] for _, breach in found] for found in days.values()] == [
@@ -122,7 +122,7 @@ DAYS = ("2026-01-31", "2026-02-01", "2027-06-01")
 
 
 def test_whoever_says_nothing_of_nodes_is_judged_by_quotas_alone() -> None:
-    text = CASES["quota-over-capacity"].bad
+    text = CASES["quota/over-capacity"].bad
     assert checks(text) == {"quota/over-capacity"}
     for annotation in ("mpigen.dev/nodes", "mpigen.dev/allocatable"):
         assert checks(text.replace(annotation, "example.com/other")) == set()
@@ -189,7 +189,7 @@ def test_kueues_own_configuration_is_read_wherever_it_stands(texts: tuple[str, .
 
 def test_what_kueue_counts_otherwise_is_not_judged() -> None:
     silent = CONFIGURATION.format(version="v1beta2", text="resources: {quotaCheckStrategy: IgnoreUndeclared}")
-    for name in ("quota-uncovered", "quota-too-large", "quota-never-admitted"):
+    for name in ("quota/uncovered", "quota/too-large", "quota/never-admitted"):
         assert checks(two(name, silent)) == set()
 
 
@@ -206,7 +206,7 @@ def test_what_kueue_counts_otherwise_is_not_judged() -> None:
     ],
 )
 def test_a_trainjob_is_told_how_many_nodes_it_could_have(change: str, expected: str) -> None:
-    text = CASES["quota-never-admitted-topology"].bad
+    text = CASES["quota/never-admitted-topology"].bad
     job = next(line for line in text.splitlines() if line.startswith("  trainer: "))
     quota_of_cpu = text.replace("name: cpu, nominalQuota: 64", "name: cpu, nominalQuota: 999")
     found = [breach.message for _, breach in breaches(objects(quota_of_cpu.replace(job, f"  trainer: {change}")))]
@@ -217,14 +217,14 @@ def test_a_trainjob_is_told_how_many_nodes_it_could_have(change: str, expected: 
 def test_a_trainjob_that_says_where_its_pods_may_go_is_not_judged(field: str) -> None:
     pod = f"template: {{spec: {{template: {{spec: {{{field}}}}}}}}}"
     patch = f"{{manager: a, trainingRuntimeSpec: {{template: {{spec: {{replicatedJobs: [{{name: node, {pod}}}]}}}}}}}}"
-    text = CASES["quota-never-admitted"].bad
+    text = CASES["quota/never-admitted"].bad
     assert checks(text.replace("  trainer: ", f"  runtimePatches: [{patch}]\n  trainer: ")) == set()
     assert checks(text.replace("  trainer: ", "  managedBy: kueue.x-k8s.io/multikueue\n  trainer: ")) == set()
 
 
 def test_what_a_finding_asks_for_ends_it() -> None:
     """The quota that is told would do, and one less would not."""
-    text = CASES["quota-double-counted"].bad
+    text = CASES["quota/double-counted"].bad
     (_, breach), *others = breaches(objects(text))
     enough = int(parse(breach.fix.split()[3].rstrip(",")).value)
     assert others == []
@@ -239,7 +239,7 @@ spec: {controllerName: kueue.x-k8s.io/multikueue}
 """
 
 
-@pytest.mark.parametrize("case", ["quota-too-large-nodes", "quota-double-counted"])
+@pytest.mark.parametrize("case", ["quota/too-large-nodes", "quota/double-counted"])
 def test_what_runs_on_other_clusters_has_neither_nodes_nor_pods_here(case: str) -> None:
     away = "  admissionChecksStrategy: {admissionChecks: [{name: others}]}\n  namespaceSelector"
     text = CASES[case].bad.replace("  namespaceSelector", away)
@@ -272,7 +272,7 @@ spec:
     ],
 )
 def test_each_group_of_resources_has_its_own_flavors(change: dict[str, str], expected: set[str]) -> None:
-    parts = [part for part in CASES["quota-too-large"].bad.split("---\n") if "kind: ClusterQueue" not in part]
+    parts = [part for part in CASES["quota/too-large"].bad.split("---\n") if "kind: ClusterQueue" not in part]
     cores = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: cores}\nspec: {}\n"
     split = SPLIT
     for before, after in change.items():

@@ -19,11 +19,12 @@ from generator.release import Lock
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from generator.validation import Subject, Validation, validate
-from tests.related_cases import CASES, FOLDER, Related
+from tests.checks import CASES, Case
 from tests.unit.test_checks_mpi import variations
 
 OLD = {"trainer": "2.2"}
-JOB, RUNTIME = CASES["lost-devices"].bad.split("---\n")
+JOB, RUNTIME = CASES["trainjob/lost-devices"].bad.split("---\n")
+TOGETHER = {name: case for name, case in CASES.items() if case.check in related.CHECKS and case.family != "change"}
 CPUS_ONLY = RUNTIME.replace(", nvidia.com/gpu: 8, example.com/fpga: 1", "")
 
 
@@ -40,25 +41,8 @@ def released(folder: Path, *texts: str) -> None:
         (folder / f"{number}.yaml").write_text(text)
 
 
-def test_every_rule_has_a_case() -> None:
-    assert {case.check for case in CASES.values()} == set(related.CHECKS)
-    assert {file.name for file in FOLDER.iterdir() if file.is_dir()} == set(CASES)
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_case_is_told_in_the_reviewed_words(case: Related) -> None:
-    """After a change of words: `python -m tests.related_cases`."""
-    assert case.said(case.bad) == case.file("bad.txt").read_text("utf-8")
-    assert {finding.check for finding in case.found(case.bad)} == {case.check}
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_what_only_looks_like_a_case_passes(case: Related) -> None:
-    assert case.said(case.good) == ""
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_whatever_stands_anywhere_the_rules_do_not_fail(case: Related) -> None:
+@pytest.mark.parametrize("case", TOGETHER.values(), ids=TOGETHER)
+def test_whatever_stands_anywhere_the_rules_do_not_fail(case: Case) -> None:
     manifests = list(read(case.bad, "x.yaml"))
     looked_at = 0
     for number, manifest in enumerate(manifests):
@@ -130,7 +114,7 @@ def test_several_processes_keep_the_same_objects(tmp_path: Path) -> None:
 
 def test_a_file_that_changes_meanwhile_is_told() -> None:
     """Its places would be wrong."""
-    text = CASES["lost-devices"].bad.encode()
+    text = CASES["trainjob/lost-devices"].bad.encode()
     engine = Engine(Catalog.bundled(OLD))
     kept = check_text(text, "x.yaml", engine).related
     for other in (b"", b"- 1\n", b"{", f"---\n{JOB}".replace("cpu: 8", "cpu: 7").encode()):
@@ -139,7 +123,7 @@ def test_a_file_that_changes_meanwhile_is_told() -> None:
 
 
 def test_a_file_that_goes_meanwhile_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "all.yaml").write_text(CASES["lost-devices"].bad)
+    (tmp_path / "all.yaml").write_text(CASES["trainjob/lost-devices"].bad)
     opened = os.open
     opens: list[Path] = []
 

@@ -191,7 +191,7 @@ def test_a_store_that_holds_the_values_is_no_store() -> None:
 
 
 def test_the_pods_of_runtimes_and_jobs_are_looked_into() -> None:
-    text = (ROOT / "tests/fixtures/checks/runtime.yaml").read_text("utf-8")
+    text = (ROOT / "tests/checks/bases/runtime.yaml").read_text("utf-8")
     spoilt = text.replace(
         "env: [{name: PRTE_MCA_prte_default_hostfile, value: /etc/mpi/hostfile}]",
         f"env: [{{name: PRTE_MCA_prte_default_hostfile, value: /etc/mpi/hostfile}}, {{name: HF_TOKEN, value: {WORD}}}]",
@@ -203,7 +203,7 @@ def test_the_pods_of_runtimes_and_jobs_are_looked_into() -> None:
 
 def test_nothing_in_this_repository_is_taken_for_a_secret() -> None:
     engine, looked_at = Engine(Catalog.bundled()), 0
-    for folder in ("output", "examples", "tests/fixtures/checks", "tests/fixtures/runtimes"):
+    for folder in ("output", "examples", "tests/checks", "tests/fixtures/runtimes"):
         for file in (ROOT / folder).rglob("*.yaml"):
             checked = check_text(file.read_bytes(), str(file), engine)
             assert [finding for finding in checked.findings if finding.check == CHECK] == [], file

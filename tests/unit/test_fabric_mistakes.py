@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from generator.checks.finding import Finding
-from tests.check_cases import FOLDER
-from tests.related_cases import Related
+from tests.checks import CASES, FOLDER, find
 
-MISTAKES: Mapping[str, Mapping[str, Any]] = yaml.safe_load((FOLDER / "mistakes/mistakes.yaml").read_text("utf-8"))
+_MISTAKES = FOLDER / "fabric/mistakes"
+MISTAKES: Mapping[str, Mapping[str, Any]] = yaml.safe_load((_MISTAKES / "mistakes.yaml").read_text("utf-8"))
 
 
 def words(finding: Finding) -> str:
@@ -20,7 +20,8 @@ def words(finding: Finding) -> str:
 
 
 def told(files: Sequence[str]) -> list[Finding]:
-    return [each for file in files for each in Related("", "", {}).found((FOLDER / file).read_text("utf-8"))]
+    texts = {file: CASES[file].bad if file in CASES else (_MISTAKES / file).read_text("utf-8") for file in files}
+    return [each for file, text in texts.items() for each in find(text, file)]
 
 
 def test_there_are_ten_of_them() -> None:
@@ -29,9 +30,9 @@ def test_there_are_ten_of_them() -> None:
 
 def test_no_file_is_of_no_mistake() -> None:
     named = {file for mistake in MISTAKES.values() for file in mistake["of"]}
-    own = {f"mistakes/{file.name}" for file in FOLDER.glob("mistakes/[01]*.yaml")}
-    related = {f"related/{folder.name}/bad.yaml" for folder in FOLDER.glob("related/mistake-*")}
-    assert own | related >= named >= own
+    own = {file.name for file in _MISTAKES.glob("[01]*.yaml")}
+    cases = {name for name in CASES if name.startswith("fabric/mistake-")}
+    assert own | cases >= named >= own
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from generator.checks import registry
 from generator.checks.change import immutable, nodes, queues, runtimes
 from generator.checks.finding import Breach
-from generator.checks.objects import Objects
+from generator.checks.objects import Change, Objects
 from generator.checks.quota.queues import KUEUE, Queues
+from generator.checks.registry import Stage
 from generator.facts import defects
 from generator.manifests import Manifest
 
@@ -71,6 +73,10 @@ def breaches(old: Sequence[Manifest], new: Sequence[Manifest], targets: Targets)
                 yield from ((manifest, breach) for breach in rule(was, manifest, targets))
     for of_trees in OF_TREES.values():
         yield from of_trees(old, new, targets)
+    change = Change(old, new, targets)
+    for check in registry.checks_of(Stage.CHANGE, targets):
+        for subject in check.needs.between(change):
+            yield from check.run(subject)
     if both := _queues(old, new, targets):
         for of_queues in OF_QUEUES.values():
             yield from of_queues(*both)

@@ -1,0 +1,291 @@
+"""The registry of checks: each rule registers its id, severity, version range, and the objects that it reads.
+
+```python
+@check("quota/lends-nobody", severity=INFO, needs=Queues)
+def lends_nobody(queues: Queues) -> Iterator[Breach]:
+    \"\"\"Report quota that no other queue can borrow.
+
+    Why it matters, in one or two sentences.
+
+    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go `available`
+    \"\"\"
+```
+`id` names the function, the folder `tests/checks/<id>` with its fixtures, and the page `docs/checks/<id>.md`.
+`needs` decides how often a rule runs, and with what: see `Stage`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache, cached_property
+from inspect import cleandoc
+from typing import Any, TypeVar
+
+from generator.checks import finding
+from generator.checks.finding import Severity
+from generator.checks.objects import Objects
+from generator.documents.load import Path
+from generator.facts import defects
+from generator.facts.versions import minors
+from generator.manifests import Manifest
+
+ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+S = TypeVar("S")
+
+_OF_TREES = (
+    *("schema", "secret", "runtime", "mpi.jobs", "mpi.startup", "mpi.pods", "trainjob.spec", "trainjob.resources"),
+    *("policy.admission", "policy.exceptions"),
+    *("quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces", "quota.defects"),
+    *("fabric.addresses", "fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.isolation"),
+    *("fabric.modes", "fabric.placement", "fabric.requests", "fabric.sriov"),
+)
+"""Modules below generator.checks with the rules that `synth` and `validate` run."""
+_OF_CHANGES = ("change.immutable", "change.nodes", "change.queues", "change.runtimes")
+"""Modules with the rules over two trees, which only `synth` and `validate --since` import."""
+_ELSEWHERE = ("kubeconform", "policy.cases")
+"""Modules with rules that the runner does not call."""
+
+
+class Stage(Enum):
+    """When the runner calls a rule, by the class that the rule needs.
+
+    Attributes:
+        OBJECT: once for each manifest. The class is Manifest, or has `of_manifest(manifest, targets)`. It returns None
+            for a manifest of another kind.
+        TOGETHER: once for all manifests of a release. The class is Objects, or has `read(objects)`. It may return None.
+        CHANGE: for each subject that `between(change)` of the class yields, for an update from one tree to the next.
+        ELSEWHERE: the runner does not call the rule. Other modules call `Check.run`.
+    """
+
+    OBJECT = "object"
+    TOGETHER = "together"
+    CHANGE = "change"
+    ELSEWHERE = "elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A place that breaks a rule.
+
+    Attributes:
+        path: the path in the manifest.
+        message: what is wrong, with the value.
+        why: what will happen because of it.
+        fix: what to do, in the imperative.
+        manifest: the object, unless the rule needs a single one.
+        severity: another severity than the registered one.
+        at_key: whether the line is that of the key instead of the value.
+        value: the value at the path, for reports.
+    """
+
+    path: Path
+    message: str
+    why: str
+    fix: str
+    manifest: Manifest | None = None
+    severity: Severity | None = None
+    at_key: bool = False
+    value: object = field(default=None, compare=False)
+
+
+Rule = Callable[[S], Iterator[Breach]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A registered rule.
+
+    Attributes:
+        id: `family/rule`.
+        severity: the severity of a breach that names none.
+        needs: the class of the objects that the rule reads.
+        since: the first minor version of a component for which the rule holds, such as `kueue 0.19`; empty for all.
+        reads: the kinds of manifests that the rule reads beside those of `needs`.
+        rule: the function.
+    """
+
+    id: str
+    severity: Severity
+    needs: type[Any]
+    since: str
+    reads: AbstractSet[str]
+    rule: Rule[Any]
+
+    @property
+    def family(self) -> str:
+        """The part of the id before the slash."""
+        return self.id.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The part of the id after the slash."""
+        return self.id.partition("/")[2]
+
+    @property
+    def page(self) -> str:
+        """The page of the docs, relative to the root of the docs."""
+        return f"checks/{self.id}.md"
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the docstring, as a noun phrase: `quota that no other queue can borrow`."""
+        return self._parts[0].removeprefix("Report ").rstrip(".")
+
+    @property
+    def why(self) -> str:
+        """The paragraphs of the docstring between the summary and the source."""
+        return "\n\n".join(part for part in self._parts[1:] if not part.startswith("Source:"))
+
+    @property
+    def source(self) -> str:
+        """The upstream source that shows the behavior; empty if the rule needs none."""
+        return "\n".join(part.removeprefix("Source:").strip() for part in self._parts if part.startswith("Source:"))
+
+    @property
+    def defects(self) -> Sequence[defects.Defect]:
+        """The known defects of upstream that the check reports."""
+        return [each for each in defects.defects().values() if self.id in each.checks]
+
+    @cached_property
+    def _parts(self) -> Sequence[str]:
+        return [" ".join(part.split()) for part in cleandoc(self.rule.__doc__ or "").split("\n\n")]
+
+    @cached_property
+    def stage(self) -> Stage:
+        """When the runner calls the rule."""
+        if self.needs is Manifest or hasattr(self.needs, "of_manifest"):
+            return Stage.OBJECT
+        if self.needs is Objects or hasattr(self.needs, "read"):
+            return Stage.TOGETHER
+        return Stage.CHANGE if hasattr(self.needs, "between") else Stage.ELSEWHERE
+
+    def holds_for(self, targets: Mapping[str, str]) -> bool:
+        """Return True if the check applies to these minor versions; a component without one has its newest."""
+        if self.id in defects.silent(targets):
+            return False
+        component, _, first = self.since.partition(" ")
+        return not first or _number(targets.get(component) or minors(component)[0]) >= _number(first)
+
+    def run(self, subject: object, manifest: Manifest | None = None) -> Iterator[tuple[Manifest, finding.Breach]]:
+        """Yield the breaches of a subject, each with its manifest.
+
+        Args:
+            subject: an object of the class `needs`.
+            manifest: the manifest of breaches that name none.
+        """
+        started = time.perf_counter()
+        breaches = list(self.rule(subject))
+        if _seconds is not None:
+            _seconds[self.id] = _seconds.get(self.id, 0) + time.perf_counter() - started
+        for breach in breaches:
+            about = breach.manifest or manifest
+            if about is None:
+                raise TypeError(f"{self.id}: the breach names no manifest")
+            yield (
+                about,
+                finding.Breach(
+                    breach.path,
+                    self.id,
+                    breach.message,
+                    breach.why,
+                    breach.fix,
+                    breach.severity or self.severity,
+                    breach.at_key,
+                    breach.value,
+                ),
+            )
+
+
+_checks: dict[str, Check] = {}
+_seconds: dict[str, float] | None = None
+
+
+def check(
+    name: str, *, severity: Severity, needs: type[S], since: str = "", reads: Iterable[str] = ()
+) -> Callable[[Rule[S]], Rule[S]]:
+    """Register a rule.
+
+    Args:
+        name: the id, `family/rule`.
+        severity: the severity of a breach that names none: an error is rejected, never runs or is unsafe.
+        needs: the class that the rule reads; `Stage` lists the possible ones.
+        since: the first minor version of a component for which the rule holds, such as `kueue 0.19`. Ranges of known
+            defects are in generator/facts/defects.yaml.
+        reads: the kinds of manifests that the rule reads beside those of `needs`.
+
+    Raises:
+        ValueError: another rule has the id, or the function has another name than the id.
+    """
+
+    def register(rule: Rule[S]) -> Rule[S]:
+        if rule.__name__ != name.partition("/")[2].replace("-", "_"):
+            raise ValueError(f"the function of {name} is called {rule.__name__}")
+        if _checks.setdefault(name, Check(name, severity, needs, since, frozenset(reads), rule)).rule is not rule:
+            raise ValueError(f"two rules are called {name}")
+        return rule
+
+    return register
+
+
+def checks() -> Sequence[Check]:
+    """Return all checks, by id."""
+    _load(_OF_TREES + _OF_CHANGES + _ELSEWHERE)
+    return [_checks[name] for name in sorted(_checks)]
+
+
+def get(name: str) -> Check | None:
+    """Return the check with an id."""
+    return next((each for each in checks() if each.id == name), None)
+
+
+def checks_of(stage: Stage, targets: Mapping[str, str]) -> Sequence[Check]:
+    """Return the checks that the runner calls at a stage for these minor versions, in the order of registration."""
+    return _checks_of(stage, frozenset(targets.items()))
+
+
+@cache
+def _checks_of(stage: Stage, targets: frozenset[tuple[str, str]]) -> Sequence[Check]:
+    _load(_OF_CHANGES if stage is Stage.CHANGE else _OF_TREES)
+    return [each for each in _checks.values() if each.stage is stage and each.holds_for(dict(targets))]
+
+
+def is_read(manifest: Manifest) -> bool:
+    """Return True if a rule over several objects reads the manifest; all others need not be kept in memory."""
+    kinds, readers = _readers()
+    return manifest.kind in kinds or any(reader(manifest) for reader in readers)
+
+
+@cache
+def _readers() -> tuple[AbstractSet[str], Sequence[Callable[[Manifest], bool]]]:
+    _load(_OF_TREES)
+    together = [each for each in _checks.values() if each.stage is Stage.TOGETHER]
+    kinds = frozenset(kind for each in together for kind in (*each.reads, *getattr(each.needs, "KINDS", ())))
+    readers = {each.needs: each.needs.is_read for each in together if hasattr(each.needs, "is_read")}
+    return kinds, list(readers.values())
+
+
+@contextmanager
+def profile() -> Iterator[Mapping[str, float]]:
+    """Measure the seconds that each rule takes in this process: id → seconds."""
+    global _seconds  # noqa: PLW0603 - the runner is called through many layers
+    _seconds = {}
+    try:
+        yield _seconds
+    finally:
+        _seconds = None
+
+
+@cache
+def _load(modules: Sequence[str]) -> None:
+    for module in modules:
+        importlib.import_module(f"generator.checks.{module}")
+
+
+def _number(minor: str) -> tuple[int, ...]:
+    return tuple(map(int, minor.split(".")))

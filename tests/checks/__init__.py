@@ -1,0 +1,149 @@
+"""The fixtures of the checks: `<family>/<rule>/cases.yaml` has the cases of a rule, `<family>/expected.txt` the words.
+
+A case is a sound base, a change that breaks one rule (`bad`), and perhaps a change that only looks alike (`good`).
+Without `good` the base itself has to pass. For the family `change`, the base is the old tree.
+`python -m tests.checks` records the words again. Read the diff as the user would: place, message, reason, advice.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from generator.checks.compare import compare
+from generator.checks.finding import Finding
+from generator.checks.run import check_text, check_together
+from generator.manifests import read
+from generator.report.text import plain
+from generator.schemas.catalog import Catalog
+from generator.schemas.embedded import Engine
+
+FOLDER = Path(__file__).parent
+_OLD = "old.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One way to break a rule.
+
+    Attributes:
+        check: the id of the rule.
+        name: the name of the case, unique in the family.
+        base: the sound manifests.
+        bad: the manifests that break the rule.
+        good: the manifests that only look alike.
+        targets: component → minor version.
+        today: the day of the check, if the rule depends on it.
+        also: the ids of other checks that report the bad manifests too.
+    """
+
+    check: str
+    name: str
+    base: str
+    bad: str
+    good: str
+    targets: Mapping[str, str]
+    today: dt.date | None
+    also: frozenset[str]
+
+    @property
+    def id(self) -> str:
+        """The family and the name."""
+        return f"{self.family}/{self.name}"
+
+    @property
+    def file(self) -> str:
+        """The name of the file in findings."""
+        return f"{self.name}.yaml"
+
+    @property
+    def family(self) -> str:
+        """The family of the check."""
+        return self.check.partition("/")[0]
+
+    def find(self, text: str) -> list[Finding]:
+        """Return the findings of all checks in a text; for a change, of applying the text over the base."""
+        if self.family == "change":
+            return find_changes(text, self.base, self.targets, self.file)
+        return find(text, self.file, self.targets, self.today)
+
+    def describe(self, text: str) -> str:
+        """Return the findings as the user reads them."""
+        return describe(self.find(text))
+
+
+def find(text: str, file: str, targets: Mapping[str, str] | None = None, today: dt.date | None = None) -> list[Finding]:
+    """Return the findings of all checks in a text."""
+    raw, engine = text.encode(), _engine(tuple((targets or {}).items()))
+    checked = check_text(raw, file, engine)
+    checked.findings += check_together(checked.related, engine.targets, lambda _: raw, today)
+    return checked.in_order()
+
+
+def find_changes(new: str, old: str, targets: Mapping[str, str] | None = None, file: str = "new.yaml") -> list[Finding]:
+    """Return the findings of applying one tree over another."""
+    texts = {_OLD: old, file: new}
+    before, after = (list(read(text, name)) for name, text in texts.items())
+    return sorted(compare(before, after, targets or {}, texts.__getitem__))
+
+
+def describe(findings: Iterable[Finding]) -> str:
+    """Return findings as the user reads them."""
+    return "".join(f"{plain(finding)}\n" for finding in findings)
+
+
+@cache
+def _engine(targets: tuple[tuple[str, str], ...]) -> Engine:
+    return Engine(Catalog.bundled(dict(targets)))
+
+
+def patch(text: str, changes: str, case: str) -> str:
+    """Apply a diff without line numbers: ` ` keeps a line, `-` removes it, `+` adds one, `@@` starts another place."""
+    places = []
+    for hunk in changes.split("@@\n"):
+        lines = [(line[:1], line[1:] + "\n") for line in hunk.splitlines()]
+        before = "".join(line for sign, line in lines if sign != "+")
+        if f"\n{text}".count(f"\n{before}") != 1:
+            raise AssertionError(f"{case}: not exactly once in the base:\n{before}")
+        start = f"\n{text}".index(f"\n{before}")
+        places.append((start, start + len(before), "".join(line for sign, line in lines if sign != "-")))
+    for start, end, after in sorted(places, reverse=True):
+        text = text[:start] + after + text[end:]
+    return text
+
+
+def _read(file: Path) -> Iterator[Case]:
+    content: dict[str, Any] = yaml.safe_load(file.read_text("utf-8"))
+    check = "/".join(file.parent.relative_to(FOLDER).parts)
+    for name, row in content["cases"].items():
+        base = (file.parent / row.get("base", content.get("base", "base.yaml"))).read_text("utf-8")
+        bad, good = (patch(base, row[side], name) if row.get(side) else base for side in ("bad", "good"))
+        targets = row.get("targets", content.get("targets", {}))
+        yield Case(check, name, base, bad, good, targets, row.get("today"), frozenset(row.get("also", ())))
+
+
+CASES: Mapping[str, Case] = {case.id: case for file in sorted(FOLDER.glob("*/*/cases.yaml")) for case in _read(file)}
+"""Family and name → case."""
+TREE = (FOLDER / "change/tree.yaml").read_text("utf-8")
+"""The old tree of all changes."""
+CHANGES: Mapping[str, Case] = {case.name: case for case in CASES.values() if case.family == "change"}
+FAMILIES: Sequence[str] = sorted({case.family for case in CASES.values()})
+
+
+def expected(family: str) -> Mapping[str, str]:
+    """Return the reviewed words of a family: case → findings."""
+    parts = (FOLDER / family / "expected.txt").read_text("utf-8").split("### ")[1:]
+    return dict(part.split("\n", 1) for part in parts)
+
+
+def record(family: str) -> None:
+    """Write the words of a family."""
+    cases = sorted((case for case in CASES.values() if case.family == family), key=lambda each: each.id)
+    words = "".join(f"### {case.id}\n{case.describe(case.bad)}" for case in cases)
+    (FOLDER / family / "expected.txt").write_text(words, "utf-8")
