@@ -11,8 +11,8 @@ import pytest
 from generator import manifests
 from tests.conftest import EXAMPLES, ROOT, Run
 
-PAGE = (ROOT / "docs/reference/runtimes.md").read_text("utf-8")
-(RECIPE,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+PAGE = (ROOT / "docs/tasks/add-a-runtime.md").read_text("utf-8")
+(RECIPE,) = re.findall(r"```python title=\"mpigen_platform.py\"\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
 @pytest.mark.slow

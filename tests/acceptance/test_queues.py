@@ -178,12 +178,6 @@ def test_a_folder_without_files_is_no_cluster_without_queues(mpigen: Run, tmp_pa
     assert ran.stderr == "error: no manifests below empty; name files, or folders of YAML or JSON files\n"
 
 
-def test_the_guide_shows_what_the_command_prints(mpigen: Run) -> None:
-    guide = (ROOT / "docs" / "explanations" / "queues.md").read_text()
-    ran = mpigen("queues", EXAMPLES["openshift-h100"])
-    assert ran.stdout in guide
-
-
 @pytest.mark.slow
 def test_groups_of_groups_go_as_deep_as_anybody_writes(tmp_path: Path, mpigen: Run) -> None:
     deep = sys.getrecursionlimit() + 100

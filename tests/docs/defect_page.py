@@ -9,15 +9,15 @@ from generator.facts.defects import Defect, defects
 _HEAD = """\
 # Upstream defects
 
-Which defects of Kubeflow Trainer, JobSet, Kueue, Kubernetes and their operators hit MPI jobs, and what mpigen does
-about each. This page is written from `generator/facts/defects.yaml`.
+These defects of Kubeflow Trainer, JobSet, Kueue, Kubernetes and their operators affect MPI jobs. Each section
+describes the symptom, the affected releases, and what mpigen does about it.
 
-A check or a refusal that exists only because of a defect applies only to releases that have it. `cluster.versions` of
-the platform file, or `mpigen validate --target`, sets the releases. A minor version such as `0.18` stands for the
-release that mpigen is tested with, such as 0.18.3.
+A check that exists because of a defect applies only to releases that have the defect. `cluster.versions` of the
+platform file, or `mpigen validate --target`, sets the releases. A minor version such as `0.18` means the release
+that mpigen is tested with, such as 0.18.3. The source of this page is `generator/facts/defects.yaml`.
 
-| defect | releases | fixed in | answer |
-| --- | --- | --- | --- |
+| defect | fixed in |
+| --- | --- |
 """
 
 
@@ -28,10 +28,7 @@ def defect_page() -> str:
 
 
 def _row(defect: Defect) -> str:
-    answers = [*map(_check, defect.checks), *(f"`{field}` is refused" for field in defect.refuses)]
-    title = defect.title.removesuffix(".")
-    fixed = defect.update or "no release"
-    return f"| [{title}](#{defect.id}) | {defect.releases} | {fixed} | {', '.join(answers)} |\n"
+    return f"| [{defect.id}](#{defect.id}) | {defect.update or 'no release'} |\n"
 
 
 def _section(defect: Defect) -> Iterator[str]:
@@ -41,13 +38,15 @@ def _section(defect: Defect) -> Iterator[str]:
     yield ""
     yield f"- Releases: {defect.releases}. Fixed in: {defect.update or 'no release so far'}."
     yield f"- mpigen: {defect.answer}"
+    if defect.refuses:
+        yield f"- Rejected: {', '.join(f'`{field}`' for field in defect.refuses)}"
     if defect.checks:
         yield f"- Checks: {', '.join(map(_check, defect.checks))}"
     if links := [each for each in dict.fromkeys((defect.report, defect.fix)) if each]:
         yield f"- Upstream: {', '.join(f'[{_number(each)}]({each})' for each in links)}"
     yield f"- Source: {', '.join(f'[{_file(each)}]({each})' for each in defect.sources)}"
-    shown = "the real controllers show it" if defect.is_run else "read in the source"
-    yield f"- Verified: {shown}; held by {', '.join(f'`{each}`' for each in defect.tests)}"
+    shown = "by running the real controllers" if defect.is_run else "by reading the source"
+    yield f"- Verified: {shown}; tested by {', '.join(f'`{each}`' for each in defect.tests)}"
 
 
 def _check(check: str) -> str:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tests.conftest import ROOT
+from tests.docs.attempts_page import attempts_page
 from tests.docs.command_page import command_page
 from tests.docs.defect_page import defect_page
 from tests.docs.pages import DOCS
@@ -17,6 +18,7 @@ def generated() -> dict[Path, str]:
     return {
         DOCS / "index.md": home_page((ROOT / "README.md").read_text("utf-8")),
         DOCS / "reference" / "commands.md": command_page(),
+        DOCS / "reference" / "rejected-attempts.md": attempts_page(),
         DOCS / "reference" / "upstream-defects.md": defect_page(),
         **{FOLDER / name: text for name, text in platform_pages().items()},
     }

@@ -50,7 +50,8 @@ def prose(page: Path) -> str:
 
 def table_rows(page: Path) -> list[str]:
     """Return the rows of a page's tables as readers see them, without the lines below headers."""
-    return [line for line in prose(page).splitlines() if line.lstrip().startswith("|") and set(line) - set("| -:")]
+    lines = [line.replace("`", "") for line in prose(page).splitlines()]
+    return [line for line in lines if line.lstrip().startswith("|") and set(line) - set("| -:")]
 
 
 def paragraphs(page: Path) -> Iterator[str]:

@@ -195,7 +195,7 @@ def test_each_test_that_the_page_names_is_there() -> None:
 
 def test_each_rule_that_the_page_names_is_one() -> None:
     named = {
-        rule for row in re.findall(r"the rules? ((?:`[a-z-]+`(?: and )?)+)", PAGE) for rule in row.split("`")[1::2]
+        rule for row in re.findall(r"[Tt]he rules? ((?:`[a-z-]+`(?: and )?)+)", PAGE) for rule in row.split("`")[1::2]
     }
     assert len(named) > 6
     assert named <= {*get_args(RuleName)}

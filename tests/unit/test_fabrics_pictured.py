@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import ROOT
 
 _TEXT = (ROOT / "docs" / "explanations" / "fabrics.md").read_text("utf-8")
-_PICTURES = dict(re.findall(r"examples/([a-z0-9-]+)/platform\.yaml`.*?```\n(.*?)```", _TEXT, re.DOTALL))
+_PICTURES = dict(re.findall(r"examples/([a-z0-9-]+)/platform\.yaml`.*?```text\n(.*?)```", _TEXT, re.DOTALL))
 _OBJECT = re.compile(r"\+-- ([A-Z]\w+) (\S+)")
 _DEVICE = re.compile(r"(\S+/\S+): (\d+) -")
 _VARIABLE = re.compile(r"\b([A-Z][A-Z0-9_a-z]+)=(\^?[A-Za-z]+)")

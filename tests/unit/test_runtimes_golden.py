@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from generator import Runtime
@@ -36,15 +34,10 @@ def test_every_option_is_written_down() -> None:
     assert aliases - {"name", "use", "pool", "image"} == set(OPTIONS)
 
 
-def test_every_option_has_a_line_in_the_docs() -> None:
-    documented = set(re.findall(r"^\| `(\w+)` \|", PAGE.partition("## Options")[2], flags=re.MULTILINE))
-    assert documented == {field.alias or name for name, field in Runtime.model_fields.items()}
-
-
 def test_the_docs_say_what_runs_where() -> None:
     kinds = ["cpu", *(device.kind for device in devices())]
     for family in FAMILIES.values():
         marks = " | ".join(
-            "no" if kind not in family.devices else "unproven" if kind in family.unproven else "yes" for kind in kinds
+            "no" if kind not in family.devices else "maybe" if kind in family.unproven else "yes" for kind in kinds
         )
-        assert f"| `{family.name}` | {family.title} | {marks} |" in PAGE
+        assert f"| `{family.name}` | {marks} |" in PAGE

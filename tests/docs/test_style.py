@@ -1,0 +1,32 @@
+"""Pages are easy to read: short paragraphs, and tables that fit a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.docs.generated import generated
+from tests.docs.pages import name, pages, paragraphs, table_rows
+
+_COLUMNS = 80
+_PARAGRAPH = 5 * 100
+_EXEMPT = {"docs/checks.md"}
+PAGES = [page for page in pages() if name(page) not in _EXEMPT]
+WRITTEN = [page for page in PAGES if page not in generated()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_tables_fit_80_columns(page: Path) -> None:
+    assert [row for row in table_rows(page) if len(row) > _COLUMNS] == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=name)
+def test_paragraphs_have_at_most_five_lines(page: Path) -> None:
+    assert [text for text in paragraphs(page) if len(text) > _PARAGRAPH] == []
+
+
+@pytest.mark.parametrize("file", ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_other_texts_have_short_paragraphs(file: str) -> None:
+    assert [text for text in paragraphs(ROOT / file) if len(text) > _PARAGRAPH] == []
