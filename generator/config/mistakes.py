@@ -1,164 +1,164 @@
-"""A mistake in a platform file: its place, its message and its fix; and pydantic's errors as such."""
+"""A mistake in a file of the user: its path, a message and a fix. Errors of pydantic are translated into mistakes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails
 
-from generator.documents.messages import format_value
-from generator.errors import suggest
+from generator.documents.load import Document
+from generator.documents.locate import locate_all
+from generator.documents.messages import format_path, format_value
+from generator.errors import Problem, suggest
 
-_EXPECTED = {
-    "string_type": ("a text", "write it in quotes"),
-    "string_unicode": ("a text", "remove what is no character from it"),
-    "bool_type": ("true or false", "write one of them, without quotes"),
-    "int_type": ("a whole number", "write one, such as 4"),
-    "tuple_type": ("a list", "begin each of its items with `- `"),
-    "dict_type": ("a mapping", "write its entries as `key: value`"),
-    "model_type": ("a mapping", "write its fields as `key: value`"),
-    "model_attributes_type": ("a mapping", "write its fields as `key: value`"),
+Steps = tuple[str | int, ...]
+"""A path inside a document: keys, and positions in lists."""
+
+RULE_BROKEN = "contradiction"
+"""The type of pydantic's error for a mistake that a rule between sections finds."""
+_TYPES = {
+    "string_type": ("a string", "put the value in quotes"),
+    "string_unicode": ("a string", "remove the bytes that are not characters"),
+    "bool_type": ("true or false", "write `true` or `false`, without quotes"),
+    "int_type": ("an integer", "write a whole number, such as 4"),
+    "tuple_type": ("a list", "begin each item with `- `"),
+    "dict_type": ("a mapping", "write each entry as `key: value`"),
+    "model_type": ("a mapping", "write each field as `key: value`"),
+    "model_attributes_type": ("a mapping", "write each field as `key: value`"),
 }
-"""Pydantic's kind of error → what belongs there, and how to write it."""
-_MARKERS = {"[key]", "[amount]", "[each]"}  # of pydantic's, and of the tags of `tenants.Share`: no steps of the file
+"""The type of pydantic's error → the expected type, and the fix."""
+_MARKERS = {"[key]", "[amount]", "[each]"}  # pydantic and the tags of `quotas.Share` add them to paths
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
-    """One error at one path of the data, as written there: at the value, or at the key that should not be."""
+class Mistake:
+    """One invalid value or key.
 
-    path: tuple[str | int, ...]
+    Attributes:
+        path: the place in the file.
+        message: the problem, with the value in backticks.
+        fix: the change to make, in the imperative.
+        is_of_key: True if the key is invalid rather than its value.
+    """
+
+    path: Steps
     message: str
     fix: str
     is_of_key: bool = False
 
 
-_CONTRADICTION = "contradiction"
+def place_mistakes(mistakes: Collection[Mistake], text: bytes, document: Document, file: Path) -> tuple[Problem, ...]:
+    """Return the mistakes as problems with line and column, in the order of the file."""
+    places = locate_all(text, document.index, [mistake.path for mistake in mistakes])
+    problems = []
+    for mistake in mistakes:
+        place = places[mistake.path]
+        line, column = place.key if mistake.is_of_key else place.node
+        problems.append(Problem(mistake.message, mistake.fix, str(file), line, column, format_path(mistake.path)))
+    return tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))
 
 
-def contradicted(found: Mistake) -> PydanticCustomError:
-    """Return a contradiction as an error of pydantic, which keeps all of it."""
-    context = {"message": found.message, "fix": found.fix, "path": found.path, "is_of_key": found.is_of_key}
-    return PydanticCustomError(_CONTRADICTION, "{message}", context)
+def mistakes_in(error: ValidationError, model: type[BaseModel], prefix: Steps = ()) -> list[Mistake]:
+    """Translate every error that pydantic reports for a model.
 
-
-def contradictions_in(error: ValidationError) -> list[Mistake]:
-    """Return the contradictions that an error of pydantic holds, with the positions of the sorted platform."""
-    contexts = [detail["ctx"] for detail in error.errors(include_url=False) if detail["type"] == _CONTRADICTION]
-    return [Mistake(each["path"], each["message"], each["fix"], each["is_of_key"]) for each in contexts]
-
-
-def complaints(error: ValidationError, model: type[BaseModel], prefix: tuple[str | int, ...] = ()) -> list[Complaint]:
-    """Everything that a model refuses, in the order of its fields."""
+    Args:
+        error: pydantic's error.
+        model: the model that rejects the data.
+        prefix: the path of the data in the file.
+    """
     details = error.errors(include_url=False)
-    above = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
-    return [_complaint(detail, model, prefix) for detail in details if not _is_echo(detail, above)]
+    parents = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
+    # Pydantic reports a list as too short if its items are invalid, in addition to the error of each item.
+    reported = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in parents]
+    return [_translate(detail, model, prefix) for detail in reported]
 
 
-def _is_echo(detail: ErrorDetails, above: Collection[tuple[str | int, ...]]) -> bool:
-    """Pydantic calls a list too short when its items are refused, each with an error of its own."""
-    return detail["type"] == "too_short" and detail["loc"] in above
-
-
-def _complaint(detail: ErrorDetails, model: type[BaseModel], prefix: tuple[str | int, ...]) -> Complaint:
+def _translate(detail: ErrorDetails, model: type[BaseModel], prefix: Steps) -> Mistake:
     path = tuple(step for step in detail["loc"] if step not in _MARKERS)
-    message, fix = _words(detail, path, model)
-    return Complaint((*prefix, *path), message, fix, detail["type"] == "extra_forbidden" or "[key]" in detail["loc"])
+    message, fix = _describe(detail, path, model)
+    return Mistake((*prefix, *path), message, fix, detail["type"] == "extra_forbidden" or "[key]" in detail["loc"])
 
 
-def _words(detail: ErrorDetails, path: tuple[str | int, ...], model: type[BaseModel]) -> tuple[str, str]:
-    """What is wrong, and what to do."""
+def _describe(detail: ErrorDetails, path: Steps, model: type[BaseModel]) -> tuple[str, str]:
+    """Return the message and the fix of an error."""
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     last = str(path[-1]) if path else ""
     match kind:
-        case "refused" | "contradiction":
-            words = context["message"], context["fix"]
+        case "invalid" | "contradiction":
+            return context["message"], context["fix"]
         case "missing":
-            words = f"`{last}` is missing", _described(model, path)
+            return f"`{last}` is missing", _describe_field(model, path)
         case "extra_forbidden":
-            words = f"there is no field {format_value(last)} here", suggest(last, _fields(_model_at(model, path[:-1])))
+            parent = _model_at(model, path[:-1])
+            fields = [info.alias or name for name, info in parent.model_fields.items()] if parent else []
+            return f"there is no field {format_value(last)} here", suggest(last, fields)
         case "literal_error":
             allowed = [word.strip("' ") for word in context["expected"].replace(" or ", ", ").split(",")]
-            words = f"{format_value(value)} is not possible here", suggest(str(value), allowed)
+            return f"{format_value(value)} is not a valid value here", suggest(str(value), allowed)
         case "greater_than_equal":
-            words = f"{format_value(value)} is too small", f"write at least {context['ge']}"
+            return f"{format_value(value)} is too small", f"write at least {context['ge']}"
         case "less_than_equal":
-            words = f"{format_value(value)} is too large", f"write at most {context['le']}"
+            return f"{format_value(value)} is too large", f"write at most {context['le']}"
         case "too_short":
-            words = f"{format_value(last)} is empty", f"put at least {context['min_length']} in"
+            return f"{format_value(last)} is empty", f"add at least {context['min_length']} entry"
         case "string_too_short":
-            words = f"{format_value(last)} is empty", "write a text"
-        case _ if kind in _EXPECTED:
-            words = _expected(kind, value, _described(model, path))
-        case _:  # a validator or a model of the user's own
-            words = f"{format_value(value)}: {detail['msg']}", ""
-    return words
+            return f"{format_value(last)} is empty", "write at least one character"
+        case _ if kind in _TYPES:
+            return _describe_type(kind, value, _describe_field(model, path))
+    return f"{format_value(value)}: {detail['msg']}", ""  # of a validator or a model that the user wrote
 
 
-def _expected(kind: str, value: object, description: str) -> tuple[str, str]:
-    expected, fix = _EXPECTED[kind]
+def _describe_type(kind: str, value: object, description: str) -> tuple[str, str]:
+    expected, fix = _TYPES[kind]
     match kind, value:
         case _, None:
             fix = description
         case "string_type", list() | dict():
-            fix = "write one text"
+            fix = "write one string"
         case "int_type", str() if re.fullmatch("[0-9]{1,10}", value):
             fix = f"write {value} without quotes"
         case "int_type", float():
-            fix = "write it without a point or an exponent"
-    return f"{format_value(value)} where {expected} belongs", fix
+            fix = "write the number without a point or an exponent"
+    return f"{format_value(value)} is not {expected}", fix
 
 
-def _fields(model: type[BaseModel] | None) -> list[str]:
-    return [info.alias or name for name, info in model.model_fields.items()] if model else []
-
-
-def _described(model: type[BaseModel], path: tuple[str | int, ...]) -> str:
-    """How to mend a field without a value."""
+def _describe_field(model: type[BaseModel], path: Steps) -> str:
+    """Return a fix for a field without a value: its description, or its removal if it is optional."""
     parent = _model_at(model, path[:-1])
     for name, info in parent.model_fields.items() if parent else ():
         if path and path[-1] in (name, info.alias):
             if not info.is_required():
-                return "write one, or remove the field"
+                return "write a value, or remove the field"
             first = " ".join((info.description or "").split()).split(". ")[0].rstrip(".")
             return f"add it: {first[:1].lower()}{first[1:]}"
-    return "write one"
+    return "write a value"
 
 
-def _model_at(model: type[BaseModel], path: tuple[str | int, ...]) -> type[BaseModel] | None:
-    """The model that stands at a path: fields lead to their annotation, list positions and keys stay with it."""
+def _model_at(model: type[BaseModel], path: Steps) -> type[BaseModel] | None:
+    """Return the model of the value at a path; None if a path leads outside the models."""
     current: type[BaseModel] | None = model
-    is_key = False
+    is_free_key = False
     for step in path:
-        if isinstance(step, int) or is_key or current is None:
-            is_key = False
+        if isinstance(step, int) or is_free_key or current is None:
+            is_free_key = False
             continue
-        found = [info.annotation for name, info in current.model_fields.items() if step in (name, info.alias)]
-        current = _model_in(found[0]) if found else None
-        is_key = bool(found) and _is_of_keys(found[0])
+        annotations = [info.annotation for name, info in current.model_fields.items() if step in (name, info.alias)]
+        current = _model_in(annotations[0]) if annotations else None
+        is_free_key = bool(annotations) and _is_mapping(annotations[0])
     return current
 
 
-def _is_of_keys(annotation: Any) -> bool:
-    """Whether a key of the user's own comes before what the model describes."""
-    return get_origin(annotation) is dict or any(_is_of_keys(part) for part in get_args(annotation))
+def _is_mapping(annotation: Any) -> bool:
+    """Return True if a field holds a mapping whose keys the user chooses."""
+    return get_origin(annotation) is dict or any(_is_mapping(part) for part in get_args(annotation))
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((inner for part in get_args(annotation) if (inner := _model_in(part)) is not None), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """Two places of the platform that cannot both be meant; this one is a value, or the key that should not be."""
-
-    path: tuple[str | int, ...]
-    message: str
-    fix: str
-    is_of_key: bool = False

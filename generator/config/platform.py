@@ -1,4 +1,4 @@
-"""Platform: the whole file as one frozen value. Whatever order its lists were written in, equal platforms are equal."""
+"""Platform: a whole platform file as one frozen value. Platforms are equal whatever the order of their lists."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import InitErrorDetails
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from generator.config.mistakes import contradicted
+from generator.config.mistakes import RULE_BROKEN, Steps
 from generator.config.model.access import SUPERUSERS, Callers, PlatformAccess, to_callers
 from generator.config.model.cluster import Cluster
 from generator.config.model.cohorts import Cohort, remote_cohorts, workers_cohort
@@ -34,90 +34,97 @@ from generator.config.model.queues import Queues
 from generator.config.model.quotas import Supply, pool_supply
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
+from generator.config.rules.find import find_mistakes
 from generator.config.rules.partial import PartialPlatform
-from generator.config.rules.references import contradictions
 from generator.documents.messages import format_value
 from generator.errors import suggest
 
 SORTED = ("fabrics", "pools", "runtimes", "tenants", "cohorts")
-"""The sections that are lists of named entries. A Platform holds each of them sorted by name."""
+"""The sections that are lists of named entries. A Platform sorts each of them by name."""
 _SEMVER = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?")
+_RELEASE_FIX = "write three numbers with dots, such as 1.0.0"
 
 
-def _is_text(value: Any) -> Any:
+def _is_string(value: Any) -> Any:
     if isinstance(value, int | float):
-        raise invalid(f"{format_value(value)} is not a text", "write three numbers with dots, such as 1.0.0")
+        raise invalid(f"`release` must be a string, not the number {format_value(value)}", _RELEASE_FIX)
     return value
 
 
-def _is_release(value: str) -> str:
+def _is_semantic_version(value: str) -> str:
     if not _SEMVER.fullmatch(value):
-        raise invalid(
-            f"{format_value(value)} is not a semantic version", "write three numbers with dots, such as 1.0.0"
-        )
+        raise invalid(f"{format_value(value)} is not a semantic version", _RELEASE_FIX)
     return value
 
 
-def _is_own(value: str) -> str:
+def _is_free_name(value: str) -> str:
     if value in ("argocd", "default"):
-        # `argocd` is a folder of the output, `default` a project that Argo CD keeps for itself.
-        raise invalid(f"`{value}` is taken", "name the platform after its cluster, such as prod-east")
+        # `argocd` is a folder of the output, `default` a project of Argo CD itself.
+        raise invalid(f"the name `{value}` is reserved", "name the platform after its cluster, such as prod-east")
     return value
 
 
 class Platform(Section):
-    """Everything that one cluster's training platform consists of."""
+    """The training platform of one cluster."""
 
-    platform: Annotated[Name, AfterValidator(_is_own)]
-    """The platform's name: a folder of the output, the root Cohort, and the Argo CD Application."""
-    release: Annotated[str, BeforeValidator(_is_text), AfterValidator(_is_release)]
-    """The release that this file describes, as a semantic version. A release never changes: for a change, raise it."""
-    cluster: Cluster = Cluster()
-    """What it runs on."""
-    fabrics: tuple[Fabric, ...] = ()
-    """What ranks send their data over, beside the network of pods."""
-    pools: tuple[Pool, ...] = Field(min_length=1)
+    platform: Annotated[Name, AfterValidator(_is_free_name)] = Field(examples=["prod-east"])
+    """The platform's name. It names a folder of the output, the root Cohort and the Argo CD Application."""
+    release: Annotated[str, BeforeValidator(_is_string), AfterValidator(_is_semantic_version)] = Field(
+        examples=["1.0.0"]
+    )
+    """The semantic version of the release that this file describes. Raise it with every change."""
+    cluster: Cluster = Field(default=Cluster(), examples=[{"distribution": "openshift"}])
+    """The target cluster: its distribution, network and versions."""
+    fabrics: tuple[Fabric, ...] = Field(default=(), examples=[[{"name": "ib", "server": "hgx-h100"}]])
+    """High-speed networks between ranks, in addition to the pod network."""
+    pools: tuple[Pool, ...] = Field(
+        min_length=1, examples=[[{"name": "cpu", "nodes": 3, "allocatable": {"cpu": 16, "memory": "64Gi"}}]]
+    )
     """Groups of identical nodes."""
-    runtimes: tuple[Runtime, ...] = ()
-    """Ways to launch MPI."""
-    tenants: tuple[Tenant, ...] = ()
-    """Teams."""
-    cohorts: tuple[Cohort, ...] = ()
-    """Groups of teams. Default: those that tenants name, side by side."""
-    policies: Policies = Policies()
-    """What holds for every tenant."""
-    access: PlatformAccess = PlatformAccess()
-    """Who runs the platform."""
-    isolation: Isolation = Isolation()
-    """Who reaches whom over the network."""
-    queues: Queues = Queues()
-    """How Kueue is to work."""
-    gitops: GitOps | None = None
-    """Who applies the tree. Left out: plain YAML only."""
+    runtimes: tuple[Runtime, ...] = Field(default=(), examples=[[{"name": "openmpi", "pool": "cpu"}]])
+    """Training runtimes that TrainJobs can name."""
+    tenants: tuple[Tenant, ...] = Field(default=(), examples=[[{"name": "team-sim", "quota": {"cpu": 3}}]])
+    """Teams with their namespaces, quota and access."""
+    cohorts: tuple[Cohort, ...] = Field(default=(), examples=[[{"name": "physics"}, {"name": "chemistry"}]])
+    """Groups of teams that share quota first. Default: the cohorts that tenants name, without a hierarchy."""
+    policies: Policies = Field(default=Policies(), examples=[{"images": {"registries": ["quay.io/acme/"]}}])
+    """Rules for all tenants."""
+    access: PlatformAccess = Field(default=PlatformAccess(), examples=[{"admin": ["group:platform-admins"]}])
+    """Administrators of the platform."""
+    isolation: Isolation = Field(default=Isolation(), examples=[{"metrics": {"namespace": "monitoring"}}])
+    """Network traffic of tenants that is allowed."""
+    queues: Queues = Field(default=Queues(), examples=[{"fairSharing": True}])
+    """Settings of Kueue."""
+    gitops: GitOps | None = Field(default=None, examples=[{"repository": "https://git.example.com/platform.git"}])
+    """The Argo CD Application that applies the tree. Default: none, only plain YAML."""
 
     @field_validator("pools")
     @classmethod
-    def _are_wired(cls, value: tuple[Pool, ...], info: ValidationInfo) -> tuple[Pool, ...]:
+    def _have_fabrics(cls, value: tuple[Pool, ...], info: ValidationInfo) -> tuple[Pool, ...]:
         return tuple(pool.wired(info.data.get("fabrics", ())) for pool in value)
 
     @field_validator(*SORTED)
     @classmethod
-    def _in_order(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _are_sorted(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(sorted(value, key=lambda entry: entry.name))
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Self:
-        """Apply every rule between sections, so that whatever refuses a platform also has the words for it."""
+    def _breaks_no_rule(self) -> Self:
         errors = [
-            InitErrorDetails(type=contradicted(found), loc=self._by_name(found.path), input=None)
-            for found in contradictions(self._as_draft())
+            InitErrorDetails(
+                type=PydanticCustomError(RULE_BROKEN, "{message}", {"message": found.message, "fix": found.fix}),
+                loc=self._path_by_name(found.path),
+                input=None,
+            )
+            for found in find_mistakes(self._to_partial())
         ]
         if errors:
             raise ValidationError.from_exception_data("Platform", errors)
         return self
 
-    def _as_draft(self) -> PartialPlatform:
-        """Return the sections as the rules between sections take them: here all are valid."""
+    def _to_partial(self) -> PartialPlatform:
+        names = {section: tuple(entry.name for entry in getattr(self, section)) for section in SORTED}
+        names["priorities"] = tuple(priority.name for priority in self.queues.priorities)
         return PartialPlatform(
             platform=self.platform,
             pools=dict(enumerate(self.pools)),
@@ -125,10 +132,7 @@ class Platform(Section):
             tenants=dict(enumerate(self.tenants)),
             cohorts=dict(enumerate(self.cohorts)),
             fabrics=dict(enumerate(self.fabrics)),
-            declared={
-                **{section: tuple(entry.name for entry in getattr(self, section)) for section in SORTED},
-                "priorities": tuple(priority.name for priority in self.queues.priorities),
-            },
+            names=names,
             cluster=self.cluster,
             policies=self.policies,
             access=self.access,
@@ -138,18 +142,18 @@ class Platform(Section):
             is_openshift=self.cluster.is_openshift,
         )
 
-    def _by_name(self, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
-        """Replace the position of an entry, which sorting has changed, by its name."""
+    def _path_by_name(self, path: Steps) -> Steps:
+        """Replace the position of an entry by its name, because sorting has changed the position."""
         match path:
             case (str(section), int(index), *rest) if section in SORTED:
                 return (section, getattr(self, section)[index].name, *rest)
         return path
 
     def pool(self, name: str) -> Pool:
-        """The pool of that name.
+        """Return the pool of this name.
 
         Raises:
-            KeyError: there is none; with the nearest name.
+            KeyError: there is no such pool; names the most similar one.
         """
         by_name = {pool.name: pool for pool in self.pools}
         if name not in by_name:
@@ -158,28 +162,28 @@ class Platform(Section):
 
     @property
     def operators(self) -> Callers:
-        """Who may change what the platform consists of: its admins, what applies it, and who may do anything anyhow."""
-        applier = [self.gitops.account_on(self.cluster)] if self.gitops else []
-        return to_callers([*self.access.admin, *applier, f"group:{SUPERUSERS}"])
+        """Return the callers that may change generated objects: admins, Argo CD and superusers."""
+        argo_cd = [self.gitops.account_on(self.cluster)] if self.gitops else []
+        return to_callers([*self.access.admin, *argo_cd, f"group:{SUPERUSERS}"])
 
     def cohort_of(self, tenant: Tenant) -> str:
-        """The cohort right above a tenant's queue: its own group, or that which holds all others of its kind."""
+        """Return the cohort of a tenant's ClusterQueue: its own, or the root of local or of remote tenants."""
         if tenant.cohort:
             return tenant.cohort
         return workers_cohort(self.platform) if tenant.multi_kueue else self.platform
 
     @cached_property
     def supplies(self) -> tuple[Supply, ...]:
-        """The pools as quotas know them."""
+        """Return the resources that each pool provides to quotas."""
         return tuple(pool_supply(pool, self.queues.counting) for pool in self.pools)
 
     @cached_property
-    def cohorts_elsewhere(self) -> AbstractSet[str]:
-        """The groups of tenants whose jobs run on other clusters."""
+    def remote_cohorts(self) -> AbstractSet[str]:
+        """Return the cohorts of tenants whose jobs run on other clusters."""
         return remote_cohorts(self.tenants, self.cohorts)
 
     def digest(self) -> str:
-        """SHA-256, in hexadecimal, of all but the release number: the same for every spelling of the same platform."""
+        """Return the SHA-256, in hexadecimal, of the platform without its release: equal platforms have one digest."""
         content = self.model_dump(mode="json", by_alias=True, exclude={"release"}, exclude_defaults=True)
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()

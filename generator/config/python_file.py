@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from generator.config.load import hide_credentials
-from generator.config.mistakes import complaints
+from generator.config.mistakes import mistakes_in
 from generator.config.model.fields import Section
 from generator.config.platform import Platform
 from generator.documents.credentials import find_exposures
@@ -43,7 +43,7 @@ def run_platform_file(file: Path) -> dict[str, Any]:
     except ValidationError as error:
         line = _line(error, file)
         model = _SECTIONS.get(error.title, Platform)
-        found = complaints(error, model, prefix=() if error.title == "Platform" else (error.title,))
+        found = mistakes_in(error, model, prefix=() if error.title == "Platform" else (error.title,))
         raise ConfigError(
             tuple(Problem(one.message, one.fix, str(file), line, path=format_path(one.path)) for one in found)
         ) from None

@@ -151,7 +151,7 @@ def cohorts(platform: Platform) -> Iterator[Body]:
 
     Those of tenants whose jobs run on other clusters are below one of their own.
     """
-    elsewhere = platform.cohorts_elsewhere
+    elsewhere = platform.remote_cohorts
     yield _cohort(platform.platform, {})
     if any(tenant.multi_kueue for tenant in platform.tenants):
         yield _cohort(workers_cohort(platform.platform), {})
@@ -216,7 +216,7 @@ def slack(platform: Platform) -> Amounts:
     if not platform.queues.slack:
         return {}
     quotas = [quota for tenant in platform.tenants for quota in tenant.quotas if not tenant.multi_kueue]
-    quotas += [cohort.quota for cohort in platform.cohorts if cohort.name not in platform.cohorts_elsewhere]
+    quotas += [cohort.quota for cohort in platform.cohorts if cohort.name not in platform.remote_cohorts]
     given = sum_amounts(*(quota_amounts(quota, platform.supplies) for quota in quotas))
     left: Amounts = {}
     for pool in platform.supplies:

@@ -9,7 +9,7 @@ from constructs import Construct
 from generator.config.model.fields import to_seconds
 from generator.config.model.runtimes import Runtime
 from generator.config.platform import Platform
-from generator.config.rules.runtimes import runtime_contradictions
+from generator.config.rules.runtimes import find_runtime_mistakes
 from generator.constructs import Component, platform_of
 from generator.documents.messages import format_path
 from generator.errors import ConfigError, Problem
@@ -37,7 +37,7 @@ class MpiRuntime(Component):
         pool = platform.pool(runtime.pool)
         problems = [
             Problem(each.message, each.fix, path=f"{id}.{format_path(each.path)}".rstrip("."))
-            for each in runtime_contradictions(runtime, pool)
+            for each in find_runtime_mistakes(runtime, pool)
         ]
         if problems:
             raise ConfigError(tuple(problems))

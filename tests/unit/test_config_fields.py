@@ -189,7 +189,7 @@ def test_what_just_fits_is_accepted(change: str) -> None:
 CONTRADICTIONS: dict[str, tuple[Change, str]] = {
     "a node too many": (
         lambda data: data["tenants"][1].update(quota={"gpu": 3}),
-        "take 5 nodes of pool `gpu`, which has 4",
+        "need 5 nodes of pool `gpu`, which has 4",
     ),
     "a core too many": (
         lambda data: data["tenants"][0].update(quota={"cpu": {"cpu": "635001m"}}),
@@ -197,7 +197,7 @@ CONTRADICTIONS: dict[str, tuple[Change, str]] = {
     ),
     "a device too many": (
         lambda data: data["tenants"][1].update(quota={"nvidia.com/gpu": 17}),
-        "take 33 nvidia.com/gpu of pool `gpu`, which has 32",
+        "need 33 nvidia.com/gpu of pool `gpu`, which has 32",
     ),
     "a byte too many": (
         lambda data: data["runtimes"][1].update(resources={"memory": str(250 * 2**30 + 1)}),
@@ -205,12 +205,15 @@ CONTRADICTIONS: dict[str, tuple[Change, str]] = {
     ),
     "pools without a difference": (
         lambda data: data["pools"][0].update(labels={}, taints=[]),
-        "nothing keeps pods of pool `cpu` off the nodes of pool `gpu`",
+        "pods of pool `cpu` can run on the nodes of pool `gpu`",
     ),
-    "a name twice": (lambda data: data["tenants"][1].update(name="team-a"), "`team-a` is there twice"),
+    "a name twice": (
+        lambda data: data["tenants"][1].update(name="team-a"),
+        "two entries of `tenants` are named `team-a`",
+    ),
     "a share twice": (
         lambda data: data["tenants"][0]["quota"].update({"nvidia.com/gpu": 1}),
-        "only pool `gpu` has nvidia.com/gpu, and its share is written out here already",
+        "only pool `gpu` has nvidia.com/gpu, and this field already has a share of it",
     ),
 }
 

@@ -62,7 +62,7 @@ WRONG = {
         SOUND.replace("'1.0.0'", "1.0").replace("'prod'", "'Prod'"),
         [
             "fleet.py:2: platform: `Prod` is not a Kubernetes name; ",
-            "fleet.py:2: release: `1.0` is not a text; write three numbers with dots, such as 1.0.0",
+            "fleet.py:2: release: `release` must be a string, not the number `1.0`; write three numbers",
         ],
     ),
     "a contradiction": (

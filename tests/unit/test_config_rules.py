@@ -108,7 +108,9 @@ def test_contradictions_stand_at_the_entry_as_it_is_written_not_as_it_is_sorted(
 def test_of_entries_with_one_name_the_second_in_the_file_is_reported(tmp_path: Path) -> None:
     data = small_platform()
     data["pools"] = [data["pools"][1], data["pools"][0], {**data["pools"][1], "labels": {"example.com/x": "y"}}]
-    assert any("pools[2].name: `cpu` is there twice" in problem for problem in problems(data, tmp_path))
+    assert any(
+        "pools[2].name: two entries of `pools` are named `cpu`" in problem for problem in problems(data, tmp_path)
+    )
 
 
 def test_every_leaf_of_a_platform_can_be_anything(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def on_server(server: str | None, numa: str, devices: int | None) -> Platform:
 
 @pytest.mark.parametrize("devices", [None, 8, 5])
 def test_a_host_with_devices_of_two_sockets_is_rejected_on_single_numa_nodes(devices: int | None) -> None:
-    words = f"hosts take {devices or 8} of 8 nvidia.com/gpu, which are on 2 sockets.*TopologyAffinityError"
+    words = f"hosts request {devices or 8} of 8 nvidia.com/gpu on 2 sockets.*TopologyAffinityError"
     with pytest.raises(ValidationError, match=words):
         on_server("hgx-h100", "single-numa-node", devices)
 

@@ -8,7 +8,7 @@ import pytest
 
 from generator import Cluster, Pool, Runtime
 from generator.config.model.fabrics import Fabric
-from generator.config.rules.runtimes import runtime_contradictions
+from generator.config.rules.runtimes import find_runtime_mistakes
 from generator.runtimes.training_runtime import training_runtimes
 from tests.update_runtimes import FABRICS, POOLS, wired
 
@@ -112,18 +112,22 @@ def test_the_platform_file_has_the_last_word() -> None:
 @pytest.mark.parametrize(
     ("pool", "options", "says"),
     [
-        (wired(POOLS["nvidia"], "ib"), {"resources": {"openshift.io/ib": 0}}, "nothing of the fabric `ib`"),
-        (wired(POOLS["nvidia"], "ib-claims"), {"resources": {"dra.net/ib_claims": 4}}, "`4`, and a claim of"),
-        (wired(POOLS["cpu"], "ib"), {"use": "pytorch-mpi"}, "sends by TCP, whatever `ib` is"),
-        (POOLS["cpu"], {"fabric": "none"}, "`none`, and pool `cpu` has no fabric"),
+        (
+            wired(POOLS["nvidia"], "ib"),
+            {"resources": {"openshift.io/ib": 0}},
+            "no device of the fabric `ib`",
+        ),
+        (wired(POOLS["nvidia"], "ib-claims"), {"resources": {"dra.net/ib_claims": 4}}, "`4` differs from"),
+        (wired(POOLS["cpu"], "ib"), {"use": "pytorch-mpi"}, "uses TCP and ignores the fabric `ib`"),
+        (POOLS["cpu"], {"fabric": "none"}, "`none` has no effect: pool `cpu` has no fabric"),
     ],
 )
 def test_what_a_fabric_cannot_give_is_refused(pool: Pool, options: Body, says: str) -> None:
     runtime = Runtime.model_validate({"name": "r", "pool": pool.name, "image": "quay.io/acme/mpi:1", **options})
-    assert [found for found in runtime_contradictions(runtime, pool) if says in found.message]
+    assert [found for found in find_runtime_mistakes(runtime, pool) if says in found.message]
 
 
 @pytest.mark.parametrize("fabric", FABRICS.values(), ids=lambda fabric: fabric.name)
 def test_what_a_fabric_gives_by_itself_is_accepted(fabric: Fabric) -> None:
     pool = wired(POOLS["nvidia"], fabric.name)
-    assert [*runtime_contradictions(Runtime(name="r", use="megatron", pool=pool.name, image="i"), pool)] == []
+    assert [*find_runtime_mistakes(Runtime(name="r", use="megatron", pool=pool.name, image="i"), pool)] == []

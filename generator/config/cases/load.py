@@ -10,11 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from generator.config.cases.model import OPERATIONS, CaseFile, Expect, PolicyCase, Update, Variant, Who
-from generator.config.mistakes import Complaint, complaints
+from generator.config.mistakes import Mistake, mistakes_in, place_mistakes
 from generator.documents.files import read_file
 from generator.documents.load import Document, load
 from generator.documents.locate import locate_all
-from generator.documents.messages import format_path, format_value
+from generator.documents.messages import format_value
 from generator.errors import ConfigError, DocumentError, InputError, Problem, suggest
 from generator.manifests import Body, Manifest, read
 from generator.objects.patch import changed, merged
@@ -46,7 +46,7 @@ def load_cases(file: Path, text: bytes) -> list[Case]:
     try:
         found = CaseFile.model_validate(document.data, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise ConfigError(_placed(complaints(error, CaseFile), file, text, document)) from None
+        raise ConfigError(place_mistakes(mistakes_in(error, CaseFile), text, document, file)) from None
     return _Reader(file, found, text, document).cases()
 
 
@@ -64,26 +64,12 @@ def _document(file: Path, text: bytes) -> Document:
     return found[0]
 
 
-def _placed(found: list[Complaint], file: Path, text: bytes, document: Document) -> tuple[Problem, ...]:
-    places = locate_all(text, document.index, [complaint.path for complaint in found])
-    return tuple(
-        Problem(
-            each.message,
-            each.fix,
-            str(file),
-            *(places[each.path].key if each.is_of_key else places[each.path].node),
-            format_path(each.path),
-        )
-        for each in found
-    )
-
-
 class _RefusedError(ValueError):
     """Something of the file that means nothing, at its place."""
 
     def __init__(self, path: _Place, message: str, fix: str) -> None:
         super().__init__(message)
-        self.complaint = Complaint(path, message, fix)
+        self.complaint = Mistake(path, message, fix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +101,10 @@ class _Reader:
         for index, name in enumerate(names):
             if name in names[:index]:
                 wrong.append(
-                    Complaint(("cases", index, "name"), f"{format_value(name)} is there twice", "name each once")
+                    Mistake(("cases", index, "name"), f"{format_value(name)} is there twice", "name each once")
                 )
         if wrong:
-            raise ConfigError(_placed(wrong, self.file, self.text, self.document))
+            raise ConfigError(place_mistakes(wrong, self.text, self.document, self.file))
         return made
 
     def _case(self, written: PolicyCase, path: _Place) -> Case:

@@ -35,7 +35,7 @@ Unmet = tuple[tuple[str | int, ...], str, str]
 
 def invalid(message: str, fix: str) -> PydanticCustomError:
     """An error whose message quotes the value and whose fix says what to write instead."""
-    return PydanticCustomError("refused", "{message}", {"message": message, "fix": fix})
+    return PydanticCustomError("invalid", "{message}", {"message": message, "fix": fix})
 
 
 def reject_entries(found: Mapping[str, tuple[str, str] | None]) -> None:

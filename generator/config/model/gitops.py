@@ -57,7 +57,7 @@ class GitOps(Section):
         """The namespace that Argo CD runs in."""
         return self.namespace or (OPENSHIFT if cluster.is_openshift else "argocd")
 
-    def account_unknown(self, cluster: Cluster) -> str:
+    def explain_unknown_account(self, cluster: Cluster) -> str:
         """Why nobody can know the account: another instance's bears the name of the instance."""
         if cluster.is_openshift and self.namespace not in (None, OPENSHIFT) and self.service_account is None:
             return f"who applies the tree in `{self.namespace}` depends on what the instance is called"

@@ -1,162 +1,47 @@
-"""Settings that the cluster, its network or its versions do not support."""
+"""The cluster: settings that its distribution, its network or its versions do not support."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from generator.config.mistakes import Mistake
 from generator.config.model.access import explain_impersonation, explain_unfit_admin
 from generator.config.model.cluster import Cluster
-from generator.config.model.fields import Unmet, to_seconds
-from generator.config.model.gitops import GitOps
-from generator.config.model.isolation import Guard, Isolation
-from generator.config.model.queues import Queues
-from generator.config.model.tenants import Tenant
+from generator.config.model.fields import to_seconds
+from generator.config.model.isolation import Guard
 from generator.config.rules.partial import PartialPlatform
-from generator.config.rules.policies import unmet
+from generator.config.rules.rule import rule
 from generator.documents.messages import format_value
 from generator.facts.defects import refusing, sound_minors
 
-
-def section_contradictions(draft: PartialPlatform) -> Iterator[Mistake]:
-    """Find every setting that the section of another topic makes impossible. A section that is not sound is skipped."""
-    yield from defective(draft)
-    if draft.policies is not None:
-        yield from _below(("policies",), unmet(draft.policies, draft.is_openshift))
-    yield from _reachable_operators(draft)
-    yield from _unsupported_networks(draft)
-    yield from _unsupported_queues(draft)
-    yield from _gitops_account(draft)
-
-
-def _below(section: tuple[str | int, ...], found: Iterable[Unmet]) -> Iterator[Mistake]:
-    for path, message, fix in found:
-        yield Mistake((*section, *path), message, fix)
-
-
-def _reachable_operators(draft: PartialPlatform) -> Iterator[Mistake]:
-    """Find platform administrators that a tenant can impersonate."""
-    for persona in ("admin", "ci") if draft.access else ():
-        for subject in getattr(draft.access, persona):
-            if why := explain_impersonation(subject, draft.namespaces) or explain_unfit_admin(subject):
-                yield Mistake(("access", persona), why, "name somebody else")
-
-
-def _unsupported_networks(draft: PartialPlatform) -> Iterator[Mistake]:
-    if draft.cluster is None:
-        return
-    if draft.isolation is not None:
-        yield from _below(("isolation",), impossible(draft.isolation, draft.cluster))
-    for index, tenant in draft.tenants.items():
-        yield from _below(("tenants", index), unnameable(tenant, draft.cluster))
-
-
-def _unsupported_queues(draft: PartialPlatform) -> Iterator[Mistake]:
-    if draft.queues is None:
-        return
-    if draft.cluster is not None:
-        yield from _below(("queues",), inexpressible(draft.queues, draft.cluster))
-    if draft.policies is not None:
-        yield from _below(("queues",), forgetful(draft.queues, draft.policies.retention.jobs or 0))
-
-
-def _gitops_account(draft: PartialPlatform) -> Iterator[Mistake]:
-    """Find a missing or unknown GitOps account, and one that a tenant can impersonate.
-
-    Without an account and without administrators the admission rule `generated` has nobody to allow, so it is left out
-    and everybody may change what is generated.
-    """
-    is_regulated = draft.policies is not None and draft.policies.profile == "regulated"
-    if draft.gitops is None:
-        if is_regulated and draft.access is not None and not draft.access.admin:
-            what = "nobody is named who changes the platform: the profile `regulated` demands it"
-            fix = "name who applies it in `gitops`, or people in `access: {admin: [group:…]}`"
-            yield Mistake(("gitops",), what, fix)
-    elif isinstance(draft.gitops, GitOps) and draft.cluster is not None:
-        account = draft.gitops.account_on(draft.cluster)
-        if why := draft.gitops.account_unknown(draft.cluster) or explain_impersonation(account, draft.namespaces):
-            fix = "write serviceaccount:NAMESPACE/NAME of Argo CD's application controller"
-            yield Mistake(("gitops", "serviceAccount"), why, fix)
-
-
-def impossible(isolation: Isolation, cluster: Cluster) -> Iterator[Unmet]:
-    """Find settings of `isolation` that the cluster's network cannot enforce."""
-    knows_api_server = cluster.network == "cilium"
-    if isolation.api_server and knows_api_server and isolation.api_server.networks:
-        # cilium v1.18.4 Documentation/security/policy/language.rst: selectors of CIDRs ignore nodes
-        what = "no network of a policy means a node to Cilium"
-        yield ("apiServer", "networks"), what, "leave them out: Cilium knows the API server"
-    if isolation.api_server and not knows_api_server and not isolation.api_server.networks:
-        fix = "name its addresses, such as 10.0.0.8/32: `kubectl get endpointslices kubernetes` tells them"
-        yield ("apiServer",), "nobody knows where the API server is", fix
-    if isolation.dns_cache and knows_api_server:
-        what = "no address of a policy means a node to Cilium"
-        yield ("dnsCache",), what, "leave it out, and let Cilium redirect DNS to a pod that is the cache"
-    if isolation.guard != Guard() and cluster.network != "openshift-ovn":
-        yield ("guard",), "this cluster has no AdminNetworkPolicy", "write `cluster: {network: openshift-ovn}`"
-
-
-def unnameable(tenant: Tenant, cluster: Cluster) -> Iterator[Unmet]:
-    """Find egress targets of a tenant that are DNS names on a cluster whose network policies cannot match names.
-
-    AdminNetworkPolicy of network-policy-api v0.1.5, which OVN-Kubernetes has, knows networks only.
-    """
-    for number, target in enumerate(tenant.egress):
-        if target.fqdn and cluster.network != "cilium":
-            fix = "write its network as `cidr`, or `cluster: {network: cilium}`"
-            yield ("egress", number, "fqdn"), "no policy of this cluster knows names", fix
-
-
-def forgetful(queues: Queues, days: int) -> Iterator[Unmet]:
-    """Find settings that delete the record of a finished job before its retention of `days` days ends."""
-    if queues.retain_finished is not None and to_seconds(queues.retain_finished) < days * 24 * 3600:
-        what = f"{format_value(queues.retain_finished)} is less than the {days} days of `policies.retention.jobs`"
-        yield ("retainFinished",), what, f"write at least {days * 24}h, or remove it"
-
-
-def inexpressible(queues: Queues, cluster: Cluster) -> Iterator[Unmet]:
-    """Find settings that OpenShift's Kueue operator has no field for.
-
-    In no version it sets how long Kueue keeps finished Workloads, or of `resources` anything but `deviceClassMappings`.
-    """
-    wordless = {
-        "retainFinished": queues.retain_finished is not None,
-        "excludeResourcePrefixes": bool(queues.exclude_resource_prefixes),
-        "transformations": bool(queues.transformations),
-    }
-    what = "the Kueue operator of OpenShift has no such setting"
-    for field, is_said in wordless.items():
-        if cluster.is_openshift and is_said:
-            yield (field,), what, "remove it"
-
-
-_FIELDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+_DAY = 24 * 3600
+_DEFECTIVE_FIELDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "fabrics": ("attach", lambda fabric: fabric.attached == "dra"),
     "pools": ("topology", lambda pool: bool(pool.topology)),
     "runtimes": ("ttlSecondsAfterFinished", lambda runtime: runtime.ttl_seconds_after_finished is not None),
     "tenants": ("multiKueue", lambda tenant: tenant.multi_kueue),
 }
-"""Section → a field of its entries that a defect may forbid, and whether an entry sets it."""
+"""Section → a field that a defect of a release may forbid, and a test for entries that set it."""
 
 
-def defective(draft: PartialPlatform) -> Iterator[Mistake]:
-    """Find the fields with which a release of the cluster does the wrong thing."""
-    if draft.cluster is None:
+@rule
+def defects_of_versions(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report fields that a version of the cluster handles wrongly."""
+    if platform.cluster is None:
         return
-    for section, (field, is_set) in _FIELDS.items():
-        why = forbidden(f"{section}[].{field}", draft.cluster)
-        for index, entry in getattr(draft, section).items() if why else ():
-            if why and is_set(entry):
-                yield Mistake((section, index, field), *why)
-    if draft.queues is not None and draft.cluster.is_openshift and draft.queues.waits_otherwise:
-        why = forbidden("queues.waitForPodsReady", draft.cluster)
-        if why:
-            yield Mistake(("queues", "waitForPodsReady"), *why)
+    for section, (field, is_set) in _DEFECTIVE_FIELDS.items():
+        defect = explain_defect(f"{section}[].{field}", platform.cluster)
+        for index, entry in getattr(platform, section).items() if defect else ():
+            if defect and is_set(entry):
+                yield Mistake((section, index, field), *defect)
+    waits = platform.queues is not None and platform.cluster.is_openshift and platform.queues.waits_otherwise
+    if waits and (defect := explain_defect("queues.waitForPodsReady", platform.cluster)):
+        yield Mistake(("queues", "waitForPodsReady"), *defect)
 
 
-def forbidden(field: str, cluster: Cluster) -> tuple[str, str] | None:
-    """Return what is wrong with a field on the cluster, and what to do; None if nothing is.
+def explain_defect(field: str, cluster: Cluster) -> tuple[str, str] | None:
+    """Return the message and the fix for a field that a version of the cluster handles wrongly; None if none does.
 
     Args:
         field: the path in the platform file with `[]` for any index, such as `pools[].topology`.
@@ -166,11 +51,111 @@ def forbidden(field: str, cluster: Cluster) -> tuple[str, str] | None:
     defect = refusing(field, targets)
     if defect is None:
         return None
-    minors = sound_minors(defect, targets).items()
-    sound = [f"`cluster.versions.{name}` to {' or '.join(map(_quoted, known))}" for name, known in minors]
-    fix = f"remove it, or upgrade the cluster and set {' or '.join(sound)}" if sound else "remove it"
+    upgrades = [
+        f"`cluster.versions.{component}` to {' or '.join(map(_quote, minors))}"
+        for component, minors in sound_minors(defect, targets).items()
+    ]
+    fix = f"remove it, or upgrade the cluster and set {' or '.join(upgrades)}" if upgrades else "remove it"
     return f"{defect.title.removesuffix('.')} ({defect.note})", fix
 
 
-def _quoted(minor: str) -> str:
+def _quote(minor: str) -> str:
     return f'"{minor}"'
+
+
+@rule
+def impersonable_admins(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report platform admins that a tenant can impersonate."""
+    for role in ("admin", "ci") if platform.access else ():
+        for subject in getattr(platform.access, role):
+            if why := explain_impersonation(subject, platform.namespaces) or explain_unfit_admin(subject):
+                yield Mistake(("access", role), why, "name a group of platform admins")
+
+
+@rule
+def unenforceable_isolation(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report settings of `isolation` that the network of the cluster cannot enforce."""
+    isolation, cluster = platform.isolation, platform.cluster
+    if cluster is None or isolation is None:
+        return
+    is_cilium = cluster.network == "cilium"
+    api_server = isolation.api_server
+    if api_server and is_cilium and api_server.networks:
+        # cilium v1.18.4 Documentation/security/policy/language.rst: selectors of CIDRs ignore nodes
+        what = "Cilium ignores networks of nodes in policies"
+        fix = "remove this field: Cilium identifies the API server itself"
+        yield Mistake(("isolation", "apiServer", "networks"), what, fix)
+    if api_server and not is_cilium and not api_server.networks:
+        what = "a NetworkPolicy needs the addresses of the API server"
+        fix = "set `networks`, such as 10.0.0.8/32: `kubectl get endpointslices kubernetes` lists them"
+        yield Mistake(("isolation", "apiServer"), what, fix)
+    if isolation.dns_cache and is_cilium:
+        what = "Cilium ignores addresses of nodes in policies"
+        fix = "remove this field, and let Cilium redirect DNS to a pod of the cache"
+        yield Mistake(("isolation", "dnsCache"), what, fix)
+    if isolation.guard != Guard() and cluster.network != "openshift-ovn":
+        fix = "write `cluster: {network: openshift-ovn}`, or remove this field"
+        yield Mistake(("isolation", "guard"), f"the network `{cluster.network}` has no AdminNetworkPolicy", fix)
+
+
+@rule
+def egress_by_name(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report DNS names in `egress` of a network that matches addresses only.
+
+    Only Cilium matches names. AdminNetworkPolicy of network-policy-api v0.1.5, which OVN-Kubernetes has, does not.
+    """
+    if platform.cluster is None or platform.cluster.network == "cilium":
+        return
+    for index, tenant in platform.tenants.items():
+        for number, target in enumerate(tenant.egress):
+            if target.fqdn:
+                what = f"`fqdn` needs Cilium; this cluster uses `{platform.cluster.network}`, which filters by address"
+                fix = "write its network as `cidr`, or `cluster: {network: cilium}`"
+                yield Mistake(("tenants", index, "egress", number, "fqdn"), what, fix)
+
+
+@rule
+def queue_settings_of_openshift(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report settings of `queues` that the Kueue operator of OpenShift has no field for, in any version."""
+    queues = platform.queues
+    if queues is None or platform.cluster is None or not platform.cluster.is_openshift:
+        return
+    is_set = {
+        "retainFinished": queues.retain_finished is not None,
+        "excludeResourcePrefixes": bool(queues.exclude_resource_prefixes),
+        "transformations": bool(queues.transformations),
+    }
+    for field in (field for field, is_field_set in is_set.items() if is_field_set):
+        yield Mistake(("queues", field), "the Kueue operator of OpenShift has no such setting", "remove it")
+
+
+@rule
+def retention_of_workloads(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report that Kueue deletes the Workload of a job before its retention ends."""
+    if platform.queues is None or platform.policies is None:
+        return
+    days, kept = platform.policies.retention.jobs or 0, platform.queues.retain_finished
+    if kept is not None and to_seconds(kept) < days * _DAY:
+        what = f"{format_value(kept)} is less than the {days} days of `policies.retention.jobs`"
+        yield Mistake(("queues", "retainFinished"), what, f"write at least {days * 24}h, or remove this field")
+
+
+@rule
+def gitops_account(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report an account of Argo CD that is unknown, or that a tenant can impersonate.
+
+    With neither an account nor platform admins, the admission rule `generated` has no subject to allow. mpigen then
+    leaves the rule out, and every editor can change generated objects.
+    """
+    if platform.gitops is None and not platform.is_gitops_invalid:
+        is_regulated = platform.policies is not None and platform.policies.profile == "regulated"
+        if is_regulated and platform.access is not None and not platform.access.admin:
+            what = "the profile `regulated` requires an account or a group that may change the platform"
+            fix = "declare `gitops`, or write `access: {admin: [group:…]}`"
+            yield Mistake(("gitops",), what, fix)
+    elif platform.gitops is not None and platform.cluster is not None:
+        account = platform.gitops.account_on(platform.cluster)
+        unknown = platform.gitops.explain_unknown_account(platform.cluster)
+        if why := unknown or explain_impersonation(account, platform.namespaces):
+            fix = "write serviceaccount:NAMESPACE/NAME of the application controller of Argo CD"
+            yield Mistake(("gitops", "serviceAccount"), why, fix)

@@ -1,4 +1,4 @@
-"""Cohorts that do not form one tree."""
+"""Cohorts: they form one tree below the cohort of the platform, and remote tenants have a tree of their own."""
 
 from __future__ import annotations
 
@@ -7,68 +7,76 @@ from collections.abc import Iterator
 from generator.config.mistakes import Mistake
 from generator.config.model.cohorts import outermost_cohorts, workers_cohort
 from generator.config.rules.partial import PartialPlatform
-from generator.config.rules.quotas import shares_unknown
+from generator.config.rules.rule import rule
 from generator.documents.messages import shorten
-from generator.errors import suggest
 
-_LONGEST = 200  # letters of a circle in a message
+_LONGEST = 200  # characters of a cycle in a message
 
 
-def cohort_contradictions(index: int, draft: PartialPlatform, *, is_here: bool) -> Iterator[Mistake]:
-    """What is wrong with the place of a group among the others, or with what it owns, borrows and lends.
+@rule
+def cohort_of_the_platform(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report a reference to the platform's own cohort, which every other cohort belongs to anyway."""
+    what = f"`{platform.platform}` is the cohort of the whole platform"
+    for index, cohort in platform.cohorts.items():
+        if cohort.name == platform.platform:
+            fix = "remove this cohort: mpigen creates it, and every cohort without a parent belongs to it"
+            yield Mistake(("cohorts", index, "name"), what, fix)
+        elif cohort.parent == platform.platform:
+            fix = "remove this field: every cohort without a parent belongs to it"
+            yield Mistake(("cohorts", index, "parent"), what, fix)
+    for index, tenant in platform.tenants.items():
+        if tenant.cohort == platform.platform:
+            yield Mistake(("tenants", index, "cohort"), what, "remove this field, or name a group of teams")
 
-    `is_here`: its teams' jobs run on this cluster.
+
+@rule
+def cohort_cycles(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report cohorts that are their own ancestors. Kueue admits nothing in them.
+
+    Source: kueue v0.19.2 pkg/cache/hierarchy/cycle.go.
     """
-    cohort, path = draft.cohorts[index], ("cohorts", index)
-    declared = draft.declared["cohorts"]
-    if cohort.name == draft.platform:
-        fix = "leave it out: it is there, and all others belong to it"
-        yield Mistake((*path, "name"), f"`{cohort.name}` is the platform's own cohort", fix)
-    elif cohort.parent == draft.platform:
-        fix = "leave it out: that is where every group without a parent belongs"
-        yield Mistake((*path, "parent"), f"`{cohort.parent}` is the platform's own cohort", fix)
-    elif cohort.parent and all(declared) and cohort.parent not in declared:
-        fix = suggest(cohort.parent, declared)
-        yield Mistake((*path, "parent"), f"there is no cohort `{cohort.parent}`", fix)
-    elif circle := _circle(cohort.name, draft):
-        # kueue v0.19.2 pkg/cache/hierarchy/cycle.go: no queue below a cycle admits anything
-        yield Mistake((*path, "parent"), f"a circle: {circle}", "remove one of these parents")
-    fields = [("quota", cohort.quota), ("borrow", cohort.borrow or {}), ("lend", cohort.lend or {})]
-    yield from shares_unknown(path, fields, draft, is_here=is_here)
+    parents = {cohort.name: cohort.parent for cohort in platform.cohorts.values()}
+    for index, cohort in platform.cohorts.items():
+        path, parent = {cohort.name: None}, cohort.parent
+        while parent and parent not in path:
+            path[parent] = None
+            parent = parents.get(parent)
+        if parent == cohort.name and platform.platform not in (cohort.name, cohort.parent):
+            cycle = shorten(" → ".join((*path, cohort.name)), _LONGEST)
+            yield Mistake(("cohorts", index, "parent"), f"these parents form a cycle: {cycle}", "remove one of them")
 
 
-def _circle(name: str, draft: PartialPlatform) -> str:
-    """The way from a group by its parents back to itself; empty where there is none."""
-    parents = {cohort.name: cohort.parent for cohort in draft.cohorts.values()}
-    way, at = {name: None}, parents.get(name)
-    while at and at not in way:
-        way[at] = None
-        at = parents.get(at)
-    if at != name:
-        return ""
-    return shorten(" → ".join((*way, name)), _LONGEST)
+@rule
+def mixed_cohorts(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report a cohort with tenants whose jobs run here and tenants whose jobs run on other clusters.
 
-
-def apart(draft: PartialPlatform) -> Iterator[Mistake]:
-    """Cohorts with tenants of both kinds, and those that bear the name of the one that is for tenants elsewhere."""
-    away = {index: each for index, each in draft.tenants.items() if each.multi_kueue}
-    if not away:
-        return
-    tops = outermost_cohorts(draft.cohorts.values())
-    here = {
-        tops.get(each.cohort, each.cohort): each.name
-        for each in draft.tenants.values()
-        if each.cohort and not each.multi_kueue
+    Kueue lends quota between them (v0.19.2 pkg/cache/scheduler ignores the admission checks of the lender), but the
+    nodes of one cluster are of no use to jobs on the other.
+    """
+    remote = {index: tenant for index, tenant in platform.tenants.items() if tenant.multi_kueue}
+    roots = outermost_cohorts(platform.cohorts.values())
+    local = {
+        roots.get(tenant.cohort, tenant.cohort): tenant.name
+        for tenant in platform.tenants.values()
+        if tenant.cohort and not tenant.multi_kueue
     }
-    for index, tenant in away.items():
-        top = tops.get(tenant.cohort or "", tenant.cohort or "")
-        if top in here:
-            what = f"jobs of `{here[top]}` in cohort `{top}` run here: the nodes of the one are of no use to the other"
-            yield Mistake(("tenants", index, "cohort"), what, "name a cohort for tenants with `multiKueue` alone")
-    root = workers_cohort(draft.platform)
-    named = [(("cohorts", index, "name"), each.name) for index, each in draft.cohorts.items()]
-    named += [(("tenants", index, "cohort"), each.cohort or "") for index, each in draft.tenants.items()]
-    for path, name in named:
-        if name == root:
-            what = f"`{name}` is the cohort of all tenants with `multiKueue`"
-            yield Mistake(path, what, "leave it out, or choose another name")
+    for index, tenant in remote.items():
+        root = roots.get(tenant.cohort or "", tenant.cohort or "")
+        if root in local:
+            what = f"cohort `{root}` also has `{local[root]}`, whose jobs run on this cluster and cannot use its nodes"
+            yield Mistake(("tenants", index, "cohort"), what, "name a cohort that has only tenants with `multiKueue`")
+
+
+@rule
+def cohort_of_remote_tenants(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report the name of the cohort that mpigen creates for tenants whose jobs run on other clusters."""
+    if not any(tenant.multi_kueue for tenant in platform.tenants.values()):
+        return
+    taken = workers_cohort(platform.platform)
+    what = f"`{taken}` is the cohort of all tenants with `multiKueue`"
+    for index, cohort in platform.cohorts.items():
+        if cohort.name == taken:
+            yield Mistake(("cohorts", index, "name"), what, "choose another name")
+    for index, tenant in platform.tenants.items():
+        if tenant.cohort == taken:
+            yield Mistake(("tenants", index, "cohort"), what, "remove this field, or choose another name")

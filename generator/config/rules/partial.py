@@ -1,11 +1,10 @@
-"""PartialPlatform: the sections of a platform file that are valid by themselves."""
+"""PartialPlatform: the sections and entries of a platform file that are valid by themselves. Rules read it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 
 from generator.config.model.access import PlatformAccess
@@ -22,24 +21,26 @@ from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
 from generator.simulate.kueue.configuration import AS_ASKED, Counting
 
-
-class Unknown(Enum):
-    """A section that is written, but is not sound."""
-
-    UNSOUND = "unsound"
+UNKNOWN_NAME = ""
+"""The name of an entry whose name is missing or invalid."""
 
 
 @dataclass(frozen=True)
 class PartialPlatform:
-    """The parts of a platform that are sound by themselves; entries by their place in their list.
+    """A platform file without its invalid entries, sections and fields.
+
+    Entries are mapped from their position in the file. Of a valid Platform, all entries are here.
 
     Attributes:
-        declared: every name that the file declares in a section, sound or not; an empty one where it cannot be known.
-        unsure: the pools whose labels or taints are wrong or misspelt, so that nobody knows which pods they take.
-        cluster: None where it is not sound. So are `policies`, `access`, `isolation` and `queues`.
-        gitops: None where it is left out.
-        wrong: of `queues`, the fields that are not sound; `queues` has their defaults.
-        is_openshift: whether the cluster is OpenShift; None where that cannot be known.
+        platform: the name of the platform; empty if it is not a string.
+        names: section → the names of all of its entries, valid or not, in the order of the file.
+        cluster: None if it is invalid. So are `policies`, `access` and `isolation`.
+        queues: without its invalid fields; None if it is not a mapping.
+        gitops: None if it is left out or invalid.
+        is_gitops_invalid: True if it is invalid.
+        is_openshift: None if the distribution is invalid.
+        invalid_queue_fields: the invalid fields of `queues`, which have their defaults there.
+        unclear_pools: positions of the pools whose labels or taints may be invalid.
     """
 
     platform: str
@@ -48,36 +49,43 @@ class PartialPlatform:
     tenants: Mapping[int, Tenant]
     cohorts: Mapping[int, Cohort]
     fabrics: Mapping[int, Fabric]
-    declared: Mapping[str, tuple[str, ...]]
+    names: Mapping[str, tuple[str, ...]]
     cluster: Cluster | None
     policies: Policies | None
     access: PlatformAccess | None
     isolation: Isolation | None
     queues: Queues | None
-    gitops: GitOps | Unknown | None
+    gitops: GitOps | None
     is_openshift: bool | None
-    wrong: Collection[str] = ()
-    unsure: Collection[int] = ()
+    is_gitops_invalid: bool = False
+    invalid_queue_fields: frozenset[str] = frozenset()
+    unclear_pools: frozenset[int] = frozenset()
+
+    def lacks(self, section: str, name: str) -> bool:
+        """Return True if no entry of a section has this name; False if the name of any entry is unknown."""
+        names = self.names[section]
+        return all(names) and name not in names
 
     @property
-    def has_slack(self) -> bool:
-        """Return True if resources without a quota have a queue, or may have one."""
+    def may_have_slack(self) -> bool:
+        """Return True if `queues.slack` is true, or unknown."""
         return self.queues is None or self.queues.slack
 
     @property
-    def has_workers(self) -> bool:
-        """Return True if jobs can be sent to other clusters, or may be."""
-        return self.queues is None or self.queues.multi_kueue is not None or "multiKueue" in self.wrong
+    def may_have_workers(self) -> bool:
+        """Return True if jobs can be sent to other clusters, or if that is unknown."""
+        is_unknown = self.queues is None or "multiKueue" in self.invalid_queue_fields
+        return is_unknown or (self.queues is not None and self.queues.multi_kueue is not None)
 
     @property
-    def is_fair(self) -> bool:
-        """Return True if Kueue reads weights, or may read them."""
-        return self.queues is None or self.queues.fair_sharing or "fairSharing" in self.wrong
+    def may_be_fair(self) -> bool:
+        """Return True if Kueue uses fair-share weights, or if that is unknown."""
+        return self.queues is None or self.queues.fair_sharing or "fairSharing" in self.invalid_queue_fields
 
     @property
     def counting(self) -> Counting | None:
         """Return the resources that Kueue counts; None if unknown."""
-        if self.queues is None or {"excludeResourcePrefixes", "transformations"} & {*self.wrong}:
+        if self.queues is None or {"excludeResourcePrefixes", "transformations"} & self.invalid_queue_fields:
             return None
         return self.queues.counting
 
@@ -86,30 +94,29 @@ class PartialPlatform:
         """Return the namespaces of all tenants."""
         return {home.name for tenant in self.tenants.values() for home in tenant.homes}
 
-    @property
-    def pool_named(self) -> dict[str, Pool]:
-        """The sound pools by name, but for a name that is there twice: it could mean either."""
-        times = Counter(self.declared["pools"])
-        return {pool.name: pool for pool in self.pools.values() if times[pool.name] <= 1}
+    @cached_property
+    def fabric_by_name(self) -> Mapping[str, Fabric]:
+        """Return the valid fabrics by name."""
+        return {fabric.name: fabric for fabric in self.fabrics.values()}
 
     @cached_property
-    def supplies(self) -> dict[int, Supply]:
-        """The pools as quotas know them."""
+    def pool_by_name(self) -> Mapping[str, Pool]:
+        """Return the valid pools by name, without names that two pools have."""
+        count = Counter(self.names["pools"])
+        return {pool.name: pool for pool in self.pools.values() if count[pool.name] <= 1}
+
+    @cached_property
+    def supplies(self) -> Mapping[int, Supply]:
+        """Return the resources that each pool provides to quotas."""
         return {index: pool_supply(pool, self.counting or AS_ASKED) for index, pool in self.pools.items()}
 
-    @property
-    def supply_named(self) -> dict[str, Supply]:
-        """Those whose pools have a name of their own."""
-        named = self.pool_named
-        return {each.name: each for each in self.supplies.values() if each.name in named}
+    @cached_property
+    def supply_by_name(self) -> Mapping[str, Supply]:
+        """Return the resources of each pool by its name, without names that two pools have."""
+        return {supply.name: supply for supply in self.supplies.values() if supply.name in self.pool_by_name}
 
-    @property
-    def has_all_names(self) -> bool:
-        """Whether every pool has a name, so that a pool of another name does not exist."""
-        return all(self.declared["pools"])
-
-    @property
+    @cached_property
     def has_all_pools(self) -> bool:
-        """Whether every pool is sound and has a name of its own, so that what none of them offers does not exist."""
-        is_known = self.counting is not None and self.has_all_names
-        return is_known and len(self.pool_named) == len(self.declared["pools"])
+        """Return True if every pool is valid and has a unique name, so that a resource of no pool does not exist."""
+        is_known = self.counting is not None and all(self.names["pools"])
+        return is_known and len(self.pool_by_name) == len(self.names["pools"])

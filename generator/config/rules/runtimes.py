@@ -1,4 +1,4 @@
-"""Runtimes that do not fit their pool."""
+"""Runtimes: what a runtime requests, its pool offers, and its MPI family supports."""
 
 from __future__ import annotations
 
@@ -6,169 +6,202 @@ from collections.abc import Iterator
 from math import ceil
 
 from generator import quantities
-from generator.config.mistakes import Mistake
+from generator.config.mistakes import Mistake, Steps
+from generator.config.model.fabrics import Fabric
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime, fabric_of
+from generator.config.rules.partial import PartialPlatform
+from generator.config.rules.rule import rule
 from generator.errors import suggest
 from generator.facts.families import FAMILIES
 
-_Path = tuple[str | int, ...]
-SHARED_GPU = "nvidia.com/gpu.shared"
+_SHARED_GPU = "nvidia.com/gpu.shared"
+_GLOO_FAMILIES = ("pytorch-mpi", "deepspeed")
+_MORE_NODES = "and let jobs request more nodes"
 
 
-def runtime_contradictions(runtime: Runtime, pool: Pool, path: _Path = ()) -> Iterator[Mistake]:
-    """What a runtime asks of its pool that the pool does not have, or that Trainer would turn into something else."""
-    yield from _family(path, runtime, pool)
-    yield from _launcher(path, runtime)
-    for resource, amount in runtime.launcher_resources.items():
-        yield from _fits_a_node((*path, "launcherResources", resource), resource, amount, pool)
-    for resource, amount in runtime.resources.items():
-        yield from _fits_a_node((*path, "resources", resource), resource, amount, pool)
-    yield from _slices(path, runtime, pool)
-    yield from _numa(path, runtime, pool)
-    yield from _placement(path, runtime, pool)
-    yield from _fabric(path, runtime, pool)
-    if runtime.locks_memory and runtime.family.mpi != "openmpi":
-        # Ranks get it one by one, from a program that Open MPI starts them through; Hydra has no such place.
-        what = f"`capability` with {runtime.family.title}, whose ranks cannot be given it"
-        yield Mistake((*path, "memlock"), what, "raise the limit of the nodes, and leave it out")
-    devices = {**pool.offered, **runtime.resources}.get(pool.accelerator, "0")
-    if runtime.processes_per_node == 1 and "gpu" in pool.accelerator.lower() and quantities.parse(devices).value > 1:
-        # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: 1 stands for "as many as GPUs".
-        yield Mistake(
-            (*path, "processesPerNode"),
-            f"`1` with {devices} {pool.accelerator} on a node, which Trainer takes for {devices}",
-            "ask for one device in `resources`, or leave it out",
-        )
+@rule
+def runtimes_on_pools(platform: PartialPlatform) -> Iterator[Mistake]:
+    """Report runtimes that do not fit their pool."""
+    for index, runtime in platform.runtimes.items():
+        if pool := platform.pool_by_name.get(runtime.pool):
+            yield from find_runtime_mistakes(runtime, pool, ("runtimes", index))
 
 
-def _family(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
+def find_runtime_mistakes(runtime: Runtime, pool: Pool, path: Steps = ()) -> Iterator[Mistake]:
+    """Apply every check of a runtime on its pool."""
+    for check in _CHECKS:
+        yield from check(path, runtime, pool)
+
+
+def _family_on_pool(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
+    """Report an MPI family that does not run on the devices of the pool, and a missing image."""
     family = runtime.family
     if pool.device not in family.devices:
-        fit = ", ".join(name for name, other in FAMILIES.items() if pool.device in other.devices)
-        because = family.not_on.get(pool.device, "the catalogue does not offer it there")
-        where = pool.accelerator or "no device"
-        yield Mistake(
-            (*path, "use"), f"`{family.name}` and pool `{pool.name}` with {where}: {because}", f"use one of: {fit}"
-        )
+        fitting = ", ".join(name for name, other in FAMILIES.items() if pool.device in other.devices)
+        reason = family.not_on.get(pool.device, "the catalogue does not offer this pair")
+        device = pool.accelerator or "no device"
+        what = f"`{family.name}` does not run on pool `{pool.name}` with {device}: {reason}"
+        yield Mistake((*path, "use"), what, f"use one of: {fitting}")
     elif runtime.image is None and (pool.accelerator or not family.default_image):
         libraries = f", with the libraries of {pool.accelerator}" if pool.accelerator else ""
-        yield Mistake(
-            path,
-            f"no `image`, and there is no public one for {family.title} on pool `{pool.name}`",
-            f"name an image with OpenSSH and {family.image}{libraries}",
-        )
+        what = f"`image` is missing, and {family.title} on pool `{pool.name}` has no default image"
+        yield Mistake(path, what, f"name an image with OpenSSH and {family.image}{libraries}")
 
 
-def _slices(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """Find hosts that would have several ranks on one GPU.
+def _launcher_settings(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
+    """Report a launcher whose rank 0 is unknown in advance, and requests of a launcher that is not a pod."""
+    del pool
+    if runtime.launcher == "node" and runtime.family.rank_variables:
+        what = "with `node`, rank 0 runs on the launcher with Open MPI 4, but on another node with Open MPI 5"
+        yield Mistake((*path, "launcher"), what, "write `separate`, or remove this field")
+    if runtime.launcher_resources and not runtime.has_separate_launcher:
+        what = "the launcher runs on a node and requests the same as every node"
+        yield Mistake((*path, "launcherResources"), what, "add `launcher: separate`, or remove this field")
+
+
+def _requests_on_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
+    """Report requests that no node of the pool can satisfy."""
+    for field, resources in (("launcherResources", runtime.launcher_resources), ("resources", runtime.resources)):
+        for resource, amount in resources.items():
+            offered = pool.offered.get(resource)
+            if offered is None:
+                fix = suggest(resource, pool.offered)
+                what = f"nodes of pool `{pool.name}` have no {resource}"
+                yield Mistake((*path, field, resource), what, fix, is_of_key=True)
+            elif quantities.parse(amount).value > quantities.parse(offered).value:
+                what = f"`{amount}` is more than the {offered} that a node of pool `{pool.name}` has"
+                yield Mistake((*path, field, resource), what, f"write at most {offered}")
+
+
+def _ranks_per_mig_slice(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
+    """Report hosts with several MIG slices, or several ranks on one.
 
     A CUDA process sees one MIG slice. NCCL rejects two ranks of a host on one GPU: up to 2.29 always (nccl v2.29.2-1
     src/init.cc, "Duplicate GPU detected"), since 2.30 unless the experimental NCCL_MULTI_RANK_GPU_ENABLE is set
     (v2.30.7-1 src/init.cc). For NCCL each pod is a host (src/misc/utils.cc getHostHash: host name and boot id).
     """
-    if pool.accelerator == SHARED_GPU and runtime.family.framework != "mpi":
-        yield from _shared(path, runtime, pool)
     if pool.device != "nvidia-mig":
         return
-    asked = runtime.resources.get(pool.accelerator, "1")
-    if quantities.parse(asked).value > 1:
-        what = f"`{asked}` slices in one pod, of which a process sees only one"
-        yield Mistake((*path, "resources", pool.accelerator), what, "ask for one, and let jobs ask for more nodes")
+    slices = runtime.resources.get(pool.accelerator, "1")
+    if quantities.parse(slices).value > 1:
+        what = f"`{slices}` slices in one pod, but a CUDA process uses only one slice"
+        yield Mistake((*path, "resources", pool.accelerator), what, f"request one slice, {_MORE_NODES}")
     if (runtime.processes_per_node or 1) > 1:
-        what = f"`{runtime.processes_per_node}` ranks on one slice"
-        yield Mistake((*path, "processesPerNode"), what, "leave it out, and let jobs ask for more nodes")
+        what = f"`{runtime.processes_per_node}` ranks on one slice, which NCCL rejects"
+        yield Mistake((*path, "processesPerNode"), what, f"remove this field, {_MORE_NODES}")
 
 
-def _shared(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """Find hosts with several shares of GPUs, which may be of the same GPU.
+def _ranks_per_shared_gpu(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
+    """Report hosts with several shares of GPUs, which may be shares of the same GPU.
 
-    NVIDIA/k8s-device-plugin README.md, Shared Access to GPUs: two shares do not mean two GPUs, nor more of one.
+    Source: NVIDIA/k8s-device-plugin README.md, Shared Access to GPUs: two shares can be of one GPU.
     """
-    asked = runtime.resources.get(pool.accelerator, pool.offered[pool.accelerator])
-    if quantities.parse(asked).value > 1:
-        what = f"`{asked}` shares in one pod, which may all be of one GPU: NCCL then rejects its ranks"
-        key = (*path, "resources", pool.accelerator) if pool.accelerator in runtime.resources else path
-        yield Mistake(key, what, f"write `resources: {{{pool.accelerator}: 1}}`, and let jobs ask for more nodes")
+    if pool.accelerator != _SHARED_GPU or runtime.family.framework == "mpi":
+        return
+    shares = runtime.resources.get(pool.accelerator, pool.offered[pool.accelerator])
+    if quantities.parse(shares).value > 1:
+        what = f"`{shares}` shares in one pod can be of the same GPU; NCCL then rejects the ranks"
+        fix = f"write `resources: {{{pool.accelerator}: 1}}`, {_MORE_NODES}"
+        yield Mistake(_path_of_devices(path, runtime, pool), what, fix)
     if (runtime.processes_per_node or 1) > 1:
-        what = f"`{runtime.processes_per_node}` ranks on one share of a GPU"
-        yield Mistake((*path, "processesPerNode"), what, "leave it out, and let jobs ask for more nodes")
+        what = f"`{runtime.processes_per_node}` ranks on one share of a GPU, which NCCL rejects"
+        yield Mistake((*path, "processesPerNode"), what, f"remove this field, {_MORE_NODES}")
 
 
-def _numa(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """Find hosts with devices of several sockets, where the kubelet only admits pods of a single NUMA node.
+def _devices_per_numa_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
+    """Report hosts with devices of several sockets, where the kubelet only admits pods of a single NUMA node.
 
-    kubernetes v1.34.2 pkg/kubelet/cm/topologymanager/policy_single_numa_node.go: a hint of two nodes is left out. A
-    socket has one NUMA node or several.
+    Source: kubernetes v1.34.2 pkg/kubelet/cm/topologymanager/policy_single_numa_node.go: hints of two nodes are
+    dropped. A socket has one NUMA node or several.
     """
     fabric = pool.wiring
     if not fabric or fabric.nodes.numa != "single-numa-node" or not pool.accelerator:
         return
     sockets = fabric.known_server.sockets if fabric.known_server else None
-    there = quantities.parse(pool.offered[pool.accelerator]).value
-    devices = quantities.parse(runtime.resources.get(pool.accelerator, pool.devices_per_host)).value
-    if sockets and devices > ceil(there / sockets):
-        what = f"hosts take {devices} of {there} {pool.accelerator}, which are on {sockets} sockets"
-        rejected = f"with `numa: single-numa-node` of `{fabric.name}` the kubelet rejects them (TopologyAffinityError)"
-        key = (*path, "resources", pool.accelerator) if pool.accelerator in runtime.resources else path
-        yield Mistake(key, f"{what}: {rejected}", "write `numa: restricted`, or let each host take fewer devices")
-
-
-def _launcher(path: _Path, runtime: Runtime) -> Iterator[Mistake]:
-    if runtime.launcher == "node" and runtime.family.rank_variables:
-        yield Mistake(
-            (*path, "launcher"),
-            "`node`, where rank 0 is on the launcher with Open MPI 4 and on a node with Open MPI 5",
-            "write separate, or leave it out",
+    available = quantities.parse(pool.offered[pool.accelerator]).value
+    requested = quantities.parse(runtime.resources.get(pool.accelerator, pool.devices_per_host)).value
+    if sockets and requested > ceil(available / sockets):
+        what = (
+            f"hosts request {requested} of {available} {pool.accelerator} on {sockets} sockets; with `numa: "
+            f"single-numa-node` of `{fabric.name}` the kubelet rejects them (TopologyAffinityError)"
         )
-    if runtime.launcher_resources and not runtime.has_separate_launcher:
-        yield Mistake(
-            (*path, "launcherResources"),
-            "the launcher is a node, and asks for what every node asks for",
-            "add `launcher: separate`, or remove it",
-        )
+        fix = "write `numa: restricted`, or request fewer devices per host"
+        yield Mistake(_path_of_devices(path, runtime, pool), what, fix)
 
 
-def _fits_a_node(path: _Path, resource: str, amount: str, pool: Pool) -> Iterator[Mistake]:
-    if resource not in pool.offered:
-        fix = suggest(resource, pool.offered)
-        yield Mistake(path, f"nodes of pool `{pool.name}` have no {resource}", fix, is_of_key=True)
-    elif quantities.parse(amount).value > quantities.parse(pool.offered[resource]).value:
-        yield Mistake(
-            path,
-            f"`{amount}` is more than the {pool.offered[resource]} that a node of pool `{pool.name}` has",
-            "ask for at most what one node offers",
-        )
+def _path_of_devices(path: Steps, runtime: Runtime, pool: Pool) -> Steps:
+    return (*path, "resources", pool.accelerator) if pool.accelerator in runtime.resources else path
 
 
-def _placement(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """Kueue has no flavor for a job that asks for a level which no topology has."""
+def _placement_in_topology(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
+    """Report a placement at a level that the pool's topology lacks: Kueue then finds no flavor for the job."""
     if runtime.placement is None or runtime.placement.level in pool.topology:
         return
     if pool.topology:
-        what = f"pool `{pool.name}` has no level `{runtime.placement.level}`"
-        yield Mistake((*path, "placement"), what, suggest(runtime.placement.level, pool.topology))
+        what = f"the topology of pool `{pool.name}` has no level `{runtime.placement.level}`"
+        fix = suggest(runtime.placement.level, pool.topology)
     else:
-        what, fix = f"pool `{pool.name}` has no topology", f"leave it out, or give `{pool.name}` its `topology`"
-        yield Mistake((*path, "placement"), what, fix)
+        what, fix = f"pool `{pool.name}` has no topology", f"remove this field, or set `topology` of `{pool.name}`"
+    yield Mistake((*path, "placement"), what, fix)
 
 
-def _fabric(path: _Path, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
-    """What the pool's fabric cannot give to this runtime, or what the family cannot make of it."""
+def _fabric_of_ranks(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
+    """Report a fabric that the runtime excludes, cannot use, or requests no device of."""
     fabric = fabric_of(runtime, pool)
-    if fabric is None:
-        if runtime.fabric == "none" and pool.fabric is None:
-            yield Mistake((*path, "fabric"), f"`none`, and pool `{pool.name}` has no fabric", "leave it out")
-        return
-    if fabric.has_rdma and pool.device == "cpu" and runtime.family.name in ("pytorch-mpi", "deepspeed"):
-        # torch docs/source/distributed.md: on CPUs its backend is Gloo, which knows TCP alone.
-        what = f"{runtime.family.title} on CPUs sends by TCP, whatever `{fabric.name}` is"
+    if fabric is not None:
+        yield from _check_fabric(path, runtime, pool, fabric)
+    elif runtime.fabric == "none" and pool.fabric is None:
+        what = f"`none` has no effect: pool `{pool.name}` has no fabric"
+        yield Mistake((*path, "fabric"), what, "remove this field")
+
+
+def _check_fabric(path: Steps, runtime: Runtime, pool: Pool, fabric: Fabric) -> Iterator[Mistake]:
+    if fabric.has_rdma and pool.device == "cpu" and runtime.family.name in _GLOO_FAMILIES:
+        # torch docs/source/distributed.md: on CPUs the backend is Gloo, which uses TCP only.
+        what = f"{runtime.family.title} on CPUs uses TCP and ignores the fabric `{fabric.name}`"
         yield Mistake(path, what, "add `fabric: none`")
-    asked = {resource: runtime.resources.get(resource, str(amount)) for resource, amount in fabric.requests.items()}
-    if asked and not any(quantities.parse(amount).value for amount in asked.values()):
-        what = f"nothing of the fabric `{fabric.name}`, which its ranks would wait for"
-        yield Mistake((*path, "resources"), what, "write `fabric: none`, or ask for a device of it")
-    for resource, amount in fabric.requests.items():
-        if fabric.attached == "dra" and asked[resource] != str(amount):
-            what = f"`{asked[resource]}`, and a claim of `{fabric.name}` is for {amount}"
-            yield Mistake((*path, "resources", resource), what, "leave it out")
+    requested = {resource: runtime.resources.get(resource, str(count)) for resource, count in fabric.requests.items()}
+    if requested and not any(quantities.parse(amount).value for amount in requested.values()):
+        what = f"no device of the fabric `{fabric.name}` is requested, so its ranks do not find one and fail"
+        yield Mistake((*path, "resources"), what, "write `fabric: none`, or request a device of the fabric")
+    for resource, count in fabric.requests.items():
+        if fabric.attached == "dra" and requested[resource] != str(count):
+            what = f"`{requested[resource]}` differs from the {count} devices that a claim of `{fabric.name}` requests"
+            yield Mistake((*path, "resources", resource), what, "remove this entry")
+
+
+def _memlock_of_family(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
+    """Report the capability IPC_LOCK for a family that cannot pass it to its ranks.
+
+    Open MPI starts each rank through a program that sets the capability. Hydra has no such hook.
+    """
+    del pool
+    if runtime.locks_memory and runtime.family.mpi != "openmpi":
+        what = f"`capability` has no effect: {runtime.family.title} cannot pass it to its ranks"
+        yield Mistake((*path, "memlock"), what, "raise the limit on the nodes, and remove this field")
+
+
+def _one_process_for_many_gpus(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
+    """Report one process per node on several GPUs, which Trainer replaces by one process per GPU.
+
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy.
+    """
+    devices = {**pool.offered, **runtime.resources}.get(pool.accelerator, "0")
+    if runtime.processes_per_node == 1 and "gpu" in pool.accelerator.lower() and quantities.parse(devices).value > 1:
+        what = f"Trainer replaces `1` by {devices}, one process for each {pool.accelerator} of the node"
+        yield Mistake((*path, "processesPerNode"), what, "request one device in `resources`, or remove this field")
+
+
+_CHECKS = (
+    _family_on_pool,
+    _launcher_settings,
+    _requests_on_node,
+    _ranks_per_mig_slice,
+    _ranks_per_shared_gpu,
+    _devices_per_numa_node,
+    _placement_in_topology,
+    _fabric_of_ranks,
+    _memlock_of_family,
+    _one_process_for_many_gpus,
+)

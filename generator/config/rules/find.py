@@ -1,0 +1,22 @@
+"""Find the mistakes in a platform file that concern several sections or entries."""
+
+from __future__ import annotations
+
+from generator.config.mistakes import Mistake
+from generator.config.rules import (  # noqa: F401 - importing a module registers its rules
+    cluster,
+    cohorts,
+    fabrics,
+    policies,
+    pools,
+    quotas,
+    references,
+    runtimes,
+)
+from generator.config.rules.partial import PartialPlatform
+from generator.config.rules.rule import RULES
+
+
+def find_mistakes(platform: PartialPlatform) -> list[Mistake]:
+    """Apply every rule."""
+    return [mistake for rule in RULES for mistake in rule(platform)]
