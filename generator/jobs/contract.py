@@ -8,6 +8,7 @@ from typing import Any
 from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.config.platform import Platform
 from generator.facts.families import FAMILIES, Family, FamilyName
+from generator.facts.mpi import MPI
 from generator.jobs.reach import Reach, reaches
 from generator.runtimes.environment import launcher_environment
 from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
@@ -16,13 +17,7 @@ Facts = dict[str, Any]
 Topics = Iterator[tuple[str, str]]
 """A topic, and one thing to be said of it."""
 
-# Seen in ranks of Open MPI 4.1.4 and 5.0.11, MPICH 5.0.2 and Intel MPI 2021.19.
-_KNOWN_BY: Mapping[str, str] = {
-    "openmpi": "OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_RANK",
-    "mpich": "PMI_RANK, PMI_SIZE, MPI_LOCALRANKID",
-    "intel-mpi": "PMI_RANK, PMI_SIZE, MPI_LOCALRANKID",
-}
-_RANK_VARIABLES = "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT"
+_RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _DEVICE_MEMORY = "device memory is sent as it is only by an MPI that was built for that; else copy it to the host first"
 _HOROVOD = "Horovod 0.28.1, of 2023, is the last release: it builds with"
 # horovod issues #3996 and #4290; deepspeed 0.19.8 comm/torch.py `build_shm_op`, op_builder/builder.py `load` (0.14.5
@@ -54,7 +49,7 @@ def family_facts(family: Family) -> Facts:
         "launcher": _launcher(family),
         "image": family.image,
         "defaultImage": family.default_image,
-        "rankVariables": _known_by(family).split(", "),
+        "rankVariables": list(_rank_variables(family)),
         "command": list(family.command),
         "limits": list(_limits(family)),
     }
@@ -106,7 +101,7 @@ def about_family(family: Family) -> Topics:
         yield "launcher", "one of the hosts, and numNodes counts it in: 2 or more; or separate, a small pod of its own"
     cpus = "one" if family.cpu_ranks else "one for each whole CPU"
     yield "ranks", f"one for each device; on CPU nodes {cpus}, unless processesPerNode says otherwise"
-    yield "ranks", f"know who they are by {_known_by(family)}"
+    yield "ranks", f"know who they are by {', '.join(_rank_variables(family))}"
     yield "variables", "all of the launcher reach all ranks: trainer.env of a TrainJob, what you declare, and"
     yield "variables", ", ".join(_variables(family))
     yield "pods", "run as user 1000, on OpenShift as the namespace's own, and never as root"
@@ -176,8 +171,8 @@ def _launcher(family: Family) -> str:
     return "separate" if family.rank_variables else "node"
 
 
-def _known_by(family: Family) -> str:
-    return _RANK_VARIABLES if family.rank_variables else _KNOWN_BY[family.mpi]
+def _rank_variables(family: Family) -> tuple[str, ...]:
+    return _RANK_VARIABLES if family.rank_variables else MPI[family.mpi].rank_variables
 
 
 def _limits(family: Family) -> Iterator[str]:

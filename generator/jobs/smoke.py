@@ -20,17 +20,13 @@ from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime
 from generator.errors import Problem
 from generator.facts.devices import DeviceKind
+from generator.facts.mpi import MPI
 from generator.facts.names import GPU_CLIQUE
 from generator.jobs.servers import ENOUGH, at_least
 from generator.runtimes.init_containers import script
 from generator.runtimes.sizing import node_size
 
 SMOKE_WORKERS = 2
-_LIBRARIES: Mapping[str, tuple[str, ...]] = {
-    "openmpi": ("libmpi.so.40",),
-    "mpich": ("libmpi.so.12", "libmpich.so.12"),  # the second is Debian's name
-    "intel-mpi": ("libmpi.so.12",),
-}
 _TORCH: Mapping[DeviceKind, tuple[str, str]] = {
     "cpu": ("gloo", "cpu"),
     "nvidia": ("nccl", "cuda"),
@@ -81,7 +77,7 @@ def started_by(runtime: Runtime, pool: Pool) -> tuple[str, tuple[str, ...]]:
     """The name of the script that starts the family, and what it is told beside the number of hosts and ranks."""
     family, (backend, device) = runtime.family, _TORCH[pool.device]
     if family.framework == "mpi":
-        return "mpi", _LIBRARIES[family.mpi]
+        return "mpi", MPI[family.mpi].libraries
     if family.framework == "horovod":
         return family.name, (device,)
     return ("deepspeed", ()) if family.name == "deepspeed" else ("torch", (backend, device))
@@ -196,7 +192,7 @@ def benchmark_notes(measured: Benchmark) -> Iterator[str]:
     if measured.pool.device != "cpu":
         yield from _of_devices(measured)
     if not measured.is_of_devices:
-        yield f"with other programs in the image pass `-- {_other_program(measured.runtime)}`"
+        yield f"with other programs in the image pass `-- {MPI[measured.runtime.family.mpi].bandwidth_test}`"
     yield "what low numbers mean: docs/tasks/measure-a-fabric.md"
 
 
@@ -209,10 +205,3 @@ def _of_devices(measured: Benchmark) -> Iterator[str]:
         yield f"others measured {each.gigabytes} GB/s on {each.how}: {each.source}"
     if server and GPU_CLIQUE in server.topology:
         yield "NCCL joins hosts of one rack by NVLink, and the fabric is not used: place them in two racks"
-
-
-def _other_program(runtime: Runtime) -> str:
-    if runtime.family.mpi == "intel-mpi":
-        return "mpirun -ppn 1 -n 2 IMB-MPI1 PingPong"
-    one_each = "--map-by ppr:1:node -np 2" if runtime.family.mpi == "openmpi" else "-ppn 1 -n 2"
-    return f"mpirun {one_each} osu_bw"

@@ -30,17 +30,18 @@ from generator.runtimes import fabric
 from generator.runtimes.sizing import NodeSize
 
 RANK = f"{RUN}/bin/rank"
-"""What Open MPI starts ranks through, where they need to know who they are."""
+"""The agent of Open MPI that sets the variables from which frameworks read their rank."""
 LOCK = f"{RUN}/bin/lock"
-"""What it starts them through where they lock memory by a capability."""
+"""The agent of Open MPI that gives ranks the capability to lock memory."""
 HOSTFILE = "/etc/mpi/hostfile"
-"""Trainer's hostfile, in the launcher."""
+"""The hostfile that Trainer writes, in the launcher."""
 HYDRA_HOSTFILE = f"{RUN}/hostfile"
+"""The same hosts in the format of Hydra."""
 PATH = f"{RUN}/bin:/opt/mpi/bin:/opt/intel/oneapi/mpi/latest/bin:/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin"
-"""Where Hydra's programs are found, our `mpirun` first."""
+"""PATH of a launcher with Hydra: `mpirun` of /run/mpi comes first."""
 _LAUNCHERS = ("mpirun", "mpiexec", "mpiexec.hydra")
 SMALL = {"cpu": "100m", "memory": "64Mi"}
-"""What init containers ask for: a Guaranteed pod needs both. The pod requests the larger, not the sum."""
+"""Requests of an init container: a Guaranteed pod needs both. A pod requests the largest, not the sum."""
 
 
 def prepare_container(image: str, runtime: Runtime, security: Body, *, is_launcher: bool) -> Body:
