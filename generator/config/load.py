@@ -28,12 +28,13 @@ _SECRET_START = 12  # characters: a message cuts a long value off, and its start
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
-def load_platform(file: Path) -> Platform:
-    """Read a platform.yaml.
+def load_platform(file: str | Path) -> Platform:
+    """Read a platform.yaml. A platform in Python can build on it.
 
     Raises:
         ConfigError: with every problem of the file, each with line, column, path, value and fix.
     """
+    file = Path(file)
     text = _read_text(file)
     document = _only_document(text, file)
     secrets = find_credentials(document.data)
