@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.docs.pages import DOCS
+from tests.docs.pages import DOCS, name, pages
 
 _LOADED = re.compile(
     r'<(?:script|img|iframe|source)[^>]*\ssrc="?([^" >]+)|<link[^>]*rel="?stylesheet[^>]*href="?([^" >]+)'
@@ -48,3 +49,15 @@ def test_the_site_loads_nothing_from_other_hosts(site: Path) -> None:
     }
     assert loaded
     assert [address for address in loaded if "//" in address] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_files_that_pages_name_exist(page: Path) -> None:
+    named = re.findall(r"`((?:generator|tests|docs|examples|schemas)/[\w./-]+)`", page.read_text("utf-8"))
+    assert [path for path in named if not (ROOT / path.rstrip("/")).exists()] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_modules_that_pages_run_exist(page: Path) -> None:
+    named = re.findall(r"python -m (tests[\w.]*)", page.read_text("utf-8"))
+    assert [module for module in named if importlib.util.find_spec(module) is None] == []
