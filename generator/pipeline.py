@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import cdk8s
 
     from generator.config.platform import Platform
+    from generator.gitops.headers import Headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +75,14 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
         OutputError: the output cannot be written without losing something.
         DocumentError: a file of the release that this one replaces is not YAML.
     """
+    from generator.gitops.headers import Headers
     from generator.hazards.find import find_hazards
     from generator.provenance.sources import point_at_platform
 
     platform, app = load(platform_file)
     tree, pointer = render(platform, app)
-    wanted = _release(platform, tree, pointer)
-    checked = check(platform, tree, pointer, choices.adoption.today)
+    wanted = _release(platform, tree, pointer, Headers(platform, platform_file.name))
+    checked = check(platform, tree, pointer, choices.adoption.today, _texts(wanted))
     checked.findings += compare.rendered(
         release.read_previous(wanted, tree, output), tree, wanted.files, wanted.targets
     )
@@ -107,12 +109,17 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
 def _place(checked: Checked, wanted: release.Release, output: Path) -> dict[str, str]:
     """Let findings name files as they will be on disk, and return the text of each of these files."""
     home = output / wanted.platform
-    files = {file: home / wanted.version / file for file in wanted.files}
-    pointer = {f"{release.POINTER}/{file}": text for file, text in wanted.pointer(wanted.version).items()}
-    files |= {file: home / file for file in pointer}
+    texts = _texts(wanted)
+    files = {file: home / wanted.version / file if file in wanted.files else home / file for file in texts}
     checked.findings = [_rename(finding, files) for finding in checked.findings]
     checked.waiving = [replace(each, file=str(files[each.file])) for each in checked.waiving]
-    return {str(path): text for file, text in {**wanted.files, **pointer}.items() for path in [files[file]]}
+    return {str(files[file]): text for file, text in texts.items()}
+
+
+def _texts(wanted: release.Release) -> dict[str, str]:
+    """Return the files of a release and of its pointer: path below the release, or below the platform → text."""
+    pointer = wanted.pointer(wanted.version)
+    return {**wanted.files, **{f"{release.POINTER}/{file}": text for file, text in pointer.items()}}
 
 
 def _rename(finding: Finding, files: Mapping[str, Path]) -> Finding:
@@ -180,24 +187,34 @@ def check(
     tree: list[manifests.Manifest],
     pointer: list[manifests.Manifest],
     today: dt.date | None = None,
+    texts: Mapping[str, str] | None = None,
 ) -> Checked:
-    """Every check over everything that was rendered, for the versions that the platform names."""
+    """Run every check over everything that was rendered, for the versions that the platform names.
+
+    Args:
+        platform: the platform.
+        tree: the manifests of the release.
+        pointer: the manifests of the pointer.
+        today: the day of the checks; the system's by default.
+        texts: the files that hold the manifests, which findings point into. Default: without header comments.
+    """
     everything = [*tree, *(replace(manifest, file=f"{release.POINTER}/{manifest.file}") for manifest in pointer)]
-    return check_rendered(
-        everything, manifests.write(everything), Catalog.bundled(platform.cluster.versions.model_dump()), today
-    )
+    targets = platform.cluster.versions.model_dump()
+    return check_rendered(everything, texts or manifests.write(everything), Catalog.bundled(targets), today)
 
 
-def _release(platform: Platform, tree: list[manifests.Manifest], pointer: list[manifests.Manifest]) -> release.Release:
+def _release(
+    platform: Platform, tree: list[manifests.Manifest], pointer: list[manifests.Manifest], headers: Headers
+) -> release.Release:
     from generator.gitops.argocd import pointer as pointer_to
 
     def pointer_texts(version: str) -> Mapping[str, str]:
-        return manifests.write(pointer_to(platform, tree, version))
+        return headers.add(manifests.write(pointer_to(platform, tree, version)), f"{release.POINTER}/")
 
     return release.Release(
         platform=platform.platform,
         version=platform.release,
-        files=manifests.write(tree),
+        files=headers.add(manifests.write(tree)),
         pointer=pointer_texts if pointer else lambda _version: {},
         inputs=platform.digest(),
         targets=platform.cluster.versions.model_dump(),
