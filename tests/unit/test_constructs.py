@@ -151,7 +151,7 @@ def test_a_constructs_own_validations_are_heard(platform: Platform) -> None:
 
 def test_a_runtime_in_python_is_held_to_the_rules_of_the_file(platform: Platform) -> None:
     app = App(platform)
-    with pytest.raises(ConfigError, match="no `image`"):
+    with pytest.raises(ConfigError, match="`image` is missing"):
         MpiRuntime(app, "one", runtime=Runtime(name="one", pool="gpu"))
     with pytest.raises(ConfigError, match="more than the"):
         MpiRuntime(app, "two", runtime=Runtime(name="two", pool="cpu", resources={"cpu": 1000}))
