@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generator.report.result import Result, fingerprint
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from generator.checks.finding import Finding
 
 VERSION = "mpigen.dev/report/v1"
+SCHEMA = Path(__file__).with_name("report.schema.json")
 
 
 def render(result: Result) -> str:

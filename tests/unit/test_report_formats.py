@@ -14,6 +14,7 @@ import pytest
 from generator.checks.finding import Finding, Severity
 from generator.errors import ExitCode, Problem
 from generator.report.formats import RENDERERS
+from generator.report.json import SCHEMA
 from generator.report.result import Result, fingerprint
 from tests.conftest import ROOT
 
@@ -61,7 +62,7 @@ def test_sarif_is_valid_against_its_schema(name: str) -> None:
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_json_is_valid_against_the_published_schema(name: str) -> None:
-    schema = json.loads((ROOT / "generator/report/report.schema.json").read_text())
+    schema = json.loads(SCHEMA.read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     assert not list(jsonschema.Draft202012Validator(schema).iter_errors(rendered("json", RESULTS[name])))
 
