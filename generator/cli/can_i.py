@@ -49,14 +49,14 @@ def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: t
     PATH is a platform file, or any YAML or JSON file, a folder of them, or - for standard input.
     No cluster is asked, and no admission policy: those refuse what Roles allow.
     """
-    from generator.cli.manifests import manifests
+    from generator.cli.inputs import read_manifests
     from generator.report import access as report
     from generator.simulate.access import access
 
     *question, path = words
     who, asked = _question(question, groups, namespace, subresource)
     with progress("reading"):
-        granted = access(manifests([Path(path)]))
+        granted = access(read_manifests([Path(path)]))
     if who is None or asked is None:
         show(form, report.facts(granted, who), report.text(granted, who, table_width()))
         return ExitCode.OK

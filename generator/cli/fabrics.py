@@ -68,11 +68,11 @@ def _show_server(form: str, name: str) -> None:
 
 
 def _show_fabrics(form: str, platform: Path) -> None:
-    from generator.cli.platform_file import declared
+    from generator.cli.inputs import load_declared
     from generator.jobs.fabrics import about_fabric, fabric_facts
     from generator.report import table
 
-    found = declared(platform)
+    found = load_declared(platform)
     summary = {"platform": found.platform, "fabrics": [fabric_facts(found, fabric) for fabric in found.fabrics]}
     lines = [line for fabric in found.fabrics for line in (*table.topics(about_fabric(found, fabric)), "")]
     show(form, summary, lines[:-1] or ["this platform declares no fabric: ranks use the network of pods"])

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from generator.cli.inputs import read_today
 from generator.cli.output import counted, emit, has_color
-from generator.cli.today import today
 from generator.errors import ConfigError, ExitCode, InputError, Problem, suggest
-from generator.report.formats import RENDERERS
-from generator.report.result import SEVERITIES, Result
+from generator.report.result import RENDERERS, SEVERITIES, Result
 
 if TYPE_CHECKING:
     from generator.adoption.adoption import Adoption, Outcome
@@ -60,7 +59,7 @@ class FindingOptions:
         is_read = settings.baseline and not self.write_baseline
         return Adoption(
             settings=settings,
-            today=today(),
+            today=read_today(),
             **({"known": load_baseline(Path(settings.baseline))} if is_read else {}),
             changed=ChangedFiles(self.changed_since, Path()) if self.changed_since else None,
             checks=known_checks(),

@@ -97,7 +97,7 @@ def new(  # noqa: PLR0913 - one for each option
     Trainer, JobSet and Kueue take the names. Without COMMAND it is an example. Where jobs are isolated
     from each other, its NetworkPolicy comes first.
     """
-    from generator.cli.platform_file import declared
+    from generator.cli.inputs import load_declared
     from generator.jobs.job import Wanted, job_network_policies, new_job
 
     if not runtime and not fabric:
@@ -107,7 +107,7 @@ def new(  # noqa: PLR0913 - one for each option
     wanted = Wanted(
         runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority, owner, labels, fabric, link or 0
     )
-    declaration = declared(platform)
+    declaration = load_declared(platform)
     done = new_job(declaration, wanted)
     _write([*job_network_policies(declaration, done.body), done.body], output)
     for note in done.notes:

@@ -24,8 +24,7 @@ from generator.cli.schemas import schemas
 from generator.cli.synth import synth
 from generator.cli.validate import validate
 from generator.errors import ExitCode, MpigenError, Problem
-from generator.report.formats import RENDERERS
-from generator.report.result import Result
+from generator.report.result import RENDERERS, Result
 
 
 @click.group(

@@ -12,8 +12,7 @@ from typing import Any, TextIO, TypeVar
 import click
 
 from generator.errors import OutputError, Problem
-from generator.report.formats import RENDERERS
-from generator.report.result import Result
+from generator.report.result import RENDERERS, Result
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

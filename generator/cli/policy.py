@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from generator.cli.findings import FindingOptions, findings_options, read_text
+from generator.cli.inputs import target_option
 from generator.cli.output import progress, table_width
-from generator.cli.target import target_option
 from generator.errors import OutputError, Problem
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def test(
     """
     from generator.adoption.adoption import Run
     from generator.checks.policy.cases import failures, untested
-    from generator.cli.manifests import manifests
+    from generator.cli.inputs import read_manifests
     from generator.config.cases.release import own_cases
     from generator.report import policies as report
     from generator.simulate.policies.cases import coverage
@@ -78,7 +78,7 @@ def test(
 
     adoption = options.load()
     with progress("judging"):
-        found, catalog = manifests(paths), _catalog(paths, targets)
+        found, catalog = read_manifests(paths), _catalog(paths, targets)
         ours = own_cases(found)
         outcomes = _outcomes(found, [*ours, *_cases(case_files or _of_manifests(paths), needed=not ours)], catalog)
         rules = coverage(World(found, catalog), outcomes)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from generator.cli.inputs import target_option
 from generator.cli.output import format_option, progress, show, table_width
-from generator.cli.target import target_option
 
 
 @click.command(
@@ -34,7 +34,7 @@ def queues(paths: tuple[Path, ...], targets: dict[str, str], form: str) -> None:
     is what it gets with the preemption that its policy allows. IDLE is what it gets while the other
     queues use nothing. All three are for a queue that uses nothing itself.
     """
-    from generator.cli.manifests import read_cluster
+    from generator.cli.inputs import read_cluster
     from generator.report import queues as report
     from generator.simulate.kueue.largest import largest_jobs
     from generator.simulate.kueue.queues import queue_tree

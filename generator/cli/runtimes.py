@@ -51,7 +51,7 @@ def runtimes() -> None:
 @format_option
 def list_runtimes(platform: Path | None, form: str) -> None:
     """List the families of the catalogue or, given PLATFORM, the runtimes that it declares."""
-    from generator.cli.platform_file import declared
+    from generator.cli.inputs import load_declared
     from generator.facts.families import FAMILIES
     from generator.jobs import contract
 
@@ -59,7 +59,7 @@ def list_runtimes(platform: Path | None, form: str) -> None:
         families = [contract.family_facts(family) for family in FAMILIES.values()]
         _show_table(form, {"families": families}, _FAMILIES, [_family_row(each) for each in families])
         return
-    found = declared(platform)
+    found = load_declared(platform)
     facts = [contract.runtime_facts(found, runtime) for runtime in found.runtimes]
     summary = {"platform": found.platform, "runtimes": facts}
     _show_table(form, summary, _DECLARED, [_runtime_row(each) for each in facts])
@@ -91,12 +91,12 @@ def show_runtime(name: str, platform: Path | None, form: str) -> None:
 
     Given PLATFORM, NAME may be a runtime that it declares: then its numbers come first.
     """
-    from generator.cli.platform_file import declared
+    from generator.cli.inputs import load_declared
     from generator.facts.families import FAMILIES
     from generator.jobs import contract
     from generator.report import table
 
-    found = declared(platform) if platform else None
+    found = load_declared(platform) if platform else None
     runtime = next((each for each in found.runtimes if each.name == name), None) if found else None
     if runtime is None and name not in FAMILIES:
         raise ConfigError((_unknown(name, found),))

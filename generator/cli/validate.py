@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from generator.cli.findings import FindingOptions, findings_options, read_text
-from generator.cli.manifests import standard_input
+from generator.cli.inputs import read_stdin, target_option
 from generator.cli.output import ENGINES, counted, progress
-from generator.cli.target import target_option
 
 if TYPE_CHECKING:
     from generator.validation import Validation
@@ -64,7 +63,7 @@ def validate(
     from generator import validation
     from generator.adoption.adoption import Run
 
-    stdin = standard_input("pipe manifests into `mpigen validate -`") if Path("-") in paths else None
+    stdin = read_stdin("pipe manifests into `mpigen validate -`") if Path("-") in paths else None
     files = [path for path in paths if str(path) != "-"]
     adoption = options.load()
     with progress("checking"):

@@ -1,16 +1,18 @@
-"""The result of a command, as every renderer gets it."""
+"""The result of a command, and the renderer of each output format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from generator.errors import ExitCode, Problem
 
 if TYPE_CHECKING:
     from generator.checks.finding import Finding
+
 
 SEVERITIES = ("info", "warning", "error")
 """From harmless to fatal."""
@@ -72,3 +74,17 @@ def fingerprint(finding: Finding) -> str:
     path = finding.generated.path if finding.generated else finding.path
     parts = (finding.check, finding.file.removeprefix("./"), finding.resource, path)
     return sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:32]
+
+
+def _renderer(module: str) -> Callable[[Result], str]:
+    def render(result: Result) -> str:
+        text: str = import_module(f"generator.report.{module}").render(result)
+        return text
+
+    return render
+
+
+RENDERERS: Mapping[str, Callable[[Result], str]] = {
+    name: _renderer(name) for name in ("text", "json", "sarif", "junit", "github", "gitlab")
+}
+"""Format → its renderer. Each one is imported when it is used, because every command lists the formats."""

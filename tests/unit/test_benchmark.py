@@ -13,7 +13,7 @@ import pytest
 
 from generator import Fabric, Platform, Runtime
 from generator.checks.run import check_text
-from generator.cli.platform_file import declared
+from generator.cli.inputs import load_declared
 from generator.config.model.runtimes import fabric_of
 from generator.documents.emit import BriefEmitter
 from generator.facts.devices import DeviceKind
@@ -90,7 +90,7 @@ def test_a_fabric_is_measured_on_the_only_runtime_that_is_on_it_between_two_host
 
 def test_measurements_of_every_fabric_of_the_examples_pass_the_checks() -> None:
     texts = []
-    for theirs in map(declared, EXAMPLES.values()):
+    for theirs in map(load_declared, EXAMPLES.values()):
         for runtime in theirs.runtimes:
             fabric = fabric_of(runtime, theirs.pool(runtime.pool))
             if fabric is not None:

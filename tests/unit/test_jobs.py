@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from generator import Platform
 from generator.checks.run import check_text
-from generator.cli.platform_file import declared
+from generator.cli.inputs import load_declared
 from generator.documents.emit import BriefEmitter
 from generator.jobs.chosen import JobError
 from generator.jobs.job import LONGEST_NAME, Job, Wanted, new_job
@@ -62,7 +62,7 @@ def test_a_job_is_ten_lines_with_a_queue_of_its_own() -> None:
 @pytest.mark.parametrize("is_smoke", [False, True], ids=["job", "smoke"])
 def test_jobs_on_every_runtime_of_every_example_pass_the_checks(example: Path, is_smoke: bool) -> None:
     """One of the examples has every family on every device."""
-    theirs = declared(example)
+    theirs = load_declared(example)
     texts = [
         BriefEmitter().emit([new_job(theirs, Wanted(runtime.name, tenant.name, nodes=2, is_smoke=is_smoke)).body])
         for tenant in theirs.tenants

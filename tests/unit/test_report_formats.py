@@ -13,9 +13,8 @@ import pytest
 
 from generator.checks.finding import Finding, Severity
 from generator.errors import ExitCode, Problem
-from generator.report.formats import RENDERERS
 from generator.report.json import SCHEMA
-from generator.report.result import Result, fingerprint
+from generator.report.result import RENDERERS, Result, fingerprint
 from tests.conftest import ROOT
 
 SARIF_SCHEMA = ROOT / "tests/fixtures/sarif/sarif-schema-2.1.0.json"

@@ -1,22 +1,28 @@
-"""The manifests that a command is about: those that a platform becomes, or those in files."""
+"""The inputs of commands: manifests, the platform, the target versions and the day."""
 
 from __future__ import annotations
 
+import datetime as dt
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from generator.errors import DocumentError, OutputError, Problem
+import click
+
+from generator.errors import ConfigError, DocumentError, OutputError, Problem
 
 if TYPE_CHECKING:
     from generator.checks.files import Targets
+    from generator.config.platform import Platform
     from generator.manifests import Manifest
+
 
 _STDIN = Path("-")
 
 
-def manifests(paths: Sequence[Path]) -> list[Manifest]:
+def read_manifests(paths: Sequence[Path]) -> list[Manifest]:
     """Return all manifests at the paths, as `read_cluster` does."""
     return read_cluster(paths)[0]
 
@@ -46,7 +52,7 @@ def _at(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
     from generator.manifests import read
 
     if path == _STDIN:
-        yield from read(standard_input("pipe manifests in"), "stdin")
+        yield from read(read_stdin("pipe manifests in"), "stdin")
         return
     if path.suffix == ".py":
         yield from _rendered(path, targets)
@@ -65,7 +71,7 @@ def _at(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
             yield from read(text, str(file))
 
 
-def standard_input(fix: str) -> bytes:
+def read_stdin(fix: str) -> bytes:
     """Return what is piped in.
 
     Raises:
@@ -90,10 +96,10 @@ def _is_platform(text: bytes) -> bool:
         documents = [document.data for document in load(text)]
     except DocumentError:  # reading it as manifests will say where
         return False
-    return len(documents) == 1 and isinstance(documents[0], dict) and _says_platform(documents[0])
+    return len(documents) == 1 and isinstance(documents[0], dict) and _names_platform(documents[0])
 
 
-def _says_platform(document: dict[str, object]) -> bool:
+def _names_platform(document: dict[str, object]) -> bool:
     return "platform" in document and not document.keys() & {"apiVersion", "kind"}
 
 
@@ -103,3 +109,66 @@ def _rendered(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
     platform, app = pipeline.load(path)
     targets.add(tuple(sorted(platform.cluster.versions.model_dump().items())))
     yield from pipeline.render(platform, app)[0]
+
+
+def load_declared(file: Path) -> Platform:
+    """The platform of a file; of an mpigen_platform.py with all runtimes that are in its app.
+
+    Raises:
+        ConfigError: the file is wrong.
+    """
+    if file.suffix != ".py":
+        from generator.config.load import load_platform
+
+        return load_platform(file)
+    from generator import pipeline
+
+    platform, app = pipeline.load(file)
+    from generator.runtimes.chart import MpiRuntime  # after the pipeline has chosen the Node that cdk8s starts
+
+    found = [construct.runtime for construct in app.node.find_all() if isinstance(construct, MpiRuntime)]
+    return platform.model_copy(update={"runtimes": tuple(sorted(found, key=lambda runtime: runtime.name))})
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _targets(_context: click.Context, _option: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    from generator.facts.versions import SUPPORTED
+
+    known = [f"{component.name}={component.minor}" for component in SUPPORTED]
+    wrong = [each for each in value if each not in known]
+    if wrong:
+        raise click.BadParameter(f"{wrong[0]!r} is not one of: {', '.join(known)}")
+    return dict(each.split("=") for each in value)
+
+
+def target_option(command: _Command) -> _Command:
+    """`--target`: component → minor version."""
+    return click.option(
+        "--target",
+        "targets",
+        multiple=True,
+        metavar="COMPONENT=MINOR",
+        callback=_targets,
+        help="Check for this version, such as trainer=2.2. Default: what the release was made for, else the newest.",
+    )(command)
+
+
+_EPOCH = "SOURCE_DATE_EPOCH"
+
+
+def read_today() -> dt.date:
+    """That of SOURCE_DATE_EPOCH, so that a build can be repeated (reproducible-builds.org), or else of the clock; UTC.
+
+    Raises:
+        ConfigError: the variable is no number of seconds since 1970, or one beyond all calendars.
+    """
+    written = os.environ.get(_EPOCH)
+    if written is None:
+        return dt.datetime.now(dt.UTC).date()
+    try:
+        return dt.datetime.fromtimestamp(int(written), dt.UTC).date()
+    except (ValueError, OverflowError, OSError):
+        message = f"the variable {_EPOCH} is no number of seconds since 1970"
+        raise ConfigError((Problem(message, "remove it, or write it like 1798761600"),)) from None
