@@ -9,6 +9,6 @@ def main() -> None:
     """Entry point of the `mpigen` command."""
     try:
         from generator.cli.main import main as run
-    except KeyboardInterrupt:  # before there is anything that could say so
+    except KeyboardInterrupt:  # before the module is loaded that reports it
         sys.exit(130)
     run()

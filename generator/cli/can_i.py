@@ -1,4 +1,4 @@
-"""`mpigen can-i`: who may do what, by the rules of RBAC, of a platform or of anybody's files."""
+"""`mpigen can-i`: the RBAC permissions of a user, group or ServiceAccount, in a platform or in any manifests."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _WORDS = "[WHO [VERB RESOURCE]] PATH"
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group that WHO is in. May be repeated.")
 @format_option
 def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: tuple[str, ...], form: str) -> int:
-    """Tell whether WHO may do something, by the Roles and bindings at PATH.
+    """Answer if WHO may do something, by the Roles and bindings at PATH.
 
     WHO is group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME. RESOURCE is written as for kubectl:
-    trainjobs, jobs.batch, trainjobs/NAME, or a URL such as /metrics. Without VERB and RESOURCE it
-    shows all that WHO may do, without WHO all that anybody may.
+    trainjobs, jobs.batch, trainjobs/NAME, or a URL such as /metrics. Without VERB and
+    RESOURCE, it lists everything that WHO may do; without WHO, the permissions of all subjects.
 
     PATH is a platform file, or any YAML or JSON file, a folder of them, or - for standard input.
-    No cluster is asked, and no admission policy: those refuse what Roles allow.
+    It asks no cluster and no admission policy, which can reject what Roles allow.
     """
     from generator.cli.inputs import read_manifests
     from generator.report import access as report

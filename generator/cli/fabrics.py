@@ -1,4 +1,4 @@
-"""`mpigen fabrics`: the server types that are known, and the fabrics that a platform declares."""
+"""`mpigen fabrics`: the known server types, and the fabrics of a platform."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from generator.cli.output import format_option, show, table_width
 from generator.errors import ConfigError, Problem
 
-_HEADER = ("SERVER", "ACCELERATORS", "TYPE", "NICS", "GBIT/S EACH", "ATTACHED BY", "WHAT IT IS")
+_HEADER = ("SERVER", "ACCELERATORS", "TYPE", "NICS", "GBIT/S EACH", "ATTACHED BY", "DESCRIPTION")
 
 
 def _names(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
@@ -34,15 +34,15 @@ def _names(_context: click.Context, _option: click.Parameter, begun: str) -> lis
     "--server",
     default="",
     metavar="NAME",
-    help="Show what is known of one server type, with its sources.",
+    help="Show one server type, with its sources.",
     shell_complete=_names,
 )
 @format_option
 def fabrics(platform: Path | None, server: str, form: str) -> None:
     """List the server types that `fabrics[].server` may name or, given PLATFORM, its fabrics.
 
-    Of each fabric: how hosts are attached, what they take, which teams share a part of it, what
-    restarts nodes, how memory is locked, and the variables that ranks get.
+    For each fabric, it shows how hosts are attached, which resources they request, which teams share
+    it, what restarts nodes, how memory is locked, and the variables of ranks.
     """
     if server and platform:
         raise click.UsageError("name a server type or a platform, not both")
@@ -72,9 +72,12 @@ def _show_fabrics(form: str, platform: Path) -> None:
     from generator.jobs.fabrics import about_fabric, fabric_facts
     from generator.report import table
 
-    found = load_declared(platform)
-    summary = {"platform": found.platform, "fabrics": [fabric_facts(found, fabric) for fabric in found.fabrics]}
-    lines = [line for fabric in found.fabrics for line in (*table.topics(about_fabric(found, fabric)), "")]
+    declaration = load_declared(platform)
+    summary = {
+        "platform": declaration.platform,
+        "fabrics": [fabric_facts(declaration, fabric) for fabric in declaration.fabrics],
+    }
+    lines = [line for fabric in declaration.fabrics for line in (*table.topics(about_fabric(declaration, fabric)), "")]
     show(form, summary, lines[:-1] or ["this platform declares no fabric: ranks use the network of pods"])
 
 
@@ -84,7 +87,7 @@ def _list_servers(form: str) -> None:
     from generator.report import table
 
     facts = [server_facts(server) for server in SERVERS.values()]
-    rows = [_row(each) for each in facts]
+    rows = [_row(server) for server in facts]
     show(form, {"servers": facts}, table.table(_HEADER, rows, table_width()))
 
 

@@ -17,9 +17,9 @@ from generator.examples import EXAMPLES
 )
 @format_option
 def init(folder: Path, example: str, form: str) -> None:
-    """Write a platform file into FOLDER, here unless told otherwise, with the JSON Schema that editors use.
+    """Write a platform file and its JSON Schema for editors into FOLDER, by default the working folder.
 
-    Files that are there already are never overwritten.
+    It never overwrites a file.
     """
     from generator.examples import start
 

@@ -23,12 +23,12 @@ _STDIN = Path("-")
 
 
 def read_manifests(paths: Sequence[Path]) -> list[Manifest]:
-    """Return all manifests at the paths, as `read_cluster` does."""
+    """Return all manifests at the paths, see `read_cluster`."""
     return read_cluster(paths)[0]
 
 
 def read_cluster(paths: Sequence[Path]) -> tuple[list[Manifest], dict[str, str]]:
-    """Return all manifests at the paths, and the versions that all of them are made for, by component.
+    """Return all manifests at the paths, and the versions that they are made for, by component.
 
     A platform file is rendered first, which starts Node. The versions are those of a platform, or of the release that
     files belong to; empty if the paths disagree.
@@ -39,11 +39,11 @@ def read_cluster(paths: Sequence[Path]) -> tuple[list[Manifest], dict[str, str]]
         OutputError: a path does not exist, or a folder has no files in it.
         InputError: a file cannot be read.
     """
-    found: list[Manifest] = []
+    manifests: list[Manifest] = []
     targets: set[Targets] = set()
     for path in paths:
-        found += _at(path, targets)
-    return found, dict(targets.pop()) if len(targets) == 1 else {}
+        manifests += _at(path, targets)
+    return manifests, dict(targets.pop()) if len(targets) == 1 else {}
 
 
 def _at(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
@@ -72,11 +72,11 @@ def _at(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
 
 
 def read_stdin(fix: str) -> bytes:
-    """Return what is piped in.
+    """Return the content of standard input.
 
     Raises:
-        DocumentError: nothing can be; with the fix.
-        InputError: it is larger than standard input may be.
+        DocumentError: standard input is closed or unreadable; with the fix.
+        InputError: it is too large.
     """
     from generator.documents.files import read_stream
 
@@ -89,12 +89,12 @@ def read_stdin(fix: str) -> bytes:
 
 
 def _is_platform(text: bytes) -> bool:
-    """Whether a file says `platform`, and of no object what it is."""
+    """Return True if a text is a platform file: it has the key `platform`, and no `apiVersion` and `kind`."""
     from generator.documents.load import load
 
     try:
         documents = [document.data for document in load(text)]
-    except DocumentError:  # reading it as manifests will say where
+    except DocumentError:  # reading it as manifests reports the place
         return False
     return len(documents) == 1 and isinstance(documents[0], dict) and _names_platform(documents[0])
 
@@ -112,7 +112,7 @@ def _rendered(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
 
 
 def load_declared(file: Path) -> Platform:
-    """The platform of a file; of an mpigen_platform.py with all runtimes that are in its app.
+    """Return the platform of a file. That of an mpigen_platform.py has every runtime of its app.
 
     Raises:
         ConfigError: the file is wrong.
@@ -126,32 +126,32 @@ def load_declared(file: Path) -> Platform:
     platform, app = pipeline.load(file)
     from generator.runtimes.chart import MpiRuntime  # after the pipeline has chosen the Node that cdk8s starts
 
-    found = [construct.runtime for construct in app.node.find_all() if isinstance(construct, MpiRuntime)]
-    return platform.model_copy(update={"runtimes": tuple(sorted(found, key=lambda runtime: runtime.name))})
+    runtimes = [construct.runtime for construct in app.node.find_all() if isinstance(construct, MpiRuntime)]
+    return platform.model_copy(update={"runtimes": tuple(sorted(runtimes, key=lambda runtime: runtime.name))})
 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def _targets(_context: click.Context, _option: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+def _targets(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     from generator.facts.versions import SUPPORTED
 
     known = [f"{component.name}={component.minor}" for component in SUPPORTED]
-    wrong = [each for each in value if each not in known]
+    wrong = [value for value in values if value not in known]
     if wrong:
         raise click.BadParameter(f"{wrong[0]!r} is not one of: {', '.join(known)}")
-    return dict(each.split("=") for each in value)
+    return dict(value.split("=") for value in values)
 
 
 def target_option(command: _Command) -> _Command:
-    """`--target`: component → minor version."""
+    """Add `--target`, which gives a command the minor version of each component."""
     return click.option(
         "--target",
         "targets",
         multiple=True,
         metavar="COMPONENT=MINOR",
         callback=_targets,
-        help="Check for this version, such as trainer=2.2. Default: what the release was made for, else the newest.",
+        help="Check for this version, such as trainer=2.2. Default: that of the release, else the newest.",
     )(command)
 
 
@@ -159,10 +159,10 @@ _EPOCH = "SOURCE_DATE_EPOCH"
 
 
 def read_today() -> dt.date:
-    """That of SOURCE_DATE_EPOCH, so that a build can be repeated (reproducible-builds.org), or else of the clock; UTC.
+    """Return the day of SOURCE_DATE_EPOCH, so that a build is reproducible, or of the clock, in UTC.
 
     Raises:
-        ConfigError: the variable is no number of seconds since 1970, or one beyond all calendars.
+        ConfigError: the variable is not a number of seconds since 1970, or beyond the calendar.
     """
     written = os.environ.get(_EPOCH)
     if written is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.group(epilog="Example: mpigen job new platform.yaml --runtime openmpi -- mpirun ./my-program")
 def job() -> None:
-    """TrainJobs on the runtimes of a platform."""
+    """Write TrainJobs for the runtimes of a platform."""
 
 
 def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
@@ -39,33 +39,47 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 @click.argument("platform", type=click.Path(path_type=Path))
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option("--runtime", default="", metavar="NAME", help="A runtime that the platform declares.")
-@click.option("--tenant", default="", metavar="NAME", help="Whose job it is. Default: the only one that can have it.")
-@click.option("--name", default="", metavar="NAME", help="Of the TrainJob. Default: that of the runtime.")
+@click.option(
+    "--tenant",
+    default="",
+    metavar="NAME",
+    help="The tenant of the job. Default: the only one that can use the runtime.",
+)
+@click.option("--name", default="", metavar="NAME", help="The name of the TrainJob. Default: the name of the runtime.")
 @click.option(
     "--nodes",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Hosts that run ranks (numNodes). Default: what the runtime says.",
+    help="The hosts that run ranks (numNodes). Default: those of the runtime.",
 )
-@click.option("--queue", default="", metavar="NAME", help="A LocalQueue of your own. Default: the tenant's.")
-@click.option("--namespace", default="", metavar="NAME", help="One of the tenant's. Default: the one of its name.")
-@click.option("--priority", default="", metavar="NAME", help="How important it is: a priority of the platform.")
-@click.option("--owner", default="", metavar="USER", help="Who may stop it: your own name, if you may not edit jobs.")
+@click.option("--queue", default="", metavar="NAME", help="A LocalQueue. Default: the one of the tenant.")
 @click.option(
-    "--label", "labels", multiple=True, metavar="KEY=VALUE", callback=_pairs, help="One that jobs here must have."
+    "--namespace", default="", metavar="NAME", help="A namespace of the tenant. Default: the one with its name."
 )
-@click.option("--smoke", is_flag=True, help="A test of the runtime: 1 launcher, 2 workers, an allreduce of all ranks.")
+@click.option("--priority", default="", metavar="NAME", help="A priority that the platform declares.")
+@click.option(
+    "--owner", default="", metavar="USER", help="The user who may stop the job. Needed if you may not edit jobs."
+)
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_pairs,
+    help="A label, where the platform requires one.",
+)
+@click.option("--smoke", is_flag=True, help="Test the runtime: 1 launcher, 2 workers, an allreduce of all ranks.")
 @click.option(
     "--fabric",
     default="",
     metavar="NAME",
-    help="The runtime that is on this fabric. With --smoke: measure it, on 2 hosts.",
+    help="Use the runtime on this fabric. With --smoke, measure the fabric on 2 hosts.",
 )
 @click.option(
     "--link",
     type=click.IntRange(min=1),
     metavar="GBIT",
-    help="Gbit/s of each NIC. Default: what is known of its servers.",
+    help="Gbit/s of each NIC. Default: those of the server type.",
 )
 @click.option(
     "-o",
@@ -93,9 +107,9 @@ def new(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Print a TrainJob for PLATFORM, whose launcher runs COMMAND.
 
-    It is checked before: the tenant may use the runtime, and can be admitted with so many hosts;
-    Trainer, JobSet and Kueue take the names. Without COMMAND it is an example. Where jobs are isolated
-    from each other, its NetworkPolicy comes first.
+    mpigen checks first that the tenant may use the runtime, that Kueue can admit so many hosts, and that
+    Trainer, JobSet and Kueue accept the names. Without COMMAND, the TrainJob is an example. If the
+    platform isolates jobs from each other, the NetworkPolicy of the job comes first.
     """
     from generator.cli.inputs import load_declared
     from generator.jobs.job import Wanted, job_network_policies, new_job
@@ -104,11 +118,11 @@ def new(  # noqa: PLR0913 - one for each option
         raise click.UsageError("Missing option '--runtime'.")
     if link and not (smoke and fabric):
         raise click.UsageError("--link is for a measurement: pass --smoke and --fabric too.")
-    wanted = Wanted(
+    request = Wanted(
         runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority, owner, labels, fabric, link or 0
     )
     declaration = load_declared(platform)
-    done = new_job(declaration, wanted)
+    done = new_job(declaration, request)
     _write([*job_network_policies(declaration, done.body), done.body], output)
     for note in done.notes:
         click.echo(f"note: {note}", err=True)

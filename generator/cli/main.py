@@ -43,7 +43,7 @@ from generator.report.result import RENDERERS, Result
 @click.version_option(package_name="mpigen")
 @click.option("--debug", is_flag=True, help="Show the traceback of a bug.")
 def mpigen(debug: bool) -> None:
-    """One platform.yaml becomes a checked, plain-YAML GitOps tree for MPI training on Kubernetes."""
+    """Turn one platform.yaml into a checked, plain-YAML GitOps tree for MPI training on Kubernetes."""
 
 
 for _command in (init, synth, validate, runtimes, fabrics, queues, can_i, policy, job, schema, schemas, completion):
@@ -69,7 +69,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _explain(error: BaseException, arguments: list[str]) -> int:
-    """Say what went wrong in the way that its kind deserves, and give the exit code of that kind."""
+    """Report an error in the form of its kind, and return the exit code of that kind."""
     match error:
         case click.exceptions.Exit():
             return error.exit_code
@@ -81,7 +81,7 @@ def _explain(error: BaseException, arguments: list[str]) -> int:
             return _tell_usage(error, arguments)
         case click.Abort() | KeyboardInterrupt():
             return _tell((Problem("interrupted"),), ExitCode.INTERRUPTED, arguments)
-        case BrokenPipeError():  # the reader of a `--help` has seen enough
+        case BrokenPipeError():  # the reader of `--help` closed the pipe
             abandon_stdout()
             return ExitCode.OK
         case _:

@@ -1,4 +1,4 @@
-"""`mpigen policy`: admission policies, judged where no cluster is."""
+"""`mpigen policy`: admission policies, tested without a cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group(epilog="Example: mpigen policy test output/prod/1.0.0 --cases cases.yaml")
 def policy() -> None:
-    """Admission policies (ValidatingAdmissionPolicy), judged where no cluster is."""
+    """Test admission policies (ValidatingAdmissionPolicy) without a cluster."""
 
 
 @policy.command(
@@ -54,19 +54,18 @@ def policy() -> None:
     multiple=True,
     metavar="FILE",
     type=click.Path(exists=True, path_type=Path),
-    help="A file of cases, or a folder of them. Default: those among PATHS.",
+    help="A file of cases, or a folder of them. Default: the cases in PATHS.",
 )
 @target_option
 @findings_options
 def test(
     paths: tuple[Path, ...], case_files: tuple[Path, ...], targets: dict[str, str], options: FindingOptions
 ) -> int:
-    """Put cases to the policies in PATHS, with Google's CEL and by the API server's rules.
+    """Evaluate the policies in PATHS for each case, with Google's CEL and the rules of the API server.
 
-    PATHS is a platform file, or any YAML with policies, their bindings and parameters, and the
-    Namespaces that they are about; or a folder of it. A case says who asks for what, and which
-    policies have something against it. Every rule needs a case that it rejects; for those of a
-    release mpigen brings its own.
+    PATHS is a platform file, or YAML files and folders with policies, bindings, parameters and
+    Namespaces. A case has a user, a request and the expected decision. Every rule needs a case that it
+    rejects. The cases for the policies of a release are built in.
     """
     from generator.adoption.adoption import Run
     from generator.checks.policy.cases import failures, untested
@@ -78,10 +77,10 @@ def test(
 
     adoption = options.load()
     with progress("judging"):
-        found, catalog = read_manifests(paths), _catalog(paths, targets)
-        ours = own_cases(found)
-        outcomes = _outcomes(found, [*ours, *_cases(case_files or _of_manifests(paths), needed=not ours)], catalog)
-        rules = coverage(World(found, catalog), outcomes)
+        objects, catalog = read_manifests(paths), _catalog(paths, targets)
+        ours = own_cases(objects)
+        outcomes = _outcomes(objects, [*ours, *_cases(case_files or _of_manifests(paths), needed=not ours)], catalog)
+        rules = coverage(World(objects, catalog), outcomes)
         findings = [*failures(outcomes), *untested(rules, lambda file: read_text(file).encode())]
     outcome = adoption.apply(findings, Run(text_of=read_text))
     lines = report.text(outcomes, rules, table_width())
@@ -99,11 +98,11 @@ def _cases(paths: Iterable[Path], *, needed: bool) -> list[Case]:
         raise OutputError(search.refused)
     read = ((file, read_file(file)) for file in search.files)
     texts = [(file, text) for file, text in read if file in named or b"cases" in text]
-    found = [case for file, text in texts if is_case_file(file, text) for case in load_cases(file, text)]
-    if needed and not found:
+    objects = [case for file, text in texts if is_case_file(file, text) for case in load_cases(file, text)]
+    if needed and not objects:
         names = ", ".join(map(str, sorted(named)))
         raise OutputError((Problem(f"no cases in {names}", "name a file of them with --cases"),))
-    return found
+    return objects
 
 
 def _of_manifests(paths: Iterable[Path]) -> list[Path]:
@@ -112,7 +111,7 @@ def _of_manifests(paths: Iterable[Path]) -> list[Path]:
 
 
 def _catalog(paths: Sequence[Path], targets: dict[str, str]) -> Catalog:
-    """For what the release was made for, if all of PATHS belong to one."""
+    """Return the schemas for the versions of the release, if all of PATHS belong to one."""
     from generator.checks.files import by_release, manifest_files
     from generator.schemas.catalog import Catalog
 
@@ -121,8 +120,8 @@ def _catalog(paths: Sequence[Path], targets: dict[str, str]) -> Catalog:
     return Catalog.bundled(targets or (dict(made_for.pop()) if len(made_for) == 1 else {}))
 
 
-def _outcomes(found: Sequence[Manifest], cases: Sequence[Case], catalog: Catalog) -> list[Outcome]:
-    """Those of one file together: what is given there is there for them alone."""
+def _outcomes(objects: Sequence[Manifest], cases: Sequence[Case], catalog: Catalog) -> list[Outcome]:
+    """Return the outcome of every case. The `given` objects of a file exist for its cases only."""
     from itertools import groupby
 
     from generator.simulate.policies.cases import run
@@ -130,6 +129,6 @@ def _outcomes(found: Sequence[Manifest], cases: Sequence[Case], catalog: Catalog
 
     outcomes = []
     for given, together in groupby(cases, key=lambda case: case.given):
-        world = World([*found, *given], catalog)
+        world = World([*objects, *given], catalog)
         outcomes += [run(case, world) for case in together]
     return outcomes

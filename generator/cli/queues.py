@@ -1,4 +1,4 @@
-"""`mpigen queues`: what everybody can have, by the arithmetic of Kueue."""
+"""`mpigen queues`: the quota of each queue and its largest jobs, by the rules of Kueue."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from generator.cli.output import format_option, progress, show, table_width
 @target_option
 @format_option
 def queues(paths: tuple[Path, ...], targets: dict[str, str], form: str) -> None:
-    """Show what each queue can have, and the largest job on each runtime.
+    """Show the quota of each queue, and the largest job on each runtime.
 
     PATHS is a platform file, or any YAML or JSON files, folders of them, or - for standard input,
-    with the queues of one cluster, whoever wrote them. No cluster is asked.
+    with the queues of one cluster. mpigen asks no cluster.
 
-    With Nodes among the objects, the largest job has a place on them where Kueue places by topology.
+    If PATHS has Nodes and Kueue places by topology, the largest job fits on these Nodes.
 
     OWNED is what a queue gets without preempting a job, whatever the other queues use. RECLAIMABLE
     is what it gets with the preemption that its policy allows. IDLE is what it gets while the other
@@ -40,7 +40,7 @@ def queues(paths: tuple[Path, ...], targets: dict[str, str], form: str) -> None:
     from generator.simulate.kueue.queues import queue_tree
 
     with progress("computing"):
-        found, made_for = read_cluster(paths)
-        tree = queue_tree(found, {**made_for, **targets}.get("kueue", ""))
-        largest = list(largest_jobs(tree, found))
+        manifests, made_for = read_cluster(paths)
+        tree = queue_tree(manifests, {**made_for, **targets}.get("kueue", ""))
+        largest = list(largest_jobs(tree, manifests))
     show(form, report.facts(tree, largest), report.text(tree, largest, table_width()))

@@ -1,4 +1,4 @@
-"""`mpigen runtimes`: the catalogue of MPI families, and what a platform declares of it."""
+"""`mpigen runtimes`: the catalogue of MPI families, and the runtimes of a platform."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from generator.errors import ConfigError, Problem
 if TYPE_CHECKING:
     from generator.config.platform import Platform
 
-_FAMILIES = ("NAME", "MPI", "DEVICES", "LAUNCHER", "DEFAULT IMAGE", "WHAT IT IS")
+_FAMILIES = ("NAME", "MPI", "DEVICES", "LAUNCHER", "DEFAULT IMAGE", "DESCRIPTION")
 _DECLARED = ("NAME", "FAMILY", "POOL", "DEVICE", "HOSTS", "RANKS", "EACH HOST TAKES", "LAUNCHER", "TENANTS", "NOTE")
 _file = click.Path(path_type=Path)
 
@@ -41,8 +41,7 @@ class _Listing(click.Group):
 def runtimes() -> None:
     """List runtimes, or show one.
 
-    Without a command, `mpigen runtimes` lists the catalogue, and `mpigen runtimes PLATFORM` what
-    a platform declares.
+    `mpigen runtimes` lists the catalogue, and `mpigen runtimes PLATFORM` the runtimes of a platform.
     """
 
 
@@ -57,12 +56,12 @@ def list_runtimes(platform: Path | None, form: str) -> None:
 
     if platform is None:
         families = [contract.family_facts(family) for family in FAMILIES.values()]
-        _show_table(form, {"families": families}, _FAMILIES, [_family_row(each) for each in families])
+        _show_table(form, {"families": families}, _FAMILIES, [_family_row(family) for family in families])
         return
-    found = load_declared(platform)
-    facts = [contract.runtime_facts(found, runtime) for runtime in found.runtimes]
-    summary = {"platform": found.platform, "runtimes": facts}
-    _show_table(form, summary, _DECLARED, [_runtime_row(each) for each in facts])
+    declaration = load_declared(platform)
+    facts = [contract.runtime_facts(declaration, runtime) for runtime in declaration.runtimes]
+    summary = {"platform": declaration.platform, "runtimes": facts}
+    _show_table(form, summary, _DECLARED, [_runtime_row(runtime) for runtime in facts])
 
 
 def _family_row(facts: dict[str, Any]) -> tuple[str, ...]:
@@ -87,7 +86,7 @@ def _runtime_row(facts: dict[str, Any]) -> tuple[str, ...]:
 @click.argument("platform", type=_file, required=False)
 @format_option
 def show_runtime(name: str, platform: Path | None, form: str) -> None:
-    """Show what the family NAME promises to programs, and what it asks of images.
+    """Show what the family NAME offers to programs, and what it requires of images.
 
     Given PLATFORM, NAME may be a runtime that it declares: then its numbers come first.
     """
@@ -96,15 +95,15 @@ def show_runtime(name: str, platform: Path | None, form: str) -> None:
     from generator.jobs import contract
     from generator.report import table
 
-    found = load_declared(platform) if platform else None
-    runtime = next((each for each in found.runtimes if each.name == name), None) if found else None
+    declaration = load_declared(platform) if platform else None
+    runtime = next((runtime for runtime in declaration.runtimes if runtime.name == name), None) if declaration else None
     if runtime is None and name not in FAMILIES:
-        raise ConfigError((_unknown(name, found),))
+        raise ConfigError((_unknown(name, declaration),))
     family = runtime.family if runtime else FAMILIES[name]
     summary, lines = {"family": contract.family_facts(family)}, [*table.topics(contract.about_family(family))]
-    if found and runtime:
-        summary = {"runtime": contract.runtime_facts(found, runtime), **summary}
-        lines = [*table.topics(contract.about_runtime(found, runtime)), "", *lines]
+    if declaration and runtime:
+        summary = {"runtime": contract.runtime_facts(declaration, runtime), **summary}
+        lines = [*table.topics(contract.about_runtime(declaration, runtime)), "", *lines]
     show(form, summary, lines)
 
 

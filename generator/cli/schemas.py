@@ -1,4 +1,4 @@
-"""`mpigen schemas`: what objects are checked against, and where it comes from."""
+"""`mpigen schemas`: the schemas of objects, and their upstream releases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from generator.cli.output import format_option, printing, progress, show
 
 @click.group(epilog="Example: mpigen schemas list")
 def schemas() -> None:
-    """The schemas that manifests are checked against."""
+    """List and compile the schemas that manifests are checked against."""
 
 
 @schemas.command("list", epilog="Example: mpigen schemas list | grep kueue")

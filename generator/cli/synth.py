@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="The folder that holds the releases of all platforms.",
 )
-@click.option("--replace", is_flag=True, help="Write a release anew that is there with other content.")
-@click.option("--discard-edits", is_flag=True, help="Overwrite files of ours that were changed by hand.")
+@click.option("--replace", is_flag=True, help="Replace a release that has other content.")
+@click.option("--discard-edits", is_flag=True, help="Overwrite generated files that were edited by hand.")
 @click.option(
     "--promote/--no-promote",
     default=None,
-    help="Name this release in the Application, or do not. Default: if it is new and the newest.",
+    help="Name this release in the Application, or do not. Default: only if it is new and the newest.",
 )
 @findings_options
 def synth(
@@ -39,7 +39,7 @@ def synth(
 ) -> int:
     """Write the release that PLATFORM, a platform.yaml or mpigen_platform.py, describes.
 
-    The tree is rendered and checked, and only then put in place, whole or not at all:
+    It renders and checks the tree, and then writes it whole or not at all:
     OUTPUT/<platform>/<release>/, and OUTPUT/<platform>/argocd/, which points at it.
 
     synth compares it with the release that the Application names. It writes nothing if a
@@ -69,11 +69,11 @@ def _summary(done: Synthesis) -> dict[str, object]:
 
 def _lines(done: Synthesis) -> Iterator[str]:
     name = f"{done.platform.platform} {done.platform.release}"
-    found = counted(len(done.outcome.findings), "finding")
+    count = counted(len(done.outcome.findings), "finding")
     if done.written is None:
-        yield f"{name}: refused, {found}; nothing was written"
+        yield f"{name}: refused, {count}; nothing was written"
         return
-    yield f"{name}: {done.written.status}, {counted(done.checked.objects, 'object')}, {found}"
+    yield f"{name}: {done.written.status}, {counted(done.checked.objects, 'object')}, {count}"
     yield f"  {_parts(done)}"
     yield f"  {done.written.folder}{_changes(done.written)}"
     if done.written.pointer:

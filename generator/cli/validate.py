@@ -1,4 +1,4 @@
-"""`mpigen validate`: any manifests, ours or not, offline."""
+"""`mpigen validate`: any manifests, offline."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Examples:
     type=click.Choice(ENGINES),
     default="embedded",
     show_default=True,
-    help="What judges: our engine, the real kubeconform, or both.",
+    help="The engine: our own, the real kubeconform, or both.",
 )
 @click.option("--ignore-missing-schemas", is_flag=True, help="Report kinds without a schema, and pass them.")
 @target_option
@@ -41,8 +41,8 @@ Examples:
     "--since",
     type=click.Path(exists=True, path_type=Path),
     metavar="OLD",
-    help="Tell also what breaks when PATHS are applied over the manifests in OLD, such as the release before, or the "
-    "output folder before: then platform by platform.",
+    help="Also report what breaks when PATHS replace the manifests in OLD, such as the previous release, or the "
+    "previous output folder, platform by platform.",
 )
 @findings_options
 def validate(
@@ -56,9 +56,9 @@ def validate(
     """Check manifests in PATHS: YAML or JSON files, folders of them, or - for standard input.
 
     Every object is checked against the schema of its kind, with unknown fields rejected, and against
-    the rules of docs/checks.md. Validation that the API server does in Go code, CEL rules of
-    CustomResourceDefinitions and webhooks are covered only where a check says so. Files may hold
-    many documents and lists. validate uses no network and no cluster.
+    the rules of docs/checks.md. The checks cover validation in the Go code of the API server,
+    CEL rules of CustomResourceDefinitions and webhooks only in part. Files may hold many documents and
+    lists. validate uses no network and no cluster.
     """
     from generator import validation
     from generator.adoption.adoption import Run
