@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
-from generator.checks.finding import Finding, Severity
+from generator.checks.finding import Finding, Generated, Severity
 from generator.errors import ExitCode, Problem
 from generator.report.json import SCHEMA
 from generator.report.result import RENDERERS, Result, fingerprint
@@ -32,7 +32,16 @@ ERROR = Finding(
     why="the API server rejects it",
     fix="did you mean `labels`?",
 )
-WARNING = replace(ERROR, file="\udcff.yaml", line=0, column=0, path="$", resource="", severity=Severity.WARNING)
+WARNING = replace(
+    ERROR,
+    file="\udcff.yaml",
+    line=0,
+    column=0,
+    path="$",
+    resource="",
+    severity=Severity.WARNING,
+    generated=Generated("out/a.yaml", 3, "$.spec"),
+)
 CONTROL = replace(ERROR, message="\x1b[2J\x00 </failure> ::error::no", severity=Severity.INFO, line=2, column=1)
 PROBLEM = Problem("`0` is too small", "write at least 1", "platform.yaml", 7, 12, "pools[0].nodes")
 RESULTS = {
