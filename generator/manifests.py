@@ -12,7 +12,7 @@ from typing import Any
 from generator.documents.emit import Emitter
 from generator.documents.load import Path, load
 from generator.documents.messages import format_value
-from generator.errors import DocumentError
+from generator.errors import DocumentError, Problem, SimulationError
 
 Body = dict[str, Any]
 
@@ -115,6 +115,12 @@ def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]
             yield from _open(item if item.keys() & {"apiVersion", "kind"} else {**implied, **item}, file, index, path)
         else:
             yield Manifest({}, file, index, path, format_value(item))
+
+
+def conflict_error(manifest: Manifest, first: Manifest) -> SimulationError:
+    """Return the error for two different objects of the same name."""
+    message = f"{manifest.resource} differs from the object of that name in {first.file}"
+    return SimulationError((Problem(message, "name the files of one cluster", manifest.file),))
 
 
 def write(manifests: Iterable[Manifest]) -> dict[str, str]:

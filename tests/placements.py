@@ -12,11 +12,11 @@ from random import Random
 
 from generator.manifests import Body, Manifest
 from generator.objects.amounts import requested
+from generator.objects.queue import Flavor
 from generator.simulate.kueue.nodes import machines
 from generator.simulate.kueue.placement import NoPlace, Placed, Sites, Stay
 from generator.simulate.kueue.podsets import PodSet
-from generator.simulate.kueue.queues import Flavor
-from generator.simulate.kueue.topology import How, Wish
+from generator.simulate.kueue.topology import TopologyMode, TopologyRequest
 from tests.conftest import ROOT
 
 FIXTURE = ROOT / "tests/fixtures/placements.jsonl"
@@ -71,11 +71,12 @@ def predicted(question: Question) -> list[Answer]:
 
 def _podset(pods: Body) -> PodSet:
     wish = next(
-        (How(how) for how in ("required", "preferred", "unconstrained") if how in pods.get("topology", {})), None
+        (TopologyMode(how) for how in ("required", "preferred", "unconstrained") if how in pods.get("topology", {})),
+        None,
     )
     asked = pods.get("topology", {})
-    level = "" if wish in (None, How.UNCONSTRAINED) else asked[wish.value] if wish else ""
-    topology = Wish(wish, level, asked.get("podSetGroupName", "")) if wish else None
+    level = "" if wish in (None, TopologyMode.UNCONSTRAINED) else asked[wish.value] if wish else ""
+    topology = TopologyRequest(wish, level, asked.get("podSetGroupName", "")) if wish else None
     return PodSet(pods["name"], pods["count"], requested(pods["requests"], "pods"), topology=topology)
 
 

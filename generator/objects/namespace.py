@@ -9,37 +9,34 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from generator.errors import Problem, SimulationError
-from generator.manifests import Manifest
+from generator.manifests import Manifest, conflict_error
 from generator.objects.fields import mapping
 
 ANNOTATION = "mpigen.dev/hosts-per-job"
-"""What the policy of the platform reads, in each Namespace."""
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def is_namespace(manifest: Manifest) -> bool:
-    """Whether an object can say what the policies of the platform read."""
+    """Return True for a Namespace."""
     return (manifest.group, manifest.kind) == ("", "Namespace")
 
 
 def most_hosts(manifest: Manifest) -> int | None:
-    """The limit that a Namespace says; None where it says none, or no number."""
-    said = mapping(manifest.body, "metadata", "annotations").get(ANNOTATION)
-    return int(said) if isinstance(said, str) and _NUMBER.fullmatch(said) else None
+    """Return the host limit of a Namespace; None if its annotation is absent or not a number."""
+    value = mapping(manifest.body, "metadata", "annotations").get(ANNOTATION)
+    return int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else None
 
 
 def hosts_per_job(manifests: Iterable[Manifest]) -> Mapping[str, int]:
-    """Namespace → the largest `numNodes` that the API server takes there; nothing of a namespace without a limit.
+    """Return the largest `numNodes` that the API server accepts, for each namespace with a limit.
 
     Raises:
-        SimulationError: two objects of one namespace say different things.
+        SimulationError: two objects of one namespace set different limits.
     """
-    found: dict[str, Manifest] = {}
+    namespaces: dict[str, Manifest] = {}
     for manifest in filter(is_namespace, manifests):
-        known = found.setdefault(manifest.name, manifest)
-        if most_hosts(known) != most_hosts(manifest):
-            message = f"{manifest.resource} is another one than in {known.file}"
-            raise SimulationError((Problem(message, "name the files of one cluster", manifest.file),))
-    limits = {namespace: most_hosts(manifest) for namespace, manifest in found.items()}
-    return {namespace: most for namespace, most in limits.items() if most is not None}
+        first = namespaces.setdefault(manifest.name, manifest)
+        if most_hosts(first) != most_hosts(manifest):
+            raise conflict_error(manifest, first)
+    limits = {name: most_hosts(manifest) for name, manifest in namespaces.items()}
+    return {name: limit for name, limit in limits.items() if limit is not None}

@@ -15,59 +15,63 @@ _STEP = re.compile(r'\.(?P<word>[^.\[\]"]+)|\[(?P<index>[0-9]{1,9})\]|\["(?P<quo
 
 
 def path_of(text: str) -> Path:
-    """A path as people write it: `metadata.labels["kueue.x-k8s.io/queue-name"]`, `spec.containers[0].image`.
+    """Parse a path such as `metadata.labels["kueue.x-k8s.io/queue-name"]` or `spec.containers[0].image`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a path.
     """
-    found = list(_STEP.finditer(f".{text}"))
-    if not found or "".join(step.group() for step in found) != f".{text}":
-        raise ValueError(f"`{text}` is no path")
-    return tuple(int(step["index"]) if step["index"] else step["word"] or step["quoted"] or "" for step in found)
+    steps = list(_STEP.finditer(f".{text}"))
+    if not steps or "".join(step.group() for step in steps) != f".{text}":
+        raise ValueError(f"`{text}` is not a path")
+    return tuple(int(step["index"]) if step["index"] else step["word"] or step["quoted"] or "" for step in steps)
 
 
 def changed(body: Body, changes: Mapping[str, Any]) -> Body:
-    """A copy with other values at some paths; null takes away what is there.
+    """Return a copy with values set at paths; null removes a field.
 
-    What a path leads through is made where it is absent, and the number after the last of a list adds an item to it.
+    Absent parents are created, and the index after the last item of a list appends.
 
     Raises:
-        ValueError: a path is none, or leads through something that has no fields.
+        ValueError: a path is malformed, or leads through a value that has no such field.
     """
-    made = copy.deepcopy(body)
+    result = copy.deepcopy(body)
     for text, value in changes.items():
         path = path_of(text)
-        holder: Any = made
-        for step, after in pairwise(path):
-            holder = _entered(holder, step, [] if isinstance(after, int) else {}, text)
-        _put(holder, path[-1], copy.deepcopy(value), text)
-    return made
+        parent: Any = result
+        for step, following in pairwise(path):
+            parent = _enter(parent, step, [] if isinstance(following, int) else {}, text)
+        _set(parent, path[-1], copy.deepcopy(value), text)
+    return result
 
 
-def _entered(holder: Any, step: str | int, absent: Any, text: str) -> Any:
-    if isinstance(holder, dict) and isinstance(step, str):
-        return holder.setdefault(step, absent)
-    if isinstance(holder, list) and isinstance(step, int) and step <= len(holder):
-        if step == len(holder):
-            holder.append(absent)
-        return holder[step]
-    raise ValueError(f"`{text}` leads through what has no {step!r}")
+def _enter(parent: Any, step: str | int, default: Any, text: str) -> Any:
+    if isinstance(parent, dict) and isinstance(step, str):
+        return parent.setdefault(step, default)
+    if isinstance(parent, list) and isinstance(step, int) and step <= len(parent):
+        if step == len(parent):
+            parent.append(default)
+        return parent[step]
+    raise _no_field(text, step)
 
 
-def _put(holder: Any, step: str | int, value: Any, text: str) -> None:
-    if isinstance(holder, dict) and isinstance(step, str):
+def _set(parent: Any, step: str | int, value: Any, text: str) -> None:
+    if isinstance(parent, dict) and isinstance(step, str):
         if value is None:
-            holder.pop(step, None)
+            parent.pop(step, None)
         else:
-            holder[step] = value
-    elif isinstance(holder, list) and isinstance(step, int) and step <= len(holder):
-        holder[step : step + 1] = [] if value is None else [value]
+            parent[step] = value
+    elif isinstance(parent, list) and isinstance(step, int) and step <= len(parent):
+        parent[step : step + 1] = [] if value is None else [value]
     else:
-        raise ValueError(f"`{text}` leads through what has no {step!r}")
+        raise _no_field(text, step)
+
+
+def _no_field(text: str, step: str | int) -> ValueError:
+    return ValueError(f"`{text}` leads through a value that has no {step!r}")
 
 
 def merged(body: Any, patch: Any) -> Any:
-    """A copy with a JSON merge patch applied: RFC 7386."""
+    """Return a copy with a JSON merge patch applied (RFC 7386)."""
     if not isinstance(patch, dict):
         return copy.deepcopy(patch)
     result = copy.deepcopy(body) if isinstance(body, dict) else {}

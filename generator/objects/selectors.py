@@ -13,24 +13,24 @@ from generator.errors import NotModelledError, Problem
 from generator.manifests import Body
 from generator.objects.fields import mappings, string_map, strings
 
-_KEEPS_OUT = ("NoSchedule", "NoExecute")
+_REPELLING = ("NoSchedule", "NoExecute")
 
 
-def selects(selector: Body, found: Mapping[str, str]) -> bool:
-    """Whether a label selector selects what has these labels."""
-    wanted = string_map(selector.get("matchLabels"))
-    return all(found.get(key) == value for key, value in wanted.items()) and meets_requirements(
-        mappings(selector.get("matchExpressions")), found
+def selects(selector: Body, labels: Mapping[str, str]) -> bool:
+    """Return True if a label selector matches labels."""
+    required = string_map(selector.get("matchLabels"))
+    return all(labels.get(key) == value for key, value in required.items()) and meets_requirements(
+        mappings(selector.get("matchExpressions")), labels
     )
 
 
-def meets_requirements(requirements: Iterable[Body], found: Mapping[str, str]) -> bool:
-    """Whether all requirements hold for labels; an operator that nobody knows never does."""
-    return all(_holds(each, found) for each in requirements)
+def meets_requirements(requirements: Iterable[Body], labels: Mapping[str, str]) -> bool:
+    """Return True if labels meet all requirements; a requirement with an unknown operator is never met."""
+    return all(_is_met(requirement, labels) for requirement in requirements)
 
 
-def _holds(requirement: Body, found: Mapping[str, str]) -> bool:
-    value, values = found.get(str(requirement.get("key"))), strings(requirement.get("values"))
+def _is_met(requirement: Body, labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(str(requirement.get("key"))), strings(requirement.get("values"))
     match requirement.get("operator"):
         case "In":
             return value in values
@@ -48,7 +48,7 @@ def _holds(requirement: Body, found: Mapping[str, str]) -> bool:
 
 
 def _number(value: str | None) -> float:
-    """Return an int64, as strconv.ParseInt reads it, or not a number, which compares as neither."""
+    """Parse an int64 as strconv.ParseInt does, or return NaN, which compares as neither."""
     number = None if value is None else int64(value.removeprefix("-"))
     if value is None or number is None:
         return float("nan")
@@ -56,20 +56,20 @@ def _number(value: str | None) -> float:
 
 
 def find_untolerated_taint(taints: Iterable[Body], tolerations: Iterable[Body]) -> Body | None:
-    """The first taint that keeps a pod out.
+    """Return the first taint that keeps a pod off the node; None if there is none.
 
     Raises:
         NotModelledError: a toleration compares numbers.
     """
     known = list(tolerations)
-    wrong = [each for each in known if each.get("operator") in ("Gt", "Lt")]
-    if wrong:
-        raise NotModelledError((Problem(f"the toleration of `{wrong[0].get('key')}` compares numbers"),))
-    return next((taint for taint in taints if _keeps_out(taint, known)), None)
+    numeric = [toleration for toleration in known if toleration.get("operator") in ("Gt", "Lt")]
+    if numeric:
+        raise NotModelledError((Problem(f"the toleration of `{numeric[0].get('key')}` compares numbers"),))
+    return next((taint for taint in taints if _repels(taint, known)), None)
 
 
-def _keeps_out(taint: Body, tolerations: Iterable[Body]) -> bool:
-    return taint.get("effect") in _KEEPS_OUT and not any(_tolerates(each, taint) for each in tolerations)
+def _repels(taint: Body, tolerations: Iterable[Body]) -> bool:
+    return taint.get("effect") in _REPELLING and not any(_tolerates(toleration, taint) for toleration in tolerations)
 
 
 def _tolerates(toleration: Body, taint: Body) -> bool:
@@ -82,6 +82,6 @@ def _tolerates(toleration: Body, taint: Body) -> bool:
 
 
 def format_taint(taint: Body) -> str:
-    """A taint as kubectl writes it: `nvidia.com/gpu=true:NoSchedule`."""
+    """Format a taint as kubectl does: `nvidia.com/gpu=true:NoSchedule`."""
     value = taint.get("value")
     return f"{taint.get('key')}{f'={value}' if value else ''}:{taint.get('effect')}"

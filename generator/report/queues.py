@@ -9,10 +9,11 @@ from typing import Any
 
 from generator.documents.messages import shorten
 from generator.objects.amounts import FlavorResource, shown
+from generator.objects.queue import ClusterQueue, Cohort
 from generator.report import table
 from generator.simulate.kueue.capacity import Capacity, capacity
 from generator.simulate.kueue.largest import Largest
-from generator.simulate.kueue.queues import ClusterQueue, Cohort, QueueTree
+from generator.simulate.kueue.queues import QueueTree
 from generator.simulate.kueue.quota_tree import Node, balance
 from generator.simulate.kueue.search import NO_LIMIT
 
@@ -44,7 +45,7 @@ def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) 
 
 
 def _doorless(tree: QueueTree) -> Iterator[str]:
-    closed = [queue for name, queue in sorted(tree.queues.items()) if not tree.doors(name)]
+    closed = [queue for name, queue in sorted(tree.queues.items()) if not tree.local_queues_of(name)]
     astray = sorted(f"{each.namespace}/{each.name}" for each in tree.local_queues if each.queue not in tree.queues)
     if closed or astray:
         yield ""
@@ -89,7 +90,7 @@ def _rows(tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[_Row]:
 
     Below each cohort is what is in it; of those that go in a circle each has its queues, in the order of the circle.
     """
-    for queue in tree.members(""):
+    for queue in tree.queues_of(""):
         yield from _queue(tree, nodes, queue, 0)
     todo = [(root, 0) for root in reversed(list(tree.roots()))]
     while todo:
@@ -97,7 +98,7 @@ def _rows(tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[_Row]:
         circle = list(tree.ancestors(cohort.name)) if tree.is_cyclic(cohort.name) else []
         for each in circle or [cohort]:
             yield from _cohort(tree, nodes, each, depth)
-        todo += [] if circle else [(child, depth + 1) for child in reversed(tree.inner(cohort.name))]
+        todo += [] if circle else [(child, depth + 1) for child in reversed(tree.child_cohorts(cohort.name))]
 
 
 def _cohort(tree: QueueTree, nodes: Mapping[str, Node], cohort: Cohort, depth: int) -> Iterator[_Row]:
@@ -106,7 +107,7 @@ def _cohort(tree: QueueTree, nodes: Mapping[str, Node], cohort: Cohort, depth: i
     for key, quota in cohort.quotas.items():
         own = Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0)
         yield (*_amounts(tree, f"{'  ' * (depth + 1)}(its own)", key, own)[:6], "", "", "", "")
-    for queue in tree.members(cohort.name):
+    for queue in tree.queues_of(cohort.name):
         yield from _queue(tree, nodes, queue, depth + 1)
 
 
@@ -119,12 +120,12 @@ def _note(tree: QueueTree, cohort: Cohort) -> str:
 
 def _queue(tree: QueueTree, nodes: Mapping[str, Node], queue: ClusterQueue, depth: int) -> Iterator[_Row]:
     name = f"{'  ' * depth}{queue.name}"
-    stopped = tree.stopped(queue) or tree.lacks(queue)
+    stopped = tree.inactive_reason(queue)
     if stopped:
         yield (f"{name} (admits nothing: {stopped})",)
     if queue.name in nodes:
         for key in told(queue):
-            yield _amounts(tree, name, key, capacity(nodes[queue.name], key), is_elsewhere=queue.is_elsewhere)
+            yield _amounts(tree, name, key, capacity(nodes[queue.name], key), is_elsewhere=queue.is_multi_kueue)
 
 
 def told(queue: ClusterQueue) -> list[FlavorResource]:
@@ -185,9 +186,9 @@ def _facts(tree: QueueTree, node: Node | None, queue: ClusterQueue) -> dict[str,
     return {
         "name": queue.name,
         "cohort": queue.cohort,
-        "elsewhere": queue.is_elsewhere,
-        "admitsNothing": tree.stopped(queue) or tree.lacks(queue),
-        "localQueues": [f"{door.namespace}/{door.name}" for door in tree.doors(queue.name)],
+        "elsewhere": queue.is_multi_kueue,
+        "admitsNothing": tree.inactive_reason(queue),
+        "localQueues": [f"{door.namespace}/{door.name}" for door in tree.local_queues_of(queue.name)],
         "quotas": [_quota(key, capacity(node, key)) for key in queue.quotas] if node else [],
     }
 

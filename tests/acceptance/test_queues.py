@@ -113,7 +113,7 @@ def test_many_teams_fit_on_a_screen(mpigen: Run) -> None:
     [
         (QUEUES.replace("NAMED", "all"), "here (admits nothing: there is no ResourceFlavor `gpus`)"),
         (QUEUES.replace("NAMED", "one") + FLAVOR + COHORTS, "its parent is two, which leads back to it"),
-        (QUEUES.replace("NAMED", "one") + FLAVOR + COHORTS, "the parents of its cohort go in a circle: `one` → `two`"),
+        (QUEUES.replace("NAMED", "one") + FLAVOR + COHORTS, "the parents of its cohort form a cycle: `one` → `two`"),
         (QUEUES.replace("clusterQueue: here", "clusterQueue: there"), "leads to a ClusterQueue that is not there"),
         (QUEUES.replace("clusterQueue: here", "clusterQueue: there"), "nobody can send `here` a job"),
     ],

@@ -70,7 +70,7 @@ class Scenario:
 
     @property
     def predicted(self) -> dict[str, str]:
-        """How each job ends by that."""
+        """TopologyMode each job ends by that."""
         queues = queue_tree(self.tree).queues
         closed = {name for name, queue in queues.items() if queue.stop_policy != "None"}
         homes = {step.job: step.body["metadata"]["namespace"] for step in self.steps if step.body is not None}

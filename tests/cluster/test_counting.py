@@ -13,7 +13,7 @@ from generator.manifests import Manifest
 from generator.objects.amounts import counted, requested
 from generator.pipeline import render
 from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.podsets import podsets, surroundings
+from generator.simulate.kueue.podsets import pod_context, podsets
 from generator.simulate.kueue.queues import queue_tree
 from generator.simulate.kueue.search import Limit
 from tests.cluster import trees
@@ -106,7 +106,7 @@ def test_the_largest_job_is_charged_what_mpigen_computes_and_one_more_host_is_to
     wait_until("it is gone", partial(trees.is_gone, cluster.admin, too_many.body))
     fits = submitted(cluster.admin, most)
     workload = wait_for("Kueue admits it", lambda: _admitted(fits, cluster.admin))
-    around = surroundings(tree, "counting-team", queue_tree(tree).settings.counting)
+    around = pod_context(tree, "counting-team", queue_tree(tree).settings.counting)
     (runtime,) = [each.body for each in tree if each.kind == "ClusterTrainingRuntime"]
     expected = {
         pods.name: {name: amount * pods.count for name, amount in pods.counted.items()}
@@ -128,7 +128,7 @@ def test_a_limit_range_keeps_out_what_there_is_quota_for(tree: list[Manifest], c
     cluster.admin.create(narrow)
     (found,) = largest_jobs(queue_tree(tree), [*tree, Manifest(narrow, "narrow.yaml")])
     assert (found.idle, found.limit) == (0, Limit.LIMIT_RANGE)
-    assert "`narrow` lets a pod ask for no more than 4 cpu, and `node` asks for 5" in found.reason
+    assert "`narrow` allows a pod to request at most 4 cpu, and `node` asks for 5" in found.reason
     training = submitted(cluster.admin, 1)
     assert "LimitRange" in wait_for("Kueue says why not", lambda: training.obstacle(cluster.admin) or None)
     cluster.admin.delete(training.body)

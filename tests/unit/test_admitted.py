@@ -15,7 +15,7 @@ from generator.pipeline import render
 from generator.quantities import parse
 from generator.schemas.catalog import Catalog
 from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.podsets import PodSet, podsets, surroundings
+from generator.simulate.kueue.podsets import PodSet, pod_context, podsets
 from generator.simulate.kueue.queues import queue_tree
 from tests.random_platforms import random_platform
 
@@ -42,7 +42,7 @@ def largest(tree: list[Manifest]) -> Iterator[tuple[str, tuple[PodSet, ...]]]:
     runtimes = {found.name: found.body for found in tree if found.kind.endswith("TrainingRuntime")}
     for found in largest_jobs(queue_tree(tree), tree):
         if found.idle:
-            around = surroundings(tree, found.namespace)
+            around = pod_context(tree, found.namespace)
             yield found.namespace, podsets(runtimes[found.runtime], found.idle, around)
 
 

@@ -20,8 +20,8 @@ from generator.facts.defects import known
 from generator.facts.names import REBOOTS
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string
+from generator.objects.queue import ClusterQueue
 from generator.objects.selectors import find_untolerated_taint, format_taint
-from generator.simulate.kueue.queues import ClusterQueue
 
 _CHECK = "change/flavor-nodes"
 

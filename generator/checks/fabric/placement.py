@@ -71,7 +71,7 @@ def _may_run(runtime: Manifest, namespace: str, gathered: Objects) -> bool:
     if queued is None or job is None or not names <= queued.tree.queues.keys():
         return True
     found = [queued.tree.queues[name] for name in names]
-    return any(is_meant(queue, job) and not queue.is_elsewhere for queue in found)
+    return any(is_meant(queue, job) and not queue.is_multi_kueue for queue in found)
 
 
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron")

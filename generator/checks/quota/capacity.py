@@ -19,7 +19,7 @@ from generator.facts.names import NODES, RESERVATIONS
 from generator.manifests import Manifest
 from generator.objects.amounts import FlavorResource, Requests, shown
 from generator.objects.fields import mapping
-from generator.simulate.kueue.queues import Quota
+from generator.objects.queue import Quota
 from generator.simulate.kueue.quota_tree import Node
 
 _Holders = Mapping[str, int]
@@ -53,12 +53,12 @@ def _holders(queued: Queues) -> Mapping[FlavorResource, _Holders]:
     """Who promises how much of what to jobs that run here."""
     found: dict[FlavorResource, dict[str, int]] = {}
     tree = queued.tree
-    here = _shared_with(queued) if any(queue.is_elsewhere for queue in tree.queues.values()) else frozenset()
+    here = _shared_with(queued) if any(queue.is_multi_kueue for queue in tree.queues.values()) else frozenset()
     for name, queue in tree.queues.items():
         root = queued.nodes[name].root().name if queue.cohort and name in queued.nodes else ""
         for key, quota in queue.quotas.items():
             holder, amount = f"queue `{name}` has", quota.nominal
-            if queue.is_elsewhere:
+            if queue.is_multi_kueue:
                 holder, amount = f"queue `{name}` lends", _lent(quota) if (root, key) in here else 0
             if amount > 0:
                 found.setdefault(key, {})[holder] = amount
@@ -81,7 +81,7 @@ def _shared_with(queued: Queues) -> AbstractSet[tuple[str, FlavorResource]]:
         (queued.nodes[name].root().name, key)
         for name, most in queued.most.items()
         for key, amount in most.items()
-        if not queued.tree.queues[name].is_elsewhere and amount > queued.nodes[name].quota(key).nominal
+        if not queued.tree.queues[name].is_multi_kueue and amount > queued.nodes[name].quota(key).nominal
     }
 
 
@@ -90,7 +90,7 @@ def _roots(queued: Queues, *, is_elsewhere: bool) -> AbstractSet[str]:
     return {
         queued.nodes[name].root().name
         for name, queue in queued.tree.queues.items()
-        if queue.cohort and name in queued.nodes and queue.is_elsewhere is is_elsewhere
+        if queue.cohort and name in queued.nodes and queue.is_multi_kueue is is_elsewhere
     }
 
 

@@ -14,8 +14,8 @@ from generator.facts.defects import known
 from generator.facts.names import MULTI_KUEUE
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping
+from generator.objects.queue import ClusterQueue, Flavor
 from generator.objects.selectors import find_untolerated_taint, format_taint
-from generator.simulate.kueue.queues import ClusterQueue, Flavor
 
 _Toleration = tuple[Path, dict[str, Any]]
 _LATER = "where JobSet makes the Job after the admission, as with `dependsOn`"

@@ -22,9 +22,10 @@ from generator.documents.messages import shorten
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping, mappings, string_map, strings
+from generator.objects.queue import ClusterQueue
 from generator.objects.selectors import meets_requirements
 from generator.quantities import amount_of
-from generator.simulate.kueue.queues import ClusterQueue, QueueTree
+from generator.simulate.kueue.queues import QueueTree
 
 _WHY = "the API server refuses the object"
 _NO_WEIGHT = Fraction(1, 10**9)

@@ -19,10 +19,10 @@ from generator.manifests import Body, Manifest
 from generator.objects.amounts import FlavorResource, shown
 from generator.objects.fields import indexed_mappings, integer, mapping
 from generator.objects.namespace import ANNOTATION, most_hosts
+from generator.objects.queue import ClusterQueue, Flavor
 from generator.simulate.kueue.fit import mismatch, no_room, oversize
 from generator.simulate.kueue.largest import Largest
 from generator.simulate.kueue.podsets import usual_nodes
-from generator.simulate.kueue.queues import ClusterQueue, Flavor
 from generator.simulate.kueue.search import Limit
 
 _NO_QUOTA = "is ever admitted", "whoever trains on it waits for ever, and only the status of the Workload says why"
@@ -118,7 +118,7 @@ def _too_large(runtime: Manifest, limit: Limit, reason: str) -> Breach:
 def has_quota(queued: Queues, queue: ClusterQueue, job: CountedJob) -> bool:
     """Whether one flavor of each group has quota for all pods: mostly one has, and nothing else need be computed."""
     most, found = queued.most[queue.name], 0
-    homes = job.common if queue.is_elsewhere else job.homes
+    homes = job.common if queue.is_multi_kueue else job.homes
     for group in queue.groups:
         asked = {name: job.total[name] for name in group.resources if name in job.total}
         found += len(asked)

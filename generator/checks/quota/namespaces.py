@@ -77,7 +77,7 @@ def _admitted(queued: Queues, namespace: str) -> Mapping[str, int]:
     """
     sums: dict[str, int] = {}
     for name in queued.queues.get(namespace, frozenset()) & queued.most.keys():
-        for key, amount in queued.most[name].items() if not queued.tree.queues[name].is_elsewhere else ():
+        for key, amount in queued.most[name].items() if not queued.tree.queues[name].is_multi_kueue else ():
             sums[key.resource] = sums.get(key.resource, 0) + amount
     return sums
 

@@ -19,11 +19,12 @@ from generator.errors import SimulationError
 from generator.manifests import Manifest
 from generator.objects.amounts import FlavorResource, shown
 from generator.objects.fields import indexed_mappings, mapping
+from generator.objects.queue import ClusterQueue, LocalQueue, Quota
 from generator.simulate.kueue.configuration import Settings
 from generator.simulate.kueue.fit import mismatch, no_room
 from generator.simulate.kueue.largest import Largest, largest_jobs
-from generator.simulate.kueue.podsets import PodSet, Surroundings, podsets, surroundings, with_nodes
-from generator.simulate.kueue.queues import ClusterQueue, LocalQueue, QueueTree, Quota, of_kinds, queue_tree
+from generator.simulate.kueue.podsets import PodContext, PodSet, pod_context, podsets, with_nodes
+from generator.simulate.kueue.queues import QueueTree, of_kinds, queue_tree
 from generator.simulate.kueue.quota_tree import Node, balance
 
 _SLICES = "kueue.x-k8s.io/podset-slice-"
@@ -46,7 +47,7 @@ class CountedJob:
 
     runtime: Manifest
     namespace: str
-    around: Surroundings
+    around: PodContext
     pods: tuple[PodSet, ...]
     places: tuple[frozenset[str], ...]
     common: frozenset[str]
@@ -80,7 +81,7 @@ def counted_job(runtime: Manifest, namespace: str, around: Sequence[Manifest], t
     """
     flavors = tree.flavors
     try:
-        here = surroundings(around, namespace, tree.settings.counting)
+        here = pod_context(around, namespace, tree.settings.counting)
         pods = podsets(runtime.body, 1, here)
         places = tuple(frozenset(name for name in flavors if not mismatch(each, flavors[name])) for each in pods)
     except SimulationError:
@@ -224,8 +225,8 @@ class Queues:
         """Whether a queue admits anything from a namespace, and all that decides on it is among the manifests."""
         flavors = [self.tree.flavors.get(name) for name in queue.flavors]
         has_topologies = all(each and (each.levels or not each.topology) for each in flavors)
-        is_open = has_topologies and queue.name in self.nodes and not self.tree.stopped(queue)
-        return is_open and not self.tree.refuses(queue, namespace)
+        is_open = has_topologies and queue.name in self.nodes and not self.tree.inactive_reason(queue)
+        return is_open and not self.tree.rejection(queue, namespace)
 
     def knows_lenders(self, queue: ClusterQueue) -> bool:
         """Whether the manifests tell what a queue can borrow."""

@@ -1,28 +1,25 @@
-"""What Kueue makes of jobs that are sent one after the other: who is admitted, who waits, who is driven out.
+"""Admission of jobs that are submitted one after the other: admitted, pending, or preempted.
 
-It follows pkg/scheduler and pkg/cache of kueue v0.19.2, or of v0.18.3 where `kueue_rules` names a difference, with the
-feature gates that are on by default. Between two steps everything comes to rest: jobs that are driven out have stopped,
-and who waits was tried. So send real jobs a few seconds apart: Kueue tells older from younger by timestamps in seconds,
-and tries again a second after something was given back.
+The simulation follows pkg/scheduler and pkg/cache of kueue v0.19.2, or of v0.18.3 where `configuration.Rules` names a
+difference, with the feature gates that are on by default. It settles after each step: preempted jobs have stopped, and
+pending jobs were tried. So submit real jobs a few seconds apart: Kueue compares ages by timestamps in seconds, and
+retries a second after quota was released.
 
-A job with several kinds of pods may be tried again for ever: as long as one kind finds a flavor, the next attempt goes
-on with the next flavor of each (`PendingFlavors`), and goes round. Once there is room, what it then gets depends on the
-moment, and it may go on waiting. The prediction is one of the things that may happen.
+A job with several PodSets may be retried for ever: as long as one PodSet finds a flavor, the next attempt continues
+with the next flavor of each (`PendingFlavors`), and starts over. Once there is room, its flavors depend on the moment,
+and it may stay pending. The prediction is one of the possible outcomes.
 
-Simulated are flavors in their order with taints, selectors and `flavorFungibility`, quotas with lending and borrowing
-limits at every level, both queueing strategies, priorities, `withinClusterQueue`, `reclaimWithinCohort`,
-`borrowWithinCohort`, and fair sharing with weights and its preemption strategies.
+Simulated: flavors in their order with taints, selectors and `flavorFungibility`; quotas with lending and borrowing
+limits at every level; both queueing strategies; priorities; `withinClusterQueue`, `reclaimWithinCohort`,
+`borrowWithinCohort`; fair sharing with weights and its preemption strategies; and topology placement if the Nodes are
+given: required, preferred and unconstrained, a launcher with its hosts. Without Nodes `NotModelledError` is raised if
+placement matters: a job requires a level, two jobs would share a node, or the number of nodes is unknown. With
+`preferred` it is then enough to count whole nodes, as the annotations of mpigen's ResourceFlavors declare them.
 
-Pods are placed by topology as Kueue does it if the Nodes are given: required, preferred and unconstrained, a launcher
-with its hosts. Without them `NotModelledError` is raised where places matter: a job asks for one as `required`, two
-jobs would share a node, or nobody says how many nodes there are. With `preferred` it is then enough to count whole
-nodes, as the annotations of mpigen's ResourceFlavors tell them.
-
-Not simulated: admission checks and slices of a topology (both raise `NotModelledError`), balanced placement, the
-replacement of nodes that fail, pods that Kueue did not place, such as those of DaemonSets, flavors whose nodes overlap
-within one cycle, partial admission, elastic jobs, several flavors at once (ConcurrentAdmission), fair sharing by what
-was used before (`admissionScope`), `waitForPodsReady` with its timeouts, MultiKueue, and limits of the namespace that a
-job breaks (LimitRange `max`, `min`: see `podsets.refusals`; ResourceQuota).
+Not simulated: admission checks and slices of a topology (both raise `NotModelledError`), balanced placement, node
+replacement, flavors whose nodes overlap within one cycle, partial admission, elastic jobs, ConcurrentAdmission, fair
+sharing by past usage (`admissionScope`), `waitForPodsReady` with its timeouts, MultiKueue, and limits of the namespace
+(LimitRange: see `podsets.refusals`; ResourceQuota).
 """
 
 from __future__ import annotations
@@ -33,19 +30,19 @@ from dataclasses import dataclass, field
 from generator.errors import NotModelledError, Problem, SimulationError
 from generator.manifests import Manifest
 from generator.objects.amounts import Amounts
+from generator.objects.queue import ClusterQueue
 from generator.simulate.kueue.assignment import Assignment, Mode
-from generator.simulate.kueue.flavor_assigner import Assigner, Oracle
+from generator.simulate.kueue.flavor_assigner import Assigner
 from generator.simulate.kueue.nodes import machines
 from generator.simulate.kueue.placement import Sites
 from generator.simulate.kueue.preemption import STRATEGIES
-from generator.simulate.kueue.queues import ClusterQueue, QueueTree
+from generator.simulate.kueue.queues import QueueTree
 from generator.simulate.kueue.quota_tree import balance
 from generator.simulate.kueue.scheduler import Head, Scheduler, Waiting
 from generator.simulate.kueue.topology import Machine
 from generator.simulate.kueue.workloads import Cluster, Finished, Job, Outcome, State, Workload, add
 
-_CYCLES = 1000
-"""More than any scenario needs that comes to rest."""
+_CYCLES = 1000  # more than any scenario needs that settles
 
 
 def predict(
@@ -54,75 +51,71 @@ def predict(
     strategies: Sequence[str] = (),
     nodes: Iterable[Manifest] = (),
 ) -> Mapping[str, Outcome]:
-    """Where each job stands in the end.
+    """Return the last state of each job, in the order of submission.
 
     Args:
         tree: the queues, with the version of Kueue.
-        steps: jobs that are sent and jobs that finish, in this order.
-        strategies: of fair sharing (`fairSharing.preemptionStrategies` of Kueue's configuration); none where it is off.
-        nodes: manifests among which the Nodes of the cluster are, where Kueue places pods by topology.
-
-    Returns:
-        Job → outcome, in the order in which they were sent.
+        steps: jobs that are submitted and jobs that finish, in order.
+        strategies: `fairSharing.preemptionStrategies` of Kueue's configuration; none while fair sharing is disabled.
+        nodes: manifests with the Nodes of the cluster, if Kueue places pods by topology.
 
     Raises:
-        NotModelledError: Kueue decides by rules that are not simulated, or the jobs drive one another out for ever.
-        SimulationError: a job has the name of another one, or one finishes that was never sent.
+        NotModelledError: Kueue decides by rules that are not simulated, or the jobs preempt one another for ever.
+        SimulationError: two jobs have the same name, or an unknown job finishes.
     """
     if strategies and tuple(strategies) not in STRATEGIES:
-        raise SimulationError((Problem(f"Kueue refuses these strategies: {', '.join(strategies)}"),))
-    story = _Story(tree, tuple(strategies), machines(nodes))
+        raise SimulationError((Problem(f"Kueue rejects these strategies: {', '.join(strategies)}"),))
+    simulation = _Simulation(tree, tuple(strategies), machines(nodes))
     for step in steps:
         if isinstance(step, Job):
-            story.send(step)
+            simulation.submit(step)
         else:
-            story.finish(step.name)
-        story.settle()
-    return story.outcomes()
+            simulation.finish(step.name)
+        simulation.settle()
+    return simulation.outcomes()
 
 
 def would_admit(
     tree: QueueTree, job: Job, usage: Mapping[str, Amounts] | None = None, nodes: Iterable[Manifest] = ()
 ) -> Outcome:
-    """What comes of one job, given what queues have in use; nobody is driven out, as nothing is known of their jobs.
-
-    Of a flavor with a topology of which something is in use, it is not known where: then `NotModelledError` is raised.
+    """Return the outcome of one job, given the usage of queues. It preempts nothing, as the running jobs are unknown.
 
     Raises:
-        NotModelledError: Kueue decides by rules that are not simulated.
+        NotModelledError: Kueue decides by rules that are not simulated, or the job needs a flavor with a topology that
+            is in use: the nodes in use are unknown.
     """
     used = {key.flavor for amounts in (usage or {}).values() for key, amount in amounts.items() if amount}
-    story = _Story(tree, (), machines(nodes), used)
+    simulation = _Simulation(tree, (), machines(nodes), used)
     for queue, amounts in (usage or {}).items():
-        add(story.cluster.nodes[queue], amounts)
-    story.send(job)
-    story.settle()
-    return story.outcomes()[job.name]
+        add(simulation.cluster.nodes[queue], amounts)
+    simulation.submit(job)
+    simulation.settle()
+    return simulation.outcomes()[job.name]
 
 
 @dataclass(eq=False, slots=True)
-class _Told:
-    """A job and what is known of it.
+class _Record:
+    """The history of a job.
 
     Attributes:
         workload: the job.
-        refused: why its queue never takes it; empty if it does.
-        last: what came of the last attempt.
-        history: all that happened.
-        running: it as it runs; None while it does not.
-        is_done: it finished.
+        rejection: why its queue never admits it; empty if it can.
+        last: the assignment of the last attempt.
+        history: all events.
+        running: the running workload; None while it does not run.
+        is_finished: True after it finished.
     """
 
     workload: Workload
-    refused: str = ""
+    rejection: str = ""
     last: Assignment | None = None
     history: list[str] = field(default_factory=list)
     running: Workload | None = None
-    is_done: bool = False
+    is_finished: bool = False
 
 
-class _Story:
-    """Jobs, queues, and what happens."""
+class _Simulation:
+    """The jobs, the queues and the scheduler."""
 
     def __init__(
         self, tree: QueueTree, strategies: tuple[str, ...], nodes: Sequence[Machine], unknown: Iterable[str] = ()
@@ -132,123 +125,124 @@ class _Story:
         self.cluster = Cluster(balance(tree), Sites(tree.flavors, nodes, unknown, tree.rules))
         self._scheduler = Scheduler(self.cluster, tree.flavors, strategies, tree.rules)
         self._waiting = Waiting(tree.rules)
-        self._jobs: dict[str, _Told] = {}
-        self._given_back: set[str] = set()
+        self._records: dict[str, _Record] = {}
+        self._released: set[str] = set()
 
-    def send(self, job: Job) -> None:
-        """A job comes to its queue."""
-        if job.name in self._jobs:
-            raise SimulationError((Problem(f"there are two jobs called `{job.name}`"),))
+    def submit(self, job: Job) -> None:
+        """Submit a job to its queue."""
+        if job.name in self._records:
+            raise SimulationError((Problem(f"there are two jobs named `{job.name}`"),))
         queue = self._tree.queues.get(job.queue)
         if queue is not None and queue.checks:
-            message = f"`{queue.name}` has admission checks, which others than Kueue decide on"
+            message = f"`{queue.name}` has admission checks, which other controllers decide"
             raise NotModelledError((Problem(message),))
-        told = self._jobs[job.name] = _Told(Workload(job, len(self._jobs)), self._refused(queue, job))
-        if queue is not None and not told.refused:
-            self._waiting.enter(told.workload, queue)
+        record = self._records[job.name] = _Record(Workload(job, len(self._records)), self._reject(queue, job))
+        if queue is not None and not record.rejection:
+            self._waiting.enter(record.workload, queue)
 
-    def _refused(self, queue: ClusterQueue | None, job: Job) -> str:
+    def _reject(self, queue: ClusterQueue | None, job: Job) -> str:
         if queue is None:
             return f"there is no ClusterQueue `{job.queue}`"
-        stopped = self._tree.stopped(queue) or self._tree.lacks(queue)
-        if stopped:
-            return f"`{queue.name}` admits nothing: {stopped}"
-        refused = self._tree.refuses(queue, job.namespace) if job.namespace else ""
-        return f"`{queue.name}` takes no job of `{job.namespace}`: {refused}" if refused else ""
+        if inactive := self._tree.inactive_reason(queue):
+            return f"`{queue.name}` admits no job: {inactive}"
+        rejection = self._tree.rejection(queue, job.namespace) if job.namespace else ""
+        return f"`{queue.name}` admits no job of `{job.namespace}`: {rejection}" if rejection else ""
 
     def finish(self, name: str) -> None:
-        """A job is done, wherever it stands."""
-        told = self._jobs.get(name)
-        if told is None or told.is_done:
-            raise SimulationError((Problem(f"there is no job called `{name}` to finish"),))
-        told.is_done = True
-        told.history.append("finished")
+        """Finish a job in any state."""
+        record = self._records.get(name)
+        if record is None or record.is_finished:
+            raise SimulationError((Problem(f"there is no unfinished job named `{name}`"),))
+        record.is_finished = True
+        record.history.append("finished")
         self._waiting.leave(name)
-        self._stop(told)
+        self._stop(record)
 
-    def _stop(self, told: _Told) -> None:
-        """It gives back what it has."""
-        if told.running is not None:
-            self.cluster.remove(told.running)
-            told.running = None
-            self._given_back.add(told.workload.job.queue)
-            self._waiting.note_change(told.workload.job.queue)
+    def _stop(self, record: _Record) -> None:
+        """Stop a job, which releases its quota."""
+        if record.running is not None:
+            self.cluster.remove(record.running)
+            record.running = None
+            self._released.add(record.workload.job.queue)
+            self._waiting.note_change(record.workload.job.queue)
 
     def settle(self) -> None:
-        """Cycle after cycle, until nothing happens any more.
+        """Run cycles until nothing changes.
 
-        Those who were tried in vain are tried again a while after something was given back, and so after those who come
-        first: pkg/cache/queue/inadmissible_workloads.go `workqueueRequeuer`.
+        Inadmissible jobs are retried a while after quota was released, so after the heads of the queues:
+        pkg/cache/queue/inadmissible_workloads.go `workqueueRequeuer`.
         """
         seen: set[tuple[tuple[str, str], ...]] = set()
         for _ in range(_CYCLES):
             heads = self._waiting.heads()
-            attempt = tuple((each.workload.job.name, str(each.tried)) for each in heads)
+            attempt = tuple((head.workload.job.name, str(head.tried)) for head in heads)
             if attempt and attempt not in seen:
                 seen.add(attempt)
-                if self._one_cycle(heads):
+                if self._run_cycle(heads):
                     seen.clear()
-            elif self._given_back:
+            elif self._released:
                 self._wake()
                 seen.clear()
             else:
                 return
-        message = "the jobs drive one another out for ever"
-        raise NotModelledError((Problem(message, "look at the priorities and at `reclaimWithinCohort`"),))
+        message = "the jobs preempt one another for ever"
+        raise NotModelledError((Problem(message, "check the priorities and `reclaimWithinCohort`"),))
 
     def _wake(self) -> None:
-        """All in the same trees of cohorts."""
-        roots = [self.cluster.nodes[name].root() for name in self._given_back]
-        self._given_back.clear()
+        """Retry the jobs of all queues in the trees where quota was released."""
+        roots = [self.cluster.nodes[name].root() for name in self._released]
+        self._released.clear()
         self._waiting.wake({name for name, node in self.cluster.nodes.items() if node.root() in roots})
 
-    def _one_cycle(self, heads: list[Head]) -> bool:
-        """Whether anything changed."""
+    def _run_cycle(self, heads: list[Head]) -> bool:
+        """Run one cycle; return True if anything changed."""
         entries = self._scheduler.cycle(heads)
-        slept = self._waiting.put_back(entries)
+        is_changed = self._waiting.put_back(entries)
         for entry in entries:
-            told = self._jobs[entry.head.workload.job.name]
-            told.last = entry.gets
+            record = self._records[entry.head.workload.job.name]
+            record.last = entry.gets
             if entry.is_admitted:
-                told.running = self.cluster.running[entry.node.name][told.workload.job.name]
-                told.history.append("admitted")
-                self._waiting.leave(told.workload.job.name)
+                record.running = self.cluster.running[entry.node.name][record.workload.job.name]
+                record.history.append("admitted")
+                self._waiting.leave(record.workload.job.name)
                 self._waiting.note_change(entry.node.name)
         for entry in entries:
             for target in entry.targets if entry.is_preempting else ():
-                self._drive_out(self._jobs[target.job.name], entry.head.workload.job.name)
-        return slept or any(entry.is_admitted or entry.is_preempting for entry in entries)
+                self._preempt(self._records[target.job.name], entry.head.workload.job.name)
+        return is_changed or any(entry.is_admitted or entry.is_preempting for entry in entries)
 
-    def _drive_out(self, told: _Told, by: str) -> None:
-        """It stops, and waits again where it was."""
-        told.history.append(f"preempted by {by}")
-        self._stop(told)
-        self._waiting.enter(told.workload, self._tree.queues[told.workload.job.queue])
+    def _preempt(self, record: _Record, by: str) -> None:
+        """Stop a job and queue it again."""
+        record.history.append(f"preempted by {by}")
+        self._stop(record)
+        self._waiting.enter(record.workload, self._tree.queues[record.workload.job.queue])
 
     def outcomes(self) -> Mapping[str, Outcome]:
-        """Where each stands."""
-        return {name: self._outcome(told) for name, told in self._jobs.items()}
+        """Return the outcome of each job."""
+        return {name: self._outcome(record) for name, record in self._records.items()}
 
-    def _outcome(self, told: _Told) -> Outcome:
-        history = tuple(told.history)
-        if told.is_done:
+    def _outcome(self, record: _Record) -> Outcome:
+        history = tuple(record.history)
+        if record.is_finished:
             return Outcome(State.FINISHED, history=history)
-        if told.refused:
-            return Outcome(State.NEVER, reason=told.refused)
-        if told.running is not None and told.last:
-            flavors = {name: {r: each.flavor for r, each in got.items()} for name, got in told.last.podsets.items()}
-            borrows = told.last.borrowing > 0
-            return Outcome(State.ADMITTED, flavors, borrows, history=history, places=told.last.places)
-        alone = self._alone(told.workload.job)
+        if record.rejection:
+            return Outcome(State.NEVER, reason=record.rejection)
+        if record.running is not None and record.last:
+            podsets = record.last.podsets.items()
+            flavors = {name: {key: choice.flavor for key, choice in choices.items()} for name, choices in podsets}
+            borrows = record.last.borrowing > 0
+            return Outcome(State.ADMITTED, flavors, borrows, history=history, places=record.last.places)
+        alone = self._assign_alone(record.workload.job)
         state = State.WAITS if alone.mode is Mode.FIT else State.NEVER
-        reasons = alone.reasons if state is State.NEVER or not told.last else told.last.reasons
-        return Outcome(state, reason="; ".join(reasons) or "others come first", history=history)
+        reasons = alone.reasons if state is State.NEVER or not record.last else record.last.reasons
+        return Outcome(state, reason="; ".join(reasons) or "other jobs come first", history=history)
 
-    def _alone(self, job: Job) -> Assignment:
-        """What it would get if nobody else had anything."""
+    def _assign_alone(self, job: Job) -> Assignment:
+        """Return the assignment of a job while all queues are idle."""
         queue, node = self._tree.queues[job.queue], balance(self._tree)[job.queue]
         rules = self._tree.rules
         sites = Sites(self._tree.flavors, self._machines, rules=rules)
-        oracle: Oracle = lambda *_: (Mode.NO_CANDIDATES, 0)  # noqa: E731
-        assigner = Assigner(queue, node, self._tree.flavors, oracle, sites=sites, rules=rules)
+        assigner = Assigner(
+            queue, node, self._tree.flavors, lambda *_: (Mode.NO_CANDIDATES, 0), sites=sites, rules=rules
+        )
         return assigner.assign_at_last(job.podsets)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from generator.objects.amounts import Amounts, FlavorResource, shown
+from generator.objects.queue import Fungibility
 from generator.simulate.kueue.placement import Stay
-from generator.simulate.kueue.queues import Fungibility
 
 
 class Mode(IntEnum):
-    """How a flavor can be had (`preemptionMode`); the higher, the better."""
+    """The mode of a flavor assignment, from worst to best (`preemptionMode`)."""
 
     NO_FIT = 0
     NO_CANDIDATES = 1
@@ -25,12 +25,14 @@ class Mode(IntEnum):
 
 
 Tried = tuple[Mapping[str, int], ...]
-"""For each kind of pods: resource → the flavor that was tried last, by its number; -1 if that was the last there is."""
+"""For each PodSet: resource → index of the last flavor that was tried; -1 if no flavor is left."""
+RankedMode = tuple[Mode, int]
+"""The mode of a flavor, and the height of the lender in the quota tree: 0 without borrowing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The flavor of a resource; `borrowing` is 0 within the own quota, and else how high the lender is in the tree."""
+    """The flavor of a resource; `borrowing` is the height of the lender in the quota tree, 0 without borrowing."""
 
     flavor: str
     mode: Mode
@@ -40,14 +42,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Of what a job takes more than there is: ever, or just now.
+    """A flavor and resource that a job needs more of than there is: ever, or at the moment.
 
     Attributes:
-        pods: the kinds of pods with which it takes so much, as in a sentence.
+        pods: names of the PodSets up to which the need adds up.
         key: the flavor and resource.
-        takes: what it takes then.
-        has: what there is for it.
-        queue: whose job it is, if there never is more; empty if there just is no more now.
+        takes: the amount that the job needs.
+        has: the amount that is available.
+        queue: the ClusterQueue, if it never gets more; empty if only no more is free at the moment.
     """
 
     pods: str
@@ -58,101 +60,98 @@ class Shortage:
 
     def __str__(self) -> str:
         flavor, resource = self.key
-        what = f"with {self.pods} the job takes {shown(resource, self.takes)} {resource} of flavor `{flavor}`"
+        needs = f"with {self.pods} the job needs {shown(resource, self.takes)} {resource} of flavor `{flavor}`"
         amount = shown(resource, self.has)
-        return f"{what}, and {f'`{self.queue}` never gets more than {amount}' if self.queue else f'{amount} is free'}"
+        return f"{needs}, and {f'`{self.queue}` never gets more than {amount}' if self.queue else f'{amount} is free'}"
 
 
 @dataclass(slots=True)
 class Assignment:
-    """What a job gets.
+    """The flavors of a job.
 
     Attributes:
-        podsets: name → resource → flavor.
-        mode: the worst of all of them: NO_FIT, NO_CANDIDATES (then others are in the way), or FIT.
-        usage: what it would take.
-        refused: why flavors are out of the question.
-        shortages: of what there is too little.
-        stays: where its pods go that are placed by topology.
+        podsets: PodSet → resource → flavor.
+        mode: the worst mode: NO_FIT, NO_CANDIDATES (then other jobs use the quota), or FIT.
+        usage: the quota that the job would use.
+        rejections: reasons why flavors do not match.
+        shortages: flavors and resources with too little quota.
+        stays: domains of pods that are placed by topology.
     """
 
     podsets: dict[str, Mapping[str, Choice]] = field(default_factory=dict)
     mode: Mode = Mode.FIT
     usage: Amounts = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
+    rejections: list[str] = field(default_factory=list)
     shortages: list[Shortage] = field(default_factory=list)
     stays: tuple[Stay, ...] = ()
 
-    def contest(self, names: Iterable[str]) -> None:
-        """There is quota for these pods, and others are in the way all the same (`updateModeForTASRequests`)."""
+    def require_preemption(self, names: Iterable[str]) -> None:
+        """Lower the mode of PodSets that have quota but no room (`updateModeForTASRequests`)."""
         for name in names:
             choices = self.podsets[name].items()
-            self.podsets[name] = {key: replace(each, mode=Mode.NO_CANDIDATES) for key, each in choices}
+            self.podsets[name] = {key: replace(choice, mode=Mode.NO_CANDIDATES) for key, choice in choices}
             self.mode = Mode.NO_CANDIDATES
 
     @property
     def places(self) -> Mapping[str, Mapping[str, int]]:
-        """Kind of pods → narrowest place → how many of them it gets, as far as they are placed by topology."""
-        found: dict[str, dict[str, int]] = {}
+        """PodSet → leaf domain → number of pods, for pods that are placed by topology."""
+        places: dict[str, dict[str, int]] = {}
         for stay in self.stays:
-            found.setdefault(stay.pods, {})["/".join(stay.key)] = stay.count
-        return found
+            places.setdefault(stay.pods, {})["/".join(stay.key)] = stay.count
+        return places
 
     @property
     def reasons(self) -> list[str]:
-        """What is in the way, each once."""
-        return list(dict.fromkeys([*map(str, self.shortages), *self.refused]))
+        """Reasons why the job does not fit, without duplicates."""
+        return list(dict.fromkeys([*map(str, self.shortages), *self.rejections]))
 
     @property
     def borrowing(self) -> int:
-        """How high the lenders are."""
-        return max((each.borrowing for choices in self.podsets.values() for each in choices.values()), default=0)
+        """Height of the highest lender."""
+        return max((choice.borrowing for choices in self.podsets.values() for choice in choices.values()), default=0)
 
     @property
     def contested(self) -> frozenset[FlavorResource]:
-        """What others have to leave (`flavorResourcesNeedPreemption`)."""
+        """Flavors and resources that other jobs must free (`flavorResourcesNeedPreemption`)."""
         return frozenset(
-            FlavorResource(each.flavor, resource)
+            FlavorResource(choice.flavor, resource)
             for choices in self.podsets.values()
-            for resource, each in choices.items()
-            if Mode.NO_FIT < each.mode < Mode.FIT
+            for resource, choice in choices.items()
+            if Mode.NO_FIT < choice.mode < Mode.FIT
         )
 
     @property
     def keys(self) -> frozenset[FlavorResource]:
-        """All flavors and resources, also of which it takes nothing."""
-        return frozenset(FlavorResource(e.flavor, name) for each in self.podsets.values() for name, e in each.items())
+        """Assigned flavors and resources, including those with an amount of 0."""
+        podsets = self.podsets.values()
+        return frozenset(FlavorResource(choice.flavor, name) for choices in podsets for name, choice in choices.items())
 
     @property
     def tried(self) -> Tried:
-        """Where the search for a flavor was broken off (`LastTriedFlavorIdx`)."""
-        return tuple({name: each.tried for name, each in choices.items()} for choices in self.podsets.values())
+        """The flavors at which the search stopped (`LastTriedFlavorIdx`)."""
+        return tuple({name: choice.tried for name, choice in choices.items()} for choices in self.podsets.values())
 
     @property
-    def is_broken_off(self) -> bool:
-        """Whether flavors are left that were not tried (`PendingFlavors`)."""
-        return any(number != -1 for each in self.tried for number in each.values())
+    def has_untried_flavors(self) -> bool:
+        """True if the search stopped before the last flavor (`PendingFlavors`)."""
+        return any(index != -1 for indexes in self.tried for index in indexes.values())
 
 
-Got = tuple[Mode, int]
-"""How a flavor can be had, and how high the lender is: 0 for the own quota."""
-
-
-def looks_further(mode: Got, rules: Fungibility) -> bool:
-    """Whether the next flavor is tried too (`shouldTryNextFlavor`)."""
+def tries_next_flavor(mode: RankedMode, rules: Fungibility) -> bool:
+    """Return True if Kueue tries the next flavor as well (`shouldTryNextFlavor`)."""
     how, borrowing = mode
     if how <= Mode.NO_CANDIDATES or (how < Mode.FIT and rules.when_can_preempt == "TryNextFlavor"):
         return True
     return borrowing > 0 and rules.when_can_borrow == "TryNextFlavor"
 
 
-def is_better(one: Got, other: Got, rules: Fungibility, *, ranks_no_candidates_last: bool = True) -> bool:
-    """Return True if one flavor is preferred to another (`isPreferred`)."""
-    (mode, borrowing), (others_mode, others_borrowing) = one, other
-    if Mode.NO_FIT in (mode, others_mode):
+def is_better(one: RankedMode, other: RankedMode, rules: Fungibility, *, ranks_no_candidates_last: bool = True) -> bool:
+    """Return True if Kueue prefers one flavor to another (`isPreferred`)."""
+    (mode, borrowing), (other_mode, other_borrowing) = one, other
+    if Mode.NO_FIT in (mode, other_mode):
         return mode is not Mode.NO_FIT
-    if ranks_no_candidates_last and (mode is Mode.NO_CANDIDATES) != (others_mode is Mode.NO_CANDIDATES):
-        return others_mode is Mode.NO_CANDIDATES
+    if ranks_no_candidates_last and (mode is Mode.NO_CANDIDATES) != (other_mode is Mode.NO_CANDIDATES):
+        return other_mode is Mode.NO_CANDIDATES
     if rules.preference == "PreemptionOverBorrowing":
-        return (-borrowing, mode) > (-others_borrowing, others_mode)
-    return (mode, -borrowing) > (others_mode, -others_borrowing)
+        return (-borrowing, mode) > (-other_borrowing, other_mode)
+    return (mode, -borrowing) > (other_mode, -other_borrowing)

@@ -28,7 +28,7 @@ _UNLIMITED = 1 << 80
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What a ClusterQueue gets of a flavor and resource in every state.
+    """The amounts that a ClusterQueue gets of a flavor and resource in every state.
 
     Attributes:
         owned: without preemption.
@@ -88,25 +88,24 @@ def _path(node: Node, key: FlavorResource) -> list[_Step]:
     """Return the nodes from the queue to the root."""
     nodes = [node, *node.path()]
     potentials: list[float] = []
-    for each in reversed(nodes):
-        most = each.kept(key) + potentials[-1] if potentials else each.has(key)
-        potentials.append(min(most, each.kept(key) + _limit(each, key)) if potentials else most)
+    for ancestor in reversed(nodes):
+        most = ancestor.kept(key) + potentials[-1] if potentials else ancestor.has(key)
+        potentials.append(min(most, ancestor.kept(key) + _limit(ancestor, key)) if potentials else most)
     steps, below = list[_Step](), (0, 0)
-    for each, potential in zip(nodes, reversed(potentials), strict=True):
-        kept, every = (0, 0) if each is node else _members(each, key)
-        steps.append(
-            _Step(each.has(key), each.kept(key), _limit(each, key), potential, kept - below[0], every - below[1])
-        )
-        below = (0, 0) if each.parent is None else _added(each, key)
+    for ancestor, potential in zip(nodes, reversed(potentials), strict=True):
+        kept, total = (0, 0) if ancestor is node else _members(ancestor, key)
+        local, limit = ancestor.kept(key), _limit(ancestor, key)
+        steps.append(_Step(ancestor.has(key), local, limit, potential, kept - below[0], total - below[1]))
+        below = (0, 0) if ancestor.parent is None else _added(ancestor, key)
     return steps
 
 
 def _members(cohort: Node, key: FlavorResource) -> tuple[int, int]:
     """Return what the members of a cohort can add to its usage: without what can be preempted, and in all."""
     if key not in cohort.demands:
-        for each in cohort.nested(lambda inner: key not in inner.demands):
-            parts = [_added(child, key) for child in (*each.cohorts, *each.members)]
-            each.demands[key] = sum(kept for kept, _ in parts), sum(every for _, every in parts)
+        for inner in cohort.nested(lambda child: key not in child.demands):
+            parts = [_added(child, key) for child in (*inner.cohorts, *inner.members)]
+            inner.demands[key] = sum(kept for kept, _ in parts), sum(total for _, total in parts)
     return cohort.demands[key]
 
 
@@ -114,12 +113,12 @@ def _added(child: Node, key: FlavorResource) -> tuple[int, int]:
     """Return what a child can add to the usage of its cohort: without what can be preempted, and in all."""
     local, limit = child.kept(key), _limit(child, key)
     if child.queue is None:
-        kept, every = child.demands[key]
-        kept = max(kept, min(every, child.has(key)))
+        kept, total = child.demands[key]
+        kept = max(kept, min(total, child.has(key)))
     else:
-        every = 0 if child.holding is Holding.NONE or key not in child.quotas else _UNLIMITED
-        kept = every if child.holding is Holding.KEPT else min(every, child.has(key))
-    return int(min(max(0, kept - local), limit)), int(min(max(0, every - local), limit))
+        total = 0 if child.holding is Holding.NONE or key not in child.quotas else _UNLIMITED
+        kept = total if child.holding is Holding.KEPT else min(total, child.has(key))
+    return int(min(max(0, kept - local), limit)), int(min(max(0, total - local), limit))
 
 
 def _limit(node: Node, key: FlavorResource) -> float:
@@ -127,24 +126,24 @@ def _limit(node: Node, key: FlavorResource) -> float:
     return inf if limit is None else node.has(key) - node.kept(key) + limit
 
 
-def _outward(path: Sequence[_Step], wanted: Sequence[int]) -> list[float]:
-    """Return the usage of each node when its other members use what they want, those near the queue first."""
+def _outward(path: Sequence[_Step], amounts: Sequence[int]) -> list[float]:
+    """Return the usage of each node when its other members use these amounts, the nearest to the queue first."""
     usage = [0.0]
-    for before, step, amount in zip(path, path[1:], wanted[1:], strict=False):
+    for before, step, amount in zip(path, path[1:], amounts[1:], strict=False):
         usage.append(min(before.stored(usage[-1]) + amount, step.potential))
     return usage
 
 
 def _available(path: Sequence[_Step], usage: Sequence[float]) -> tuple[int, ...]:
     """Return for each node what is available to the queue if this node is the root."""
-    found: list[int] = []
+    available: list[int] = []
     most, below = inf, 0.0
     for step, used in zip(path, usage, strict=True):
-        found.append(int(max(0, min(most, below + step.subtree - used))))
+        available.append(int(max(0, min(most, below + step.subtree - used))))
         spare = max(0, step.local - used)
         most = min(most, below + spare + step.limit - step.stored(used))
         below += spare
-    return tuple(found)
+    return tuple(available)
 
 
 @dataclass(slots=True)
@@ -163,7 +162,7 @@ class _State:
 
     def held_by(self, level: int) -> int:
         """Return the largest job that a node holds, and that has room after preemption outside of it."""
-        after = _State(self.path, self.kept, [each if at <= level else 0 for at, each in enumerate(self.more)])
+        after = _State(self.path, self.kept, [amount if at <= level else 0 for at, amount in enumerate(self.more)])
         return min(self.available()[level], after.available()[-1])
 
     def available(self) -> tuple[int, ...]:
@@ -200,7 +199,7 @@ def _contended(path: Sequence[_Step], level: int) -> _State:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a ClusterQueue or Cohort has of a flavor and resource, and what a ClusterQueue gets of it.
+    """The quota of a ClusterQueue or Cohort for a flavor and resource, and the amounts that a ClusterQueue gets.
 
     The last three are about a queue whose own usage is 0, and `owned <= reclaimable <= idle`. All are 0 if Kueue admits
     no job of the queue.
@@ -228,15 +227,15 @@ def capacity(node: Node, key: FlavorResource) -> Capacity:
     """Return the capacity of a ClusterQueue."""
     quota = node.quota(key)
     if node.refusal:
-        return Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0, f"it admits nothing: {node.refusal}")
-    found = guarantee(node, key)
-    low, high = reclaimed(node, found)
+        return Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0, f"it admits no job: {node.refusal}")
+    guaranteed = guarantee(node, key)
+    low, high = reclaimed(node, guaranteed)
     reclaimable, reason = (low, "") if low == high else (None, unknown(node, f"at least {shown(key.resource, low)}"))
     potential = node.potential(key)
-    return Capacity(quota.nominal, quota.borrowing, quota.lending, found.owned, reclaimable, potential, reason)
+    return Capacity(quota.nominal, quota.borrowing, quota.lending, guaranteed.owned, reclaimable, potential, reason)
 
 
-def reclaimed(node: Node, found: Guarantee) -> tuple[int, int]:
+def reclaimed(node: Node, guaranteed: Guarantee) -> tuple[int, int]:
     """Return the bounds of what a ClusterQueue gets in every state with its preemption.
 
     `LowerPriority` adds nothing: in some states all running jobs have the highest priority (kueue v0.19.2
@@ -244,12 +243,15 @@ def reclaimed(node: Node, found: Guarantee) -> tuple[int, int]:
 
     Args:
         node: the ClusterQueue.
-        found: amounts of a resource, or numbers of nodes that follow from them.
+        guaranteed: amounts of a resource, or numbers of nodes that follow from them.
     """
     if not preempts(node):
-        return found.owned, found.owned
-    classical = max(found.owned, *found.levels), max(found.owned, *found.levels, found.bound)
-    fair = max(found.owned, found.levels[0]), max(found.owned, found.levels[0], found.fair_bound)
+        return guaranteed.owned, guaranteed.owned
+    classical = max(guaranteed.owned, *guaranteed.levels), max(guaranteed.owned, *guaranteed.levels, guaranteed.bound)
+    fair = (
+        max(guaranteed.owned, guaranteed.levels[0]),
+        max(guaranteed.owned, guaranteed.levels[0], guaranteed.fair_bound),
+    )
     if node.is_fair is None:
         return min(classical[0], fair[0]), max(classical[1], fair[1])
     return fair if node.is_fair else classical

@@ -21,22 +21,32 @@ from generator.objects.amounts import Requests
 from generator.objects.fields import mapping, mappings, string, strings
 from generator.quantities import parse
 
+CONFIGURATION = "Configuration"
+OPERATOR = "Kueue"
+_KEY = "controller_manager_config.yaml"
+_GROUP = "config.kueue.x-k8s.io"
+_OPERATOR_GROUP = "kueue.openshift.io"
+_CPU = 1000  # thousandths of a CPU per CPU
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one minor version of Kueue; the defaults are those of 0.19.
+    """The rules of one minor version of Kueue; the defaults are the rules of 0.19.
+
+    The quota tree (`resource_node.go`), the preemption candidates and the shares of fair sharing are the same in
+    v0.18.3 and v0.19.2.
 
     Attributes:
         version: the minor version.
         ranks_no_candidates_last: a flavor without preemption candidates comes after all that fit, whatever
             `flavorFungibility.preference` sets (v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go `isPreferred`).
-        keeps_progress: the next attempt goes on with the next flavor, even if jobs of the queue were admitted or ended
-            since the last cycle, or if the last attempt lost against another job of the cycle (v0.19.2
+        keeps_progress: the next attempt continues with the next flavor, even if jobs of the queue were admitted or
+            finished since the last cycle, or if the last attempt lost against another job of the cycle (v0.19.2
             pkg/scheduler/scheduler.go `lastAssignmentOutdated`, `markSkipped`; the feature gate is
             FlavorFungibilityPreserveScanProgress).
-        lends_group_flavor: pods that request nothing get the flavor of the pods that they are placed with (v0.19.2
+        lends_group_flavor: pods that request nothing get the flavor of the pods in their PodSet group (v0.19.2
             flavorassigner.go `resolvePodSetFlavors`).
-        counts_leader: a place holds a launcher only beside the hosts that it gets (v0.19.2
+        counts_leader: a domain holds a launcher only together with the hosts that it gets (v0.19.2
             pkg/cache/scheduler/tas_flavor_snapshot.go `prioritizeLeaderDomain`, `consumeWithLeadersGeneric`).
     """
 
@@ -56,34 +66,37 @@ _BY_VERSION = {
 
 
 def rules_of(version: str) -> Rules:
-    """Return the rules of a minor version; those of the newest for an empty or unknown one."""
+    """Return the rules of a minor version, or of the newest if the version is empty or unknown."""
     return _BY_VERSION.get(version, NEWEST)
-
-
-_CPU = 1000  # of its units are counted as one
 
 
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """What a resource counts as.
+    """A resource transformation.
 
     Attributes:
-        outputs: resource → how much of it for one of the input.
-        keeps_input: whether the input itself is counted too (`Retain`).
+        outputs: resource → its amount for one unit of the input.
+        keeps_input: True if the input itself counts too (`Retain`).
     """
 
     outputs: Mapping[str, Fraction]
     keeps_input: bool = True
 
 
+_NO_TRANSFORMATION = Transformation({})
+
+
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """How Kueue counts.
+    """The counting of requests: `dropExcludedResources`, then `applyResourceTransformations`.
+
+    Topology placement uses the requests of the pods instead (pkg/scheduler/flavorassigner/tas_flavorassigner.go
+    `podSetTopologyRequest`).
 
     Attributes:
-        excluded: beginnings of the names of resources that are not counted.
-        transformations: input → what it counts as.
-        classes: DeviceClass → the resource that its claimed devices count as; None where nothing is known of them.
+        excluded: prefixes of resources that do not count.
+        transformations: input resource → its transformation.
+        classes: DeviceClass → the resource that its claimed devices count as; None if unknown.
     """
 
     excluded: tuple[str, ...] = ()
@@ -91,25 +104,26 @@ class Counting:
     classes: Mapping[str, str] | None = None
 
     def of(self, requests: Requests) -> Requests:
-        """What is counted of what one pod asks for, or of what one node offers."""
+        """Return the amounts that count of the requests of one pod, or of the allocatable of one node."""
         if not self.excluded and not self.transformations:
             return requests
         counted: dict[str, Fraction] = {}
         for name, amount in requests.items():
             if name.startswith(self.excluded):
                 continue
-            transformation = self.transformations.get(name, _ITSELF)
+            units = Fraction(amount, _CPU) if name == "cpu" else Fraction(amount)
+            transformation = self.transformations.get(name, _NO_TRANSFORMATION)
             if transformation.keeps_input:
-                counted[name] = counted.get(name, Fraction(0)) + _plain(name, amount)
+                counted[name] = counted.get(name, Fraction(0)) + units
             for output, factor in transformation.outputs.items():
-                counted[output] = counted.get(output, Fraction(0)) + _plain(name, amount) * factor
+                counted[output] = counted.get(output, Fraction(0)) + units * factor
         return {name: ceil(amount * (_CPU if name == "cpu" else 1)) for name, amount in counted.items()}
 
     def of_claims(self, devices: Mapping[str, int]) -> Requests:
-        """What is counted of claimed devices, by their class.
+        """Return the amounts that count of claimed devices, by DeviceClass.
 
-        Of a class that counts as nothing Kueue admits no claim (v0.19.2 pkg/dra/claims.go): it stands for itself here,
-        of which there is no quota.
+        Kueue admits no claim of a class without a mapping (v0.19.2 pkg/dra/claims.go). Such a class counts under its
+        own name here, for which no quota exists.
         """
         counted: dict[str, int] = {}
         for name, count in devices.items() if self.classes is not None else ():
@@ -118,40 +132,31 @@ class Counting:
         return counted
 
     def is_counted(self, resource: str) -> bool:
-        """Whether quota of a resource can ever be used up."""
-        is_made = any(resource in each.outputs for each in self.transformations.values())
-        is_kept = self.transformations.get(resource, _ITSELF).keeps_input and not resource.startswith(self.excluded)
-        return is_made or is_kept
+        """Return True if a job can use up quota of a resource."""
+        is_output = any(resource in transformation.outputs for transformation in self.transformations.values())
+        transformation = self.transformations.get(resource, _NO_TRANSFORMATION)
+        return is_output or (transformation.keeps_input and not resource.startswith(self.excluded))
 
     def instead(self, resource: str) -> tuple[str, ...]:
-        """What counts in the place of a resource; nothing if it is excluded, or replaced by nothing."""
-        return () if resource.startswith(self.excluded) else tuple(self.transformations.get(resource, _ITSELF).outputs)
+        """Return the resources that count in place of one; none if it is excluded, or replaced by nothing."""
+        if resource.startswith(self.excluded):
+            return ()
+        return tuple(self.transformations.get(resource, _NO_TRANSFORMATION).outputs)
 
 
-_ITSELF = Transformation({})
 AS_ASKED = Counting()
-"""Everything counts as what it is."""
-
-
-def _plain(resource: str, amount: int) -> Fraction:
-    return Fraction(amount, _CPU) if resource == "cpu" else Fraction(amount)
-
-
-CONFIGURATION = "Configuration"
-OPERATOR = "Kueue"
-_KEY = "controller_manager_config.yaml"
-_GROUP = "config.kueue.x-k8s.io"
-_OPERATOR_GROUP = "kueue.openshift.io"
+"""Counting of requests as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What matters of it.
+    """The settings of Kueue's configuration that affect quota.
 
     Attributes:
-        is_fair: whether fair sharing is on; None where no file says.
-        counting: what is counted of what pods request.
-        is_modelled: whether that is all, and what there is no quota for is refused.
+        is_fair: True if fair sharing is enabled; None if no file configures it.
+        counting: how requests count.
+        is_modelled: False if the configuration counts in a way that is not simulated, or admits resources without
+            quota.
     """
 
     is_fair: bool | None = None
@@ -160,62 +165,64 @@ class Settings:
 
 
 UNTOLD = Settings()
-"""Where no file says anything."""
+"""Settings without any configuration file."""
 
 
 def settings(manifests: Iterable[Manifest]) -> Settings:
-    """Those of the only configuration; of several, for several clusters, nothing is known."""
-    found = [each for manifest in manifests for each in _of(manifest)]
-    return found[0] if len(found) == 1 else UNTOLD
+    """Return the settings of the only configuration; of several, for several clusters, none applies."""
+    configured = [settings_ for manifest in manifests for settings_ in _read_all(manifest)]
+    return configured[0] if len(configured) == 1 else UNTOLD
 
 
 def is_configuration(manifest: Manifest) -> bool:
-    """Whether an object is, or holds, a configuration of Kueue."""
+    """Return True if an object is, or holds, a configuration of Kueue."""
     if manifest.kind == "ConfigMap":
         return isinstance(mapping(manifest.body, "data").get(_KEY), str)
     return (manifest.group, manifest.kind) in ((_GROUP, CONFIGURATION), (_OPERATOR_GROUP, OPERATOR))
 
 
-def _of(manifest: Manifest) -> Iterator[Settings]:
+def _read_all(manifest: Manifest) -> Iterator[Settings]:
     if not is_configuration(manifest):
         return
     if manifest.kind == "ConfigMap":
         with suppress(DocumentError):
-            yield from map(_read, (each.body for each in read(mapping(manifest.body, "data")[_KEY], manifest.file)))
+            for document in read(mapping(manifest.body, "data")[_KEY], manifest.file):
+                yield _read_configuration(document.body)
     elif manifest.kind == OPERATOR:
         config = mapping(manifest.body, "spec", "config")
         policy = mapping(config, "preemption").get("preemptionPolicy")
-        yield Settings(policy == "FairSharing", Counting(classes=_classes(mapping(config, "resources"))))
+        yield Settings(policy == "FairSharing", Counting(classes=_read_classes(mapping(config, "resources"))))
     else:
-        yield _read(manifest.body)
+        yield _read_configuration(manifest.body)
 
 
-def _read(body: Mapping[str, Any]) -> Settings:
-    """`fairSharing` of v1beta1 has a switch, that of v1beta2 is on where it is written."""
+def _read_configuration(body: Mapping[str, Any]) -> Settings:
+    """Read a Configuration. `fairSharing` of v1beta1 has a switch; in v1beta2 its presence enables fair sharing."""
     fair, resources = body.get("fairSharing"), mapping(body, "resources")
     has_switch = str(body.get("apiVersion")).endswith("/v1beta1")
+    rows = mappings(resources.get("transformations"))
+    transformations = {string(row.get("input")): made for row in rows if (made := _read_transformation(row))}
     is_ignored = resources.get("quotaCheckStrategy") == "IgnoreUndeclared"
-    written = mappings(resources.get("transformations"))
-    known = {string(each.get("input")): made for each in written if (made := _transformation(each))}
+    excluded = strings(resources.get("excludeResourcePrefixes"))
     return Settings(
         is_fair=isinstance(fair, dict) and (fair.get("enable") is True or not has_switch),
-        counting=Counting(strings(resources.get("excludeResourcePrefixes")), known, _classes(resources)),
-        is_modelled=not is_ignored and len(known) == len(written),
+        counting=Counting(excluded, transformations, _read_classes(resources)),
+        is_modelled=not is_ignored and len(transformations) == len(rows),
     )
 
 
-def _classes(resources: Mapping[str, Any]) -> dict[str, str]:
-    """DeviceClass → what its devices count as, for those that are counted one by one."""
+def _read_classes(resources: Mapping[str, Any]) -> dict[str, str]:
+    """Return the resource of each DeviceClass whose devices count one by one."""
     return {
-        name: string(each.get("name"))
-        for each in mappings(resources.get("deviceClassMappings"))
-        if not each.get("sources")
-        for name in strings(each.get("deviceClassNames"))
+        name: string(row.get("name"))
+        for row in mappings(resources.get("deviceClassMappings"))
+        if not row.get("sources")
+        for name in strings(row.get("deviceClassNames"))
     }
 
 
-def _transformation(body: Body) -> Transformation | None:
-    """None where it multiplies resources by one another, or takes some away: Kueue 0.18 and 0.19 differ in that."""
+def _read_transformation(body: Body) -> Transformation | None:
+    """Read a transformation; None if it multiplies or subtracts resources, in which Kueue 0.18 and 0.19 differ."""
     outputs: dict[str, Fraction] = {}
     for name, factor in mapping(body, "outputs").items():
         try:

@@ -13,14 +13,14 @@ from generator.facts.names import HOSTNAME
 from generator.manifests import Body
 from generator.objects.amounts import Requests, shown
 from generator.objects.fields import mappings
+from generator.objects.queue import Flavor
 from generator.objects.selectors import find_untolerated_taint, format_taint, meets_requirements
 from generator.simulate.kueue.podsets import PodSet, grouped
-from generator.simulate.kueue.queues import Flavor
-from generator.simulate.kueue.topology import How
+from generator.simulate.kueue.topology import TopologyMode
 
 
 def mismatch(pods: PodSet, flavor: Flavor) -> str:
-    """Why the pods may not go to the flavor's nodes; empty if they may.
+    """Return why pods cannot run on the nodes of a flavor; empty if they can.
 
     Raises:
         NotModelledError: a toleration compares numbers.
@@ -28,25 +28,24 @@ def mismatch(pods: PodSet, flavor: Flavor) -> str:
     taint = find_untolerated_taint(flavor.taints, (*pods.tolerations, *flavor.tolerations))
     if taint is not None:
         return f"`{pods.name}` does not tolerate the taint {format_taint(taint)} of flavor `{flavor.name}`"
-    wanted = {key: value for key, value in pods.node_selector.items() if key in flavor.labels}
-    for key, value in sorted(wanted.items()):
-        if flavor.labels[key] != value:
+    for key, value in sorted(pods.node_selector.items()):
+        if flavor.labels.get(key, value) != value:
             return f"`{pods.name}` selects nodes with {key}={value}, flavor `{flavor.name}` has {flavor.labels[key]}"
-    if not _is_near(pods.affinity, flavor):
+    if not _matches_affinity(pods.affinity, flavor):
         return f"the node affinity of `{pods.name}` excludes flavor `{flavor.name}`"
     return ""
 
 
-def _is_near(terms: tuple[Body, ...], flavor: Flavor) -> bool:
-    """Whether one of the terms holds. A term that names no label of the flavor's holds for every flavor."""
-    known = [
-        [each for each in mappings(term.get("matchExpressions")) if each.get("key") in flavor.labels] for term in terms
+def _matches_affinity(terms: tuple[Body, ...], flavor: Flavor) -> bool:
+    """Return True if a term matches the flavor; a term without a label of the flavor matches every flavor."""
+    requirements = [
+        [item for item in mappings(term.get("matchExpressions")) if item.get("key") in flavor.labels] for term in terms
     ]
-    return not known or any(not expressions or meets_requirements(expressions, flavor.labels) for expressions in known)
+    return not requirements or any(not items or meets_requirements(items, flavor.labels) for items in requirements)
 
 
 @dataclass(slots=True)
-class _Alike:
+class _EqualNodes:
     """Nodes with the same free resources."""
 
     count: int
@@ -55,7 +54,7 @@ class _Alike:
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """So many nodes of a flavor, which are too few; one, if the pods must all be on the same (`is_one`)."""
+    """The nodes of a flavor that do not hold the pods; `is_one` if all pods must be on the same node."""
 
     flavor: str
     nodes: int | None
@@ -63,91 +62,88 @@ class NoRoom:
 
 
 def no_room(flavor: Flavor, podsets: Sequence[PodSet]) -> NoRoom | None:
-    """The nodes that do not hold all pods of a job, not even empty; None if they do, or if nobody says what they have.
+    """Return the nodes that do not hold the pods of a job even while idle; None if they do, or if unknown.
 
-    Those that must be on one node together have one, and the others all.
+    Pods that must share a node have one node, and the others all nodes.
     """
     groups = [group for _, group in grouped(podsets)]
-    for some, nodes in [*((group, within(flavor, group)) for group in groups), (podsets, flavor)]:
-        if not has_room(nodes, [(each.count, each.requests) for each in some]):
+    for pods, nodes in [*((group, within(flavor, group)) for group in groups), (podsets, flavor)]:
+        if not has_room(nodes, [(podset.count, podset.requests) for podset in pods]):
             return NoRoom(flavor.name, nodes.nodes, is_one=nodes is not flavor)
     return None
 
 
 def within(flavor: Flavor, group: Sequence[PodSet]) -> Flavor:
-    """The flavor with as many nodes as pods may be on that are placed together."""
-    wishes = [each.topology for each in group if each.topology]
-    is_on_one = any(wish.how is How.REQUIRED and wish.level == HOSTNAME for wish in wishes)
+    """Return the flavor with one node if a PodSet group must be on one node."""
+    topologies = [pods.topology for pods in group if pods.topology]
+    is_on_one = any(item.mode is TopologyMode.REQUIRED and item.level == HOSTNAME for item in topologies)
     return replace(flavor, nodes=1) if is_on_one and flavor.topology and flavor.nodes else flavor
 
 
 def oversize(flavors: Iterable[Flavor], pods: PodSet) -> str:
-    """Why no node of any flavor is large enough for a single pod; empty if one is, or if nobody says what it has.
+    """Return why no node of any flavor holds a single pod; empty if one does, or if the nodes are unknown.
 
-    Flavors with none of a device that the pods ask for are not meant for them.
+    Flavors without a device that the pods request are left out.
     """
-    asked = {name: amount for name, amount in pods.requests.items() if amount}
-    devices = [name for name in asked if "/" in name]
-    meant = [each for each in flavors if not each.allocatable or all(each.allocatable.get(name) for name in devices)]
-    if not meant or any(fit_on_one(each, asked) != 0 for each in meant):
+    requests = {name: amount for name, amount in pods.requests.items() if amount}
+    devices = [name for name in requests if "/" in name]
+    suitable = [item for item in flavors if not item.allocatable or all(map(item.allocatable.get, devices))]
+    if not suitable or any(fit_on_one(flavor, requests) != 0 for flavor in suitable):
         return ""
-    flavor = meant[0]
-    beyond = [name for name in (*devices, *asked) if asked[name] > flavor.allocatable.get(name, asked[name])]
-    has, takes = (shown(beyond[0], amounts[beyond[0]]) for amounts in (flavor.allocatable, asked))
-    return f"a pod of `{pods.name}` takes {takes} {beyond[0]}, and a node of flavor `{flavor.name}` has {has}"
+    flavor = suitable[0]
+    exceeded = [name for name in (*devices, *requests) if requests[name] > flavor.allocatable.get(name, requests[name])]
+    has, takes = (shown(exceeded[0], amounts[exceeded[0]]) for amounts in (flavor.allocatable, requests))
+    return f"a pod of `{pods.name}` requests {takes} {exceeded[0]}, and a node of flavor `{flavor.name}` has {has}"
 
 
 def has_room(flavor: Flavor, pods: Sequence[tuple[int, Requests]]) -> bool:
-    """Whether empty nodes hold so many pods of each kind; true where nobody says what nodes there are.
+    """Return True if idle nodes hold these numbers of pods, or if the nodes are unknown.
 
-    The largest pods are placed first, each on the first node with room for it. For hosts that are all alike, and a
-    launcher beside them, no other order does better.
+    The largest pods are placed first, each on the first node with room. For equal hosts with a launcher no other order
+    is better.
     """
     if flavor.nodes is None or not flavor.allocatable:
         return True
-    nodes = [_Alike(flavor.nodes, dict(flavor.allocatable))]
-    for count, requests in sorted(pods, key=lambda each: -_size(each[1], flavor)):
-        if not _place(nodes, count, requests):
-            return False
-    return True
+    nodes = [_EqualNodes(flavor.nodes, dict(flavor.allocatable))]
+    by_size = sorted(pods, key=lambda pair: -_share_of_node(pair[1], flavor))
+    return all(_place(nodes, count, requests) for count, requests in by_size)
 
 
 def fit_on_one(flavor: Flavor, requests: Requests) -> int | None:
-    """How many pods of a kind an empty node holds; None where nobody says what it has, or they ask for nothing."""
-    return _times(flavor.allocatable, requests) if flavor.allocatable else None
+    """Return how many pods an idle node holds; None if the node is unknown, or the pods request nothing."""
+    return _count_in(flavor.allocatable, requests) if flavor.allocatable else None
 
 
-def _size(requests: Requests, flavor: Flavor) -> float:
-    """The largest part of a node that a pod takes."""
+def _share_of_node(requests: Requests, flavor: Flavor) -> float:
     return max((amount / (flavor.allocatable.get(name) or 1) for name, amount in requests.items()), default=0)
 
 
-def _times(free: Requests, requests: Requests) -> int | None:
-    """How often it fits. What a node does not name it has none of if it is a device, and else enough of."""
+def _count_in(free: Requests, requests: Requests) -> int | None:
+    """Return how often requests fit. A resource that the node lacks is 0 for a device, and unlimited otherwise."""
     known = {name: amount for name, amount in requests.items() if amount and (name in free or "/" in name)}
     return min((max(free.get(name, 0), 0) // amount for name, amount in known.items()), default=None)
 
 
-def _place(nodes: list[_Alike], count: int, requests: Requests) -> bool:
-    """Put the pods on the nodes, in order; whether all have a place."""
-    for alike in list(nodes):
-        each = _times(alike.free, requests)
-        if each is None or count == 0:
+def _place(nodes: list[_EqualNodes], count: int, requests: Requests) -> bool:
+    """Place pods on the nodes, in order; return True if all have room."""
+    for equal in list(nodes):
+        per_node = _count_in(equal.free, requests)
+        if per_node is None or count == 0:
             return True
-        if each == 0:
+        if per_node == 0:
             continue
-        full = min(count // each, alike.count)
-        _take(nodes, alike, full, requests, each)
-        count -= full * each
-        if count and alike.count:
-            _take(nodes, alike, 1, requests, min(count, each))
-            count -= min(count, each)
+        full = min(count // per_node, equal.count)
+        _take(nodes, equal, full, requests, per_node)
+        count -= full * per_node
+        if count and equal.count:
+            _take(nodes, equal, 1, requests, min(count, per_node))
+            count -= min(count, per_node)
     return count == 0
 
 
-def _take(nodes: list[_Alike], alike: _Alike, number: int, requests: Requests, each: int) -> None:
-    """So many of these nodes get so many pods each."""
+def _take(nodes: list[_EqualNodes], equal: _EqualNodes, number: int, requests: Requests, per_node: int) -> None:
+    """Place a number of pods on each of some nodes."""
     if number:
-        alike.count -= number
-        free = {name: amount - requests.get(name, 0) * each for name, amount in alike.free.items()}
-        nodes.insert(nodes.index(alike), _Alike(number, free))
+        equal.count -= number
+        free = {name: amount - requests.get(name, 0) * per_node for name, amount in equal.free.items()}
+        nodes.insert(nodes.index(equal), _EqualNodes(number, free))

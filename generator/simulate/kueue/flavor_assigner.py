@@ -1,7 +1,7 @@
 """Assignment of flavors to the PodSets of a job: at once, by borrowing, or after preemption.
 
 Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go, tas_flavorassigner.go
-`WorkloadsTopologyRequests`; pkg/scheduler/scheduler.go `updateAssignmentForTAS`. Functions are named where used.
+`WorkloadsTopologyRequests`; pkg/scheduler/scheduler.go `updateAssignmentForTAS`.
 """
 
 from __future__ import annotations
@@ -9,26 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from generator.objects.amounts import Amounts, FlavorResource, Requests, total
-from generator.simulate.kueue import topology
-from generator.simulate.kueue.assignment import Assignment, Choice, Got, Mode, Shortage, Tried, is_better, looks_further
+from generator.objects.amounts import Amounts, FlavorResource, Requests, add_requests
+from generator.objects.queue import ClusterQueue, Flavor, ResourceGroup
+from generator.simulate.kueue.assignment import (
+    Assignment,
+    Choice,
+    Mode,
+    RankedMode,
+    Shortage,
+    Tried,
+    is_better,
+    tries_next_flavor,
+)
 from generator.simulate.kueue.configuration import NEWEST, Rules
 from generator.simulate.kueue.fit import mismatch
 from generator.simulate.kueue.placement import NoPlace, Placed, Sites
 from generator.simulate.kueue.podsets import PodSet, grouped, named
-from generator.simulate.kueue.queues import ClusterQueue, Flavor, ResourceGroup
 from generator.simulate.kueue.quota_tree import Node
+from generator.simulate.kueue.topology import FlavorTopology, explain_topology_mismatch
 
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """Places jobs of one queue.
+    """Topology placement of the jobs of one queue.
 
     Attributes:
-        sites: where there is room.
-        flavors: all that there are.
-        is_implied: whether pods are placed that do not ask for it.
-        provisioned: flavors whose nodes are created for the job; it has a place on them only then.
+        sites: the topology domains.
+        flavors: all flavors.
+        is_implied: True if Kueue also places pods without a topology request.
+        provisioned: flavors whose nodes are created for the job; it is placed on them only after that.
     """
 
     sites: Sites
@@ -36,96 +45,96 @@ class Placing:
     is_implied: bool
     provisioned: frozenset[str] = frozenset()
 
-    def place(self, done: Assignment, podsets: Sequence[PodSet]) -> None:
-        """Find places for an assignment that has quota; without, it is as good as without quota.
+    def place(self, assignment: Assignment, podsets: Sequence[PodSet]) -> None:
+        """Place the pods of an assignment that has quota, and lower its mode if they have no room.
 
         Raises:
-            NotModelledError: it depends on nodes that are not known.
+            NotModelledError: the result depends on unknown nodes.
         """
-        if done.mode is Mode.NO_FIT or not self._has_flavors(done, podsets):
+        if assignment.mode is Mode.NO_FIT or not self._check_flavors(assignment, podsets):
             return
-        asked = list(self._asked(done, podsets))
-        if done.mode is Mode.FIT:
-            found = self.sites.find(asked)
-            if not isinstance(found, NoPlace):
-                done.stays = found
+        pods = list(self._placed(assignment, podsets))
+        if assignment.mode is Mode.FIT:
+            result = self.sites.find(pods)
+            if not isinstance(result, NoPlace):
+                assignment.stays = result
                 return
-            done.refused.append(str(found))
-            done.mode = Mode.NO_FIT if self.sites.is_idle else Mode.NO_CANDIDATES
-        if done.mode is Mode.NO_FIT:
+            assignment.rejections.append(str(result))
+            assignment.mode = Mode.NO_FIT if self.sites.is_idle else Mode.NO_CANDIDATES
+        if assignment.mode is Mode.NO_FIT:
             return
-        if asked and isinstance(found := self.sites.find(asked, is_empty=True), NoPlace):
-            done.refused.append(str(found))
-            done.mode = Mode.NO_FIT
+        if pods and isinstance(result := self.sites.find(pods, is_empty=True), NoPlace):
+            assignment.rejections.append(str(result))
+            assignment.mode = Mode.NO_FIT
             return
-        done.contest(each.pods.name for each in asked)
+        assignment.require_preemption(placed.pods.name for placed in pods)
 
-    def after_preemption(self, done: Assignment, podsets: Sequence[PodSet], *, is_empty: bool) -> None:
-        """Where a job will go that makes room for itself, or would like to (`is_empty`: and cannot)."""
-        found = self.sites.find(self._asked(done, podsets), is_empty=is_empty)
-        done.stays = () if isinstance(found, NoPlace) else found
+    def after_preemption(self, assignment: Assignment, podsets: Sequence[PodSet], *, is_empty: bool) -> None:
+        """Reserve domains for a job that preempts others; with `is_empty`, for one that cannot."""
+        result = self.sites.find(self._placed(assignment, podsets), is_empty=is_empty)
+        assignment.stays = () if isinstance(result, NoPlace) else result
 
-    def has_place(self, done: Assignment, podsets: Sequence[PodSet]) -> bool:
-        """Whether there is room for all pods now."""
-        return not isinstance(self.sites.find(self._asked(done, podsets)), NoPlace)
+    def has_place(self, assignment: Assignment, podsets: Sequence[PodSet]) -> bool:
+        """Return True if all pods have room now."""
+        return not isinstance(self.sites.find(self._placed(assignment, podsets)), NoPlace)
 
     def _is_placed(self, pods: PodSet) -> bool:
         return pods.count > 0 and (pods.topology is not None or self.is_implied)
 
-    def _flavors(self, done: Assignment, pods: PodSet) -> set[str]:
-        names = {each.flavor for each in done.podsets[pods.name].values()}
+    def _flavors(self, assignment: Assignment, pods: PodSet) -> set[str]:
+        names = {choice.flavor for choice in assignment.podsets[pods.name].values()}
         return {name for name in names if self.flavors[name].topology}
 
-    def _has_flavors(self, done: Assignment, podsets: Sequence[PodSet]) -> bool:
-        """Whether each has one flavor with a topology (`onlyTASFlavor`)."""
+    def _check_flavors(self, assignment: Assignment, podsets: Sequence[PodSet]) -> bool:
+        """Return True if each PodSet has one flavor with a topology (`onlyTASFlavor`)."""
         for pods in podsets:
-            names = self._flavors(done, pods)
+            names = self._flavors(assignment, pods)
             if self._is_placed(pods) and len(names) != 1:
-                found = "no flavor" if not names else f"the flavors {', '.join(f'`{each}`' for each in sorted(names))}"
-                done.refused.append(f"`{pods.name}` has {found} with a topology, and needs one")
-                done.mode = Mode.NO_FIT
+                has = "no flavor" if not names else f"the flavors {', '.join(f'`{name}`' for name in sorted(names))}"
+                assignment.rejections.append(f"`{pods.name}` has {has} with a topology, and needs one")
+                assignment.mode = Mode.NO_FIT
                 return False
         return True
 
-    def _asked(self, done: Assignment, podsets: Sequence[PodSet]) -> Iterator[Placed]:
+    def _placed(self, assignment: Assignment, podsets: Sequence[PodSet]) -> Iterator[Placed]:
         for pods in podsets:
-            if self._is_placed(pods) and not self._flavors(done, pods) <= self.provisioned:
-                yield Placed(pods, *self._flavors(done, pods))
+            if self._is_placed(pods) and not self._flavors(assignment, pods) <= self.provisioned:
+                yield Placed(pods, *self._flavors(assignment, pods))
 
 
-Oracle = Callable[[FlavorResource, int], tuple[Mode, int]]
-"""Whether driving others out would make room for an amount, and how far one would then borrow."""
+Oracle = Callable[[FlavorResource, int], RankedMode]
+"""Return the mode of an amount after preemption, and the height of the lender then."""
 
 
 def lowest_that_fits(node: Node, key: FlavorResource, amount: int) -> tuple[int, bool]:
-    """The height of the lowest cohort that has room, and whether there is one above it.
+    """Return the height of the lowest cohort with room, and True if it has a parent.
 
-    pkg/scheduler/preemption/classical/hierarchical_preemption.go `FindHeightOfLowestSubtreeThatFits`
+    Source: pkg/scheduler/preemption/classical/hierarchical_preemption.go `FindHeightOfLowestSubtreeThatFits`.
     """
     if node.parent is None or not node.borrows_with(key, amount):
         return 0, node.parent is not None
     left = amount - node.kept_free(key)
-    for each in node.path():
-        if not each.borrows_with(key, left):
-            return each.height(), each.parent is not None
-        left -= each.kept_free(key)
+    for cohort in node.path():
+        if not cohort.borrows_with(key, left):
+            return cohort.height(), cohort.parent is not None
+        left -= cohort.kept_free(key)
     return node.root().height(), False
 
 
 @dataclass(frozen=True, slots=True)
 class Assigner:
-    """Finds flavors for jobs of one queue.
+    """A flavor assigner for the jobs of one queue.
 
     Attributes:
         queue: the ClusterQueue.
-        node: its place in the tree, with all that is in use.
-        flavors: all that there are.
-        oracle: whether driving others out would help.
-        is_fair: whether fair sharing is on: then a queue may drive others out while it borrows.
-        tried: where an attempt just before was broken off.
-        sites: where pods are placed by topology; None if that is left open.
-        pinned: what the job is to get if it gets anything: the same flavors as in this assignment.
-        rules: those of the version of Kueue.
+        node: its node in the quota tree, with the usage.
+        flavors: all flavors.
+        oracle: answers whether preemption makes room.
+        is_fair: True if fair sharing is enabled: then a queue can preempt while it borrows.
+        tried: the flavors at which the previous attempt stopped.
+        sites: the topology domains; None to leave placement out.
+        pinned: an assignment whose flavors the job keeps.
+        rules: rules of the Kueue version.
     """
 
     queue: ClusterQueue
@@ -139,180 +148,180 @@ class Assigner:
     rules: Rules = NEWEST
 
     def assign(self, podsets: Sequence[PodSet]) -> Assignment:
-        """One group of pods after the other, each with what those before it take (`assignFlavors`).
+        """Assign flavors to the PodSet groups in order, each with the usage of those before it (`assignFlavors`).
 
         Raises:
-            NotModelledError: pods ask for slices of a topology, or tolerate taints by comparing numbers.
+            NotModelledError: pods request slices of a topology, or tolerate taints by comparing numbers.
         """
-        done = Assignment()
-        for number, group in grouped(podsets):
-            wanted = [self._wanted(pods) for pods in group]
-            asked: dict[str, int] = {}
-            for each in wanted:
-                for resource, amount in each.items():
-                    asked[resource] = asked.get(resource, 0) + amount
-            known = len(done.shortages)
-            choices = self._choices(number, group, asked, done)
-            for pods, each in zip(group, wanted, strict=True):
-                self._take(done, pods, each, choices)
-            if len(done.shortages) > known and any(each.mode is not Mode.FIT for each in choices.values()):
-                done.mode = Mode.NO_CANDIDATES
-            if any(each and not done.podsets[pods.name] for pods, each in zip(group, wanted, strict=True)):
-                done.mode = Mode.NO_FIT
-                return done
+        assignment = Assignment()
+        for index, group in grouped(podsets):
+            needs = [self._needs(pods) for pods in group]
+            total: dict[str, int] = {}
+            for need in needs:
+                add_requests(total, need)
+            shortages = len(assignment.shortages)
+            choices = self._choose(index, group, total, assignment)
+            for pods, need in zip(group, needs, strict=True):
+                self._take(assignment, pods, need, choices)
+            is_short = len(assignment.shortages) > shortages
+            if is_short and any(choice.mode is not Mode.FIT for choice in choices.values()):
+                assignment.mode = Mode.NO_CANDIDATES
+            if any(need and not assignment.podsets[pods.name] for pods, need in zip(group, needs, strict=True)):
+                assignment.mode = Mode.NO_FIT
+                return assignment
         if self.sites is not None:
-            self.placing(self.sites).place(done, podsets)
-        return done
+            self.placing(self.sites).place(assignment, podsets)
+        return assignment
 
     def placing(self, sites: Sites) -> Placing:
-        """How pods of this queue are placed."""
+        """Return the topology placement of the queue."""
         return Placing(sites, self.flavors, self.is_by_topology, self.queue.provisioned)
 
-    def _wanted(self, pods: PodSet) -> dict[str, int]:
-        wanted = total(pods.counted, pods.count)
+    def _needs(self, pods: PodSet) -> dict[str, int]:
+        needs = {name: amount * pods.count for name, amount in pods.counted.items()}
         if self.queue.group("pods"):
-            wanted["pods"] = pods.count
-        return wanted
+            needs["pods"] = pods.count
+        return needs
 
-    def _take(self, done: Assignment, pods: PodSet, wanted: Requests, choices: Mapping[str, Choice]) -> None:
-        """Its part of what the group gets; if it asks for nothing, then a place (`resolvePodSetFlavors`)."""
-        has_place = pods.topology and pods.topology.group
-        mine = {name: each for name, each in choices.items() if name in wanted}
-        if not wanted and has_place and self.rules.lends_group_flavor:
-            mine = {name: each for name, each in choices.items() if self.flavors[each.flavor].topology}
-        done.podsets[pods.name] = mine
-        for resource, choice in mine.items():
+    def _take(self, assignment: Assignment, pods: PodSet, needs: Requests, choices: Mapping[str, Choice]) -> None:
+        """Give a PodSet its part of the flavors of its group (`resolvePodSetFlavors`)."""
+        is_grouped = pods.topology and pods.topology.group
+        own = {name: choice for name, choice in choices.items() if name in needs}
+        if not needs and is_grouped and self.rules.lends_group_flavor:
+            own = {name: choice for name, choice in choices.items() if self.flavors[choice.flavor].topology}
+        assignment.podsets[pods.name] = own
+        for resource, choice in own.items():
             key = FlavorResource(choice.flavor, resource)
-            done.usage[key] = done.usage.get(key, 0) + wanted.get(resource, 0)
+            assignment.usage[key] = assignment.usage.get(key, 0) + needs.get(resource, 0)
 
     def assign_at_last(self, podsets: Sequence[PodSet]) -> Assignment:
-        """What comes of it if nothing else happens: Kueue at once tries again from where it broke off.
+        """Return the assignment after all attempts: Kueue retries at once with the next flavor.
 
-        So pods that have a flavor, and leave no room in it for others of the job, try the next.
-        pkg/cache/queue/cluster_queue.go `requeueIfNotPresent`; pkg/workload/workload.go `PendingFlavors`
+        So pods that have a flavor, but leave no room in it for other pods of the job, try the next flavor.
+        Source: pkg/cache/queue/cluster_queue.go `requeueIfNotPresent`; pkg/workload/workload.go `PendingFlavors`.
 
         Raises:
-            NotModelledError: pods ask for slices of a topology, or tolerate taints by comparing numbers.
+            NotModelledError: pods request slices of a topology, or tolerate taints by comparing numbers.
         """
         seen: list[Tried] = []
-        found = self.assign(podsets)
-        while found.mode is not Mode.FIT and found.is_broken_off and found.tried not in seen:
-            seen.append(found.tried)
-            before, found = found, replace(self, tried=found.tried).assign(podsets)
-            found.shortages = [*before.shortages, *found.shortages]
-            found.refused = [*before.refused, *found.refused]
-        return found
+        result = self.assign(podsets)
+        while result.mode is not Mode.FIT and result.has_untried_flavors and result.tried not in seen:
+            seen.append(result.tried)
+            before, result = result, replace(self, tried=result.tried).assign(podsets)
+            result.shortages = [*before.shortages, *result.shortages]
+            result.rejections = [*before.rejections, *result.rejections]
+        return result
 
-    def _choices(self, number: int, pods: Sequence[PodSet], asked: Requests, done: Assignment) -> Mapping[str, Choice]:
-        """The flavors of one group of pods; none at all if one of the resources finds none."""
-        found: dict[str, Choice] = {}
-        for resource in asked:
+    def _choose(
+        self, index: int, pods: Sequence[PodSet], total: Requests, assignment: Assignment
+    ) -> Mapping[str, Choice]:
+        """Return the flavors of a PodSet group; none if one of its resources has none."""
+        choices: dict[str, Choice] = {}
+        for resource in total:
             group = self.queue.group(resource)
-            if resource in found or (group is None and asked[resource] == 0):
+            if resource in choices or (group is None and total[resource] == 0):
                 continue
             if group is None:
-                done.refused.append(f"{named(pods)} asks for {resource}, and `{self.queue.name}` has no quota for it")
+                message = f"{named(pods)} requests {resource}, and `{self.queue.name}` has no quota for it"
+                assignment.rejections.append(message)
                 return {}
-            start = self.tried[number].get(resource, -1) + 1 if number < len(self.tried) else 0
-            wanted = {name: amount for name, amount in asked.items() if name in group.resources}
-            choices = self._best(group, start, pods, wanted, done)
-            if not choices:
+            start = self.tried[index].get(resource, -1) + 1 if index < len(self.tried) else 0
+            needs = {name: amount for name, amount in total.items() if name in group.resources}
+            best = self._find_best(group, start, pods, needs, assignment)
+            if not best:
                 return {}
-            found.update(choices)
-        return found
+            choices.update(best)
+        return choices
 
-    def _best(
-        self, group: ResourceGroup, start: int, pods: Sequence[PodSet], wanted: Requests, done: Assignment
+    def _find_best(
+        self, group: ResourceGroup, start: int, pods: Sequence[PodSet], needs: Requests, assignment: Assignment
     ) -> Mapping[str, Choice]:
-        """The first flavor that will do, or else the best of all (`findFlavorForPodSets`).
+        """Return the first sufficient flavor, or else the best (`findFlavorForPodSets`).
 
-        Where preemption is preferred to borrowing, a resource that is free to borrow counts as worse than one that
-        others must leave. All of it then counts as free, Kueue drives nobody out, and the job waits for these others.
+        With `PreemptionOverBorrowing`, a resource that can be borrowed ranks below one that needs preemption. All
+        resources then count as free, Kueue preempts no job, and the job stays pending until others finish.
         """
         best: dict[str, Choice] = {}
         best_mode, tried = (Mode.NO_FIT, 0), -1
-        refusals: list[str] = []
+        rejections: list[str] = []
         shortages: list[Shortage] = []
         rules = self.queue.fungibility
-        for number in range(start, len(group.flavors)):
-            name, tried = group.flavors[number], number
-            if self._is_pinned_elsewhere(name, pods, wanted):
+        for index in range(start, len(group.flavors)):
+            name, tried = group.flavors[index], index
+            if self._is_pinned_to_other(name, pods, needs):
                 continue
-            refused = self._refused(pods, self.flavors[name], group)
-            if refused:
-                refusals.append(refused)
+            if rejection := self._reject(pods, self.flavors[name], group):
+                rejections.append(rejection)
                 continue
-            choices, mode, short = self._in_flavor(name, pods, wanted, done.usage)
+            choices, mode, short = self._fit_flavor(name, pods, needs, assignment.usage)
             shortages += short
-            if not looks_further(mode, rules):
+            if not tries_next_flavor(mode, rules):
                 best, best_mode = choices, mode
                 break
             if is_better(mode, best_mode, rules, ranks_no_candidates_last=self.rules.ranks_no_candidates_last):
                 best, best_mode = choices, mode
         if best_mode[0] is not Mode.FIT:
-            done.refused += refusals
-            done.shortages += shortages
+            assignment.rejections += rejections
+            assignment.shortages += shortages
         last = -1 if tried == len(group.flavors) - 1 else tried
-        return {key: Choice(each.flavor, each.mode, each.borrowing, last) for key, each in best.items()}
+        return {resource: replace(choice, tried=last) for resource, choice in best.items()}
 
-    def _refused(self, group: Sequence[PodSet], flavor: Flavor, resources: ResourceGroup) -> str:
-        """Why a flavor is not for a group of pods (`checkFlavorForPodSets`)."""
+    def _reject(self, group: Sequence[PodSet], flavor: Flavor, resources: ResourceGroup) -> str:
+        """Return why a PodSet group cannot have a flavor (`checkFlavorForPodSets`)."""
         levels = flavor.levels if flavor.topology else ()
-        offer = topology.Offer(flavor.name, levels, resources.resources, self.is_by_topology)
-        for pods in group:
-            refused = topology.explain_topology_mismatch(pods.name, pods.topology, pods.requests, offer) or mismatch(
-                pods, flavor
-            )
-            if refused:
-                return refused
-        return ""
+        topology = FlavorTopology(flavor.name, levels, resources.resources, self.is_by_topology)
+        reasons = (
+            explain_topology_mismatch(pods.name, pods.topology, pods.requests, topology) or mismatch(pods, flavor)
+            for pods in group
+        )
+        return next(filter(None, reasons), "")
 
-    def _is_pinned_elsewhere(self, flavor: str, group: Sequence[PodSet], wanted: Requests) -> bool:
+    def _is_pinned_to_other(self, flavor: str, group: Sequence[PodSet], needs: Requests) -> bool:
         """`shouldSkipBasedOnNominationMapping`."""
         if self.pinned is None:
             return False
         choices = [self.pinned.podsets.get(pods.name, {}) for pods in group]
-        return all(each.flavor != flavor for some in choices for name, each in some.items() if name in wanted)
+        return all(choice.flavor != flavor for own in choices for name, choice in own.items() if name in needs)
 
     @property
     def is_by_topology(self) -> bool:
-        """Whether all flavors of the queue have a topology: then all pods are placed by it (`isTASOnly`)."""
+        """True if all flavors of the queue have a topology: then Kueue places all pods by it (`isTASOnly`)."""
         return bool(self.queue.flavors) and all(self.flavors[name].topology for name in self.queue.flavors)
 
-    def _in_flavor(
-        self, name: str, pods: Sequence[PodSet], wanted: Requests, usage: Amounts
-    ) -> tuple[dict[str, Choice], Got, list[Shortage]]:
-        """How all of it can be had of one flavor: as the worst of its resources."""
+    def _fit_flavor(
+        self, name: str, pods: Sequence[PodSet], needs: Requests, usage: Amounts
+    ) -> tuple[dict[str, Choice], RankedMode, list[Shortage]]:
+        """Return the choices and the mode of one flavor, which is the worst mode of its resources."""
         choices: dict[str, Choice] = {}
-        short: list[Shortage] = []
+        shortages: list[Shortage] = []
         worst = (Mode.FIT, 0)
-        for resource, amount in wanted.items():
+        for resource, amount in needs.items():
             key = FlavorResource(name, resource)
-            mode, borrowing, shortage = self._fits(key, usage.get(key, 0) + amount, pods)
+            mode, borrowing, shortage = self._fit(key, usage.get(key, 0) + amount, pods)
             if shortage:
-                short.append(shortage)
+                shortages.append(shortage)
             last = self.rules.ranks_no_candidates_last
             if is_better(worst, (mode, borrowing), self.queue.fungibility, ranks_no_candidates_last=last):
                 worst = (mode, borrowing)
             if worst[0] is Mode.NO_FIT:
-                return {}, worst, short
+                return {}, worst, shortages
             choices[resource] = Choice(name, mode, borrowing)
-        return choices, worst, short
+        return choices, worst, shortages
 
-    def _fits(self, key: FlavorResource, amount: int, pods: Sequence[PodSet]) -> tuple[Mode, int, Shortage | None]:
+    def _fit(self, key: FlavorResource, amount: int, pods: Sequence[PodSet]) -> tuple[Mode, int, Shortage | None]:
         """`fitsResourceQuota`."""
         most, free = self.node.potential(key), max(0, self.node.available(key))
         if amount > most:
             return Mode.NO_FIT, 0, Shortage(named(pods), key, amount, most, self.queue.name)
-        borrowing, is_below_another = lowest_that_fits(self.node, key, amount)
+        borrowing, has_parent = lowest_that_fits(self.node, key, amount)
         if amount <= free:
             return Mode.FIT, borrowing, None
-        short = Shortage(named(pods), key, amount, free)
-        if self.node.quota(key).nominal >= amount or is_below_another or self._preempts_while_borrowing():
-            return *self.oracle(key, amount), short
-        return Mode.NO_FIT, borrowing, short
+        shortage = Shortage(named(pods), key, amount, free)
+        if self.node.quota(key).nominal >= amount or has_parent or self._can_preempt_while_borrowing():
+            return *self.oracle(key, amount), shortage
+        return Mode.NO_FIT, borrowing, shortage
 
-    def _preempts_while_borrowing(self) -> bool:
+    def _can_preempt_while_borrowing(self) -> bool:
         preemption = self.queue.preemption
         is_fair = self.is_fair and preemption.reclaim_within_cohort != "Never"
         return is_fair or preemption.borrow_within_cohort != "Never"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,13 +10,14 @@ from generator.errors import NotModelledError
 from generator.manifests import Manifest
 from generator.objects.amounts import FlavorResource
 from generator.objects.namespace import hosts_per_job
+from generator.objects.queue import ClusterQueue
 from generator.simulate.kueue.capacity import Guarantee, guarantee, preempts, reclaimed, unknown
 from generator.simulate.kueue.nodes import machines
 from generator.simulate.kueue.placement import Sites
-from generator.simulate.kueue.podsets import refusals, surroundings
-from generator.simulate.kueue.queues import ClusterQueue, QueueTree
+from generator.simulate.kueue.podsets import pod_context, refusals
+from generator.simulate.kueue.queues import QueueTree
 from generator.simulate.kueue.quota_tree import Node, balance
-from generator.simulate.kueue.search import Limit, Search, Sizeless
+from generator.simulate.kueue.search import JobTemplate, Limit, Search
 
 _STRANDS = "PreemptionOverBorrowing"
 _RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
@@ -61,92 +62,90 @@ _Sizes = tuple[int | None, int | None, int | None, Limit, str, str]
 def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Largest]:
     """Yield the largest job for each ClusterQueue, each namespace with a LocalQueue of it, and each runtime.
 
-    With Nodes among the manifests a job has a place on them if Kueue places it by topology.
+    If Kueue places a job by topology and the manifests hold Nodes, the job must have room on them.
 
     Raises:
-        SimulationError: an amount of a runtime, a LimitRange or a Node is no quantity, or two objects limit the hosts
-            of a namespace's jobs differently.
+        SimulationError: an amount of a runtime, a LimitRange or a Node is not a quantity, or two objects limit the
+            hosts of a namespace's jobs differently.
     """
-    known = list(manifests)
-    nodes, machinery, limits = balance(tree), machines(known), hosts_per_job(known)
-    sites = Sites(tree.flavors, machinery, rules=tree.rules) if machinery else None
-    runtimes = [each for each in known if each.group == "trainer.kubeflow.org" and each.kind in _RUNTIMES]
-    runtimes.sort(key=lambda each: each.name)
-    for queue in sorted(tree.queues.values(), key=lambda each: each.name):
-        node = nodes.get(queue.name)
-        found = _Guarantees(node) if node else None
-        for namespace in sorted({door.namespace for door in tree.doors(queue.name)}):
-            around = surroundings(known, namespace, tree.settings.counting)
+    objects = list(manifests)
+    nodes, cluster_nodes, limits = balance(tree), machines(objects), hosts_per_job(objects)
+    sites = Sites(tree.flavors, cluster_nodes, rules=tree.rules) if cluster_nodes else None
+    runtimes = [item for item in objects if item.group == "trainer.kubeflow.org" and item.kind in _RUNTIMES]
+    runtimes.sort(key=lambda runtime: runtime.name)
+    for _, queue in sorted(tree.queues.items()):
+        guarantees = _Guarantees(nodes[queue.name]) if queue.name in nodes else None
+        for namespace in sorted({local_queue.namespace for local_queue in tree.local_queues_of(queue.name)}):
+            context = pod_context(objects, namespace, tree.settings.counting)
             for runtime in runtimes:
                 if runtime.kind == "ClusterTrainingRuntime" or runtime.namespace == namespace:
-                    there = None if queue.is_elsewhere else sites
-                    job = Sizeless(runtime.body, around, there, limits.get(namespace), tree.rules)
-                    sizes = _sizes(tree, queue, namespace, found, job)
+                    local_sites = None if queue.is_multi_kueue else sites
+                    job = JobTemplate(runtime.body, context, local_sites, limits.get(namespace), tree.rules)
+                    sizes = _find_sizes(tree, queue, namespace, guarantees, job)
                     yield Largest(queue.name, namespace, runtime.name, runtime.kind, *sizes)
 
 
 class _Guarantees:
-    """What a ClusterQueue gets of each flavor and resource, computed once for all runtimes."""
+    """The amounts that a ClusterQueue gets of each flavor and resource, computed once for all runtimes."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
 
     @cached_property
-    def each(self) -> Mapping[FlavorResource, Guarantee]:
-        """Return the guarantee by flavor and resource."""
+    def by_key(self) -> Mapping[FlavorResource, Guarantee]:
+        """Guarantee by flavor and resource."""
         return {key: guarantee(self.node, key) for key in self.node.quotas}
 
 
-def _sizes(
-    tree: QueueTree, queue: ClusterQueue, namespace: str, guarantees: _Guarantees | None, job: Sizeless
+def _find_sizes(
+    tree: QueueTree, queue: ClusterQueue, namespace: str, guarantees: _Guarantees | None, job: JobTemplate
 ) -> _Sizes:
-    refused = tree.stopped(queue) or tree.lacks(queue) or tree.refuses(queue, namespace)
-    if refused or guarantees is None:
-        return 0, 0, 0, Limit.QUEUE, f"`{queue.name}` admits nothing: {refused}", ""
+    rejection = tree.inactive_reason(queue) or tree.rejection(queue, namespace)
+    if rejection or guarantees is None:
+        return 0, 0, 0, Limit.QUEUE, f"`{queue.name}` admits no job: {rejection}", ""
     if not tree.settings.is_modelled:
-        reason = "not known: Kueue's configuration has it count in a way that is not simulated"
+        reason = "unknown: Kueue's configuration counts resources in a way that is not simulated"
         return None, None, None, Limit.UNKNOWN, reason, ""
-    for refusal in refusals(job.runtime, job.around):
+    for refusal in refusals(job.runtime, job.context):
         return 0, 0, 0, Limit.LIMIT_RANGE, str(refusal), ""
     try:
-        return _searched(tree, queue, guarantees, job)
+        return _search_sizes(tree, queue, guarantees, job)
     except NotModelledError as error:
-        return None, None, None, Limit.UNKNOWN, f"not known: {error}", ""
+        return None, None, None, Limit.UNKNOWN, f"unknown: {error}", ""
 
 
-def _searched(tree: QueueTree, queue: ClusterQueue, guarantees: _Guarantees, job: Sizeless) -> _Sizes:
-    node, found = guarantees.node, guarantees.each
+def _search_sizes(tree: QueueTree, queue: ClusterQueue, guarantees: _Guarantees, job: JobTemplate) -> _Sizes:
+    node, by_key = guarantees.node, guarantees.by_key
     flavors, known = tree.flavors_of(queue), dict[tuple[int, ...], int]()
 
     def largest(limits: Mapping[FlavorResource, int]) -> int:
-        alike = tuple(limits.values())
-        if alike not in known:
-            known[alike] = Search(queue, flavors, limits, job).largest()
-        return known[alike]
+        amounts = tuple(limits.values())
+        if amounts not in known:
+            known[amounts] = Search(queue, flavors, limits, job).largest()
+        return known[amounts]
+
+    def largest_of(amount: Callable[[Guarantee], int]) -> int:
+        return largest({key: amount(item) for key, item in by_key.items()})
 
     most = {key: node.potential(key) for key in node.quotas}
     idle, search = largest(most), Search(queue, flavors, most, job)
-    owned = largest({key: each.owned for key, each in found.items()})
-    has_choice = search.has_choice()
+    owned, has_choice = largest_of(lambda item: item.owned), search.has_choice()
     if has_choice and not tree.rules.ranks_no_candidates_last and queue.fungibility.preference == _STRANDS:
-        sure = largest({key: min(each.owned, node.quota(key).nominal) for key, each in found.items()})
+        sure = largest({key: min(item.owned, node.quota(key).nominal) for key, item in by_key.items()})
         if sure < owned:
-            version = tree.rules.version
-            why = (
-                f"at least {sure} nodes: Kueue {version} may choose a flavor in use over one that the queue can borrow"
-            )
-            return None, None, idle, *search.reason(idle), why
+            reason = f"Kueue {tree.rules.version} may choose a flavor in use over one that the queue can borrow"
+            return None, None, idle, *search.reason(idle), f"at least {sure} nodes: {reason}"
     low, high = owned, owned
     if preempts(node) and owned < idle:
         steps = range(len([node, *node.path()]))
-        levels = tuple(largest({key: each.levels[step] for key, each in found.items()}) for step in steps)
-        bound = largest({key: max(each.bound, each.owned) for key, each in found.items()})
-        is_exact = all(each.bound == max(each.levels) for each in found.values())
-        fair_bound = largest({key: max(each.fair_bound, each.owned) for key, each in found.items()})
+        levels = tuple(largest({key: item.levels[step] for key, item in by_key.items()}) for step in steps)
+        bound = largest_of(lambda item: max(item.bound, item.owned))
+        is_exact = all(item.bound == max(item.levels) for item in by_key.values())
+        fair_bound = largest_of(lambda item: max(item.fair_bound, item.owned))
         low, high = reclaimed(node, Guarantee(owned, levels, max(levels) if is_exact else bound, fair_bound))
-    why = ""
+    reason = ""
     if low != high:
-        why = unknown(node, f"at least {low} nodes")
+        reason = unknown(node, f"at least {low} nodes")
     elif low != owned and has_choice:
-        why = f"at least {owned} nodes: how much more depends on the flavor that Kueue tries first"
-    return owned, None if why else low, idle, *search.reason(idle), why
+        reason = f"at least {owned} nodes: how much more depends on the flavor that Kueue tries first"
+    return owned, None if reason else low, idle, *search.reason(idle), reason

@@ -4,6 +4,10 @@ Source: kueue v0.19.2 pkg/cache/scheduler/tas_nodes_cache.go, scheduling_simulat
 Kueue subtracts the requests of all bound pods without a topology annotation, and one of the Node's `pods` for each:
 pkg/cache/scheduler/tas_non_tas_pod_cache.go `updatePodUsage`, pkg/controller/tas/non_tas_usage_controller.go
 `belongsToNonTASCache`, pkg/util/tas/tas.go `IsTAS`; the same in v0.18.3.
+
+A DaemonSet runs a pod on a Node that its node selector and affinity match and whose taints it tolerates: kubernetes
+v1.34.2 pkg/controller/daemon/daemon_controller.go `predicates`, util/daemonset_util.go
+`AddOrUpdateDaemonPodTolerations`. If the pod is among the manifests, it counts instead of the template.
 """
 
 from __future__ import annotations
@@ -13,71 +17,102 @@ from dataclasses import replace
 
 from generator.facts.names import HOSTNAME, PODSET_PREFIX, QUEUE_NAME
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import Requests, requested
+from generator.objects.amounts import Requests, add_requests, requested
 from generator.objects.fields import mapping, mappings, string, string_map
+from generator.objects.queue import Flavor
 from generator.objects.selectors import find_untolerated_taint, meets_requirements
-from generator.simulate.kueue.podsets import PodSet, Surroundings, requests, surroundings
-from generator.simulate.kueue.queues import Flavor
+from generator.simulate.kueue.podsets import PodContext, PodSet, pod_context, requests
 from generator.simulate.kueue.topology import Machine
 
-_DAEMON_TOLERATIONS: tuple[Body, ...] = (
-    {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
-    {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
-    {"key": "node.kubernetes.io/disk-pressure", "operator": "Exists", "effect": "NoSchedule"},
-    {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"},
-    {"key": "node.kubernetes.io/pid-pressure", "operator": "Exists", "effect": "NoSchedule"},
-    {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
+_DAEMON_TOLERATIONS: tuple[Body, ...] = tuple(
+    {"key": f"node.kubernetes.io/{condition}", "operator": "Exists", "effect": effect}
+    for condition, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
 )
 _HOST_NETWORK: Body = {"key": "node.kubernetes.io/network-unavailable", "operator": "Exists", "effect": "NoSchedule"}
 _QUEUED = ("kueue.x-k8s.io/podset", "kueue.x-k8s.io/cluster-queue-name", QUEUE_NAME)
-"""Labels of pods that are of a job which Kueue admitted: they are gone while the queues are idle."""
-_ENDED = ("Succeeded", "Failed")
+"""Labels of pods of a job that Kueue admitted: they are gone while the queues are idle."""
+_MANY = 1_000_000  # pods of a node whose limit is unknown
 
 
-def taken(manifests: Sequence[Manifest], machines: Sequence[Machine]) -> Mapping[str, Requests]:
-    """Return what pods take of each Node, by its name; `pods` is their number.
+def machines(manifests: Iterable[Manifest]) -> tuple[Machine, ...]:
+    """Return the Nodes among manifests, with the room that pods leave which Kueue does not place.
+
+    A Node without conditions, as in a file written by hand, counts as ready.
 
     Raises:
-        SimulationError: an amount is no quantity.
+        SimulationError: an amount is not a quantity.
         NotModelledError: a DaemonSet tolerates taints by comparing numbers.
     """
-    found: dict[str, dict[str, int]] = {}
+    objects = list(manifests)
+    nodes = [
+        Machine(
+            name=node.name,
+            labels=string_map(mapping(node.body, "metadata", "labels")),
+            taints=mappings(mapping(node.body, "spec").get("taints")),
+            allocatable=requested(mapping(node.body, "status").get("allocatable"), node.resource),
+        )
+        for node in objects
+        if (node.group, node.kind) == ("", "Node") and _accepts_pods(node.body)
+    ]
+    used = _sum_usage(objects, nodes) if nodes else {}
+    return tuple(replace(node, allocatable=_subtract(node.allocatable, used.get(node.name, {}))) for node in nodes)
+
+
+def _subtract(allocatable: Requests, used: Requests) -> Requests:
+    return {name: amount - used.get(name, 0) for name, amount in allocatable.items()}
+
+
+def _accepts_pods(body: Body) -> bool:
+    conditions = mappings(mapping(body, "status").get("conditions"))
+    is_ready = any((item.get("type"), item.get("status")) == ("Ready", "True") for item in conditions)
+    return (is_ready or not conditions) and mapping(body, "spec").get("unschedulable") is not True
+
+
+def _sum_usage(manifests: Sequence[Manifest], nodes: Sequence[Machine]) -> Mapping[str, Requests]:
+    """Return what pods use of each Node; `pods` is their number."""
+    used: dict[str, dict[str, int]] = {}
     running: set[tuple[str, str, str]] = set()
-    bare = Surroundings(overheads=surroundings(manifests, "").overheads)
+    bare = PodContext(overheads=pod_context(manifests, "").overheads)
     for manifest in manifests:
         node = string(mapping(manifest.body, "spec").get("nodeName"))
-        if (manifest.group, manifest.kind) == ("", "Pod") and node and not _has_ended(manifest):
-            running |= {(manifest.namespace, name, node) for name in _daemon_sets(manifest)}
-            if not _is_of_a_job(manifest):
-                _add(
-                    found.setdefault(node, {}), requests(dict(mapping(manifest.body, "spec")), bare, manifest.resource)
-                )
-    known: dict[str, Surroundings] = {}
+        if (manifest.group, manifest.kind) == ("", "Pod") and node and not _is_terminated(manifest):
+            running |= {(manifest.namespace, name, node) for name in _owning_daemon_sets(manifest)}
+            if not _is_of_job(manifest):
+                amounts = requests(dict(mapping(manifest.body, "spec")), bare, manifest.resource)
+                add_requests(used.setdefault(node, {}), {**amounts, "pods": 1})
+    contexts: dict[str, PodContext] = {}
     for manifest in manifests:
         if (manifest.group, manifest.kind) != ("apps", "DaemonSet"):
             continue
-        if manifest.namespace not in known:
-            known[manifest.namespace] = surroundings(manifests, manifest.namespace)
+        if manifest.namespace not in contexts:
+            contexts[manifest.namespace] = pod_context(manifests, manifest.namespace)
         pod = dict(mapping(manifest.body, "spec", "template", "spec"))
-        asked = requests(pod, known[manifest.namespace], manifest.resource)
-        for machine in machines:
-            is_there = (manifest.namespace, manifest.name, machine.name) in running
-            if not is_there and _runs_on(pod, machine):
-                _add(found.setdefault(machine.name, {}), asked)
-    return found
+        amounts = requests(pod, contexts[manifest.namespace], manifest.resource)
+        for machine in nodes:
+            is_running = (manifest.namespace, manifest.name, machine.name) in running
+            if not is_running and _runs_on(pod, machine):
+                add_requests(used.setdefault(machine.name, {}), {**amounts, "pods": 1})
+    return used
 
 
-def _has_ended(pod: Manifest) -> bool:
-    return mapping(pod.body, "status").get("phase") in _ENDED
+def _is_terminated(pod: Manifest) -> bool:
+    return mapping(pod.body, "status").get("phase") in ("Succeeded", "Failed")
 
 
-def _is_of_a_job(pod: Manifest) -> bool:
+def _is_of_job(pod: Manifest) -> bool:
     metadata = mapping(pod.body, "metadata")
     is_queued = any(name in mapping(metadata, "labels") for name in _QUEUED)
     return is_queued or any(str(name).startswith(PODSET_PREFIX) for name in mapping(metadata, "annotations"))
 
 
-def _daemon_sets(pod: Manifest) -> Iterator[str]:
+def _owning_daemon_sets(pod: Manifest) -> Iterator[str]:
     for owner in mappings(mapping(pod.body, "metadata").get("ownerReferences")):
         if owner.get("kind") == "DaemonSet":
             yield string(owner.get("name"))
@@ -92,12 +127,12 @@ def _runs_on(pod: Mapping[str, object], machine: Machine) -> bool:
     return (
         name in ("", machine.name)
         and string_map(pod.get("nodeSelector")).items() <= machine.labels.items()
-        and (not required or any(matches(term, machine) for term in terms))
+        and (not required or any(_matches(term, machine) for term in terms))
         and find_untolerated_taint(machine.taints, tolerations) is None
     )
 
 
-def matches(term: Body, machine: Machine) -> bool:
+def _matches(term: Body, machine: Machine) -> bool:
     """Return True if a node selector term matches a Node; a term without a requirement matches none."""
     expressions, fields = mappings(term.get("matchExpressions")), mappings(term.get("matchFields"))
     return (
@@ -107,56 +142,13 @@ def matches(term: Body, machine: Machine) -> bool:
     )
 
 
-def _add(sums: dict[str, int], more: Requests) -> None:
-    for name, amount in (*more.items(), ("pods", 1)):
-        sums[name] = sums.get(name, 0) + amount
-
-
-_MANY = 1_000_000
-"""Pods that a node takes of which nobody says how many it takes."""
-
-
-def machines(manifests: Iterable[Manifest]) -> tuple[Machine, ...]:
-    """Return the Nodes among manifests, with the room that pods leave which Kueue does not place.
-
-    A Node without conditions, as in a file written by hand, counts as ready.
-
-    Raises:
-        SimulationError: an amount is no quantity.
-        NotModelledError: a DaemonSet tolerates taints by comparing numbers.
-    """
-    everything = list(manifests)
-    found = [
-        Machine(
-            name=each.name,
-            labels=string_map(mapping(each.body, "metadata", "labels")),
-            taints=mappings(mapping(each.body, "spec").get("taints")),
-            allocatable=requested(mapping(each.body, "status").get("allocatable"), each.resource),
-        )
-        for each in everything
-        if (each.group, each.kind) == ("", "Node") and _takes_pods(each.body)
-    ]
-    used = taken(everything, found) if found else {}
-    return tuple(replace(each, allocatable=_left(each.allocatable, used.get(each.name, {}))) for each in found)
-
-
-def _left(allocatable: Requests, used: Requests) -> Requests:
-    return {name: amount - used.get(name, 0) for name, amount in allocatable.items()}
-
-
-def _takes_pods(body: Body) -> bool:
-    conditions = mappings(mapping(body, "status").get("conditions"))
-    is_ready = any((each.get("type"), each.get("status")) == ("Ready", "True") for each in conditions)
-    return (is_ready or not conditions) and mapping(body, "spec").get("unschedulable") is not True
-
-
-def is_of(machine: Machine, flavor: Flavor) -> bool:
-    """Whether a node is one of a flavor, and has a place in its topology (`NodeMatchesFlavor`)."""
+def is_of_flavor(machine: Machine, flavor: Flavor) -> bool:
+    """Return True if a node has a flavor and all levels of its topology (`NodeMatchesFlavor`)."""
     return flavor.labels.items() <= machine.labels.items() and all(level in machine.labels for level in flavor.levels)
 
 
-def takes(machine: Machine, pods: PodSet, flavor: Flavor) -> bool:
-    """Whether pods may go to a node (`FindFeasibleNodes`).
+def is_feasible(machine: Machine, pods: PodSet, flavor: Flavor) -> bool:
+    """Return True if the scheduler can place pods on a node (`FindFeasibleNodes`).
 
     Raises:
         NotModelledError: a toleration compares numbers.
@@ -164,18 +156,18 @@ def takes(machine: Machine, pods: PodSet, flavor: Flavor) -> bool:
     return (
         find_untolerated_taint(machine.taints, (*pods.tolerations, *flavor.tolerations)) is None
         and pods.node_selector.items() <= machine.labels.items()
-        and (not pods.affinity or any(matches(term, machine) for term in pods.affinity))
+        and (not pods.affinity or any(_matches(term, machine) for term in pods.affinity))
     )
 
 
-def alike(flavor: Flavor) -> tuple[Machine, ...]:
-    """As many nodes as a flavor says that it has, all in one place: good for nothing but to count them.
+def generic_machines(flavor: Flavor) -> tuple[Machine, ...]:
+    """Return the number of nodes that a flavor declares, all in one domain, for counting only.
 
-    None where it does not say what they have, or where Kueue does not look at single nodes.
+    The result is empty if the flavor does not declare their resources, or if Kueue does not look at single nodes.
     """
     if not flavor.nodes or not flavor.allocatable or flavor.levels[-1] != HOSTNAME:
         return ()
-    around = dict.fromkeys(flavor.levels, flavor.name)
+    domain = dict.fromkeys(flavor.levels, flavor.name)
     allocatable = {"pods": _MANY, **flavor.allocatable}
     names = [f"{flavor.name}-{number}" for number in range(flavor.nodes)]
-    return tuple(Machine(name, {**flavor.labels, **around, HOSTNAME: name}, (), allocatable) for name in names)
+    return tuple(Machine(name, {**flavor.labels, **domain, HOSTNAME: name}, (), allocatable) for name in names)

@@ -12,215 +12,203 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from generator.errors import NotModelledError, Problem
-from generator.objects.amounts import Requests
+from generator.objects.amounts import Requests, add_requests
+from generator.objects.queue import Flavor
 from generator.simulate.kueue.configuration import NEWEST, Rules
-from generator.simulate.kueue.nodes import alike, is_of, takes
+from generator.simulate.kueue.nodes import generic_machines, is_feasible, is_of_flavor
 from generator.simulate.kueue.podsets import PodSet, grouped, named
-from generator.simulate.kueue.queues import Flavor
-from generator.simulate.kueue.topology import How, Key, Machine, Place, Places, times
+from generator.simulate.kueue.topology import Domain, Key, Machine, TopologyMode, TopologyTree, count_in
 
 _ONE_POD = {"pods": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Pods that are placed together.
-
-    Attributes:
-        count: how many there are, the leader apart.
-        requests: what each asks for.
-        leader: what the one pod asks for that is placed with them; None without one.
-        how: how close together.
-        level: which level that is about.
-        counts_leader: see `kueue_rules.Rules`.
-    """
-
-    count: int
-    requests: Requests
-    leader: Requests | None
-    how: How
-    level: str
-    counts_leader: bool = True
+_FIX = "add the Nodes, as `kubectl get nodes -o yaml` prints them"
 
 
 @dataclass(slots=True)
-class Room:
-    """How many pods a place holds, and then, how many it gets.
+class _Room:
+    """The pods that a domain holds, and later the pods that it gets.
 
     Attributes:
-        pods: without the leader.
-        beside: with the leader there too.
-        leaders: 1 if it holds the leader.
+        pods: number of workers without the leader.
+        led_pods: number of workers together with the leader.
+        leaders: 1 if the domain holds the leader.
     """
 
     pods: int = 0
-    beside: int = 0
+    led_pods: int = 0
     leaders: int = 0
 
 
-def place(places: Places, ask: Ask, free: Callable[[Place], Requests | None]) -> dict[Place, Room] | None:
-    """Narrowest place → what it gets; None if there is no room.
-
-    Args:
-        places: all that there are.
-        ask: the pods.
-        free: of a narrowest place what is free there; None where they may not go.
-    """
-    return _Search(places, ask, free).found()
-
-
 class _Search:
-    def __init__(self, places: Places, ask: Ask, free: Callable[[Place], Requests | None]) -> None:
-        self._places = places
-        self._ask = ask
-        self._leaders = 0 if ask.leader is None else 1
-        self._is_tight = ask.how is not How.UNCONSTRAINED  # else the places with the least room come first
-        self._room: dict[Place, Room] = {}
-        self._asked = {**ask.requests, **_ONE_POD}
-        self._leader = {**(ask.leader or {}), **_ONE_POD}
-        for each in places.at[0].values():
-            self._fill(each, free)
+    """A search for the fewest and tightest domains that hold a PodSet group."""
 
-    def _fill(self, here: Place, free: Callable[[Place], Requests | None]) -> Room:
-        """How much each place holds (`fillLeafCounts`, `fillInCountsHelper`)."""
-        room = self._room[here] = Room()
-        inner = [self._fill(each, free) for each in here.inner]
-        if inner:
-            room.pods = sum(each.pods for each in inner)
-            able = [each.pods - each.beside for each in inner if each.leaders or not self._leaders]
-            room.beside = room.pods - min(able) if able else 0
-            room.leaders = max(each.leaders for each in inner)
-        elif (left := free(here)) is not None:
-            room.pods = room.beside = times(self._asked, left)
-            if self._leaders and times(self._leader, left) > 0:
+    def __init__(
+        self,
+        tree: TopologyTree,
+        group: tuple[PodSet, PodSet | None],
+        free: Callable[[Domain], Requests | None],
+        *,
+        counts_leader: bool,
+    ) -> None:
+        """Prepare the search.
+
+        Args:
+            tree: the domains.
+            group: the workers, and the leader that is placed with them.
+            free: returns the free resources of a leaf; None if the pods cannot run there.
+            counts_leader: see `configuration.Rules`.
+        """
+        workers, leader = group
+        request = workers.topology
+        self._tree = tree
+        self._count = workers.count
+        self._mode = request.mode if request else TopologyMode.UNCONSTRAINED
+        self._level = tree.levels.index(request.level if request and request.level else tree.levels[-1])
+        self._leaders = 0 if leader is None else 1
+        self._counts_leader = counts_leader
+        self._is_tight = self._mode is not TopologyMode.UNCONSTRAINED  # else the domains with the least room come first
+        self._room: dict[Domain, _Room] = {}
+        self._worker_requests = {**workers.requests, **_ONE_POD}
+        self._leader_requests = {**(leader.requests if leader else {}), **_ONE_POD}
+        for domain in tree.by_level[0].values():
+            self._fill(domain, free)
+
+    def _fill(self, domain: Domain, free: Callable[[Domain], Requests | None]) -> _Room:
+        """Compute the room of a domain and its children (`fillLeafCounts`, `fillInCountsHelper`)."""
+        room = self._room[domain] = _Room()
+        children = [self._fill(child, free) for child in domain.children]
+        if children:
+            room.pods = sum(child.pods for child in children)
+            costs = [child.pods - child.led_pods for child in children if child.leaders or not self._leaders]
+            room.led_pods = room.pods - min(costs) if costs else 0
+            room.leaders = max(child.leaders for child in children)
+        elif (left := free(domain)) is not None:
+            room.pods = room.led_pods = count_in(self._worker_requests, left)
+            if self._leaders and count_in(self._leader_requests, left) > 0:
                 room.leaders = 1
-                left = {name: amount - self._leader.get(name, 0) for name, amount in left.items()}
-                room.beside = times(self._asked, left)
+                left = {name: amount - self._leader_requests.get(name, 0) for name, amount in left.items()}
+                room.led_pods = count_in(self._worker_requests, left)
         return room
 
-    def found(self) -> dict[Place, Room] | None:
-        """From the places of a level down to the narrowest, each time as few as can be."""
-        level = self._places.levels.index(self._ask.level)
-        fitting = self._fitting(level)
+    def run(self) -> dict[Domain, _Room] | None:
+        """Return the pods that each leaf gets; None if there is no room. Each level uses as few domains as possible."""
+        fitting = self._find_level(self._level)
         if fitting is None:
             return None
-        level, chosen = fitting
-        minimum = self._minimum(chosen)
-        for _ in range(level, len(self._places.levels) - 1):
-            minimum = self._minimum(self._sorted(each for outer in minimum or () for each in outer.inner))
-        # None: Kueue too would come to no end here, and logs an error (`errCodeAssumptionsViolated`)
-        return None if minimum is None else {each: self._room[each] for each in minimum}
+        level, domains = fitting
+        minimum = self._minimize(domains)
+        for _ in range(level, len(self._tree.levels) - 1):
+            minimum = self._minimize(self._sort(child for domain in minimum or () for child in domain.children))
+        # None: Kueue fails here too, and logs an error (`errCodeAssumptionsViolated`)
+        return None if minimum is None else {leaf: self._room[leaf] for leaf in minimum}
 
-    def _fitting(self, level: int) -> tuple[int, Sequence[Place]] | None:
+    def _find_level(self, level: int) -> tuple[int, Sequence[Domain]] | None:
         """`findLevelWithFitDomains`."""
-        known = self._with_leader_first(self._places.at[level].values())
-        if not known:
+        domains = self._sort_leader_first(self._tree.by_level[level].values())
+        if not domains:
             return None
         if self._is_tight:
-            if self._holds(known[0]):
-                return level, [self._tightest(known, self._ask.count, self._leaders)]
-        elif holding := next((each for each in known if self._holds_all(each)), None):
+            if self._holds(domains[0]):
+                return level, [self._tightest(domains, self._count, self._leaders)]
+        elif holding := next((domain for domain in domains if self._holds_all(domain)), None):
             return level, [holding]
-        if self._ask.how is How.REQUIRED:
+        if self._mode is TopologyMode.REQUIRED:
             return None
         if level > 0 and self._is_tight:
-            return self._fitting(level - 1)
-        several = self._several(known)
+            return self._find_level(level - 1)
+        several = self._find_several(domains)
         return None if several is None else (level, several)
 
-    def _holds(self, here: Place) -> bool:
-        room = self._room[here]
-        return room.beside >= self._ask.count and room.leaders >= self._leaders
+    def _holds(self, domain: Domain) -> bool:
+        room = self._room[domain]
+        return room.led_pods >= self._count and room.leaders >= self._leaders
 
-    def _holds_all(self, here: Place) -> bool:
-        """Return True for a place with room for all, before Kueue 0.19 without a look at the leader."""
-        return self._holds(here) if self._ask.counts_leader else self._room[here].pods >= self._ask.count
+    def _holds_all(self, domain: Domain) -> bool:
+        """Return True if a domain holds all pods; before Kueue 0.19 the leader does not count."""
+        return self._holds(domain) if self._counts_leader else self._room[domain].pods >= self._count
 
-    def _several(self, known: Sequence[Place]) -> list[Place] | None:
-        """More than one place: first one with the leader, then those with the most room."""
-        known = self._leader_first(known, self._ask.count, self._leaders)
-        chosen: list[Place] = []
-        left, leaders, number = self._ask.count, self._leaders, 0
-        while leaders > 0 and number < len(known) and self._room[known[number]].leaders > 0:
-            here = known[number]
-            if self._is_tight and self._room[here].beside >= left:
-                here = self._tightest(known[number:], left, leaders)
-            chosen.append(here)
-            leaders -= self._room[here].leaders
-            left -= self._room[here].beside
-            number += 1
-        others = self._sorted(known[number:])
-        for number, here in enumerate(others):
+    def _find_several(self, domains: Sequence[Domain]) -> list[Domain] | None:
+        """Return several domains: first one with the leader, then those with the most room."""
+        domains = self._prioritize_leader(domains, self._count, self._leaders)
+        chosen: list[Domain] = []
+        left, leaders, index = self._count, self._leaders, 0
+        while leaders > 0 and index < len(domains) and self._room[domains[index]].leaders > 0:
+            domain = domains[index]
+            if self._is_tight and self._room[domain].led_pods >= left:
+                domain = self._tightest(domains[index:], left, leaders)
+            chosen.append(domain)
+            leaders -= self._room[domain].leaders
+            left -= self._room[domain].led_pods
+            index += 1
+        others = self._sort(domains[index:])
+        for index, domain in enumerate(others):
             if left <= 0 or leaders > 0:
                 break
-            if self._is_tight and self._room[here].pods >= left:
-                here = self._tightest(others[number:], left, 0)  # noqa: PLW2901 - the last of them
-            chosen.append(here)
-            left -= self._room[here].pods
+            if self._is_tight and self._room[domain].pods >= left:
+                domain = self._tightest(others[index:], left, 0)  # noqa: PLW2901 - the last of them
+            chosen.append(domain)
+            left -= self._room[domain].pods
         return chosen if left <= 0 and leaders <= 0 else None
 
-    def _minimum(self, known: Sequence[Place]) -> list[Place] | None:
-        """Give each place what it gets, and leave out those that get nothing (`updateCountsToMinimumGeneric`)."""
-        known = self._leader_first(known, self._ask.count, self._leaders)
-        chosen: list[Place] = []
-        left, leaders = self._ask.count, self._leaders
-        for number, each in enumerate(known):
-            room = self._room[each]
-            here, most = each, room.beside if leaders else room.pods
+    def _minimize(self, domains: Sequence[Domain]) -> list[Domain] | None:
+        """Distribute the pods, and drop the domains that get none (`updateCountsToMinimumGeneric`)."""
+        domains = self._prioritize_leader(domains, self._count, self._leaders)
+        chosen: list[Domain] = []
+        left, leaders = self._count, self._leaders
+        for index, first in enumerate(domains):
+            room = self._room[first]
+            domain, most = first, room.led_pods if leaders else room.pods
             if self._is_tight and most >= left and room.leaders >= leaders:
-                here = self._tightest(known[number:], left, leaders)
-                room = self._room[here]
-                most = room.beside if leaders else room.pods
+                domain = self._tightest(domains[index:], left, leaders)
+                room = self._room[domain]
+                most = room.led_pods if leaders else room.pods
             is_last = most >= left and room.leaders >= leaders
             led = min(room.leaders, leaders)
-            if is_last or not leaders or self._ask.counts_leader:
+            if is_last or not leaders or self._counts_leader:
                 room.pods = most = min(most, left)
             elif most > left:
-                raise NotModelledError((Problem("Kueue 0.18 gives a launcher a place where all hosts are already"),))
-            room.leaders = led  # before 0.19 this place keeps all hosts for which it has room without the launcher
+                raise NotModelledError((Problem("Kueue 0.18 gives a launcher a domain that all hosts fill already"),))
+            room.leaders = led  # before 0.19 this domain keeps all hosts that it holds without the launcher
             left, leaders = left - most, leaders - led
-            chosen.append(here)
+            chosen.append(domain)
             if is_last:
                 return chosen
         return None
 
-    def _tightest(self, known: Sequence[Place], count: int, leaders: int) -> Place:
-        """The first of those with the least room that is enough; or else the first of all (`findBestFitDomainBy`)."""
+    def _tightest(self, domains: Sequence[Domain], count: int, leaders: int) -> Domain:
+        """Return the first domain with the least sufficient room, or else the first (`findBestFitDomainBy`)."""
 
-        def most(here: Place) -> int:
-            return self._room[here].beside if leaders else self._room[here].pods
+        def most(domain: Domain) -> int:
+            return self._room[domain].led_pods if leaders else self._room[domain].pods
 
-        holding = [each for each in known if self._room[each].leaders >= leaders and most(each) >= count]
-        return min(holding, key=most, default=known[0])
+        holding = [domain for domain in domains if self._room[domain].leaders >= leaders and most(domain) >= count]
+        return min(holding, key=most, default=domains[0])
 
-    def _leader_first(self, known: Sequence[Place], count: int, leaders: int) -> Sequence[Place]:
-        """A place for the leader first, which then leaves enough for all others (`prioritizeLeaderDomain`)."""
-        if not self._ask.counts_leader:
-            return known
-        spare = sum(self._room[each].pods for each in known) - count
-        for number, each in enumerate(known if leaders else ()):
-            room = self._room[each]
-            if room.leaders >= leaders and room.pods - room.beside <= spare:
-                return [each, *known[:number], *known[number + 1 :]]
-        return known
+    def _prioritize_leader(self, domains: Sequence[Domain], count: int, leaders: int) -> Sequence[Domain]:
+        """Move a domain to the front that leaves enough room when it takes the leader (`prioritizeLeaderDomain`)."""
+        if not self._counts_leader:
+            return domains
+        spare = sum(self._room[domain].pods for domain in domains) - count
+        for index, domain in enumerate(domains if leaders else ()):
+            room = self._room[domain]
+            if room.leaders >= leaders and room.pods - room.led_pods <= spare:
+                return [domain, *domains[:index], *domains[index + 1 :]]
+        return domains
 
-    def _sorted(self, known: Iterable[Place]) -> list[Place]:
+    def _sort(self, domains: Iterable[Domain]) -> list[Domain]:
         """`sortedDomains`."""
         sign = -1 if self._is_tight else 1
-        return sorted(known, key=lambda each: (sign * self._room[each].pods, each.values))
+        return sorted(domains, key=lambda domain: (sign * self._room[domain].pods, domain.values))
 
-    def _with_leader_first(self, known: Iterable[Place]) -> list[Place]:
+    def _sort_leader_first(self, domains: Iterable[Domain]) -> list[Domain]:
         """`sortedDomainsWithLeader`."""
         sign = -1 if self._is_tight else 1
-        return sorted(known, key=lambda each: (-self._room[each].leaders, sign * self._room[each].beside, each.values))
-
-
-_FIX = "give the Nodes, as `kubectl get nodes -o yaml` tells them"
+        rooms = self._room
+        return sorted(domains, key=lambda item: (-rooms[item].leaders, sign * rooms[item].led_pods, item.values))
 
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """Pods of one kind that are in one place: a node, or what else is the narrowest level of the topology."""
+    """Pods of one PodSet in a leaf domain of a topology."""
 
     flavor: str
     key: Key
@@ -230,13 +218,13 @@ class Stay:
 
     @property
     def total(self) -> dict[str, int]:
-        """What they take there."""
+        """Resources that the pods use."""
         return {**{name: amount * self.count for name, amount in self.requests.items()}, "pods": self.count}
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Pods that Kueue places by topology, with the flavor that they have."""
+    """Pods that Kueue places by topology, with their flavor."""
 
     pods: PodSet
     flavor: str
@@ -244,24 +232,24 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class NoPlace:
-    """Pods that are placed together, and for which there is no room."""
+    """A PodSet group without room in any domain."""
 
     pods: Sequence[PodSet]
     flavor: str
 
     def __str__(self) -> str:
-        wish = self.pods[0].topology
-        where = f"in one {wish.level} " if wish and wish.how is How.REQUIRED else ""
-        pods = " and ".join(f"{each.count} `{each.name}`" for each in self.pods)
-        return f"there is no room {where}for {pods} on the nodes of flavor `{self.flavor}`"
+        request = self.pods[0].topology
+        domain = f"in one {request.level} " if request and request.mode is TopologyMode.REQUIRED else ""
+        pods = " and ".join(f"{podset.count} `{podset.name}`" for podset in self.pods)
+        return f"there is no room {domain}for {pods} on the nodes of flavor `{self.flavor}`"
 
 
-_Taken = dict[tuple[str, Key], dict[str, int]]
-"""What is in use: flavor and place → amounts; for nodes the flavor is empty, as several may have the same."""
+_Usage = dict[tuple[str, Key], dict[str, int]]
+"""(flavor, leaf) → amounts in use; the flavor is empty if leaves are nodes, which several flavors may share."""
 
 
 class Sites:
-    """All places, and what running jobs have of them."""
+    """The topology domains of all flavors, and their usage by running jobs."""
 
     def __init__(
         self,
@@ -270,174 +258,167 @@ class Sites:
         unknown: Iterable[str] = (),
         rules: Rules = NEWEST,
     ) -> None:
-        """Nothing is in use, except of flavors of which something is and nobody knows where: these are `unknown`.
+        """Create idle domains.
 
-        Without `machines` it is not known what nodes there are.
+        Args:
+            flavors: all flavors.
+            machines: the Nodes; empty if they are unknown.
+            unknown: flavors in use whose usage cannot be assigned to nodes.
+            rules: the rules of the Kueue version.
         """
         self._flavors = flavors
         self._machines = machines
         self._unknown = frozenset(unknown)
         self._rules = rules
-        self._places: dict[str, Places] = {}
-        self._taken: _Taken = {}
-        self._open: dict[tuple[str, str], frozenset[Key]] = {}
+        self._trees: dict[str, TopologyTree] = {}
+        self._used: _Usage = {}
+        self._feasible: dict[tuple[str, str], frozenset[Key]] = {}
 
-    def find(self, asked: Iterable[Placed], *, is_empty: bool = False) -> tuple[Stay, ...] | NoPlace:
-        """Where all pods of a job go that are placed by topology; `is_empty`: as if nothing else were running.
+    def find(self, pods: Iterable[Placed], *, is_empty: bool = False) -> tuple[Stay, ...] | NoPlace:
+        """Place all pods of a job; with `is_empty`, as if no other job were running.
 
         Raises:
-            NotModelledError: it depends on nodes that are not known.
+            NotModelledError: the result depends on unknown nodes.
         """
         stays: list[Stay] = []
-        assumed: _Taken = {}
-        in_order = sorted(asked, key=lambda each: each.flavor)
-        for flavor, some in groupby(in_order, key=lambda each: each.flavor):
-            for _, group in grouped([each.pods for each in some]):
-                found = self._find(flavor, group, [assumed] if is_empty else [assumed, self._taken])
-                if found is None:
+        assumed: _Usage = {}
+        by_flavor = sorted(pods, key=lambda placed: placed.flavor)
+        for flavor, members in groupby(by_flavor, key=lambda placed: placed.flavor):
+            for _, group in grouped([placed.pods for placed in members]):
+                placed = self._place(flavor, group, [assumed] if is_empty else [assumed, self._used])
+                if placed is None:
                     return NoPlace(group, flavor)
-                stays += found
-                for stay in found:
-                    _change(assumed, self._at(stay), stay.total, 1)
+                stays += placed
+                for stay in placed:
+                    self._count(assumed, stay, 1)
         return tuple(stays)
 
     def most(self, flavor: str, pods: PodSet) -> int:
-        """How many pods of a kind there is room for at most, if nothing is running.
+        """Return an upper bound of the pods that idle domains hold.
 
         Raises:
-            NotModelledError: it depends on nodes that are not known.
+            NotModelledError: the result depends on unknown nodes.
         """
-        places, wish = self._known(self._flavors[flavor], pods), pods.topology
-        level = wish.level if wish and wish.how is How.REQUIRED else ""
-        depth = places.levels.index(level) + 1 if level in places.levels else 0
+        tree, request = self._tree(self._flavors[flavor], pods), pods.topology
+        level = request.level if request and request.mode is TopologyMode.REQUIRED else ""
+        depth = tree.levels.index(level) + 1 if level in tree.levels else 0
         rooms: dict[Key, int] = {}
-        is_open = self._open_to(pods, flavor)
-        for here in places.narrowest.values():
-            if places.key(here) in is_open:
-                around = here.values[:depth]
-                rooms[around] = rooms.get(around, 0) + times({**pods.requests, "pods": 1}, here.capacity)
+        feasible = self._feasible_leaves(pods, flavor)
+        for leaf in tree.leaves.values():
+            if tree.key(leaf) in feasible:
+                domain = leaf.values[:depth]
+                rooms[domain] = rooms.get(domain, 0) + count_in({**pods.requests, **_ONE_POD}, leaf.capacity)
         return max(rooms.values(), default=0)
 
-    def _open_to(self, pods: PodSet, flavor: str) -> frozenset[Key]:
-        """The narrowest places where pods may go; others of the same kind ask again and again."""
-        alike = flavor, f"{pods.node_selector} {pods.tolerations} {pods.affinity}"
-        if alike not in self._open:
-            known = self._places[flavor].narrowest.items()
-            self._open[alike] = frozenset(
-                key
-                for key, here in known
-                if here.machine is None or not self._machines or takes(here.machine, pods, self._flavors[flavor])
+    def _feasible_leaves(self, pods: PodSet, flavor: str) -> frozenset[Key]:
+        """Return the leaves where pods can run, remembered by their selectors and tolerations."""
+        key = flavor, f"{pods.node_selector} {pods.tolerations} {pods.affinity}"
+        if key not in self._feasible:
+            self._feasible[key] = frozenset(
+                leaf_key
+                for leaf_key, leaf in self._trees[flavor].leaves.items()
+                if leaf.machine is None or not self._machines or is_feasible(leaf.machine, pods, self._flavors[flavor])
             )
-        return self._open[alike]
+        return self._feasible[key]
 
-    def _find(self, flavor: str, group: Sequence[PodSet], taken: Sequence[_Taken]) -> list[Stay] | None:
+    def _place(self, flavor: str, group: Sequence[PodSet], usage: Sequence[_Usage]) -> list[Stay] | None:
         workers, leader = _workers_and_leader(group)
-        places, wish = self._known(self._flavors[flavor], workers), workers.topology
-        ask = Ask(
-            workers.count,
-            workers.requests,
-            leader.requests if leader else None,
-            wish.how if wish else How.UNCONSTRAINED,
-            wish.level if wish and wish.level else places.levels[-1],
-            self._rules.counts_leader,
-        )
+        tree = self._tree(self._flavors[flavor], workers)
+        feasible, used = self._feasible_leaves(workers, flavor), [amounts for amounts in usage if amounts]
 
-        is_open, used = self._open_to(workers, flavor), [each for each in taken if each]
+        def free(leaf: Domain) -> Requests | None:
+            return self._free(flavor, leaf, used) if tree.key(leaf) in feasible else None
 
-        def free(here: Place) -> Requests | None:
-            return self._free(flavor, here, used) if places.key(here) in is_open else None
+        rooms = _Search(tree, (workers, leader), free, counts_leader=self._rules.counts_leader).run()
+        return None if rooms is None else list(_stays(flavor, tree, rooms, workers, leader))
 
-        found = place(places, ask, free)
-        return None if found is None else list(_stays(flavor, places, found, workers, leader))
-
-    def _known(self, flavor: Flavor, pods: PodSet) -> Places:
-        """The places of a flavor: of the nodes that there are, or else of those that it says there are."""
+    def _tree(self, flavor: Flavor, pods: PodSet) -> TopologyTree:
+        """Return the domains of a flavor: of the given nodes, or else of the nodes that the flavor declares."""
         if not flavor.levels:
             message = f"the Topology of flavor `{flavor.name}` is in no file, or has no levels"
-            raise NotModelledError((Problem(message, "give it too"),))
-        if flavor.name not in self._places:
-            nodes = [each for each in self._machines if is_of(each, flavor)] if self._machines else alike(flavor)
-            self._places[flavor.name] = Places(flavor.levels, nodes)
-        places = self._places[flavor.name]
-        must_be_close = pods.topology is not None and pods.topology.how is How.REQUIRED
+            raise NotModelledError((Problem(message, "add the Topology"),))
+        if flavor.name not in self._trees:
+            given = [machine for machine in self._machines if is_of_flavor(machine, flavor)]
+            self._trees[flavor.name] = TopologyTree(
+                flavor.levels, given if self._machines else generic_machines(flavor)
+            )
+        tree = self._trees[flavor.name]
+        is_required = pods.topology is not None and pods.topology.mode is TopologyMode.REQUIRED
         if flavor.name in self._unknown:
-            message = f"whether `{pods.name}` has a place depends on where others run on flavor `{flavor.name}`"
+            message = f"the room for `{pods.name}` depends on the nodes that other jobs use of flavor `{flavor.name}`"
             raise NotModelledError((Problem(message),))
-        if not self._machines and (must_be_close or not places.narrowest):
-            message = f"whether `{pods.name}` has a place depends on where the nodes of flavor `{flavor.name}` are"
+        if not self._machines and (is_required or not tree.leaves):
+            message = f"the room for `{pods.name}` depends on the topology of the nodes of flavor `{flavor.name}`"
             raise NotModelledError((Problem(message, _FIX),))
-        return places
+        return tree
 
-    def _free(self, flavor: str, here: Place, taken: Sequence[_Taken]) -> Requests:
-        if not taken:
-            return here.capacity
-        places = self._places[flavor]
-        at = ("" if places.are_nodes else flavor, places.key(here))
-        used = [each[at] for each in taken if at in each]
+    def _free(self, flavor: str, leaf: Domain, usage: Sequence[_Usage]) -> Requests:
+        if not usage:
+            return leaf.capacity
+        tree = self._trees[flavor]
+        key = ("" if tree.are_nodes else flavor, tree.key(leaf))
+        used = [amounts[key] for amounts in usage if key in amounts]
         if not used:
-            return here.capacity
-        return {name: amount - sum(each.get(name, 0) for each in used) for name, amount in here.capacity.items()}
+            return leaf.capacity
+        return {name: amount - sum(amounts.get(name, 0) for amounts in used) for name, amount in leaf.capacity.items()}
 
-    def _at(self, stay: Stay) -> tuple[str, Key]:
-        return "" if self._places[stay.flavor].are_nodes else stay.flavor, stay.key
+    def _key(self, stay: Stay) -> tuple[str, Key]:
+        return "" if self._trees[stay.flavor].are_nodes else stay.flavor, stay.key
+
+    def _count(self, usage: _Usage, stay: Stay, sign: int) -> None:
+        add_requests(usage.setdefault(self._key(stay), {}), stay.total, sign)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is running anywhere."""
-        return not any(any(each.values()) for each in self._taken.values())
+        """True if no pod is running."""
+        return not any(any(amounts.values()) for amounts in self._used.values())
 
     def holds(self, stays: Iterable[Stay]) -> bool:
-        """Whether there is still room where pods are to go (`Fits`)."""
-        there = ((each, self._places[each.flavor].narrowest[each.key]) for each in stays)
+        """Return True if the domains still have room for pods (`Fits`)."""
+        leaves = ((stay, self._trees[stay.flavor].leaves[stay.key]) for stay in stays)
         return all(
-            times(each.requests, self._free(each.flavor, here, [self._taken])) >= each.count for each, here in there
+            count_in(stay.requests, self._free(stay.flavor, leaf, [self._used])) >= stay.count for stay, leaf in leaves
         )
 
     def check(self, stays: Iterable[Stay]) -> None:
-        """That no job shares a node with another one, where it is not known which nodes are close to which.
+        """Check that no two jobs share a node while the topology of the nodes is unknown.
 
         Raises:
-            NotModelledError: one does.
+            NotModelledError: two jobs do.
         """
         for stay in () if self._machines else stays:
-            if any(self._taken.get(self._at(stay), {}).values()):
-                message = f"which jobs share a node of flavor `{stay.flavor}` depends on where its nodes are"
+            if any(self._used.get(self._key(stay), {}).values()):
+                message = f"which jobs share a node of flavor `{stay.flavor}` depends on the topology of its nodes"
                 raise NotModelledError((Problem(message, _FIX),))
 
     def take(self, stays: Iterable[Stay]) -> None:
-        """Pods are there."""
+        """Add running pods."""
         for stay in stays:
-            _change(self._taken, self._at(stay), stay.total, 1)
+            self._count(self._used, stay, 1)
 
     def give_back(self, stays: Iterable[Stay]) -> None:
-        """Pods are there no more."""
+        """Remove running pods."""
         for stay in stays:
-            _change(self._taken, self._at(stay), stay.total, -1)
-
-
-def _change(taken: _Taken, at: tuple[str, Key], amounts: Requests, sign: int) -> None:
-    there = taken.setdefault(at, {})
-    for name, amount in amounts.items():
-        there[name] = there.get(name, 0) + sign * amount
+            self._count(self._used, stay, -1)
 
 
 def _workers_and_leader(group: Sequence[PodSet]) -> tuple[PodSet, PodSet | None]:
-    """`findLeaderAndWorkers`; other groups pkg/controller/jobframework/tas_validation.go refuses."""
+    """`findLeaderAndWorkers`; Kueue rejects other groups (pkg/controller/jobframework/tas_validation.go)."""
     workers, leader = group[0], group[1] if len(group) > 1 else None
     if leader and leader.count > workers.count:
         workers, leader = leader, workers
     is_group = bool(workers.topology and workers.topology.group)
     if len(group) != 1 + is_group or (leader and leader.count != 1):
-        message = f"Kueue refuses the group {named(group)}: it takes two kinds of pods, and of one a single pod"
+        message = f"Kueue rejects the group {named(group)}: a group has two PodSets, one of them with a single pod"
         raise NotModelledError((Problem(message),))
     return workers, leader
 
 
 def _stays(
-    flavor: str, places: Places, found: Mapping[Place, Room], workers: PodSet, leader: PodSet | None
+    flavor: str, tree: TopologyTree, rooms: Mapping[Domain, _Room], workers: PodSet, leader: PodSet | None
 ) -> Iterator[Stay]:
-    for here, room in found.items():
+    for leaf, room in rooms.items():
         if leader and room.leaders:
-            yield Stay(flavor, places.key(here), leader.name, leader.requests, room.leaders)
+            yield Stay(flavor, tree.key(leaf), leader.name, leader.requests, room.leaders)
         if room.pods:
-            yield Stay(flavor, places.key(here), workers.name, workers.requests, room.pods)
+            yield Stay(flavor, tree.key(leaf), workers.name, workers.requests, room.pods)

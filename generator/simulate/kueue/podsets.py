@@ -15,25 +15,25 @@ from typing import Any
 
 from generator.facts.names import STEP
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import Requests, counted, requested, shown
-from generator.objects.fields import integer, mapping, mappings, string, string_map
+from generator.objects.amounts import Requests, add_requests, counted, requested, shown
+from generator.objects.fields import indexed_mappings, integer, mapping, mappings, string, string_map
 from generator.simulate.kueue.configuration import AS_ASKED, Counting
-from generator.simulate.kueue.topology import Wish, wish
+from generator.simulate.kueue.topology import TopologyRequest, topology_request
 
-_FIELDS = ("max", "min")
+_POD_LEVEL = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One amount that a LimitRange sets.
+    """An amount that a LimitRange sets.
 
     Attributes:
-        limit_range: its name.
-        item: the place in `spec.limits`.
-        kind: whom it is about: `Container` or `Pod`.
+        limit_range: name of the LimitRange.
+        item: index in `spec.limits`.
+        kind: `Container` or `Pod`.
         field: `max` or `min`.
-        resource: of which.
-        amount: as Kueue counts it.
+        resource: the resource.
+        amount: the amount, as Kueue counts it.
     """
 
     limit_range: str
@@ -44,45 +44,40 @@ class Bound:
     amount: int
 
     def is_broken_by(self, amount: int) -> bool:
-        """Whether somebody asks for more than allowed, or for less."""
+        """Return True if an amount exceeds the `max`, or is below the `min`."""
         return amount > self.amount if self.field == "max" else amount < self.amount
 
     def __str__(self) -> str:
-        words = "no more" if self.field == "max" else "no less"
+        limit = "at most" if self.field == "max" else "at least"
         amount = shown(self.resource, self.amount)
-        return f"the LimitRange `{self.limit_range}` lets a {self.kind.lower()} ask for {words} than {amount}"
+        return f"the LimitRange `{self.limit_range}` allows a {self.kind.lower()} to request {limit} {amount}"
 
 
 def bounds(manifest: Manifest) -> Iterator[Bound]:
-    """Those of a LimitRange that Kueue looks at.
+    """Yield the bounds of a LimitRange that Kueue enforces.
 
     Raises:
-        SimulationError: an amount is no quantity.
+        SimulationError: an amount is not a quantity.
     """
-    limits = mapping(manifest.body, "spec").get("limits")
-    for number, item in enumerate(limits if isinstance(limits, list) else ()):
-        kind = string(mapping(item).get("type"))
-        for limit in _FIELDS if kind in ("Container", "Pod") else ():
+    for index, item in indexed_mappings(mapping(manifest.body, "spec").get("limits")):
+        kind = string(item.get("type"))
+        for limit in ("max", "min") if kind in ("Container", "Pod") else ():
             for name, value in mapping(item, limit).items():
                 amount = counted(str(name), value, manifest.resource)
-                yield Bound(manifest.name, number, kind, limit, str(name), amount)
-
-
-_POD_LEVEL = ("cpu", "memory")
-_CLAIMS = "resource.k8s.io"
+                yield Bound(manifest.name, index, kind, limit, str(name), amount)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What is not in a pod and counts all the same.
+class PodContext:
+    """The objects of a namespace and cluster that affect the requests of a pod.
 
     Attributes:
-        limits: the defaults of the namespace for limits of containers.
-        requests: those for requests.
-        overheads: RuntimeClass → what its pods take beside their containers.
-        bounds: what the namespace lets containers and pods ask for.
-        counting: what Kueue counts of what a pod asks for.
-        claims: ResourceClaimTemplate → DeviceClass → how many devices of it a pod claims.
+        limits: default limits of containers.
+        requests: default requests of containers.
+        overheads: RuntimeClass → pod overhead.
+        bounds: LimitRange bounds of containers and pods.
+        counting: how Kueue counts requests.
+        claims: ResourceClaimTemplate → DeviceClass → number of devices.
     """
 
     limits: Requests = field(default_factory=dict)
@@ -93,148 +88,136 @@ class Surroundings:
     claims: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-def surroundings(manifests: Iterable[Manifest], namespace: str, counting: Counting = AS_ASKED) -> Surroundings:
-    """Those of a namespace: of several LimitRanges the first that says something counts.
+_NO_CONTEXT = PodContext()
+
+
+def pod_context(manifests: Iterable[Manifest], namespace: str, counting: Counting = AS_ASKED) -> PodContext:
+    """Read the context of the pods of a namespace; the first LimitRange that sets a default applies.
 
     Raises:
-        SimulationError: an amount is no quantity.
+        SimulationError: an amount is not a quantity.
     """
-    limits: dict[str, int] = {}
-    requests: dict[str, int] = {}
-    overheads: dict[str, Requests] = {}
+    limits, requests = dict[str, int](), dict[str, int]()
+    overheads, claims = dict[str, Requests](), dict[str, Mapping[str, int]]()
     limited: list[Bound] = []
-    claims: dict[str, Mapping[str, int]] = {}
     for manifest in manifests:
         place = manifest.resource
         if (manifest.group, manifest.kind) == ("node.k8s.io", "RuntimeClass"):
             overheads[manifest.name] = requested(mapping(manifest.body, "overhead").get("podFixed"), place)
-        if (manifest.group, manifest.kind, manifest.namespace) == (_CLAIMS, "ResourceClaimTemplate", namespace):
-            claims[manifest.name] = _devices(manifest.body)
-        if (manifest.kind, manifest.namespace) == ("LimitRange", namespace):
+        elif manifest.namespace != namespace:
+            continue
+        elif (manifest.group, manifest.kind) == ("resource.k8s.io", "ResourceClaimTemplate"):
+            claims[manifest.name] = _count_devices(manifest.body)
+        elif manifest.kind == "LimitRange":
             limited += bounds(manifest)
             for item in mappings(mapping(manifest.body, "spec").get("limits")):
                 if item.get("type") == "Container":
-                    ours, theirs = _defaults(item, place)
-                    limits, requests = {**ours, **limits}, {**theirs, **requests}
-    return Surroundings(limits, requests, overheads, tuple(limited), counting, claims)
+                    default_limits, default_requests = _read_defaults(item, place)
+                    limits, requests = {**default_limits, **limits}, {**default_requests, **requests}
+    return PodContext(limits, requests, overheads, tuple(limited), counting, claims)
 
 
-def _devices(template: Body) -> dict[str, int]:
-    """DeviceClass → how many of it a ResourceClaimTemplate claims; of the other modes Kueue admits none."""
-    found: dict[str, int] = {}
-    for each in mappings(mapping(template, "spec", "spec", "devices").get("requests")):
-        exactly = mapping(each, "exactly")
-        name = string(exactly.get("deviceClassName"))
-        found[name] = found.get(name, 0) + integer(exactly.get("count"), 1)
-    return found
-
-
-def claimed(pod: Body, around: Surroundings) -> Requests:
-    """What Kueue counts of the devices that a pod claims, beside what it asks for."""
-    names = (string(each.get("resourceClaimTemplateName")) for each in mappings(pod.get("resourceClaims")))
+def _count_devices(template: Body) -> dict[str, int]:
+    """Count the devices of a ResourceClaimTemplate by DeviceClass; Kueue admits no claim with another mode."""
     devices: dict[str, int] = {}
-    for name in names:
-        for kind, count in around.claims.get(name, {}).items():
-            devices[kind] = devices.get(kind, 0) + count
-    return around.counting.of_claims(devices)
+    for request in mappings(mapping(template, "spec", "spec", "devices").get("requests")):
+        exactly = mapping(request, "exactly")
+        add_requests(devices, {string(exactly.get("deviceClassName")): integer(exactly.get("count"), 1)})
+    return devices
 
 
-def _defaults(item: Body, place: str) -> tuple[Requests, Requests]:
-    """Of limits and of requests, as the API server fills them in."""
+def claimed(pod: Body, context: PodContext) -> Requests:
+    """Return the amounts that Kueue counts for the devices that a pod claims, apart from its requests."""
+    devices: dict[str, int] = {}
+    for claim in mappings(pod.get("resourceClaims")):
+        add_requests(devices, context.claims.get(string(claim.get("resourceClaimTemplateName")), {}))
+    return context.counting.of_claims(devices)
+
+
+def _read_defaults(item: Body, place: str) -> tuple[Requests, Requests]:
+    """Return the default limits and requests of a LimitRange item, as the API server fills them in."""
     limits = {**requested(item.get("max"), place), **requested(item.get("default"), place)}
     return limits, {**requested(item.get("min"), place), **limits, **requested(item.get("defaultRequest"), place)}
 
 
-def requests(pod: Body, around: Surroundings, place: str) -> Requests:
-    """What a pod asks for, by its `spec`.
+def requests(pod: Body, context: PodContext, place: str) -> Requests:
+    """Return the requests of a pod `spec`.
 
     Raises:
-        SimulationError: an amount is no quantity.
+        SimulationError: an amount is not a quantity.
     """
-    asked: dict[str, int] = {}
+    total, initial, sidecars = dict[str, int](), dict[str, int](), dict[str, int]()
     for container in mappings(pod.get("containers")):
-        _add(asked, _container(container, around, place))
-    before: dict[str, int] = {}
-    beside: dict[str, int] = {}
+        add_requests(total, _container_resources(container, context, place)[0])
     for container in mappings(pod.get("initContainers")):
-        needed = _container(container, around, place)
+        needed, _ = _container_resources(container, context, place)
         if container.get("restartPolicy") == "Always":
-            _add(asked, needed)
-            _add(beside, needed)
-            _raise(before, beside)
+            add_requests(total, needed)
+            add_requests(sidecars, needed)
+            _raise_to(initial, sidecars)
         else:
-            _raise(before, {name: needed.get(name, 0) + beside.get(name, 0) for name in {**needed, **beside}})
-    _raise(asked, before)
-    asked.update(_of_the_whole(pod, place))
-    _add(asked, requested(pod.get("overhead"), place) or around.overheads.get(string(pod.get("runtimeClassName")), {}))
-    return asked
+            _raise_to(initial, {name: needed.get(name, 0) + sidecars.get(name, 0) for name in {**needed, **sidecars}})
+    _raise_to(total, initial)
+    total.update(_pod_level_requests(pod, place))
+    overhead = requested(pod.get("overhead"), place)
+    add_requests(total, overhead or context.overheads.get(string(pod.get("runtimeClassName")), {}))
+    return total
 
 
-def beyond(pod: Body, around: Surroundings, place: str) -> Iterator[tuple[Bound, int]]:
-    """Bounds of the namespace that a pod breaks by its `spec`, each with the amount that does so (`ValidatePodSpec`).
+def beyond(pod: Body, context: PodContext, place: str) -> Iterator[tuple[Bound, int]]:
+    """Yield the bounds that a pod `spec` breaks, each with the amount that breaks it (`ValidatePodSpec`).
 
     Raises:
-        SimulationError: an amount is no quantity.
+        SimulationError: an amount is not a quantity.
     """
-    if not around.bounds:
+    if not context.bounds:
         return
-    containers = [each for kind in ("initContainers", "containers") for each in mappings(pod.get(kind))]
-    asked = {
-        "Container": [amounts for each in containers for amounts in _limited(each, around, place)],
-        "Pod": [requests(pod, around, place)],
+    containers = [container for kind in ("initContainers", "containers") for container in mappings(pod.get(kind))]
+    amounts_of = {
+        "Container": [
+            amounts for container in containers for amounts in _container_resources(container, context, place)
+        ],
+        "Pod": [requests(pod, context, place)],
     }
-    for bound in around.bounds:
-        amounts = [each[bound.resource] for each in asked[bound.kind] if bound.resource in each]
-        broken = [amount for amount in amounts if bound.is_broken_by(amount)]
-        if broken:
+    for bound in context.bounds:
+        amounts = [resources[bound.resource] for resources in amounts_of[bound.kind] if bound.resource in resources]
+        if broken := [amount for amount in amounts if bound.is_broken_by(amount)]:
             yield bound, broken[0]
 
 
-def _container(container: Body, around: Surroundings, place: str) -> Requests:
-    return _limited(container, around, place)[0]
-
-
-def _limited(container: Body, around: Surroundings, place: str) -> tuple[Requests, Requests]:
-    """Requests and limits. What is not requested is the default of the namespace, and else the limit."""
+def _container_resources(container: Body, context: PodContext, place: str) -> tuple[Requests, Requests]:
+    """Return requests and limits. A request defaults to the default of the namespace, and then to the limit."""
     resources = mapping(container, "resources")
     place = f"{place}, container {container.get('name')}"
-    limits = {**around.limits, **requested(resources.get("limits"), place)}
-    return {**limits, **around.requests, **requested(resources.get("requests"), place)}, limits
+    limits = {**context.limits, **requested(resources.get("limits"), place)}
+    return {**limits, **context.requests, **requested(resources.get("requests"), place)}, limits
 
 
-def _of_the_whole(pod: Body, place: str) -> Requests:
-    """What a pod asks for as a whole, which then counts for it instead of its containers."""
+def _pod_level_requests(pod: Body, place: str) -> Requests:
+    """Return the pod-level requests, which count instead of the requests of the containers."""
     resources = mapping(pod, "resources")
-    asked = {**requested(resources.get("limits"), place), **requested(resources.get("requests"), place)}
-    return {name: amount for name, amount in asked.items() if name in _POD_LEVEL or name.startswith("hugepages-")}
+    amounts = {**requested(resources.get("limits"), place), **requested(resources.get("requests"), place)}
+    return {name: amount for name, amount in amounts.items() if name in _POD_LEVEL or name.startswith("hugepages-")}
 
 
-def _add(sums: dict[str, int], more: Requests) -> None:
-    for name, amount in more.items():
-        sums[name] = sums.get(name, 0) + amount
-
-
-def _raise(most: dict[str, int], other: Requests) -> None:
+def _raise_to(most: dict[str, int], other: Requests) -> None:
     for name, amount in other.items():
         most[name] = max(most.get(name, 0), amount)
 
 
-_NOWHERE_SPECIAL = Surroundings()
-
-
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """Pods of the same kind in a job.
+    """The pods of one replicated job.
 
     Attributes:
-        name: of the replicated job that they are of.
-        count: how many there are.
-        requests: what each asks for.
-        charged: what Kueue counts of that; None where it is the same.
-        node_selector: labels that their nodes must have.
-        tolerations: taints that they bear.
-        affinity: terms of required node affinity; of several one must hold.
-        topology: how close together Kueue is to place them; None where nothing is said.
+        name: name of the replicated job.
+        count: number of pods.
+        requests: requests of one pod.
+        charged: the amounts that Kueue counts for one pod; None if they equal the requests.
+        node_selector: labels that the nodes must have.
+        tolerations: tolerations of the pods.
+        affinity: terms of the required node affinity, one of which must match.
+        topology: the topology request; None without one.
     """
 
     name: str
@@ -243,38 +226,38 @@ class PodSet:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Body, ...] = ()
     affinity: tuple[Body, ...] = ()
-    topology: Wish | None = None
+    topology: TopologyRequest | None = None
     charged: Requests | None = None
 
     @property
     def counted(self) -> Requests:
-        """What each takes of quotas."""
+        """The quota that one pod uses."""
         return self.requests if self.charged is None else self.charged
 
 
-def podsets(runtime: Body, nodes: int | None = None, around: Surroundings = _NOWHERE_SPECIAL) -> tuple[PodSet, ...]:
-    """What Kueue counts for a TrainJob on a ClusterTrainingRuntime or TrainingRuntime.
+def podsets(runtime: Body, nodes: int | None = None, context: PodContext = _NO_CONTEXT) -> tuple[PodSet, ...]:
+    """Return the PodSets of a TrainJob on a ClusterTrainingRuntime or TrainingRuntime.
 
     Args:
-        runtime: the object.
-        nodes: `numNodes` of the TrainJob; None where it says nothing.
-        around: the defaults of the namespace.
+        runtime: the runtime object.
+        nodes: `numNodes` of the TrainJob; None if it is not set.
+        context: the context of pods in the namespace.
 
     Raises:
-        SimulationError: an amount is no quantity.
+        SimulationError: an amount is not a quantity.
     """
-    found = tuple(_podset(job, around, _place(runtime, job)) for job in _jobs(runtime))
-    return with_nodes(runtime, found, nodes)
+    made = tuple(_podset(job, context, _place(runtime, job)) for job in _jobs(runtime))
+    return with_nodes(runtime, made, nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A bound of the namespace that pods break.
+    """A bound of a LimitRange that the pods of a replicated job break.
 
     Attributes:
-        bound: of a LimitRange.
-        pods: the replicated job that they are of.
-        amount: what one of them, or of their containers, asks for.
+        bound: the bound.
+        pods: name of the replicated job.
+        amount: the request of one pod or container.
     """
 
     bound: Bound
@@ -283,17 +266,17 @@ class Refusal:
 
     def __str__(self) -> str:
         amount = shown(self.bound.resource, self.amount)
-        return f"{self.bound} {self.bound.resource}, and `{self.pods}` asks for {amount}"
+        return f"{self.bound} {self.bound.resource}, and `{self.pods}` requests {amount}"
 
 
-def refusals(runtime: Body, around: Surroundings) -> Iterator[Refusal]:
-    """Why Kueue admits no job on a runtime in a namespace, whatever quota there is.
+def refusals(runtime: Body, context: PodContext) -> Iterator[Refusal]:
+    """Yield the bounds that keep Kueue from admitting any job on a runtime in a namespace.
 
     Raises:
-        SimulationError: an amount is no quantity.
+        SimulationError: an amount is not a quantity.
     """
     for job in _jobs(runtime):
-        for bound, amount in beyond(dict(mapping(_template(job), "spec")), around, _place(runtime, job)):
+        for bound, amount in beyond(dict(mapping(_template(job), "spec")), context, _place(runtime, job)):
             yield Refusal(bound, string(job.get("name")), amount)
 
 
@@ -302,21 +285,20 @@ def _place(runtime: Body, job: Body) -> str:
 
 
 def _template(job: Body) -> Mapping[str, Any]:
-    """Of its pods."""
     return mapping(job, "template", "spec", "template")
 
 
 def with_nodes(runtime: Body, known: tuple[PodSet, ...], nodes: int | None) -> tuple[PodSet, ...]:
-    """The same pods of the same runtime, for another `numNodes`."""
+    """Return the PodSets of a runtime for another `numNodes`."""
     policy = mapping(runtime, "spec", "mlPolicy")
     pairs = zip(_jobs(runtime), known, strict=True)
     return tuple(replace(pods, count=_count(job, policy, nodes)) for job, pods in pairs)
 
 
 def usual_nodes(runtime: Body) -> int:
-    """The `numNodes` that says the same as a TrainJob that says none; 1 where none changes anything.
+    """Return the `numNodes` that equals an unset one; 1 if `numNodes` has no effect.
 
-    With MPI it is up to the pods of `node`, whatever `mlPolicy.numNodes` says of the launcher.
+    With MPI it follows from the pods of `node`, whatever `mlPolicy.numNodes` sets for the launcher.
     """
     policy = mapping(runtime, "spec", "mlPolicy")
     for job in _jobs(runtime):
@@ -327,15 +309,15 @@ def usual_nodes(runtime: Body) -> int:
 
 
 def grouped(podsets: Sequence[PodSet]) -> list[tuple[int, Sequence[PodSet]]]:
-    """Those that must get one flavor together, with the number of the first (`assignFlavors`); mostly each alone."""
+    """Return the PodSet groups, which get one flavor, with the index of their first PodSet (`assignFlavors`)."""
     groups: dict[str | int, list[int]] = {}
-    for number, pods in enumerate(podsets):
-        groups.setdefault((pods.topology and pods.topology.group) or number, []).append(number)
-    return [(numbers[0], [podsets[number] for number in numbers]) for numbers in groups.values()]
+    for index, pods in enumerate(podsets):
+        groups.setdefault((pods.topology and pods.topology.group) or index, []).append(index)
+    return [(indexes[0], [podsets[index] for index in indexes]) for indexes in groups.values()]
 
 
 def named(podsets: Sequence[PodSet]) -> str:
-    """Their names, as in a sentence."""
+    """Join the names of PodSets for a sentence."""
     return " and ".join(f"`{pods.name}`" for pods in podsets)
 
 
@@ -344,7 +326,7 @@ def _jobs(runtime: Body) -> tuple[Body, ...]:
 
 
 def _count(job: Body, policy: Mapping[str, Any], nodes: int | None) -> int:
-    """Pods of a replicated job. Only MPI's plugin sets those of the job `node`, and none but those."""
+    """Return the pods of a replicated job. The MPI plugin sets the count of the job `node` only."""
     template = mapping(job, "template")
     is_trainer = string_map(mapping(template, "metadata", "labels")).get(STEP) == "trainer"
     pods = integer(mapping(template, "spec").get("parallelism"), 1)
@@ -357,19 +339,19 @@ def _count(job: Body, policy: Mapping[str, Any], nodes: int | None) -> int:
     return pods * integer(job.get("replicas"), 1)
 
 
-def _podset(job: Body, around: Surroundings, place: str) -> PodSet:
+def _podset(job: Body, context: PodContext, place: str) -> PodSet:
     template = _template(job)
     pod = dict(mapping(template, "spec"))
     required = mapping(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    asked = requests(pod, around, place)
-    counted = {**around.counting.of(asked), **claimed(pod, around)}
+    amounts = requests(pod, context, place)
+    charged = {**context.counting.of(amounts), **claimed(pod, context)}
     return PodSet(
         name=string(job.get("name")),
         count=1,
-        requests=asked,
-        charged=None if counted == asked else counted,
+        requests=amounts,
+        charged=None if charged == amounts else charged,
         node_selector=string_map(pod.get("nodeSelector")),
         tolerations=mappings(pod.get("tolerations")),
         affinity=mappings(required.get("nodeSelectorTerms")),
-        topology=wish(string_map(mapping(template, "metadata", "annotations"))),
+        topology=topology_request(string_map(mapping(template, "metadata", "annotations"))),
     )

@@ -1,4 +1,4 @@
-"""A node of the quota tree: a ClusterQueue or Cohort with its quotas and usage.
+"""The quota tree: a ClusterQueue or Cohort with its quotas and usage.
 
 Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go, the same in v0.18.3. Each method names its function.
 """
@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from generator.objects.amounts import Amounts, FlavorResource
-from generator.simulate.kueue.queues import NO_QUOTA, ClusterQueue, QueueTree, Quota
+from generator.objects.queue import NO_QUOTA, ClusterQueue, Quota
+from generator.simulate.kueue.queues import QueueTree
 
 
 class Holding(Enum):
@@ -44,7 +45,7 @@ class Node:
         usage: of a ClusterQueue the usage of its jobs; of a Cohort the usage of its children beyond their local quota.
         holding: the usage that a ClusterQueue can have.
         refusal: why Kueue admits no job of this ClusterQueue; empty if it admits jobs.
-        demands: what its members can add to its usage: see `contention`.
+        demands: what its members can add to its usage: see `capacity`.
         has_kept: True if a ClusterQueue below this root keeps what it uses: see `Holding`.
         is_fair: True if Kueue uses fair sharing; None if no file configures it.
     """
@@ -66,28 +67,28 @@ class Node:
     is_fair: bool | None = None
 
     def quota(self, key: FlavorResource) -> Quota:
-        """As written here, or nothing."""
+        """Return the quota that this object sets, which is 0 if it sets none."""
         return self.quotas.get(key, NO_QUOTA)
 
     def has(self, key: FlavorResource) -> int:
-        """Its quota, with what its children lend it."""
+        """Return the subtree quota: its own, and what its children lend."""
         return self.subtree.get(key, 0)
 
     def uses(self, key: FlavorResource) -> int:
-        """What is in use."""
+        """Return its usage."""
         return self.usage.get(key, 0)
 
     def kept(self, key: FlavorResource) -> int:
-        """What it never lends (`localQuota`)."""
+        """Return the quota that it never lends (`localQuota`)."""
         lending = self.quota(key).lending
         return 0 if lending is None else max(0, self.has(key) - lending)
 
     def kept_free(self, key: FlavorResource) -> int:
-        """What is free of that (`LocalAvailable`)."""
+        """Return the unused part of the quota that it never lends (`LocalAvailable`)."""
         return max(0, self.kept(key) - self.uses(key))
 
     def available(self, key: FlavorResource) -> int:
-        """What is free for it now, with all that it may borrow; below zero where more is in use than there is."""
+        """Return the free quota, including what it can borrow; negative if usage exceeds quota."""
         free = 0
         for node in self._from_above():
             limit = node.quota(key).borrowing
@@ -101,7 +102,7 @@ class Node:
         return free
 
     def potential(self, key: FlavorResource) -> int:
-        """What would be there for it if nothing were in use (`potentialAvailable`)."""
+        """Return the quota that it gets while all usage is 0 (`potentialAvailable`)."""
         most = 0
         for node in self._from_above():
             limit = node.quota(key).borrowing
@@ -114,11 +115,11 @@ class Node:
         return most
 
     def _from_above(self) -> Iterator[Node]:
-        """The root, and so on down to the node itself. Cohorts may be nested deeper than Python calls."""
+        """Iterate from the root down to the node. Cohorts may be nested deeper than Python can recurse."""
         return reversed((self, *self.path()))
 
     def add(self, key: FlavorResource, amount: int) -> None:
-        """Take something into use (`addUsage`)."""
+        """Add usage (`addUsage`)."""
         for node in (self, *self.path()):
             beyond = amount - node.kept_free(key)
             node.usage[key] = node.uses(key) + amount
@@ -127,7 +128,7 @@ class Node:
             amount = beyond
 
     def remove(self, key: FlavorResource, amount: int) -> None:
-        """Give it back (`removeUsage`)."""
+        """Remove usage (`removeUsage`)."""
         for node in (self, *self.path()):
             beyond = node.uses(key) - node.kept(key)
             node.usage[key] = node.uses(key) - amount
@@ -136,48 +137,48 @@ class Node:
             amount = min(amount, beyond)
 
     def borrows_with(self, key: FlavorResource, amount: int = 0) -> bool:
-        """Whether with so much more it would have more than is its own (`BorrowingWith`).
+        """Return True if it borrows when its usage grows by an amount (`BorrowingWith`).
 
-        Of a cohort its own is what all below it lend it: pkg/cache/scheduler/cohort_snapshot.go.
+        A cohort borrows beyond its subtree quota: pkg/cache/scheduler/cohort_snapshot.go.
         """
         own = self.quota(key).nominal if self.queue else self.has(key)
         return own < self.uses(key) + amount
 
     def is_within(self, keys: frozenset[FlavorResource]) -> bool:
-        """Whether it has no more than its own of any of these (`IsWithinNominalInResources`)."""
+        """Return True if no usage exceeds the subtree quota (`IsWithinNominalInResources`)."""
         return all(self.has(key) >= self.uses(key) for key in keys)
 
     def path(self) -> Iterator[Node]:
-        """Its cohort, the cohort of that, up to the root."""
+        """Yield its ancestors, up to the root."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
     def root(self) -> Node:
-        """The node at the top, which may be itself."""
+        """Return the root, which may be the node itself."""
         *_, top = self, *self.path()
         return top
 
     def nested(self, is_entered: Callable[[Node], bool] = lambda _: True) -> list[Node]:
-        """The cohorts below it that are entered, each after those that are in it; at last the node itself."""
-        found, todo = list[Node](), [self]
+        """Return the cohorts of the subtree, children before parents; descend only into cohorts that pass."""
+        nodes, todo = list[Node](), [self]
         while todo:
-            found.append(todo.pop())
-            todo += filter(is_entered, found[-1].cohorts)
-        return found[::-1]
+            nodes.append(todo.pop())
+            todo += filter(is_entered, nodes[-1].cohorts)
+        return nodes[::-1]
 
     def below(self) -> Iterator[Node]:
-        """All queues of the subtree that are not stopped."""
+        """Yield the active ClusterQueues of the subtree."""
         for cohort in self.nested():
             yield from cohort.queues
 
     def height(self) -> int:
-        """How far it is to the lowest of its queues (classical/hierarchical_preemption.go `getNodeHeight`)."""
+        """Return the distance to the lowest queue (classical/hierarchical_preemption.go `getNodeHeight`)."""
         heights: dict[Node, int] = {}
-        for each in self.nested():
-            own = min(len(each.cohorts) + len(each.queues), 1)
-            heights[each] = max([own, *(heights[inner] + 1 for inner in each.cohorts)])
+        for node in self.nested():
+            own = min(len(node.cohorts) + len(node.queues), 1)
+            heights[node] = max([own, *(heights[child] + 1 for child in node.cohorts)])
         return heights[self]
 
 
@@ -191,20 +192,23 @@ def balance(tree: QueueTree) -> Mapping[str, Node]:
     it goes on lending.
     """
     fair = tree.settings.is_fair
-    sound = [each for each in tree.cohorts.values() if not tree.is_cyclic(each.name)]
-    cohorts = {each.name: Node(each.name, None, each.quotas, each.weight, is_fair=fair) for each in sound}
+    cohorts = {
+        name: Node(name, None, cohort.quotas, cohort.weight, is_fair=fair)
+        for name, cohort in tree.cohorts.items()
+        if not tree.is_cyclic(name)
+    }
     for name, node in sorted(cohorts.items()):
         node.parent = cohorts.get(tree.cohorts[name].parent)
         if node.parent:
             node.parent.cohorts.append(node)
     queues = {
-        name: Node(name, each, each.quotas, each.weight, cohorts.get(each.cohort), is_fair=fair)
-        for name, each in sorted(tree.queues.items())
-        if not each.cohort or each.cohort in cohorts
+        name: Node(name, queue, queue.quotas, queue.weight, cohorts.get(queue.cohort), is_fair=fair)
+        for name, queue in sorted(tree.queues.items())
+        if not queue.cohort or queue.cohort in cohorts
     }
     for name, node in queues.items():
         queue = tree.queues[name]
-        node.refusal = tree.stopped(queue) or tree.lacks(queue)
+        node.refusal = tree.inactive_reason(queue)
         node.holding = _holding(tree, queue)
         if node.parent:
             node.parent.members.append(node)
@@ -222,9 +226,9 @@ def _holding(tree: QueueTree, queue: ClusterQueue) -> Holding:
     """
     if queue.namespaces is None or queue.stop_policy == _DRAINED:
         return Holding.NONE
-    if not (tree.stopped(queue) or tree.lacks(queue)):
+    if not (tree.inactive_reason(queue)):
         return Holding.ANY
-    return Holding.KEPT if queue.stop_policy == _HELD and not tree.misses(queue) else Holding.NONE
+    return Holding.KEPT if queue.stop_policy == _HELD and not tree.missing_flavors(queue) else Holding.NONE
 
 
 def _sum_up_all(queues: Mapping[str, Node]) -> None:
@@ -239,7 +243,7 @@ def _sum_up_all(queues: Mapping[str, Node]) -> None:
 
 
 def _sum_up(cohort: Node, members: Sequence[Node]) -> None:
-    """`updateCohortResourceNode`, once it is done with the cohorts below."""
+    """`updateCohortResourceNode`, after its child cohorts."""
     cohort.subtree = _nominal(cohort)
     for child in (*cohort.cohorts, *members):
         for key in child.subtree:

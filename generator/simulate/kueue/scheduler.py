@@ -10,25 +10,23 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from generator.objects.amounts import Amounts, FlavorResource, positive
-from generator.simulate.kueue import preemption
-from generator.simulate.kueue import preemption as fair_preemption
+from generator.objects.amounts import Amounts, FlavorResource
+from generator.objects.queue import ClusterQueue, Flavor
 from generator.simulate.kueue.assignment import Assignment, Mode, Tried
 from generator.simulate.kueue.configuration import NEWEST, Rules
 from generator.simulate.kueue.flavor_assigner import Assigner, lowest_that_fits
 from generator.simulate.kueue.placement import Stay
-from generator.simulate.kueue.preemption import Demand, Share, share
-from generator.simulate.kueue.queues import ClusterQueue, Flavor
+from generator.simulate.kueue.preemption import Demand, child_below, find_fair_targets, find_targets, share
 from generator.simulate.kueue.quota_tree import Node
 from generator.simulate.kueue.workloads import Cluster, Workload, add, has_room, having, remove
 
-_Held = tuple[Amounts, tuple[Stay, ...]]
-"""Amounts and places that nobody else may have in a cycle."""
+_Reserved = tuple[Amounts, tuple[Stay, ...]]
+"""Quota and domains that no other job gets in a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first job of a queue, and where an attempt just before was broken off."""
+    """The first workload of a queue, with the flavors at which its previous attempt stopped."""
 
     workload: Workload
     tried: Tried = ()
@@ -36,16 +34,16 @@ class Head:
 
 @dataclass(slots=True)
 class Entry:
-    """A job in a cycle.
+    """A workload in a cycle.
 
     Attributes:
-        head: the job.
-        node: its queue.
-        gets: what it would get.
-        targets: whom it would drive out.
-        is_admitted: it runs now.
-        is_preempting: those are driven out now.
-        is_overtaken: another one came first in this cycle; it is tried again at once.
+        head: the workload.
+        node: the node of its queue.
+        gets: its assignment.
+        targets: the workloads that it would preempt.
+        is_admitted: True if it is admitted in this cycle.
+        is_preempting: True if it preempts its targets in this cycle.
+        is_skipped: True if another workload of the cycle took its room; it is retried at once.
     """
 
     head: Head
@@ -54,12 +52,12 @@ class Entry:
     targets: list[Workload]
     is_admitted: bool = False
     is_preempting: bool = False
-    is_overtaken: bool = False
+    is_skipped: bool = False
 
 
 @dataclass(slots=True)
 class Scheduler:
-    """Kueue with its configuration and version; `strategies` are those of fair sharing, none where it is off."""
+    """The scheduler; `strategies` are the strategies of fair sharing, none while it is disabled."""
 
     cluster: Cluster
     flavors: Mapping[str, Flavor]
@@ -68,40 +66,40 @@ class Scheduler:
     _admitted: int = field(default=0, init=False)
 
     def cycle(self, heads: list[Head]) -> list[Entry]:
-        """Decide on these jobs; admitted ones run afterwards, and whoever is driven out runs still.
+        """Run one cycle. Admitted workloads run afterwards; preempted workloads still do.
 
         Raises:
-            NotModelledError: it depends on nodes that are not known where pods are placed.
+            NotModelledError: the result depends on unknown nodes.
         """
         entries = [self._nominate(head) for head in heads]
-        reserved: list[tuple[Node, _Held]] = []
-        gone: list[Workload] = []
-        done: list[Entry] = []
+        reserved: list[tuple[Node, _Reserved]] = []
+        preempted: list[Workload] = []
+        processed: list[Entry] = []
         for entry in self._in_order(entries):
-            usage, stays = held = self._process(entry, gone)
-            done.append(entry)
+            usage, stays = held = self._process(entry, preempted)
+            processed.append(entry)
             add(entry.node, usage)
             self.cluster.sites.take(stays)
             reserved.append((entry.node, held))
         for node, (usage, stays) in reversed(reserved):
             remove(node, usage)
             self.cluster.sites.give_back(stays)
-        for entry in done:
+        for entry in processed:
             if entry.is_admitted:
                 self._admitted += 1
                 self.cluster.sites.check(entry.gets.stays)
                 self.cluster.add(replace(entry.head.workload, gets=entry.gets, admitted=self._admitted))
-        return done
+        return processed
 
     def _nominate(self, head: Head, pinned: Assignment | None = None) -> Entry:
-        """What it would get as things are (`getAssignments`); if `pinned`, then of the same flavors as there."""
+        """Return the assignment of a workload (`getAssignments`), with the flavors of `pinned` if it is given."""
         node = self.cluster.nodes[head.workload.job.queue]
         queue = node.queue or ClusterQueue(node.name)
         assigner = Assigner(
             queue=queue,
             node=node,
             flavors=self.flavors,
-            oracle=lambda key, amount: self._after_preemption(head.workload, node, key, amount),
+            oracle=lambda key, amount: self._simulate_preemption(head.workload, node, key, amount),
             is_fair=bool(self.strategies),
             tried=() if pinned else head.tried,
             sites=self.cluster.sites,
@@ -112,53 +110,55 @@ class Scheduler:
         gets = assigner.assign(podsets)
         targets: list[Workload] = []
         if gets.mode is Mode.NO_CANDIDATES:
-            usage = dict(positive(gets.usage))
+            usage = {key: amount for key, amount in gets.usage.items() if amount}
             demand = Demand(head.workload, node, usage, gets.contested, lambda: placing.has_place(gets, podsets))
-            targets = self._targets(demand)
+            targets = self._find_targets(demand)
             with self.cluster.without(targets):
                 placing.after_preemption(gets, podsets, is_empty=not targets)
         return Entry(head, node, gets, targets)
 
-    def _targets(self, demand: Demand) -> list[Workload]:
+    def _find_targets(self, demand: Demand) -> list[Workload]:
         if self.strategies:
-            return fair_preemption.find_fair_targets(self.cluster, demand, self.strategies)
-        return preemption.find_targets(self.cluster, demand)
+            return find_fair_targets(self.cluster, demand, self.strategies)
+        return find_targets(self.cluster, demand)
 
-    def _after_preemption(self, workload: Workload, node: Node, key: FlavorResource, amount: int) -> tuple[Mode, int]:
+    def _simulate_preemption(
+        self, workload: Workload, node: Node, key: FlavorResource, amount: int
+    ) -> tuple[Mode, int]:
         """`SimulatePreemption`."""
-        targets = self._targets(Demand(workload, node, {key: amount}, frozenset((key,))))
+        targets = self._find_targets(Demand(workload, node, {key: amount}, frozenset((key,))))
         with self.cluster.without(targets):
             borrowing, _ = lowest_that_fits(node, key, amount)
         if not targets:
             return Mode.NO_CANDIDATES, borrowing
-        is_own = any(each.job.queue == node.name for each in targets)
+        is_own = any(target.job.queue == node.name for target in targets)
         return Mode.PREEMPT if is_own else Mode.RECLAIM, borrowing
 
-    def _process(self, entry: Entry, gone: list[Workload]) -> _Held:
-        """Decide; gives what nobody else may have in this cycle (`processEntry`)."""
-        with self.cluster.without([*gone, *entry.targets]):
+    def _process(self, entry: Entry, preempted: list[Workload]) -> _Reserved:
+        """Decide on a workload, and return what no other workload gets in this cycle (`processEntry`)."""
+        with self.cluster.without([*preempted, *entry.targets]):
             is_crowded = has_room(entry.node, entry.gets.usage) and not self.cluster.sites.holds(entry.gets.stays)
-        if is_crowded:  # others took its places in this cycle: maybe there are more
+        if is_crowded:  # others took its domains in this cycle, but there may be more
             again = self._nominate(entry.head, entry.gets)
             entry.gets, entry.targets = again.gets, again.targets
         if entry.gets.mode is Mode.NO_FIT:
             return {}, ()
         if entry.gets.mode is not Mode.FIT and not entry.targets:
-            return self._reserved(entry)
-        names = {each.job.name for each in gone}
-        is_shared = any(each.job.name in names for each in entry.targets)
-        with self.cluster.without([*gone, *entry.targets]):
+            return self._reserve(entry)
+        names = {workload.job.name for workload in preempted}
+        is_shared = any(target.job.name in names for target in entry.targets)
+        with self.cluster.without([*preempted, *entry.targets]):
             has_places = self.cluster.sites.holds(entry.gets.stays)
-            entry.is_overtaken = is_shared or not (has_places and has_room(entry.node, entry.gets.usage))
-        if entry.is_overtaken:
+            entry.is_skipped = is_shared or not (has_places and has_room(entry.node, entry.gets.usage))
+        if entry.is_skipped:
             return {}, ()
-        gone += entry.targets
+        preempted += entry.targets
         entry.is_admitted = entry.gets.mode is Mode.FIT
         entry.is_preempting = not entry.is_admitted
         return entry.gets.usage, entry.gets.stays
 
-    def _reserved(self, entry: Entry) -> _Held:
-        """Of a job that cannot make room, unless its queue takes back its own anyhow (`quotaResourcesToReserve`)."""
+    def _reserve(self, entry: Entry) -> _Reserved:
+        """Reserve for a workload that cannot preempt, unless its queue reclaims (`quotaResourcesToReserve`)."""
         node, rules = entry.node, entry.node.queue.preemption if entry.node.queue else None
         if rules and rules.reclaim_within_cohort == "Any":
             return {}, ()
@@ -174,60 +174,59 @@ class Scheduler:
         return kept, entry.gets.stays
 
     def _in_order(self, entries: list[Entry]) -> Iterator[Entry]:
-        """Without fair sharing: who borrows least, then the highest priority, then who came first."""
+        """Iterate by least borrowing, highest priority and age, or with fair sharing by share."""
         if self.strategies:
-            yield from _fairly(entries)
+            yield from _in_fair_order(entries)
             return
-        yield from sorted(entries, key=lambda each: (each.gets.borrowing, *_precedence(each)))
+        yield from sorted(entries, key=lambda entry: (entry.gets.borrowing, *_precedence(entry)))
 
 
 def _precedence(entry: Entry) -> tuple[int, int]:
     return -entry.head.workload.job.priority, entry.head.workload.number
 
 
-def _fairly(entries: list[Entry]) -> Iterator[Entry]:
-    """At every level of cohorts who then has the smallest share, again after each (`fairSharingIterator`)."""
+def _in_fair_order(entries: list[Entry]) -> Iterator[Entry]:
+    """Iterate by the smallest share at each cohort level, computed anew after each entry (`fairSharingIterator`)."""
     left = list(entries)
     while left:
         root = left[0].node.root()
-        group = {each.node.name: each for each in left if each.node.root() is root}
+        group = {entry.node.name: entry for entry in left if entry.node.root() is root}
         first = _winner(root, group) if root.queue is None else left[0]
-        if first is not None:  # there is one as long as the group has any
+        if first is not None:  # there is one as long as the group is not empty
             left.remove(first)
             yield first
 
 
 def _winner(root: Node, entries: Mapping[str, Entry]) -> Entry | None:
-    """`runTournament`: at each cohort between those who won in the cohorts below, and its own queues."""
-    first: dict[Node, Entry | None] = {}
+    """`runTournament`: each cohort compares the winners of its child cohorts with its own queues."""
+    winners: dict[Node, Entry | None] = {}
     for cohort in root.nested():
-        inner = [first[each] for each in cohort.cohorts]
-        candidates = [*inner, *(entries.get(each.name) for each in cohort.queues)]
-        there = [each for each in candidates if each is not None]
-        first[cohort] = min(there, key=partial(_rank, cohort), default=None)
-    return first[root]
+        candidates = [winners[child] for child in cohort.cohorts] + [entries.get(child.name) for child in cohort.queues]
+        present = [entry for entry in candidates if entry is not None]
+        winners[cohort] = min(present, key=partial(_rank, cohort), default=None)
+    return winners[root]
 
 
 def _rank(cohort: Node, entry: Entry) -> tuple[bool, tuple[bool, float], int, int]:
-    """Whether its part of the cohort would borrow what it asks for, the share that this would have, and its turn."""
+    """Rank an entry: borrowing last, then by the share that its child of the cohort would have, then by precedence."""
     with having(entry.node, entry.gets.usage):
-        there: Share = share(next(each for each in (entry.node, *entry.node.path()) if each.parent is cohort))
-    is_borrowing = any(entry.gets.usage.get(key, 0) > 0 for key in there.borrowed)
-    return (is_borrowing, there.rank, *_precedence(entry))
+        after = share(child_below(entry.node, cohort))
+    is_borrowing = any(entry.gets.usage.get(key, 0) > 0 for key in after.borrowed)
+    return (is_borrowing, after.rank, *_precedence(entry))
 
 
 @dataclass(eq=False, slots=True)
-class _Ticket:
-    """A job that waits.
+class _Pending:
+    """A pending workload.
 
     Attributes:
-        workload: the job.
-        queue: where.
-        tried: where the last attempt was broken off.
+        workload: the workload.
+        queue: its ClusterQueue.
+        tried: the flavors at which the last attempt stopped.
         tried_in: the cycle of that attempt.
-        change: how often the queue had changed by then.
-        is_asleep: it is tried again only after something was given back.
-        is_first: it comes before others of its queue, as somebody was driven out for it.
+        change: number of changes of the queue before that attempt.
+        is_inadmissible: True until quota is released.
+        is_first: True if it goes before others of its queue, because it preempted a workload.
     """
 
     workload: Workload
@@ -235,80 +234,80 @@ class _Ticket:
     tried: Tried = ()
     tried_in: int = 0
     change: int = 0
-    is_asleep: bool = False
+    is_inadmissible: bool = False
     is_first: bool = False
 
-    def turn(self) -> tuple[bool, int, int]:
-        """Its place in the queue: the highest priority first, then the oldest (`baseCompareFunc`)."""
+    def order(self) -> tuple[bool, int, int]:
+        """Return its order in the queue: the highest priority first, then the oldest (`baseCompareFunc`)."""
         return not self.is_first, -self.workload.job.priority, self.workload.number
 
     def is_like(self, other: Workload) -> bool:
-        """Whether Kueue takes both for the same (`computeSchedulingHash`)."""
-        ours, theirs = self.workload.job, other.job
-        return (ours.queue, ours.priority, ours.podsets) == (theirs.queue, theirs.priority, theirs.podsets)
+        """Return True if Kueue treats both as equal (`computeSchedulingHash`)."""
+        own, job = self.workload.job, other.job
+        return (own.queue, own.priority, own.podsets) == (job.queue, job.priority, job.podsets)
 
 
 class Waiting:
-    """All jobs that wait."""
+    """The pending workloads of all queues."""
 
     def __init__(self, rules: Rules = NEWEST) -> None:
         self._rules = rules
-        self._tickets: dict[str, _Ticket] = {}
-        self._hopeless: list[_Ticket] = []  # what was tried in vain; who is like these is not even tried
+        self._pending: dict[str, _Pending] = {}
+        self._inadmissible: list[_Pending] = []  # failed attempts; equal workloads are not tried
         self._cycle = 0
         self._changes: dict[str, int] = {}
 
     def enter(self, workload: Workload, queue: ClusterQueue) -> None:
-        """A job comes, or comes back."""
-        is_known = queue.strategy != "StrictFIFO" and any(each.is_like(workload) for each in self._hopeless)
-        self._tickets[workload.job.name] = _Ticket(workload, queue, is_asleep=is_known)
+        """Queue a workload."""
+        is_known = queue.strategy != "StrictFIFO" and any(item.is_like(workload) for item in self._inadmissible)
+        self._pending[workload.job.name] = _Pending(workload, queue, is_inadmissible=is_known)
 
     def leave(self, name: str) -> None:
-        """A job waits no more."""
-        self._tickets.pop(name, None)
+        """Remove a workload."""
+        self._pending.pop(name, None)
 
     def heads(self) -> list[Head]:
-        """The first of each queue that is awake; where the order is strict, nobody sleeps."""
-        first: dict[str, _Ticket] = {}
-        for each in sorted(self._tickets.values(), key=_Ticket.turn):
-            if not each.is_asleep:
-                first.setdefault(each.queue.name, each)
-        return [Head(each.workload, each.tried if self._counts(each) else ()) for each in first.values()]
+        """Return the first admissible workload of each queue."""
+        first: dict[str, _Pending] = {}
+        for pending in sorted(self._pending.values(), key=_Pending.order):
+            if not pending.is_inadmissible:
+                first.setdefault(pending.queue.name, pending)
+        return [Head(pending.workload, pending.tried if self._continues(pending) else ()) for pending in first.values()]
 
-    def _counts(self, ticket: _Ticket) -> bool:
-        """Whether an attempt goes on where the last one was broken off (`lastAssignmentOutdated`)."""
-        is_new = self._rules.keeps_progress and ticket.tried_in == self._cycle
-        return is_new or ticket.change == self._changes.get(ticket.queue.name, 0)
+    def _continues(self, pending: _Pending) -> bool:
+        """Return True if an attempt continues where the last one stopped (`lastAssignmentOutdated`)."""
+        is_new = self._rules.keeps_progress and pending.tried_in == self._cycle
+        return is_new or pending.change == self._changes.get(pending.queue.name, 0)
 
     def note_change(self, queue: str) -> None:
-        """A job of this queue was admitted, or stopped."""
+        """Count a change: a workload of the queue was admitted or stopped."""
         self._changes[queue] = self._changes.get(queue, 0) + 1
 
     def put_back(self, entries: list[Entry]) -> bool:
-        """Those that were tried in a cycle, and are not admitted; whether any of them sleeps now."""
+        """Queue the workloads again that a cycle did not admit; return True if one of them became inadmissible."""
         self._cycle += 1
-        slept = [self._put_back(entry) for entry in entries if not entry.is_admitted]
-        return any(slept)
+        inadmissible = [self._put_back(entry) for entry in entries if not entry.is_admitted]
+        return any(inadmissible)
 
     def _put_back(self, entry: Entry) -> bool:
         """`requeueIfNotPresent`."""
-        ticket = self._tickets[entry.head.workload.job.name]
-        ticket.tried, ticket.tried_in = entry.gets.tried, self._cycle
-        ticket.change = self._changes.get(ticket.queue.name, 0)
+        pending = self._pending[entry.head.workload.job.name]
+        pending.tried, pending.tried_in = entry.gets.tried, self._cycle
+        pending.change = self._changes.get(pending.queue.name, 0)
         if entry.is_preempting:
-            ticket.is_first, ticket.tried = True, ()
+            pending.is_first, pending.tried = True, ()
             return False
-        if entry.is_overtaken and not self._rules.keeps_progress:
-            ticket.tried = ()
-        if entry.is_overtaken or entry.gets.is_broken_off or ticket.queue.strategy == "StrictFIFO":
+        if entry.is_skipped and not self._rules.keeps_progress:
+            pending.tried = ()
+        if entry.is_skipped or entry.gets.has_untried_flavors or pending.queue.strategy == "StrictFIFO":
             return False
-        self._hopeless.append(ticket)
-        for each in self._tickets.values():
-            each.is_asleep = each.is_asleep or each.is_like(ticket.workload)
+        self._inadmissible.append(pending)
+        for other in self._pending.values():
+            other.is_inadmissible = other.is_inadmissible or other.is_like(pending.workload)
         return True
 
     def wake(self, queues: Container[str]) -> None:
-        """Something was given back: all of these queues are tried again (`queueInadmissibleWorkloads`)."""
-        self._hopeless = [each for each in self._hopeless if each.queue.name not in queues]
-        for each in self._tickets.values():
-            each.is_asleep = each.is_asleep and each.queue.name not in queues
+        """Retry all workloads of queues in whose trees quota was released (`queueInadmissibleWorkloads`)."""
+        self._inadmissible = [pending for pending in self._inadmissible if pending.queue.name not in queues]
+        for pending in self._pending.values():
+            pending.is_inadmissible = pending.is_inadmissible and pending.queue.name not in queues

@@ -13,13 +13,16 @@ from enum import Enum
 from generator.errors import NotModelledError, Problem
 from generator.facts.names import HOSTNAME, PODSET_PREFIX
 from generator.manifests import Body
-from generator.objects.amounts import Requests
+from generator.objects.amounts import Requests, add_requests
 
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
+_MOST = 2**31 - 1
+Key = tuple[str, ...]
+"""The key of a leaf domain: the hostname, the same in all topologies, or the values of all levels."""
 
 
-class How(Enum):
-    """How close together pods are to be."""
+class TopologyMode(Enum):
+    """The mode of a topology request."""
 
     REQUIRED = "required"
     PREFERRED = "preferred"
@@ -27,87 +30,84 @@ class How(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What annotations of a pod say.
+class TopologyRequest:
+    """The topology request in the annotations of a pod.
 
     Attributes:
-        how: how close together.
-        level: the node label whose value they are to have in common; empty where they may be anywhere.
-        group: pods with the same name here get one flavor and one place; empty for none.
-        is_sliced: they are to be close together in slices.
+        mode: required, preferred or unconstrained.
+        level: the node label whose value the pods share; empty if unconstrained.
+        group: the PodSet group, which gets one flavor and one domain; empty for none.
+        is_sliced: True if the request is for slices.
     """
 
-    how: How
+    mode: TopologyMode
     level: str = ""
     group: str = ""
     is_sliced: bool = False
 
 
-def wish(annotations: Mapping[str, str]) -> Wish | None:
-    """What a pod asks for; None if it says nothing of it (`NewPodSetTopologyRequest`)."""
-    said = {
+def topology_request(annotations: Mapping[str, str]) -> TopologyRequest | None:
+    """Return the topology request of a pod; None without one (`NewPodSetTopologyRequest`)."""
+    values = {
         name.removeprefix(PODSET_PREFIX): value for name, value in annotations.items() if name.startswith(PODSET_PREFIX)
     }
-    is_sliced = {"slice-required-topology", "slice-size"} <= said.keys()
-    for how in (How.REQUIRED, How.PREFERRED):
-        if level := said.get(f"{how.value}-topology"):
-            return Wish(how, level, said.get("group-name", ""), is_sliced)
-    if is_sliced or said.get("unconstrained-topology") in _TRUE:
-        return Wish(How.UNCONSTRAINED, is_sliced=is_sliced)
+    is_sliced = {"slice-required-topology", "slice-size"} <= values.keys()
+    for mode in (TopologyMode.REQUIRED, TopologyMode.PREFERRED):
+        if level := values.get(f"{mode.value}-topology"):
+            return TopologyRequest(mode, level, values.get("group-name", ""), is_sliced)
+    if is_sliced or values.get("unconstrained-topology") in _TRUE:
+        return TopologyRequest(TopologyMode.UNCONSTRAINED, is_sliced=is_sliced)
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """What a flavor is to pods that ask for a topology, or do not.
+class FlavorTopology:
+    """The topology of a flavor in a queue.
 
     Attributes:
-        flavor: its name.
-        levels: of its topology, from the widest place to the narrowest; empty without one.
-        covers: the resources that the queue gives of it.
-        is_implied: whether all flavors of the queue have a topology: then nobody needs to ask for one.
+        flavor: name of the flavor.
+        levels: levels of its topology, from the widest to the narrowest; empty without a topology.
+        resources: resources for which the queue has quota of the flavor.
+        is_implied: True if all flavors of the queue have a topology: then Kueue places every pod by topology.
     """
 
     flavor: str
     levels: Sequence[str]
-    covers: Sequence[str]
+    resources: Sequence[str]
     is_implied: bool
 
 
-def explain_topology_mismatch(pods: str, asks: Wish | None, requested: Mapping[str, int], offer: Offer) -> str:
-    """Why pods may not have a flavor; empty if they may (`checkPodSetAndFlavorMatchForTAS`).
+def explain_topology_mismatch(
+    pods: str, request: TopologyRequest | None, requested: Mapping[str, int], topology: FlavorTopology
+) -> str:
+    """Return why pods cannot have a flavor; empty if they can (`checkPodSetAndFlavorMatchForTAS`).
 
     Raises:
-        NotModelledError: they ask for slices.
+        NotModelledError: the pods request slices.
     """
-    if asks is None:
-        if not offer.levels or offer.is_implied:
+    if request is None:
+        if not topology.levels or topology.is_implied:
             return ""
-        return f"`{pods}` asks for no topology, and flavor `{offer.flavor}` takes only who does"
-    if asks.is_sliced:
-        raise NotModelledError((Problem(f"`{pods}` asks for slices of a topology, which are not simulated"),))
-    if not offer.levels:
-        is_other = not any(name in offer.covers for name in requested)
-        return "" if is_other else f"`{pods}` asks for a topology, and flavor `{offer.flavor}` has none"
-    if asks.level and asks.level not in offer.levels:
-        return f"`{pods}` asks for a level {asks.level}, which the topology of flavor `{offer.flavor}` does not have"
+        return f"`{pods}` requests no topology, and flavor `{topology.flavor}` requires a topology request"
+    if request.is_sliced:
+        raise NotModelledError((Problem(f"`{pods}` requests slices of a topology, which are not simulated"),))
+    if not topology.levels:
+        is_unused = not any(name in topology.resources for name in requested)
+        return "" if is_unused else f"`{pods}` requests a topology, and flavor `{topology.flavor}` has none"
+    if request.level and request.level not in topology.levels:
+        return f"`{pods}` requests the level {request.level}, which the topology of flavor `{topology.flavor}` lacks"
     return ""
-
-
-_MOST = 2**31 - 1
-Key = tuple[str, ...]
-"""What a narrowest place is known by: the host name, the same in all topologies, or the values of all levels."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Machine:
-    """A Node that takes pods.
+    """A Node that accepts pods.
 
     Attributes:
-        name: of the Node.
-        labels: all that it carries.
-        taints: of all effects.
-        allocatable: what it has for pods, their number (`pods`) included.
+        name: name of the Node.
+        labels: all labels.
+        taints: taints of all effects.
+        allocatable: resources for pods, including their number (`pods`).
     """
 
     name: str
@@ -117,64 +117,59 @@ class Machine:
 
 
 @dataclass(eq=False, slots=True)
-class Place:
-    """A rack, a node.
+class Domain:
+    """A topology domain, such as a rack or a node.
 
     Attributes:
-        values: of the labels of all levels down to its own.
-        inner: the places right below it; none of the narrowest.
-        machine: the node, if the narrowest places are nodes.
-        capacity: of a narrowest place what all its nodes have.
+        values: label values of all levels down to its own.
+        children: child domains; a leaf has none.
+        machine: the node, if the leaves are nodes.
+        capacity: of a leaf, the resources of all its nodes.
     """
 
     values: tuple[str, ...]
-    inner: list[Place] = field(default_factory=list)
+    children: list[Domain] = field(default_factory=list)
     machine: Machine | None = None
     capacity: dict[str, int] = field(default_factory=dict)
 
 
-class Places:
-    """The places of a flavor's nodes."""
+class TopologyTree:
+    """The domains of the nodes of a flavor."""
 
     def __init__(self, levels: Sequence[str], machines: Iterable[Machine]) -> None:
         self.levels = tuple(levels)
-        self.at: list[dict[tuple[str, ...], Place]] = [{} for _ in levels]
-        self.narrowest: dict[Key, Place] = {}
+        self.by_level: list[dict[tuple[str, ...], Domain]] = [{} for _ in levels]
+        self.leaves: dict[Key, Domain] = {}
         for machine in machines:
             self._add(machine)
 
     @property
     def are_nodes(self) -> bool:
-        """Whether the narrowest places are single nodes: only then are selectors and taints compared."""
+        """True if the leaves are single nodes: only then Kueue compares node selectors and taints."""
         return self.levels[-1] == HOSTNAME
 
-    def key(self, place: Place) -> Key:
-        """Of a narrowest place."""
-        return place.values[-1:] if self.are_nodes else place.values
+    def key(self, leaf: Domain) -> Key:
+        """Return the key of a leaf."""
+        return leaf.values[-1:] if self.are_nodes else leaf.values
 
     def _add(self, machine: Machine) -> None:
         values = tuple(machine.labels[level] for level in self.levels)
-        leaf = self.narrowest.get(values[-1:] if self.are_nodes else values) or self._place(values)
-        self.narrowest[self.key(leaf)] = leaf
+        leaf = self.leaves.get(values[-1:] if self.are_nodes else values) or self._domain(values)
+        self.leaves[self.key(leaf)] = leaf
         leaf.machine = leaf.machine or (machine if self.are_nodes else None)
-        _gain(leaf.capacity, machine.allocatable)
+        add_requests(leaf.capacity, machine.allocatable)
 
-    def _place(self, values: tuple[str, ...]) -> Place:
-        """The place with these values; it and those around it are made if they are not there yet."""
-        known = self.at[len(values) - 1]
-        if values not in known:
-            known[values] = Place(values)
+    def _domain(self, values: tuple[str, ...]) -> Domain:
+        """Return the domain with these values; create it and its parents if they are missing."""
+        domains = self.by_level[len(values) - 1]
+        if values not in domains:
+            domains[values] = Domain(values)
             if len(values) > 1:
-                self._place(values[:-1]).inner.append(known[values])
-        return known[values]
+                self._domain(values[:-1]).children.append(domains[values])
+        return domains[values]
 
 
-def _gain(sums: dict[str, int], more: Requests) -> None:
-    for name, amount in more.items():
-        sums[name] = sums.get(name, 0) + amount
-
-
-def times(requests: Requests, capacity: Requests) -> int:
-    """Return how often requests fit, which is never without any (kueue v0.19.2 pkg/resources/requests.go `CountIn`)."""
-    counts = (max(capacity.get(name, 0) // each, 0) if each else _MOST for name, each in requests.items())
+def count_in(requests: Requests, capacity: Requests) -> int:
+    """Return how often requests fit; 0 if empty (kueue v0.19.2 pkg/resources/requests.go `CountIn`)."""
+    counts = (max(capacity.get(name, 0) // amount, 0) if amount else _MOST for name, amount in requests.items())
     return min(counts, default=0)

@@ -19,14 +19,14 @@ from generator.simulate.kueue.quota_tree import Node
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that is sent to a queue.
+    """A job that is submitted to a queue.
 
     Attributes:
-        name: no two jobs have the same.
-        queue: the ClusterQueue that it comes to.
-        podsets: its pods, as `podsets` gives them of a runtime.
-        priority: of its WorkloadPriorityClass or PriorityClass.
-        namespace: where it is; empty where the queue takes jobs of any.
+        name: unique name.
+        queue: the ClusterQueue.
+        podsets: its PodSets, as `podsets` returns them for a runtime.
+        priority: value of its WorkloadPriorityClass or PriorityClass.
+        namespace: its namespace; empty if the queue admits jobs of any.
     """
 
     name: str
@@ -38,16 +38,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The job of this name is done, or deleted."""
+    """The event that a job finishes or is deleted."""
 
     name: str
 
 
 class State(Enum):
-    """Where a job stands.
-
-    `NEVER`: not even if nobody else had anything, or its queue admits nothing.
-    """
+    """The state of a job. `NEVER`: it stays pending even while all other queues are idle."""
 
     ADMITTED = "admitted"
     WAITS = "waits"
@@ -57,15 +54,15 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job.
+    """The outcome of a job.
 
     Attributes:
-        state: where it stands.
-        flavors: of an admitted job: kind of pods → resource → flavor.
-        borrows: whether it was admitted with more than its queue's own.
-        reason: why it waits, or never comes: in numbers.
-        history: all that happened to it, such as `admitted`, `preempted by b`.
-        places: of pods that are placed by topology: kind of pods → node, or what is narrowest → how many are there.
+        state: its last state.
+        flavors: of an admitted job, PodSet → resource → flavor.
+        borrows: True if it was admitted with borrowed quota.
+        reason: why it is pending, with the numbers.
+        history: its events, such as `admitted`, `preempted by b`.
+        places: of pods that are placed by topology, PodSet → leaf domain → number of pods.
     """
 
     state: State
@@ -77,19 +74,19 @@ class Outcome:
 
     @property
     def was_preempted(self) -> bool:
-        """Whether others ever drove it out."""
-        return any(each.startswith("preempted") for each in self.history)
+        """True if another job ever preempted it."""
+        return any(event.startswith("preempted") for event in self.history)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Workload:
-    """A job with its place in time, and if it is running, with what it has.
+    """A job with its order, and its assignment while it runs.
 
     Attributes:
-        job: whose it is.
-        number: it is the so-manieth that was sent; this never changes.
-        gets: what it was admitted with; None while it waits.
-        admitted: it is the so-manieth that was admitted.
+        job: the job.
+        number: position in the order of submission; never changes.
+        gets: its assignment; None while it is pending.
+        admitted: position in the order of admission.
     """
 
     job: Job
@@ -99,73 +96,77 @@ class Workload:
 
     @property
     def usage(self) -> Amounts:
-        """What it has."""
+        """The quota that it uses."""
         return self.gets.usage if self.gets else {}
 
     @property
     def stays(self) -> tuple[Stay, ...]:
-        """Where its pods are that were placed by topology."""
+        """The domains of its pods that are placed by topology."""
         return self.gets.stays if self.gets else ()
 
     def uses(self, keys: frozenset[FlavorResource]) -> bool:
-        """Whether it has anything of these (`WorkloadUsesResources`)."""
+        """Return True if it uses one of these (`WorkloadUsesResources`)."""
         return self.gets is not None and bool(self.gets.keys & keys)
 
 
 @dataclass(slots=True)
 class Cluster:
-    """Queue → its place in the tree, and the jobs that run in it by name; and where their pods are."""
+    """The quota tree and the topology domains, with the workloads that run in each queue."""
 
     nodes: Mapping[str, Node]
     sites: Sites
     running: dict[str, dict[str, Workload]] = field(default_factory=dict)
 
     def of(self, queue: str) -> list[Workload]:
-        """What runs in a queue, in the order in which it was sent."""
-        return sorted(self.running.get(queue, {}).values(), key=lambda each: each.number)
+        """Return the running workloads of a queue, in the order of submission."""
+        return sorted(self.running.get(queue, {}).values(), key=lambda workload: workload.number)
 
     def add(self, workload: Workload) -> None:
-        """It runs now."""
+        """Start a workload."""
         self.running.setdefault(workload.job.queue, {})[workload.job.name] = workload
+        self._take(workload)
+
+    def remove(self, workload: Workload) -> None:
+        """Stop a workload."""
+        del self.running[workload.job.queue][workload.job.name]
+        self._give_back(workload)
+
+    def _take(self, workload: Workload) -> None:
         add(self.nodes[workload.job.queue], workload.usage)
         self.sites.take(workload.stays)
 
-    def remove(self, workload: Workload) -> None:
-        """It runs no more."""
-        del self.running[workload.job.queue][workload.job.name]
+    def _give_back(self, workload: Workload) -> None:
         remove(self.nodes[workload.job.queue], workload.usage)
         self.sites.give_back(workload.stays)
 
     @contextmanager
     def without(self, workloads: Iterable[Workload]) -> Iterator[None]:
-        """As if some had left what they have (`SimulateWorkloadUsageRemoval`)."""
-        some = list({each.job.name: each for each in workloads}.values())
-        for each in some:
-            remove(self.nodes[each.job.queue], each.usage)
-            self.sites.give_back(each.stays)
+        """Remove the usage of workloads for a while (`SimulateWorkloadUsageRemoval`)."""
+        removed = list({workload.job.name: workload for workload in workloads}.values())
+        for workload in removed:
+            self._give_back(workload)
         try:
             yield
         finally:
-            for each in reversed(some):
-                add(self.nodes[each.job.queue], each.usage)
-                self.sites.take(each.stays)
+            for workload in reversed(removed):
+                self._take(workload)
 
 
 def add(node: Node, usage: Amounts) -> None:
-    """Take amounts into use."""
+    """Add usage to a queue."""
     for key, amount in usage.items():
         node.add(key, amount)
 
 
 def remove(node: Node, usage: Amounts) -> None:
-    """Give amounts back."""
+    """Remove usage from a queue."""
     for key, amount in usage.items():
         node.remove(key, amount)
 
 
 @contextmanager
 def having(node: Node, usage: Amounts) -> Iterator[None]:
-    """As if a queue had more (`SimulateUsageAddition`)."""
+    """Add usage to a queue for a while (`SimulateUsageAddition`)."""
     add(node, usage)
     try:
         yield
@@ -175,7 +176,7 @@ def having(node: Node, usage: Amounts) -> Iterator[None]:
 
 @contextmanager
 def lacking(node: Node, usage: Amounts) -> Iterator[None]:
-    """As if a queue had less (`SimulateUsageRemoval`)."""
+    """Remove usage from a queue for a while (`SimulateUsageRemoval`)."""
     remove(node, usage)
     try:
         yield
@@ -184,5 +185,5 @@ def lacking(node: Node, usage: Amounts) -> Iterator[None]:
 
 
 def has_room(node: Node, usage: Amounts) -> bool:
-    """Whether amounts are free for a queue."""
+    """Return True if a queue has free quota for an amount of usage."""
     return all(amount <= max(0, node.available(key)) for key, amount in usage.items())

@@ -67,8 +67,8 @@ def test_what_never_fits_is_told_from_what_waits() -> None:
     queues = tree(queue("a", {"f/cpu": ("4", "2")}, "c"), queue("b", {"f/cpu": "4"}, "c"))
     found = predict(queues, [job("big", "a", 7), job("first", "a", 6), job("second", "a", 1)])
     assert states(found) == {"big": "never", "first": "admitted", "second": "waits"}
-    assert found["big"].reason == "with `node` the job takes 7 cpu of flavor `f`, and `a` never gets more than 6"
-    assert found["second"].reason == "with `node` the job takes 1 cpu of flavor `f`, and 0 is free"
+    assert found["big"].reason == "with `node` the job needs 7 cpu of flavor `f`, and `a` never gets more than 6"
+    assert found["second"].reason == "with `node` the job needs 1 cpu of flavor `f`, and 0 is free"
     assert (found["first"].borrows, found["first"].flavors) == (True, {"node": {"cpu": "f"}})
 
 
@@ -296,7 +296,7 @@ def test_a_queue_that_admits_nothing_says_why() -> None:
     found = predict(queues, [*steps, Job("closed", "closed", (), namespace="team")])
     assert {each.state for each in found.values()} == {State.NEVER}
     assert "HoldAndDrain" in found["held"].reason
-    assert "circle" in found["stuck"].reason
+    assert "cycle" in found["stuck"].reason
     assert found["nowhere"].reason == "there is no ClusterQueue `nowhere`"
     assert "namespaceSelector" in found["closed"].reason
 

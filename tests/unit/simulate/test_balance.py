@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from generator.manifests import Manifest
 from generator.objects.amounts import FlavorResource
+from generator.objects.queue import ClusterQueue, Cohort, Preemption, Quota
 from generator.simulate.kueue.capacity import capacity
-from generator.simulate.kueue.queues import ClusterQueue, Cohort, Preemption, QueueTree, Quota
+from generator.simulate.kueue.queues import QueueTree
 from generator.simulate.kueue.quota_tree import Node, balance
 from tests.unit.simulate.trees import Quotas, cohort, queue, tree
 
@@ -185,7 +186,7 @@ def test_no_job_of_a_queue_on_hold_is_preempted() -> None:
 def test_a_queue_that_admits_nothing_gets_nothing() -> None:
     own = capacity(nodes(queue("a", {"f/cpu": "4"}, "c", stopPolicy="Hold"))["a"], CPU)
     assert (own.nominal, own.owned, own.reclaimable, own.idle) == (4000, 0, 0, 0)
-    assert own.reason == "it admits nothing: it is stopped: `stopPolicy` is `Hold`"
+    assert own.reason == "it admits no job: its `stopPolicy` is `Hold`"
 
 
 AMOUNTS = st.integers(0, 20)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generator.objects.amounts import FlavorResource
+from generator.objects.queue import ClusterQueue, Cohort, Flavor, Preemption, Quota, ResourceGroup
 from generator.simulate.kueue import preemption
 from generator.simulate.kueue import preemption as fair_preemption
 from generator.simulate.kueue.assignment import Assignment, Choice, Mode
@@ -17,7 +18,7 @@ from generator.simulate.kueue.configuration import Settings
 from generator.simulate.kueue.flavor_assigner import lowest_that_fits
 from generator.simulate.kueue.placement import Sites
 from generator.simulate.kueue.preemption import Demand
-from generator.simulate.kueue.queues import ClusterQueue, Cohort, Flavor, Preemption, QueueTree, Quota, ResourceGroup
+from generator.simulate.kueue.queues import QueueTree
 from generator.simulate.kueue.quota_tree import Node, balance
 from generator.simulate.kueue.workloads import Cluster, Job, Workload
 

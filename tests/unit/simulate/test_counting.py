@@ -70,7 +70,7 @@ def test_what_is_not_simulated_is_not_known_to_anybody() -> None:
     text = SETTINGS.replace("outputs: {", "multiplyBy: cpu, outputs: {")
     known = [*others, *read(text, "kueue.yaml")]
     (found,) = largest_jobs(queue_tree(known), known)
-    assert (found.idle, found.reason.partition(":")[0]) == (None, "not known")
+    assert (found.idle, found.reason.partition(":")[0]) == (None, "unknown")
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,14 @@ from generator.simulate.kueue.configuration import NEWEST, rules_of
 from generator.simulate.kueue.largest import largest_jobs
 from generator.simulate.kueue.podsets import PodSet
 from generator.simulate.kueue.queues import QueueTree, queue_tree
-from generator.simulate.kueue.topology import How, Wish
+from generator.simulate.kueue.topology import TopologyMode, TopologyRequest
 from generator.simulate.kueue.workloads import Job, Outcome
 from tests.conftest import Run
 from tests.unit.simulate.nodes import HOST, RACK, racks
 from tests.unit.simulate.runtimes import job, runtime
 from tests.unit.simulate.trees import door, kueue, queue, topology, tree
 
-TOGETHER = Wish(How.REQUIRED, RACK, "all")
+TOGETHER = TopologyRequest(TopologyMode.REQUIRED, RACK, "all")
 
 
 def of(version: str, *manifests: Manifest) -> QueueTree:

@@ -9,10 +9,11 @@ import pytest
 from generator.errors import SimulationError
 from generator.jobs.reach import reach
 from generator.manifests import Body, Manifest, read
+from generator.objects.queue import Flavor
 from generator.pipeline import load, render
 from generator.simulate.kueue.fit import has_room
 from generator.simulate.kueue.largest import Largest, largest_jobs
-from generator.simulate.kueue.queues import Flavor, queue_tree
+from generator.simulate.kueue.queues import queue_tree
 from generator.simulate.kueue.search import NO_LIMIT
 from tests.conftest import EXAMPLES
 from tests.unit.simulate.runtimes import job, mpi, runtime
@@ -63,7 +64,7 @@ def test_a_separate_launcher_takes_its_part() -> None:
 def test_a_launcher_without_a_place_leaves_no_job() -> None:
     wants = job("launcher", step="trainer", cpu="1", memory="1Gi")
     (found,) = largest(queue("q", {"f/cpu": "9"}), door("team", "q"), mpi(as_node=False, launcher=wants, cpu="2"))
-    assert (found.idle, found.reason) == (0, "`launcher` asks for memory, and `q` has no quota for it")
+    assert (found.idle, found.reason) == (0, "`launcher` requests memory, and `q` has no quota for it")
 
 
 def limited(kind: str, **fields: dict[str, str]) -> Manifest:
@@ -77,15 +78,15 @@ def limited(kind: str, **fields: dict[str, str]) -> Manifest:
     [
         (
             limited("Container", max={"cpu": "1"}),
-            "the LimitRange `small` lets a container ask for no more than 1 cpu, and `node` asks for 2",
+            "the LimitRange `small` allows a container to request at most 1 cpu, and `node` requests 2",
         ),
         (
             limited("Pod", min={"memory": "8Gi"}),
-            "the LimitRange `small` lets a pod ask for no less than 8Gi memory, and `node` asks for 4Gi",
+            "the LimitRange `small` allows a pod to request at least 8Gi memory, and `node` requests 4Gi",
         ),
         (
             limited("Container", default={"a.com/gpu": "4"}, max={"a.com/gpu": "2"}),
-            "the LimitRange `small` lets a container ask for no more than 2 a.com/gpu, and `node` asks for 4",
+            "the LimitRange `small` allows a container to request at most 2 a.com/gpu, and `node` requests 4",
         ),
         (limited("Container", max={"cpu": "2"}), ""),
         (limited("Pod", min={"memory": "4Gi"}, max={"cpu": "2"}), ""),
@@ -148,7 +149,7 @@ def test_pods_are_packed(pods: list[tuple[int, dict[str, int]]], fits: bool) -> 
 
 def test_a_runtime_that_has_one_size_has_one() -> None:
     (found,) = largest(queue("q", {"f/cpu": "9"}), door("team", "q"), runtime(job("node", cpu="2")))
-    assert (found.idle, found.reason) == (1, "this is the only size that it has")
+    assert (found.idle, found.reason) == (1, "the runtime has only this size")
 
 
 def test_what_asks_for_nothing_is_not_limited() -> None:
@@ -171,7 +172,7 @@ def test_a_queue_that_admits_nothing_has_no_job() -> None:
     namespace = Manifest({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, "n.yaml")
     everything = [queue("q", {"f/cpu": "3"}, namespaceSelector=selector), flavor("f"), door("team", "q"), mpi(cpu="1")]
     (found,) = largest_jobs(queue_tree([*everything, namespace]), everything)
-    assert (found.idle, found.reason) == (0, "`q` admits nothing: its `namespaceSelector` does not select `team`")
+    assert (found.idle, found.reason) == (0, "`q` admits no job: its `namespaceSelector` does not select `team`")
 
 
 def test_what_is_not_simulated_is_not_known() -> None:
@@ -179,7 +180,7 @@ def test_what_is_not_simulated_is_not_known() -> None:
     host = job("node", step="trainer", cpu="1")
     host["template"]["spec"]["template"]["spec"]["tolerations"] = numbers
     (found,) = largest(queue("q", {"f/cpu": "3"}), door("team", "q"), runtime(host, torch={}))
-    assert (found.idle, found.reason) == (None, "not known: the toleration of `a` compares numbers")
+    assert (found.idle, found.reason) == (None, "unknown: the toleration of `a` compares numbers")
 
 
 @pytest.mark.parametrize("name", ["cpu-kubernetes", "openshift-h100"])
@@ -287,5 +288,5 @@ def test_a_job_of_one_size_is_what_it_is_whatever_it_names() -> None:
 def test_limits_of_several_clusters_are_refused() -> None:
     manifests = [queue("q", {"f/cpu": "9"}), door("team", "q"), limit("3"), limit("3")]
     assert largest(*manifests) == []
-    with pytest.raises(SimulationError, match=r"Namespace team is another one than in 3\.yaml"):
+    with pytest.raises(SimulationError, match=r"Namespace team differs from the object of that name in 3\.yaml"):
         largest(*manifests, limit("4"))

@@ -14,13 +14,13 @@ from generator.objects.amounts import FlavorResource
 from generator.simulate.kueue.admission import predict, would_admit
 from generator.simulate.kueue.podsets import PodSet
 from generator.simulate.kueue.queues import QueueTree
-from generator.simulate.kueue.topology import How, Wish
+from generator.simulate.kueue.topology import TopologyMode, TopologyRequest
 from generator.simulate.kueue.workloads import Finished, Job, Outcome, State
 from tests.unit.simulate.nodes import HOST, RACK, node, racks
 from tests.unit.simulate.trees import kueue, queue, topology, tree
 
-REQUIRED, PREFERRED = (Wish(how, RACK, "hosts") for how in (How.REQUIRED, How.PREFERRED))
-ANYWHERE = Wish(How.UNCONSTRAINED)
+REQUIRED, PREFERRED = (TopologyRequest(how, RACK, "hosts") for how in (TopologyMode.REQUIRED, TopologyMode.PREFERRED))
+ANYWHERE = TopologyRequest(TopologyMode.UNCONSTRAINED)
 
 
 def queues(*more: Manifest, cpu: int = 99, said: dict[str, str] | None = None, **spec: Any) -> QueueTree:
@@ -31,13 +31,15 @@ def queues(*more: Manifest, cpu: int = 99, said: dict[str, str] | None = None, *
     return tree(topology("racks", RACK, HOST), by_rack, *(more or (mine,)))
 
 
-def hosts(name: str, count: int, wish: Wish = REQUIRED, priority: int = 0, cpu: int = 4, queue_name: str = "q") -> Job:
+def hosts(
+    name: str, count: int, wish: TopologyRequest = REQUIRED, priority: int = 0, cpu: int = 4, queue_name: str = "q"
+) -> Job:
     """So many pods, each with cores of its own."""
-    alone = Wish(wish.how, wish.level)
+    alone = TopologyRequest(wish.mode, wish.level)
     return Job(name, queue_name, (PodSet("node", count, {"cpu": cpu * 1000}, topology=alone),), priority)
 
 
-def group(name: str, count: int, wish: Wish = REQUIRED, launcher: int = 1) -> Job:
+def group(name: str, count: int, wish: TopologyRequest = REQUIRED, launcher: int = 1) -> Job:
     """So many hosts with four cores each, and a launcher with them."""
     pods = PodSet("node", count, {"cpu": 4000}, topology=wish)
     return Job(name, "q", (pods, PodSet("launcher", 1, {"cpu": launcher * 1000}, topology=wish)))
@@ -224,9 +226,9 @@ def test_without_nodes_only_whole_nodes_are_counted() -> None:
     said = {"mpigen.dev/nodes": "4", "mpigen.dev/allocatable": '{"cpu": "4"}'}
     found = predict(queues(said=said), [hosts("a", 3, PREFERRED), hosts("b", 2, PREFERRED)])
     assert [each.state.value for each in found.values()] == ["admitted", "waits"]
-    with pytest.raises(NotModelledError, match="where the nodes of flavor `f` are"):
+    with pytest.raises(NotModelledError, match="topology of the nodes of flavor `f`"):
         predict(queues(said=said), [hosts("a", 3)])
-    with pytest.raises(NotModelledError, match="where the nodes of flavor `f` are"):
+    with pytest.raises(NotModelledError, match="topology of the nodes of flavor `f`"):
         predict(queues(), [hosts("a", 3, PREFERRED)])
     with pytest.raises(NotModelledError, match="share a node of flavor `f`"):
         predict(queues(said=said), [hosts("a", 1, PREFERRED, cpu=1), hosts("b", 1, PREFERRED, cpu=1)])
@@ -235,14 +237,14 @@ def test_without_nodes_only_whole_nodes_are_counted() -> None:
 def test_what_others_have_somewhere_leaves_the_answer_open() -> None:
     cpu = FlavorResource("f", "cpu")
     assert would_admit(queues(), hosts("j", 2), nodes=racks(2)).state is State.ADMITTED
-    with pytest.raises(NotModelledError, match="where others run"):
+    with pytest.raises(NotModelledError, match="other jobs use"):
         would_admit(queues(), hosts("j", 2), {"q": {cpu: 1000}}, racks(2))
 
 
 def test_a_group_that_kueue_refuses_is_said_to_be_one() -> None:
     pods = tuple(PodSet(name, 2, {"cpu": 1000}, topology=REQUIRED) for name in ("a", "b"))
     for job in (Job("two", "q", pods), Job("one", "q", pods[:1])):
-        with pytest.raises(NotModelledError, match="Kueue refuses the group"):
+        with pytest.raises(NotModelledError, match="Kueue rejects the group"):
             predict(queues(), [job], (), racks(4))
 
 
@@ -255,11 +257,11 @@ WISHES = st.sampled_from([REQUIRED, PREFERRED, ANYWHERE])
 )
 @settings(max_examples=200, deadline=None)
 def test_every_pod_has_a_place_no_node_has_too_much_and_who_requires_a_rack_is_in_one(
-    sizes: list[int], wanted: list[tuple[int, Wish, int, bool]]
+    sizes: list[int], wanted: list[tuple[int, TopologyRequest, int, bool]]
 ) -> None:
     nodes = racks(*sizes)
     home = {each.name: each.body["metadata"]["labels"][RACK] for each in nodes}
-    sent: dict[str, tuple[Job, Wish]] = {}
+    sent: dict[str, tuple[Job, TopologyRequest]] = {}
     for number, (count, wish, cpu, has_launcher) in enumerate(wanted):
         name = f"j{number}"
         is_group = has_launcher and wish is not ANYWHERE

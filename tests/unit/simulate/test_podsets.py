@@ -9,10 +9,10 @@ import pytest
 from generator import Platform
 from generator.errors import NotModelledError, SimulationError
 from generator.manifests import Body, Manifest
+from generator.objects.queue import Flavor
 from generator.runtimes.training_runtime import training_runtimes
 from generator.simulate.kueue.fit import mismatch
-from generator.simulate.kueue.podsets import PodSet, Surroundings, podsets, requests, surroundings, usual_nodes
-from generator.simulate.kueue.queues import Flavor
+from generator.simulate.kueue.podsets import PodContext, PodSet, pod_context, podsets, requests, usual_nodes
 from tests.unit.simulate.runtimes import job, mpi, runtime
 
 
@@ -21,8 +21,8 @@ def box(restart: str = "", limits: Body | None = None, **asked: str) -> Body:
     return {"name": "c", "resources": resources, **({"restartPolicy": restart} if restart else {})}
 
 
-def cores(pod: Body, around: Surroundings | None = None) -> float:
-    return requests(pod, around or Surroundings(), "here").get("cpu", 0) / 1000
+def cores(pod: Body, around: PodContext | None = None) -> float:
+    return requests(pod, around or PodContext(), "here").get("cpu", 0) / 1000
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def limit_range(**item: Any) -> Manifest:
 )
 def test_a_container_that_asks_for_nothing_gets_the_defaults_of_its_namespace(item: Body, expected: float) -> None:
     pod = {"containers": [box(), box(cpu="1")]}
-    assert cores(pod, surroundings([limit_range(**item)], "team")) == expected
-    assert cores(pod, surroundings([limit_range(**item)], "other")) == 1
+    assert cores(pod, pod_context([limit_range(**item)], "team")) == expected
+    assert cores(pod, pod_context([limit_range(**item)], "other")) == 1
 
 
 def test_a_runtime_class_has_an_overhead() -> None:
     body = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}}
-    known = surroundings([Manifest({**body, "overhead": {"podFixed": {"cpu": "2"}}}, "r.yaml")], "team")
+    known = pod_context([Manifest({**body, "overhead": {"podFixed": {"cpu": "2"}}}, "r.yaml")], "team")
     assert cores({"containers": [box(cpu="1")], "runtimeClassName": "kata"}, known) == 3
     assert cores({"containers": [box(cpu="1")], "runtimeClassName": "runc"}, known) == 1
 

@@ -9,7 +9,8 @@ import pytest
 from generator.errors import SimulationError
 from generator.manifests import Manifest, read
 from generator.objects.amounts import FlavorResource, counted, shown
-from generator.simulate.kueue.queues import Fungibility, Preemption, QueueTree, Quota, ResourceGroup, queue_tree
+from generator.objects.queue import Fungibility, Preemption, Quota, ResourceGroup
+from generator.simulate.kueue.queues import QueueTree, queue_tree
 from tests.unit.simulate.trees import cohort, door, flavor, kueue, queue, tree
 
 OUTPUT = Path(__file__).parents[3] / "output"
@@ -38,7 +39,7 @@ def test_a_cohort_that_is_only_named_exists_all_the_same() -> None:
         "outer": False,
     }
     assert [each.name for each in found.roots()] == ["named", "outer"]
-    assert [each.name for each in found.inner("outer")] == ["inner"]
+    assert [each.name for each in found.child_cohorts("outer")] == ["inner"]
 
 
 def circle() -> QueueTree:
@@ -52,8 +53,8 @@ def test_cohorts_that_go_in_a_circle_are_a_value() -> None:
     found = circle()
     assert [name for name in sorted(found.cohorts) if found.is_cyclic(name)] == ["a", "b", "below"]
     assert [each.name for each in found.roots()] == ["a", "sound"]
-    assert "circle: `below` → `a` → `b`" in found.stopped(found.queues["stuck"])
-    assert found.stopped(found.queues["free"]) == ""
+    assert "cycle: `below` → `a` → `b`" in found.inactive_reason(found.queues["stuck"])
+    assert found.inactive_reason(found.queues["free"]) == ""
 
 
 def test_a_circle_of_thousands_is_told_in_a_line() -> None:
@@ -62,15 +63,15 @@ def test_a_circle_of_thousands_is_told_in_a_line() -> None:
     found = tree(*ring, cohort("below", "c7"), queue("stuck", {"f/cpu": "1"}, "below"))
     assert all(found.is_cyclic(name) for name in found.cohorts)
     assert [each.name for each in found.roots()] == ["below"]
-    said = found.stopped(found.queues["stuck"])
-    assert said.startswith("the parents of its cohort go in a circle: `below` → `c7` → `c8`")
+    said = found.inactive_reason(found.queues["stuck"])
+    assert said.startswith("the parents of its cohort form a cycle: `below` → `c7` → `c8`")
     assert len(said) < 300
 
 
 def test_a_queue_without_its_flavor_or_that_is_stopped_admits_nothing() -> None:
     lacking = queue_tree([queue("q", {"f/cpu": "1"}), queue("held", {}, stopPolicy="Hold")])
-    assert lacking.stopped(lacking.queues["q"]) == "there is no ResourceFlavor `f`"
-    assert lacking.stopped(lacking.queues["held"]) == "it is stopped: `stopPolicy` is `Hold`"
+    assert lacking.inactive_reason(lacking.queues["q"]) == "there is no ResourceFlavor `f`"
+    assert lacking.inactive_reason(lacking.queues["held"]) == "its `stopPolicy` is `Hold`"
 
 
 @pytest.mark.parametrize(
@@ -89,12 +90,12 @@ def test_a_queue_without_its_flavor_or_that_is_stopped_admits_nothing() -> None:
 def test_a_selector_says_whose_jobs_a_queue_takes(selector: dict[str, object] | None, takes: bool) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": {"who": "us"}}}
     found = queue_tree([kueue("ClusterQueue", "q", {"namespaceSelector": selector}), Manifest(namespace, "n.yaml")])
-    assert (found.refuses(found.queues["q"], "team") == "") is takes
+    assert (found.rejection(found.queues["q"], "team") == "") is takes
 
 
 def test_of_a_namespace_that_nobody_wrote_down_nothing_is_said() -> None:
     found = tree(queue("q", {}, namespaceSelector={"matchLabels": {"who": "us"}}))
-    assert found.refuses(found.queues["q"], "elsewhere") == ""
+    assert found.rejection(found.queues["q"], "elsewhere") == ""
 
 
 def test_a_flavor_says_how_many_nodes_it_has() -> None:
@@ -131,7 +132,7 @@ def test_manifests_of_any_shape_are_read() -> None:
 
 def test_local_queues_are_the_doors_of_queues() -> None:
     found = tree(queue("q", {}), door("team", "q"), door("team", "other", "wrong"))
-    assert [(each.namespace, each.name) for each in found.doors("q")] == [("team", "default")]
+    assert [(each.namespace, each.name) for each in found.local_queues_of("q")] == [("team", "default")]
 
 
 def test_amounts_are_counted_as_kueue_does() -> None:
@@ -153,5 +154,5 @@ def test_what_mpigen_renders_is_read_whole() -> None:
     assert (len(found.local_queues), sorted(found.flavors)) == (13, ["cpu", "mi300x"])
     assert [each.name for each in found.roots()] == ["university"]
     assert [*found.ancestors("science")][-1].name == "university"
-    assert not any(map(found.stopped, found.queues.values()))
-    assert not any(found.refuses(found.queues[door.queue], door.namespace) for door in found.local_queues)
+    assert not any(map(found.inactive_reason, found.queues.values()))
+    assert not any(found.rejection(found.queues[door.queue], door.namespace) for door in found.local_queues)

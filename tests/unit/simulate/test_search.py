@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from generator.checks import related
 from generator.manifests import Body, Manifest
 from generator.objects.amounts import FlavorResource
+from generator.objects.queue import ClusterQueue, Flavor, Quota, ResourceGroup
 from generator.simulate.kueue.assignment import Mode
 from generator.simulate.kueue.fit import has_room
 from generator.simulate.kueue.flavor_assigner import Assigner
 from generator.simulate.kueue.largest import Largest, largest_jobs
-from generator.simulate.kueue.podsets import Surroundings, podsets
-from generator.simulate.kueue.queues import ClusterQueue, Flavor, Quota, ResourceGroup
+from generator.simulate.kueue.podsets import PodContext, podsets
 from generator.simulate.kueue.quota_tree import Node
-from generator.simulate.kueue.search import Search, Sizeless
+from generator.simulate.kueue.search import JobTemplate, Search
 from tests.unit.simulate.runtimes import job, mpi, runtime
 from tests.unit.simulate.trees import door, flavor, kueue, tree
 
@@ -86,7 +86,7 @@ def test_nodes_of_one_group_have_what_only_their_group_covers() -> None:
     found = largest(*documented(99, nodes=2), licensed(cpu="3"))
     assert (found.idle, found.reason) == (4, "there is no room for 5 on the 2 nodes of flavor `spot`")
     found = largest(*documented(99, nodes=2), licensed(cpu="9"))
-    assert (found.idle, found.reason) == (0, "a pod of `node` takes 9 cpu, and a node of flavor `spot` has 8")
+    assert (found.idle, found.reason) == (0, "a pod of `node` requests 9 cpu, and a node of flavor `spot` has 8")
 
 
 KINDS = st.lists(st.integers(0, 4), min_size=3, max_size=3)
@@ -128,7 +128,7 @@ def asks(name: str, amounts: list[int]) -> Body:
 def is_admitted(queue: ClusterQueue, flavors: dict[str, Flavor], body: Body, nodes: int) -> bool:
     """Return True if Kueue admits the job, and its pods have room on empty nodes of each of their flavors."""
     node = Node("q", queue, queue.quotas, 1.0, subtree={key: each.nominal for key, each in queue.quotas.items()})
-    pods = podsets(body, nodes, Surroundings())
+    pods = podsets(body, nodes, PodContext())
     found = Assigner(queue, node, flavors, lambda *_: (Mode.NO_FIT, 0)).assign_at_last(pods)
     if found.mode is not Mode.FIT:
         return False
@@ -149,7 +149,7 @@ def is_admitted(queue: ClusterQueue, flavors: dict[str, Flavor], body: Body, nod
 def test_no_size_is_overlooked(case: tuple[ClusterQueue, dict[str, Flavor], Manifest]) -> None:
     queue, flavors, manifest = case
     limits = {key: quota.nominal for key, quota in queue.quotas.items()}
-    found = Search(queue, flavors, limits, Sizeless(manifest.body, Surroundings(), None, MOST)).largest()
+    found = Search(queue, flavors, limits, JobTemplate(manifest.body, PodContext(), None, MOST)).largest()
     sizes = [nodes for nodes in range(1, MOST + 1) if is_admitted(queue, flavors, manifest.body, nodes)]
     assert found == max(sizes, default=0)
 

@@ -11,7 +11,13 @@ from generator.manifests import Body, Manifest
 from generator.simulate.kueue.largest import Largest, largest_jobs
 from generator.simulate.kueue.podsets import podsets
 from generator.simulate.kueue.queues import queue_tree
-from generator.simulate.kueue.topology import How, Offer, Wish, explain_topology_mismatch, wish
+from generator.simulate.kueue.topology import (
+    FlavorTopology,
+    TopologyMode,
+    TopologyRequest,
+    explain_topology_mismatch,
+    topology_request,
+)
 from tests.unit.simulate.nodes import node, racks
 from tests.unit.simulate.runtimes import job, runtime
 from tests.unit.simulate.trees import door, flavor, kueue, queue, topology
@@ -28,56 +34,67 @@ def asking(**annotations: str) -> dict[str, str]:
     [
         ({}, None),
         ({"group_name": "hosts"}, None),
-        ({"required_topology": RACK}, Wish(How.REQUIRED, RACK)),
-        ({"preferred_topology": RACK, "group_name": "hosts"}, Wish(How.PREFERRED, RACK, "hosts")),
-        ({"unconstrained_topology": "true"}, Wish(How.UNCONSTRAINED)),
+        ({"required_topology": RACK}, TopologyRequest(TopologyMode.REQUIRED, RACK)),
+        ({"preferred_topology": RACK, "group_name": "hosts"}, TopologyRequest(TopologyMode.PREFERRED, RACK, "hosts")),
+        ({"unconstrained_topology": "true"}, TopologyRequest(TopologyMode.UNCONSTRAINED)),
         ({"unconstrained_topology": "false"}, None),
-        ({"unconstrained_topology": "true", "group_name": "hosts"}, Wish(How.UNCONSTRAINED)),
+        ({"unconstrained_topology": "true", "group_name": "hosts"}, TopologyRequest(TopologyMode.UNCONSTRAINED)),
         (
             {"required_topology": RACK, "slice_required_topology": HOST, "slice_size": "2"},
-            Wish(How.REQUIRED, RACK, is_sliced=True),
+            TopologyRequest(TopologyMode.REQUIRED, RACK, is_sliced=True),
         ),
-        ({"slice_required_topology": HOST, "slice_size": "2"}, Wish(How.UNCONSTRAINED, is_sliced=True)),
+        (
+            {"slice_required_topology": HOST, "slice_size": "2"},
+            TopologyRequest(TopologyMode.UNCONSTRAINED, is_sliced=True),
+        ),
     ],
 )
-def test_annotations_say_how_close_together_pods_are_to_be(annotations: dict[str, str], expected: Wish | None) -> None:
+def test_annotations_say_how_close_together_pods_are_to_be(
+    annotations: dict[str, str], expected: TopologyRequest | None
+) -> None:
     body = job("node", cpu="1")
     body["template"]["spec"]["template"]["metadata"] = {"annotations": asking(**annotations)}
-    assert podsets(runtime(body).body)[0].topology == expected == wish(asking(**annotations))
+    assert podsets(runtime(body).body)[0].topology == expected == topology_request(asking(**annotations))
 
 
-ASKS = Wish(How.REQUIRED, RACK)
+ASKS = TopologyRequest(TopologyMode.REQUIRED, RACK)
 
 
 @pytest.mark.parametrize(
     ("asks", "levels", "is_implied", "refused"),
     [
         (None, (), False, ""),
-        (None, (RACK,), False, "asks for no topology, and flavor `f` takes only who does"),
+        (None, (RACK,), False, "requests no topology, and flavor `f` requires a topology request"),
         (None, (RACK,), True, ""),
         (ASKS, (RACK, HOST), False, ""),
-        (ASKS, (HOST,), True, "asks for a level example.com/rack, which the topology of flavor `f` does not have"),
-        (ASKS, (), False, "asks for a topology, and flavor `f` has none"),
-        (Wish(How.UNCONSTRAINED), (HOST,), False, ""),
+        (ASKS, (HOST,), True, "requests the level example.com/rack, which the topology of flavor `f` lacks"),
+        (ASKS, (), False, "requests a topology, and flavor `f` has none"),
+        (TopologyRequest(TopologyMode.UNCONSTRAINED), (HOST,), False, ""),
     ],
 )
 def test_who_asks_for_a_topology_gets_a_flavor_that_has_it_and_who_does_not_gets_none(
-    asks: Wish | None, levels: tuple[str, ...], is_implied: bool, refused: str
+    asks: TopologyRequest | None, levels: tuple[str, ...], is_implied: bool, refused: str
 ) -> None:
-    found = explain_topology_mismatch("node", asks, {"cpu": 1}, Offer("f", levels, ("cpu",), is_implied))
+    found = explain_topology_mismatch("node", asks, {"cpu": 1}, FlavorTopology("f", levels, ("cpu",), is_implied))
     assert found == (f"`node` {refused}" if refused else "")
 
 
 def test_a_flavor_of_other_resources_needs_no_topology() -> None:
     assert (
-        explain_topology_mismatch("node", ASKS, {"cpu": 1}, Offer("f", (), ("a.com/license",), is_implied=False)) == ""
+        explain_topology_mismatch(
+            "node", ASKS, {"cpu": 1}, FlavorTopology("f", (), ("a.com/license",), is_implied=False)
+        )
+        == ""
     )
 
 
 def test_of_slices_nothing_is_said() -> None:
     with pytest.raises(NotModelledError, match="slices"):
         explain_topology_mismatch(
-            "node", Wish(How.REQUIRED, RACK, is_sliced=True), {}, Offer("f", (RACK,), ("cpu",), is_implied=False)
+            "node",
+            TopologyRequest(TopologyMode.REQUIRED, RACK, is_sliced=True),
+            {},
+            FlavorTopology("f", (RACK,), ("cpu",), is_implied=False),
         )
 
 
@@ -137,7 +154,7 @@ def test_who_asks_for_no_topology_gets_none_of_a_flavor_beside_others() -> None:
 
 def test_without_its_topology_a_queue_admits_nothing() -> None:
     found = largest(by_rack(), queue("q", {"f/cpu": "9"}), grouped())
-    assert (found.idle, found.reason) == (0, "`q` admits nothing: there is no Topology `racks`")
+    assert (found.idle, found.reason) == (0, "`q` admits no job: there is no Topology `racks`")
 
 
 @pytest.mark.parametrize(

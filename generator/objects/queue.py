@@ -1,0 +1,297 @@
+"""Lenient views of Kueue's objects: ResourceFlavors, Cohorts, ClusterQueues and LocalQueues.
+
+Source: kueue v0.19.2 apis/kueue/v1beta2. A field of v1beta1 is read under its name there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from generator.documents.json_text import read_json
+from generator.documents.scalars import int64
+from generator.errors import Problem, SimulationError
+from generator.facts.names import ALLOCATABLE, MULTI_KUEUE, NODES, PROVISIONING
+from generator.manifests import Body, Manifest
+from generator.objects.amounts import FlavorResource, Requests, counted, requested
+from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
+from generator.quantities import parse
+
+# kueue v0.19.2 apis/kueue/v1beta1/clusterqueue_conversion.go
+_FUNGIBILITY = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
+
+
+@dataclass(frozen=True, slots=True)
+class Flavor:
+    """A ResourceFlavor.
+
+    Attributes:
+        name: name of the object.
+        labels: labels of its nodes (`nodeLabels`).
+        taints: taints of its nodes.
+        tolerations: tolerations that Kueue adds to each pod.
+        topology: name of the Topology by which Kueue places pods; empty for none.
+        levels: levels of that Topology, from the widest to the narrowest; empty if the Topology is missing.
+        nodes: number of nodes (annotation `mpigen.dev/nodes`); None if unknown.
+        allocatable: resources of each node (annotation `mpigen.dev/allocatable`); empty if unknown.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Body, ...] = ()
+    tolerations: tuple[Body, ...] = ()
+    topology: str = ""
+    levels: tuple[str, ...] = ()
+    nodes: int | None = None
+    allocatable: Requests = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """The quota of a flavor and resource. A limit of None is no limit."""
+
+    nominal: int
+    borrowing: int | None = None
+    lending: int | None = None
+
+
+NO_QUOTA = Quota(0)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    """Resources that come from the same flavor, and the flavors in the order in which Kueue tries them."""
+
+    resources: tuple[str, ...]
+    flavors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """A Cohort; Kueue creates one without an object (`is_declared` is False) when a queue or cohort names it."""
+
+    name: str
+    parent: str = ""
+    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    weight: float = 1.0
+    is_declared: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """The preemption policy of a ClusterQueue; an absent field is `Never`."""
+
+    reclaim_within_cohort: str = "Never"
+    within_queue: str = "Never"
+    borrow_within_cohort: str = "Never"
+    borrow_threshold: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fungibility:
+    """The rules by which Kueue tries the next flavor although the current one would do."""
+
+    when_can_borrow: str = "MayStopSearch"
+    when_can_preempt: str = "TryNextFlavor"
+    preference: str = "BorrowingOverPreemption"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueue:
+    """A ClusterQueue.
+
+    Attributes:
+        namespaces: `namespaceSelector`; None selects no namespace.
+        checks: names of its AdmissionChecks.
+        is_multi_kueue: True if one of them dispatches jobs to other clusters. The quota counts in this cluster all
+            the same, but no node does: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go
+            `podSetTopologyRequest`.
+        provisioned: flavors whose nodes a ProvisioningRequest creates for each job. Kueue places the job only after
+            that: the same function.
+    """
+
+    name: str
+    cohort: str = ""
+    groups: tuple[ResourceGroup, ...] = ()
+    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    weight: float = 1.0
+    preemption: Preemption = Preemption()
+    fungibility: Fungibility = Fungibility()
+    strategy: str = "BestEffortFIFO"
+    stop_policy: str = "None"
+    namespaces: Body | None = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
+    is_multi_kueue: bool = False
+    provisioned: frozenset[str] = frozenset()
+
+    def group(self, resource: str) -> ResourceGroup | None:
+        """Return the group that covers a resource; None if the queue has no quota of it."""
+        return next((group for group in self.groups if resource in group.resources), None)
+
+    def quota(self, key: FlavorResource) -> Quota:
+        """Return the quota of a flavor and resource, which is 0 if it is not set."""
+        return self.quotas.get(key, NO_QUOTA)
+
+    @property
+    def flavors(self) -> frozenset[str]:
+        """Names of all flavors of the queue."""
+        return frozenset(name for group in self.groups for name in group.flavors)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQueue:
+    """A LocalQueue: it submits the jobs of a namespace to a ClusterQueue."""
+
+    namespace: str
+    name: str
+    queue: str
+    stop_policy: str = "None"
+
+
+def read_flavor(manifest: Manifest, levels: Mapping[str, tuple[str, ...]]) -> Flavor:
+    """Read a ResourceFlavor, with the levels of each Topology.
+
+    Raises:
+        SimulationError: an annotation of mpigen is malformed.
+    """
+    spec, annotations = mapping(manifest.body, "spec"), string_map(mapping(manifest.body, "metadata", "annotations"))
+    nodes, topology = annotations.get(NODES), string(spec.get("topologyName"))
+    if nodes is not None and int64(nodes) is None:
+        raise _malformed(manifest, f"the annotation {NODES} is not an integer")
+    return Flavor(
+        name=manifest.name,
+        labels=string_map(spec.get("nodeLabels")),
+        taints=mappings(spec.get("nodeTaints")),
+        tolerations=mappings(spec.get("tolerations")),
+        topology=topology,
+        levels=levels.get(topology, ()),
+        nodes=None if nodes is None else int64(nodes),
+        allocatable=_read_allocatable(manifest, annotations.get(ALLOCATABLE, "{}")),
+    )
+
+
+def _read_allocatable(manifest: Manifest, text: str) -> Requests:
+    try:
+        amounts: Any = read_json(text)
+    except ValueError:
+        amounts = None
+    if not isinstance(amounts, dict):
+        raise _malformed(manifest, f"the annotation {ALLOCATABLE} is not a JSON object")
+    return requested(amounts, f"{manifest.resource}, annotation {ALLOCATABLE}")
+
+
+def _malformed(manifest: Manifest, message: str) -> SimulationError:
+    return SimulationError((Problem(f"{manifest.resource}: {message}", file=manifest.file),))
+
+
+def read_levels(topology: Manifest) -> tuple[str, ...]:
+    """Return the node labels of a Topology, from the widest level to the narrowest."""
+    return tuple(string(level.get("nodeLabel")) for level in mappings(mapping(topology.body, "spec").get("levels")))
+
+
+def read_cohort(manifest: Manifest) -> Cohort:
+    """Read a Cohort.
+
+    Raises:
+        SimulationError: an amount or the weight is not a quantity.
+    """
+    spec = mapping(manifest.body, "spec")
+    _, quotas = _read_groups(manifest, spec)
+    return Cohort(manifest.name, string(spec.get("parentName")), quotas, _read_weight(manifest, spec))
+
+
+def read_cluster_queue(manifest: Manifest, controllers: Mapping[str, str]) -> ClusterQueue:
+    """Read a ClusterQueue, with the `controllerName` of each AdmissionCheck.
+
+    Source: kueue v0.19.2 apis/kueue/v1beta2/multikueue_types.go `MultiKueueControllerName`,
+    provisioningrequestconfig_types.go `ProvisioningRequestControllerName`.
+
+    Raises:
+        SimulationError: an amount or the weight is not a quantity.
+    """
+    spec = mapping(manifest.body, "spec")
+    groups, quotas = _read_groups(manifest, spec)
+    selector = spec.get("namespaceSelector")
+    flavors = frozenset(name for group in groups for name in group.flavors)
+    checks = dict.fromkeys(strings(spec.get("admissionChecks")), flavors)
+    for check in mappings(mapping(spec, "admissionChecksStrategy").get("admissionChecks")):
+        checks[str(check.get("name"))] = frozenset(strings(check.get("onFlavors"))) or flavors
+    provisioned = [names for check, names in checks.items() if controllers.get(check) == PROVISIONING]
+    return ClusterQueue(
+        name=manifest.name,
+        cohort=string(spec.get("cohortName"), string(spec.get("cohort"))),
+        groups=groups,
+        quotas=quotas,
+        weight=_read_weight(manifest, spec),
+        preemption=_read_preemption(mapping(spec, "preemption")),
+        fungibility=_read_fungibility(mapping(spec, "flavorFungibility")),
+        strategy=string(spec.get("queueingStrategy"), "BestEffortFIFO"),
+        stop_policy=string(spec.get("stopPolicy"), "None"),
+        namespaces=selector if isinstance(selector, dict) else None,
+        checks=tuple(checks),
+        is_multi_kueue=any(controllers.get(name) == MULTI_KUEUE for name in checks),
+        provisioned=frozenset().union(*provisioned),
+    )
+
+
+def read_local_queue(manifest: Manifest) -> LocalQueue:
+    """Read a LocalQueue."""
+    spec = mapping(manifest.body, "spec")
+    stop_policy = string(spec.get("stopPolicy"), "None")
+    return LocalQueue(manifest.namespace, manifest.name, string(spec.get("clusterQueue")), stop_policy)
+
+
+def _read_groups(
+    manifest: Manifest, spec: Mapping[str, Any]
+) -> tuple[tuple[ResourceGroup, ...], Mapping[FlavorResource, Quota]]:
+    groups, quotas = list[ResourceGroup](), dict[FlavorResource, Quota]()
+    for group in mappings(spec.get("resourceGroups")):
+        flavors = [(string(flavor.get("name")), flavor) for flavor in mappings(group.get("flavors"))]
+        groups.append(ResourceGroup(strings(group.get("coveredResources")), tuple(name for name, _ in flavors)))
+        for name, flavor in flavors:
+            quotas |= _read_quotas(name, flavor, f"{manifest.resource}, flavor {name}")
+    return tuple(groups), quotas
+
+
+def _read_quotas(flavor: str, body: Body, place: str) -> Iterator[tuple[FlavorResource, Quota]]:
+    for quota in mappings(body.get("resources")):
+        name = string(quota.get("name"))
+        nominal, borrowing, lending = (
+            None if quota.get(limit) is None else counted(name, quota[limit], f"{place}, {limit}")
+            for limit in ("nominalQuota", "borrowingLimit", "lendingLimit")
+        )
+        yield FlavorResource(flavor, name), Quota(nominal or 0, borrowing, lending)
+
+
+def _read_weight(manifest: Manifest, spec: Mapping[str, Any]) -> float:
+    """Read the fair-sharing weight (kueue v0.19.2 pkg/cache/scheduler/fair_sharing.go `parseFairWeight`)."""
+    value = mapping(spec, "fairSharing").get("weight")
+    if value is None:
+        return 1.0
+    try:
+        return float(parse(str(value)).value)
+    except ValueError as error:
+        raise _malformed(manifest, f"its weight is {error}") from None
+
+
+def _read_preemption(body: Mapping[str, Any]) -> Preemption:
+    borrowing = mapping(body, "borrowWithinCohort")
+    threshold = borrowing.get("maxPriorityThreshold")
+    return Preemption(
+        reclaim_within_cohort=string(body.get("reclaimWithinCohort"), "Never"),
+        within_queue=string(body.get("withinClusterQueue"), "Never"),
+        borrow_within_cohort=string(borrowing.get("policy"), "Never"),
+        borrow_threshold=None if threshold is None else integer(threshold, 0),
+    )
+
+
+def _read_fungibility(body: Mapping[str, Any]) -> Fungibility:
+    default = Fungibility()
+    borrow = string(body.get("whenCanBorrow"), default.when_can_borrow)
+    preempt = string(body.get("whenCanPreempt"), default.when_can_preempt)
+    return Fungibility(
+        when_can_borrow=_FUNGIBILITY.get(borrow, borrow),
+        when_can_preempt=_FUNGIBILITY.get(preempt, preempt),
+        preference=string(body.get("preference"), default.preference),
+    )
