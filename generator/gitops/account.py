@@ -1,10 +1,10 @@
 """The account that applies a release: a role with the least that Argo CD needs for it.
 
-- The kinds that a platform can have, whether this release has some or not: what is there no more must go. Argo CD
-  reads and watches them in all namespaces.
-- Nobody may grant rights that they do not have. The release's roles hold rights that this account has not (pods,
-  TrainJobs, …), so it gets `escalate` on those roles and `bind` on those that the release binds, each by name.
-  Server-side apply is a PATCH, so the name is known even when the role is new; with `kubectl create` it is not.
+- It covers all kinds that a platform can have, because Argo CD must delete objects that this release no longer has.
+  Argo CD reads and watches these kinds in all namespaces.
+- RBAC forbids granting rights that the account lacks. The roles of a release grant such rights (pods, TrainJobs, …), so
+  the account has `escalate` on these roles and `bind` on the roles that the release binds, each by name. Server-side
+  apply is a PATCH, so RBAC sees the name of a new role; with `kubectl create` it does not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROLES = {"ClusterRole": "clusterroles", "Role": "roles"}
 
 
 def account(platform: Platform, manifests: Iterable[Manifest]) -> list[Manifest]:
-    """The role and its binding; nothing where the platform grants none.
+    """Return the role and its binding; nothing if the platform grants no rights.
 
     Raises:
         EngineError: there is no catalogue of kinds.
@@ -40,8 +40,8 @@ def account(platform: Platform, manifests: Iterable[Manifest]) -> list[Manifest]
     if platform.gitops is None or not platform.gitops.grant:
         return []
     catalog = Catalog.bundled(platform.cluster.versions.model_dump())
-    who = [platform.gitops.account_on(platform.cluster)]
-    binding = Manifest(cluster_role_binding(NAME, NAME, who), _FILE)
+    accounts = [platform.gitops.account_on(platform.cluster)]
+    binding = Manifest(cluster_role_binding(NAME, NAME, accounts), _FILE)
     unwritten = Manifest(cluster_role(NAME, []), _FILE)
     applied = [manifest for manifest in manifests if manifest.file not in NOT_APPLIED]
     role = cluster_role(NAME, rules([*applied, unwritten, binding], catalog))
@@ -49,7 +49,7 @@ def account(platform: Platform, manifests: Iterable[Manifest]) -> list[Manifest]
 
 
 def rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
-    """What an account may do that applies these manifests, and those of any other release of a platform."""
+    """Return the rules of an account that applies these manifests, and the manifests of any other release."""
     manifests = list(manifests)
     defined = {kind: {found.name for found in manifests if found.kind == kind} for kind in _ROLES}
     bound = {kind: {name for found in manifests for name in _bound(found, kind)} for kind in _ROLES}
@@ -62,7 +62,7 @@ def rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
 
 
 def _about_others(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
-    """Kinds that admins added; of one without a schema nobody knows what the API server calls it."""
+    """Return rules for kinds that admins add. The API server's name of a kind without a schema is unknown."""
     known = {(each.group, each.kind) for each in KINDS}
     others: dict[str, set[str]] = {}
     for found in manifests:

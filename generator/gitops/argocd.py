@@ -15,13 +15,13 @@ CLUSTER_KINDS = tuple((each.group, each.kind) for each in KINDS if not each.is_n
 """(group, kind) of every cluster-scoped object that a platform can have."""
 
 NOT_APPLIED = ("release.json", CONFIGURATION_FILE, AUDIT_POLICY_FILE)
-"""What Argo CD leaves alone in a release: the lock, which it would take for a manifest, and what people apply."""
+"""Files of a release that Argo CD ignores: the lock, which is no manifest, and files that an admin applies."""
 
 _IN_CLUSTER = "https://kubernetes.default.svc"
 
 
 def app_project(platform: Platform, gitops: GitOps, manifests: Iterable[Manifest]) -> Body:
-    """The limits of the application: this repository, this cluster, and the cluster-scoped kinds that we make.
+    """Return the AppProject: this repository, this cluster, and the cluster-scoped kinds of mpigen.
 
     All of them, whether this release has some or not: what a release no longer has must be pruned, what an older one
     had must come back (argo-cd v3.2.1 controller/sync.go checks every task, pruning included). Kinds of the admin's
@@ -45,7 +45,7 @@ def app_project(platform: Platform, gitops: GitOps, manifests: Iterable[Manifest
 
 
 def application(platform: Platform, gitops: GitOps, release: str) -> Body:
-    """The pointer: its `path` names the release that is applied, so one line promotes or rolls back."""
+    """Return the Application: its `path` names the release, so changing one line promotes or rolls back."""
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Application",
@@ -69,7 +69,7 @@ def application(platform: Platform, gitops: GitOps, release: str) -> Body:
 
 
 def pointer(platform: Platform, manifests: Sequence[Manifest], release: str) -> list[Manifest]:
-    """The project and the application that apply a release of the platform; nothing where no engine does.
+    """Return the project and the application that apply a release; nothing if no engine applies it.
 
     Files are relative to `output/<platform>/argocd/`.
     """

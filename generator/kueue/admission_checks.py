@@ -1,7 +1,7 @@
 """AdmissionChecks: what Kueue asks others after there is quota for a job, and before it starts.
 
 Fields: kueue v0.19.2 apis/kueue/v1beta2/{admissioncheck,provisioningrequestconfig,multikueue}_types.go. A ClusterQueue
-admits nobody unless all of its checks are active (pkg/cache/scheduler/clusterqueue.go `inactiveReason`).
+admits no job until all of its checks are active (pkg/cache/scheduler/clusterqueue.go `inactiveReason`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _API = "kueue.x-k8s.io/v1beta2"
 
 
 def admission_checks(pools: Sequence[Pool], workers: MultiKueue | None) -> Iterator[Body]:
-    """All checks of a platform, each with what it refers to before it."""
+    """Yield the checks of a platform, each after the objects that it refers to."""
     for pool in pools:
         if pool.provisioning:
             yield _provisioning_config(pool, pool.provisioning)
@@ -29,9 +29,9 @@ def admission_checks(pools: Sequence[Pool], workers: MultiKueue | None) -> Itera
 
 
 def checks_of_queue(tenant: Tenant, pools: Sequence[Pool], flavors: Collection[str]) -> Body:
-    """What a ClusterQueue asks: who makes the nodes of its flavors, or other clusters, where nodes are made by those.
+    """Return the checks of a ClusterQueue: provisioning of its flavors, or dispatch to other clusters.
 
-    Kueue refuses to do both, and to send jobs elsewhere flavor by flavor. Whose quota a job borrows does not matter: it
+    Kueue rejects both together, and dispatch for single flavors. Whose quota a job borrows does not matter: it
     is the checks of its own queue that it must pass (pkg/workload/workload.go AdmissionChecksForWorkload).
     """
     checks: list[Body] = [
@@ -53,7 +53,7 @@ def _check(name: str, controller: str, kind: str) -> Body:
 
 
 def _provisioning_config(pool: Pool, provisioning: Provisioning) -> Body:
-    """Only pods that ask for the pool's devices need its nodes: a small launcher waits for nobody."""
+    """Return the parameters of a ProvisioningRequest. Only pods that request the pool's devices need its nodes."""
     parameters = {"parameters": dict(provisioning.parameters)} if provisioning.parameters else {}
     managed = {"managedResources": [pool.accelerator]} if pool.accelerator else {}
     return {

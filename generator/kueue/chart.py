@@ -18,7 +18,7 @@ from generator.manifests import Body, Manifest
 
 
 class KueueItself(Component):
-    """What Kueue must be told for the queues to work; it lies beside what an engine applies."""
+    """The configuration of Kueue, in a file beside the tree that an engine applies."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         super().__init__(
@@ -27,7 +27,7 @@ class KueueItself(Component):
 
 
 class QueueTree(Component):
-    """What all tenants share: flavors and topologies of pools, Cohorts, priorities, checks, and what nobody owns."""
+    """The objects that all queues share: flavors, topologies, Cohorts, priorities, checks, and unowned quota."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         files = self._files(platform)
@@ -47,7 +47,7 @@ class QueueTree(Component):
 
 
 class TenantQueue(Component):
-    """One tenant's ClusterQueue, and the LocalQueue that leads to it."""
+    """The ClusterQueue of a tenant, and the LocalQueues that lead to it."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform, tenant: Tenant) -> None:  # noqa: A002
         file = f"tenants/{tenant.name}/queue.yaml"

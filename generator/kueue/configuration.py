@@ -23,7 +23,7 @@ from generator.manifests import Body
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The settings of one minor version that differ from those of another.
+    """Settings that differ between minor versions of Kueue, as installed.
 
     Attributes:
         concurrency: kind → how many of its objects are worked on at once.
@@ -108,18 +108,18 @@ _OPERATOR_NAMES = {
 
 
 _TENANTS = {"matchExpressions": [{"key": TENANT_LABEL, "operator": "Exists"}]}
-"""Where jobs that nobody queued are held: elsewhere they run the cluster. Kueue takes no notice of any job there then,
-queued or not (ManagedJobsNamespaceSelectorAlwaysRespected: on in 0.18, for good in 0.19)."""
+"""Namespaces in which Kueue suspends jobs without a queue. It ignores all jobs in other namespaces then, also jobs with
+a queue (ManagedJobsNamespaceSelectorAlwaysRespected: on in 0.18, for good in 0.19)."""
 
 _STRATEGIES = {"retain": "Retain", "replace": "Replace"}
 
 _PAUSES = {"backoffBaseSeconds": 60, "backoffMaxSeconds": 3600}
-"""What the operator does by default. Without them the API server refuses a `requeuingStrategy`: the rule that compares
+"""Defaults of the operator. Without them the API server rejects a `requeuingStrategy`: the rule that compares
 the two fails where one is absent (openshift/kueue-operator at dc3b65774c45 types.go `RequeuingStrategy`)."""
 
 
 def kueue_object(queues: Queues, cluster: Cluster, fabrics: Sequence[Fabric] = ()) -> Body:
-    """The object that the configuration is read from: upstream's ConfigMap, or the resource of OpenShift's operator."""
+    """Return the ConfigMap of upstream's install, or the `Kueue` resource of OpenShift's operator."""
     if cluster.is_openshift:
         return operator_resource(queues, cluster.versions.kueue, fabrics)
     text = Emitter().emit([configuration(queues, cluster.versions.kueue, fabrics)]).removeprefix("---\n")
@@ -176,7 +176,7 @@ def _resources(queues: Queues, fabrics: Sequence[Fabric]) -> Body:
 
 
 def _claims(fabrics: Sequence[Fabric]) -> Body:
-    """What Kueue counts a claim as; of a class that it has no word for it admits none (pkg/dra/claims.go)."""
+    """Return the resource as which Kueue counts a claim; it rejects unmapped classes (pkg/dra/claims.go)."""
     mapped = [
         {"name": fabric.device, "deviceClassNames": [fabric.claimed]} for fabric in fabrics if fabric.attached == "dra"
     ]

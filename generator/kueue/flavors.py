@@ -14,11 +14,11 @@ from generator.manifests import Body
 
 
 def resource_flavor(pool: Pool) -> Body:
-    """The flavor of a pool's nodes.
+    """Return the ResourceFlavor of a pool's nodes.
 
     It names the taints and adds no tolerations: Kueue then checks that a pod tolerates them, and what it would add
     would replace the tolerations of the runtime (trainer v2.3.0 pkg/runtime/core/trainingruntime.go: `tolerations` has
-    no merge key). How many nodes there are Kueue never asks; the annotations tell whoever checks quotas.
+    no merge key). Kueue does not read the number of nodes; the checks of quotas read the annotations.
     """
     spec: Body = {}
     if pool.labels:
@@ -40,7 +40,7 @@ def resource_flavor(pool: Pool) -> Body:
 
 
 def topology(pool: Pool) -> Body:
-    """The places that a pool's nodes are in, from the widest to the narrowest; its own, for it cannot change in use."""
+    """Return the Topology of a pool, widest level first; each pool has its own, since a used one is immutable."""
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "Topology",
@@ -50,7 +50,11 @@ def topology(pool: Pool) -> Body:
 
 
 def workload_priority_class(priority: Priority) -> Body:
-    """What a TrainJob names in its label `kueue.x-k8s.io/priority-class`."""
+    """Return the WorkloadPriorityClass that a TrainJob names in its label `kueue.x-k8s.io/priority-class`.
+
+    There is no PriorityClass: with one, the scheduler would preempt single pods of other jobs, and all of their ranks
+    would wait for these pods.
+    """
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "WorkloadPriorityClass",

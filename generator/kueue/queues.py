@@ -20,12 +20,12 @@ from generator.kueue.admission_checks import checks_of_queue
 from generator.manifests import Body
 from generator.quantities import Quantity
 
-_ALWAYS = ("cpu", "memory")  # in every node; but Kueue may be told not to count them
+_ALWAYS = ("cpu", "memory")  # every node has them, but the configuration of Kueue may exclude them
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What belongs to a queue or a group.
+    """The quota of a queue or a cohort.
 
     Attributes:
         quota: what it always has.
@@ -39,9 +39,9 @@ class Holding:
 
 
 def resource_groups(holding: Holding, pools: Sequence[Supply]) -> list[Body]:
-    """One group, since every pool has cpu and memory, and a resource is in one group only; none where there is nothing.
+    """Return one resource group: every pool has cpu and memory, and a resource may be in one group only.
 
-    Of a pool that only one of the limits names, there is no quota.
+    A pool that only a limit names has a quota of zero.
     """
     named = {*holding.quota, *(holding.borrow or {}), *(holding.lend or {})}
     used = sorted(
@@ -61,7 +61,7 @@ def resource_groups(holding: Holding, pools: Sequence[Supply]) -> list[Body]:
 
 
 def _quota(holding: Holding, pool: str, resource: str) -> Body:
-    """A resource of a flavor; where the pool's nodes have none of it, zero keeps jobs that want some out."""
+    """Return the quota of a resource in a flavor; zero keeps jobs out of pools that lack the resource."""
     quota: Body = {"name": resource, "nominalQuota": _amount(holding.quota, pool, resource)}
     if holding.borrow is not None:
         quota["borrowingLimit"] = _amount(holding.borrow, pool, resource)
@@ -79,7 +79,7 @@ NEVER = {
     "borrowWithinCohort": {"policy": "Never"},
     "withinClusterQueue": "Never",
 }
-"""`preemption` of a queue that stops nobody's jobs."""
+"""`preemption` of a queue that never preempts."""
 
 _PREEMPTION = {
     "never": NEVER,
@@ -90,7 +90,7 @@ _STOP = {"none": "None", "hold": "Hold", "drain": "HoldAndDrain"}
 
 
 def cluster_queue(tenant: Tenant, platform: Platform) -> Body:
-    """The queue that holds a tenant's quota and admits its jobs."""
+    """Return the ClusterQueue with a tenant's quota."""
     until = {reservation.name: reservation.until for reservation in tenant.reservations}
     annotations = {"annotations": {RESERVATIONS: json.dumps(until)}} if until else {}
     groups = resource_groups(holding(tenant, platform.supplies), platform.supplies)
@@ -114,7 +114,7 @@ def cluster_queue(tenant: Tenant, platform: Platform) -> Body:
 
 
 def _namespace_selector(tenant: Tenant) -> Body:
-    """The tenant's namespaces, by the label that the API server gives to each."""
+    """Return the selector of a tenant's namespaces, by the label that the API server sets."""
     if not tenant.namespaces:
         return {"matchLabels": {METADATA_NAME: tenant.name}}
     names = [home.name for home in tenant.homes]
@@ -122,7 +122,7 @@ def _namespace_selector(tenant: Tenant) -> Body:
 
 
 def holding(tenant: Tenant, pools: Sequence[Supply]) -> Holding:
-    """All that a tenant has: its quota with what is reserved for it, and its limits."""
+    """Return the quota of a tenant, including its reservations, and its limits."""
     return Holding(
         quota=sum_amounts(*(quota_amounts(quota, pools) for quota in tenant.quotas)),
         borrow=quota_amounts(tenant.borrow, pools),
@@ -131,7 +131,7 @@ def holding(tenant: Tenant, pools: Sequence[Supply]) -> Holding:
 
 
 def local_queues(tenant: Tenant) -> list[Body]:
-    """The door to the tenant's ClusterQueue in each of its namespaces."""
+    """Return the LocalQueue of each namespace of a tenant."""
     return [
         {
             "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -147,9 +147,9 @@ SLACK = "slack"
 
 
 def cohorts(platform: Platform) -> Iterator[Body]:
-    """The platform's own cohort, and all groups below it, whether declared or only named by a tenant.
+    """Yield the cohort of the platform and the cohorts below it, declared or named by a tenant.
 
-    Those of tenants whose jobs run on other clusters are below one of their own.
+    Cohorts of tenants whose jobs run on other clusters are below a separate root.
     """
     elsewhere = platform.remote_cohorts
     yield _cohort(platform.platform, {})
@@ -186,12 +186,12 @@ def _cohort(name: str, spec: Body) -> Body:
 
 
 def _limit_every_pool(limits: Amounts, platform: Platform) -> Amounts:
-    """A limit of nothing where none is written: of a flavor that a Cohort does not name, Kueue knows no limit."""
+    """Return a limit of zero for pools without one: Kueue does not limit a flavor that a Cohort omits."""
     return {pool.name: limits.get(pool.name, {}) for pool in platform.pools}
 
 
 def slack_queue(platform: Platform) -> Body | None:
-    """A queue that owns what no quota does, lends all of it, and lets no namespace in; None where nothing is left."""
+    """Return a queue that owns unassigned quota, lends all of it and admits no job; None if no quota is unassigned."""
     left = slack(platform)
     if not left:
         return None
@@ -212,7 +212,7 @@ def slack_queue(platform: Platform) -> Body | None:
 
 
 def slack(platform: Platform) -> Amounts:
-    """What the nodes of each pool offer beyond all quotas; nothing of a pool that is given away."""
+    """Return the amounts of each pool that no quota assigns."""
     if not platform.queues.slack:
         return {}
     quotas = [quota for tenant in platform.tenants for quota in tenant.quotas if not tenant.multi_kueue]

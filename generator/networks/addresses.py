@@ -1,4 +1,4 @@
-"""Who hands out the addresses of a fabric: what attachments say of it, and the pools of nv-ipam.
+"""The addresses of a fabric: the `ipam` of its attachments, and the IPPools of nv-ipam.
 
 Sources: whereabouts 3a262bd doc/extended-configuration.md, pkg/types/types.go; nvidia-k8s-ipam v0.4.0
 api/v1alpha1/ippool_types.go, ippool_validate.go, pkg/cni/types/types.go.
@@ -23,7 +23,7 @@ from generator.manifests import Body
 
 
 def ipam(fabric: Fabric, rail: int, share: FabricShare | None, owner: str) -> Body:
-    """The `ipam` of an attachment; empty where pods have no addresses on the fabric.
+    """Return the `ipam` of an attachment; empty if pods have no addresses on the fabric.
 
     Args:
         fabric: which.
@@ -36,20 +36,20 @@ def ipam(fabric: Fabric, rail: int, share: FabricShare | None, owner: str) -> Bo
         return {}
     if allocator(fabric) == "nv-ipam":
         return {"type": "nv-ipam", "poolName": _pool_name(fabric, rail, owner if share and share.range else "")}
-    found = ranges[rail]
-    taken = [str(part) for part in whereabouts_exclude(found)]
+    rail_range = ranges[rail]
+    taken = [str(part) for part in whereabouts_exclude(rail_range)]
     return {
         "type": "whereabouts",
-        "range": str(found.network),
+        "range": str(rail_range.network),
         **({"exclude": taken} if taken else {}),
-        **({"gateway": found.gateway} if found.gateway else {}),
+        **({"gateway": rail_range.gateway} if rail_range.gateway else {}),
     }
 
 
 def ip_pools(
     fabric: Fabric, pools: Sequence[Pool], shares: Sequence[tuple[str, FabricShare]], namespace: str
 ) -> Iterator[Body]:
-    """The pools of nv-ipam: one for each rail, and for each rail of a team with addresses of its own.
+    """Yield an IPPool of nv-ipam for each rail, and for each rail of a team with its own addresses.
 
     Args:
         fabric: which.
@@ -61,24 +61,25 @@ def ip_pools(
         return
     owners = [("", None), *((team, share.range) for team, share in shares if share.range)]
     for owner, own in owners:
-        for number, found in enumerate(rail_ranges(fabric, own)):
+        for number, rail_range in enumerate(rail_ranges(fabric, own)):
             name = _pool_name(fabric, number, owner)
-            yield _ip_pool(name, namespace, found, addresses_per_node(fabric), pools)
+            yield _ip_pool(name, namespace, rail_range, addresses_per_node(fabric), pools)
 
 
-def _ip_pool(name: str, namespace: str, found: RailRange, size: int, pools: Sequence[Pool]) -> Body:
+def _ip_pool(name: str, namespace: str, rail_range: RailRange, size: int, pools: Sequence[Pool]) -> Body:
     spec: Body = {
-        "subnet": str(found.network),
+        "subnet": str(rail_range.network),
         "perNodeBlockSize": size,
         "nodeSelector": {"nodeSelectorTerms": [_nodes(pool) for pool in pools if pool.labels]},
     }
     if not all(pool.labels for pool in pools):
         del spec["nodeSelector"]
-    if found.gateway:
-        spec["gateway"] = found.gateway
-    address = type(found.network.network_address)
+    if rail_range.gateway:
+        spec["gateway"] = rail_range.gateway
+    address = type(rail_range.network.network_address)
     exclusions = [
-        {"startIP": str(address(first)), "endIP": str(address(last))} for first, last in ip_pool_exclusions(found, size)
+        {"startIP": str(address(first)), "endIP": str(address(last))}
+        for first, last in ip_pool_exclusions(rail_range, size)
     ]
     if exclusions:
         spec["exclusions"] = exclusions

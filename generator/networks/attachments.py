@@ -10,7 +10,8 @@ Sources: network-attachment-definition-client v1.7.7; multus-cni 95a0932 pkg/k8s
 getKubernetesDelegate; sriov-network-operator 249e200 api/v1/helper.go RenderNetAttDef; sriov-cni 1b7acc5
 docs/configuration-reference.md; ib-sriov-cni 543060d pkg/types/types.go; rdma-cni 449bfbc README.md; ipoib-cni bc0726f
 README.md; containernetworking/plugins plugins/{main/macvlan,main/host-device,meta/tuning,meta/sbr}; kubernetes v1.34.2
-staging/src/k8s.io/api/resource/v1/types.go.
+staging/src/k8s.io/api/resource/v1/types.go; kubernetes-sigs/dranet f258477 README.md (the default class). The builders
+set no `extendedResourceName`: in 1.34 it is behind a gate that is off (DRAExtendedResource, alpha).
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from generator.networks.sriov import GROUP
 
 
 def pools_with(fabric: Fabric, platform: Platform) -> list[Pool]:
-    """The pools whose nodes have a fabric."""
+    """Return the pools whose nodes have a fabric."""
     return [pool for pool in platform.pools if pool.fabric == fabric.name]
 
 
 def fabrics_of(tenant: Tenant, platform: Platform) -> list[Fabric]:
-    """The fabrics of the pools of which a team has or may borrow something; of jobs that run elsewhere none."""
+    """Return the fabrics of the pools in which a team owns or borrows quota; none if its jobs run on other clusters."""
     if tenant.multi_kueue:
         return []
     held = holding(tenant, platform.supplies)
@@ -48,24 +49,24 @@ _CNI_VERSION = "1.0.0"
 
 
 def cni_configuration(fabric: Fabric, rail: Rail, share: FabricShare | None, ipam: Body) -> Body:
-    """The whole configuration of a NetworkAttachmentDefinition."""
+    """Return the CNI configuration of a NetworkAttachmentDefinition."""
     plugins = [{**_main_plugin(fabric, rail, share), "ipam": ipam}, *chained_plugins(fabric, ipam)]
     return {"cniVersion": _CNI_VERSION, "name": rail.network, "plugins": plugins}
 
 
 def chained_plugins(fabric: Fabric, ipam: Body) -> Iterator[Body]:
-    """What is chained after the one that makes the interface."""
+    """Yield the plugins after the one that creates the interface."""
     if fabric.mtu and fabric.attached in ("sriov", "host-device") and not operator_sets_mtu(fabric):
         yield {"type": "tuning", "mtu": fabric.mtu}
     if fabric.addresses and fabric.addresses.gateway and ipam:
-        # Answers leave by the rail that was asked, over its own router, and the default route stays where it is.
+        # Answers leave by the rail that received the request, over its router; the default route does not change.
         yield {"type": "sbr"}
     if fabric.is_exclusive:
         yield {"type": "rdma"}
 
 
 def operator_sets_mtu(fabric: Fabric) -> bool:
-    """Whether the operator sets it on the virtual functions themselves."""
+    """Return True if the operator sets the MTU of the virtual functions."""
     return fabric.attached == "sriov" and fabric.operated != "none"
 
 
@@ -94,7 +95,7 @@ def _partition(fabric: Fabric, share: FabricShare | None) -> Body:
 
 
 def network_attachments(fabric: Fabric, tenant: Tenant, namespace: str) -> Iterator[Body]:
-    """The networks of a fabric in one of a team's namespaces."""
+    """Yield the networks of a fabric in a namespace of a team."""
     share = next((each for each in tenant.fabrics if each.name == fabric.name), None)
     if not fabric.has_networks:
         return
@@ -117,7 +118,7 @@ def _network_attachment_definition(rail: Rail, config: Body, namespace: str) -> 
 
 
 def _sriov_network(fabric: Fabric, rail: Rail, share: FabricShare | None, addresses: Body, namespace: str) -> Body:
-    """The operator puts its own prefix before the name of the resource."""
+    """Return a SriovNetwork or SriovIBNetwork. The operator adds its prefix to the name of the resource."""
     chained = ",".join(to_json(plugin) for plugin in chained_plugins(fabric, addresses))
     spec: Body = {"resourceName": rail.resource.rpartition("/")[2]}
     if addresses:
@@ -150,7 +151,7 @@ _OF_DRANET = 'device.driver == "dra.net"'
 
 
 def device_class(fabric: Fabric) -> Body:
-    """The NICs of a fabric, for all claims."""
+    """Return the DeviceClass of a fabric's NICs."""
     selectors = fabric.selectors or (_OF_DRANET,)
     return {
         "apiVersion": _API,
@@ -161,7 +162,7 @@ def device_class(fabric: Fabric) -> Body:
 
 
 def resource_claim_template(fabric: Fabric, namespace: str) -> Body:
-    """What each host of a job gets: as many NICs as the fabric says, each for itself alone."""
+    """Return the ResourceClaimTemplate of a host: exclusive use of as many NICs as the fabric has per node."""
     exactly: Body = {
         "deviceClassName": fabric.claimed,
         "allocationMode": "ExactCount",

@@ -17,7 +17,7 @@ from generator.networks.attachments import fabrics_of, pools_with
 
 
 class FabricNodes(Component):
-    """What admins' operators do to the nodes of one fabric. It may restart them."""
+    """The objects by which operators set up the nodes of a fabric. They may restart the nodes."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform, fabric: Fabric) -> None:  # noqa: A002
         bodies = self._bodies(platform, fabric)
@@ -40,7 +40,7 @@ class FabricNodes(Component):
 
 
 class Machines(Component):
-    """What OpenShift does to the nodes of all fabrics. It restarts them."""
+    """The objects by which OpenShift sets up the nodes of all fabrics. They restart the nodes."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         bodies = openshift.machine_setup(platform.fabrics)
@@ -48,7 +48,7 @@ class Machines(Component):
 
 
 class TenantNetworks(Component):
-    """How pods of one team are attached to fabrics, in each of its namespaces."""
+    """The objects that attach the pods of a team to fabrics, in each of its namespaces."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform, tenant: Tenant) -> None:  # noqa: A002
         file = f"tenants/{tenant.name}/network.yaml"

@@ -1,4 +1,4 @@
-"""What NVIDIA's network operator does to the nodes of a pool: the device plugin that offers their NICs.
+"""The NicNodePolicy by which NVIDIA's network operator runs the device plugin of a pool's NICs.
 
 A NicNodePolicy for each pool, and not the cluster's only NicClusterPolicy: that is the admin's, with the driver and
 all else of it, and one release of ours would have to write it whole. No node may be in two NicNodePolicies, and of the
@@ -23,7 +23,7 @@ _REPOSITORY, _VERSION = "nvcr.io/nvidia/mellanox", "network-operator-v26.4.1"
 
 
 def nic_node_policy(fabric: Fabric, pool: Pool) -> Body:
-    """The device plugin of a pool: it offers NICs whole, or one device that pods share."""
+    """Return the device plugin of a pool, which offers NICs, or one device that pods share."""
     section, image, config = (
         ("rdmaSharedDevicePlugin", "k8s-rdma-shared-dev-plugin", _shared(fabric))
         if fabric.shares_device

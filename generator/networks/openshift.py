@@ -1,6 +1,6 @@
-"""What OpenShift's Machine Config Operator and Node Tuning Operator do to the nodes of fabrics.
+"""The objects by which OpenShift's Machine Config Operator and Node Tuning Operator set up the nodes of fabrics.
 
-Each acts on a whole MachineConfigPool, so that what several fabrics say of one pool is one object here.
+Both act on a whole MachineConfigPool, so the settings of several fabrics for one pool become one object.
 
 Sources: machine-config-operator 7ff337a docs/KubeletConfigDesign.md, manifests/worker.machineconfigpool.yaml (the label
 of a pool, which a pool of one's own must be given); cri-o crio.conf `default_ulimits` (cri-o/cri-o#7703);
@@ -22,7 +22,7 @@ _MCO = "machineconfiguration.openshift.io"
 
 
 def machine_setup(fabrics: Iterable[Fabric]) -> Iterator[Body]:
-    """All objects of a cluster, in the order of the pools."""
+    """Yield the objects of a cluster, in the order of the MachineConfigPools."""
     for each in machine_config_pools(fabrics):
         if each.memlock:
             yield _memlock(each)
@@ -37,8 +37,8 @@ def _metadata(name: str, pool: str) -> Body:
     return {"name": name, "annotations": {REBOOTS: how}}
 
 
-def _memlock(found: MachineConfigPool) -> Body:
-    """Containers inherit the limit of CRI-O; whoever is not root cannot raise it."""
+def _memlock(machines: MachineConfigPool) -> Body:
+    """Return a MachineConfig that lifts the memlock limit of CRI-O, which only root could raise in a container."""
     content = base64.b64encode(_ULIMITS.encode()).decode()
     file = {
         "path": "/etc/crio/crio.conf.d/10-mpigen-memlock.conf",
@@ -50,44 +50,45 @@ def _memlock(found: MachineConfigPool) -> Body:
         "apiVersion": f"{_MCO}/v1",
         "kind": "MachineConfig",
         "metadata": {
-            **_metadata(f"99-{found.pool}-mpigen-memlock", found.pool),
-            "labels": {f"{_MCO}/role": found.pool},
+            **_metadata(f"99-{machines.pool}-mpigen-memlock", machines.pool),
+            "labels": {f"{_MCO}/role": machines.pool},
         },
         "spec": {"config": {"ignition": {"version": "3.2.0"}, "storage": {"files": [file]}}},
     }
 
 
-def _kubelet_config(found: MachineConfigPool) -> Body:
-    """The topology manager aligns cores only if the CPU manager gives whole ones.
+def _kubelet_config(machines: MachineConfigPool) -> Body:
+    """Return a KubeletConfig: the topology manager aligns cores only if the CPU manager assigns whole ones.
 
-    It looks at pods as a whole: else the init container that looks at the NICs would bind the other to where they are.
+    Its scope is the pod: else the init container that requests the NICs would bind the main container to their NUMA
+    node.
     """
     return {
         "apiVersion": f"{_MCO}/v1",
         "kind": "KubeletConfig",
-        "metadata": _metadata(f"mpigen-{found.pool}-numa", found.pool),
+        "metadata": _metadata(f"mpigen-{machines.pool}-numa", machines.pool),
         "spec": {
-            "machineConfigPoolSelector": {"matchLabels": _pool_label(found.pool)},
+            "machineConfigPoolSelector": {"matchLabels": _pool_label(machines.pool)},
             "kubeletConfig": {
                 "cpuManagerPolicy": "static",
-                "topologyManagerPolicy": found.numa,
+                "topologyManagerPolicy": machines.numa,
                 "topologyManagerScope": "pod",
             },
         },
     }
 
 
-def _performance_profile(found: MachineConfigPool) -> Body:
+def _performance_profile(machines: MachineConfigPool) -> Body:
     spec: Body = {
-        "cpu": {"isolated": found.isolated, "reserved": found.reserved},
-        "machineConfigPoolSelector": _pool_label(found.pool),
-        "nodeSelector": {f"node-role.kubernetes.io/{found.pool}": ""},
+        "cpu": {"isolated": machines.isolated, "reserved": machines.reserved},
+        "machineConfigPoolSelector": _pool_label(machines.pool),
+        "nodeSelector": {f"node-role.kubernetes.io/{machines.pool}": ""},
         # By default it trades throughput for latency.
         "workloadHints": {"realTime": False},
     }
-    metadata = _metadata(f"mpigen-{found.pool}", found.pool)
-    if found.numa:
-        spec["numa"] = {"topologyPolicy": found.numa}
+    metadata = _metadata(f"mpigen-{machines.pool}", machines.pool)
+    if machines.numa:
+        spec["numa"] = {"topologyPolicy": machines.numa}
         # For what it has no field (cluster-node-tuning-operator …/components/kubeletconfig/kubeletconfig.go).
         metadata["annotations"]["kubeletconfig.experimental"] = '{"topologyManagerScope": "pod"}'
     return {

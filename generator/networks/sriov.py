@@ -1,4 +1,4 @@
-"""What the SR-IOV network operator sets up on the nodes of a pool: virtual functions of the NICs, and the RDMA mode.
+"""The objects by which the SR-IOV network operator sets up a pool: virtual functions of NICs, and the RDMA mode.
 
 Fields: sriov-network-operator v1.6.0 api/v1. Rules of its webhook, which is off outside OpenShift:
 pkg/webhook/validate.go, mutate.go (249e200 of August 2026).
@@ -15,7 +15,7 @@ from generator.manifests import Body
 
 
 def _reboots_annotation(how: str, pool: Pool, at_a_time: int) -> dict[str, str]:
-    """The annotation of an object for the nodes of a pool."""
+    """Return the annotation of an object that restarts or drains the nodes of a pool."""
     return {REBOOTS: f"{how} the {pool.nodes} nodes of pool {pool.name}, {at_a_time} at a time"}
 
 
@@ -24,14 +24,14 @@ _LOWEST = 99  # what the webhook adds; without it the operator reads 0, the high
 
 
 def sriov_node_objects(fabric: Fabric, pool: Pool, namespace: str) -> Iterator[Body]:
-    """All that the operator is told about the nodes of a pool."""
+    """Yield the objects for the nodes of a pool."""
     yield _sriov_network_pool_config(fabric, pool, namespace)
     for rail in fabric.all_rails:
         yield _sriov_network_node_policy(fabric, rail, pool, namespace)
 
 
 def _sriov_network_pool_config(fabric: Fabric, pool: Pool, namespace: str) -> Body:
-    """How many nodes go at a time, and whether each pod sees its own RDMA devices only.
+    """Return the SriovNetworkPoolConfig: how many nodes change at a time, and the RDMA mode.
 
     A node in two of them is an error of the operator's (controllers/helper.go findNodePoolConfig): one for each pool.
     """
@@ -82,7 +82,7 @@ def _sriov_network_node_policy(fabric: Fabric, rail: Rail, pool: Pool, namespace
 
 
 def _nic_selector(fabric: Fabric, rail: Rail) -> Body:
-    """All of it must hold of a NIC."""
+    """Return the conditions that a NIC must meet, all of them."""
     found = {
         "vendor": fabric.nics.vendor,
         "deviceID": fabric.nics.device,

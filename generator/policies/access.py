@@ -99,7 +99,7 @@ _PLATFORM_CI = [
 def tenant_roles(isolation: Isolation) -> list[Body]:
     """The roles of all tenants: one for each kind of access, and one to list what the cluster offers them.
 
-    Where each job has a NetworkPolicy, whoever submits jobs writes these: admission/job_isolation.py says which.
+    With isolation of jobs, submitters write NetworkPolicies, which the admission rule `job-isolation` restricts.
     """
     theirs = [policy_rule("networking.k8s.io", ["networkpolicies"], [*READ, "create", "delete"])]
     more = theirs if isolation.unit == "job" else []
@@ -138,7 +138,7 @@ def cluster_role_binding(name: str, role: str, people: Iterable[str]) -> Body:
 
 
 def platform_access(access: PlatformAccess) -> list[Body]:
-    """The roles of those who run the platform, each with its binding; none that nobody has."""
+    """Return the roles of the platform's admins and CI, each with its binding, if it has subjects."""
     return [
         body
         for persona, role in PLATFORM_ROLES.items()
@@ -148,7 +148,7 @@ def platform_access(access: PlatformAccess) -> list[Body]:
 
 
 def role_bindings(tenant: Tenant) -> list[Body]:
-    """One binding for each kind of access that the tenant grants."""
+    """Return a RoleBinding for each kind of access that the tenant grants."""
     return [
         {
             "apiVersion": f"{RBAC}/v1",
@@ -172,10 +172,10 @@ KUBERNETES_USERS = ("system:apiserver", "system:kube-controller-manager", "syste
 """The users that Kubernetes' own components are."""
 
 OPENSHIFT_GROUPS = "system:serviceaccounts:openshift-"
-"""How the groups of OpenShift's components begin."""
+"""The prefix of the groups of OpenShift's components."""
 
 OPENSHIFT_GROUPS_FOR_USERS = tuple(f"{OPENSHIFT_GROUPS}{name}" for name in ("gitops", "operators", "pipelines"))
-"""Those among them that do what people tell them, such as applying a team's TrainJobs."""
+"""Groups of OpenShift's components that act for users, for example by applying a team's TrainJobs."""
 
 # Where they install themselves: kueue v0.19.2, jobset v0.12.0 and trainer v2.3.0 config/default; Red Hat's operators.
 _CONTROLLERS = ("jobset-system", "kube-system", "kubeflow-system", "kueue-system")

@@ -1,7 +1,7 @@
-"""What the API server logs, where it takes that from: a file of Kubernetes', an object of OpenShift's.
+"""The audit policy of the API server: a file for Kubernetes, an APIServer object for OpenShift.
 
-It holds for the whole cluster, and a file of the API server can be applied by nobody, so no engine applies it with the
-tree: a person compares it with what is there. The first rule that fits a request decides (k8s.io/apiserver v0.34.2
+It holds for the whole cluster, and an engine cannot apply a file of the API server, so an admin compares it with the
+installed policy. The first rule that fits a request decides (k8s.io/apiserver v0.34.2
 pkg/audit/policy/checker.go); fields: pkg/apis/audit/v1/types.go.
 """
 
@@ -36,7 +36,7 @@ _BY_PEOPLE = (
     ("rbac.authorization.k8s.io", "roles"),
     ("trainer.kubeflow.org", "trainjobs"),
 )
-"""What people write, beside what a release holds."""
+"""Resources that users write and that no release contains."""
 
 
 def audit(platform: Platform) -> Body:
@@ -47,11 +47,11 @@ def audit(platform: Platform) -> Body:
 
 
 def audit_policy(controllers: Sequence[str], days: int) -> Body:
-    """Who wrote what, with what they sent; of Secrets never what is in them. Not what controllers only read.
+    """Return a policy that logs the bodies of writes, never the content of Secrets, and no reads of controllers.
 
     Args:
-        controllers: groups of those who work for the cluster.
-        days: how long the API server keeps its log files; 0 for as long as there is room.
+        controllers: groups of the controllers.
+        days: retention of the log files; 0 for no limit.
     """
     flags = f"--audit-log-maxage={days} --audit-log-maxbackup=0"
     return {
@@ -74,7 +74,7 @@ def audit_policy(controllers: Sequence[str], days: int) -> Body:
 
 
 def _written() -> list[Body]:
-    """All that a release can hold, and what people write. A resource does not stand for its subresources."""
+    """Return the resources of a release and of users. A resource does not include its subresources."""
     groups: dict[str, set[str]] = {}
     for group, resource in ((each.group, each.resource) for each in KINDS):
         groups.setdefault(group, set()).add(resource)

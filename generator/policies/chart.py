@@ -32,7 +32,7 @@ class TenantRoles(Component):
 
 
 class PlatformRoles(Component):
-    """What those who run the platform may do."""
+    """The roles of the platform's admins and CI."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         bodies = access.platform_access(platform.access)
@@ -40,21 +40,21 @@ class PlatformRoles(Component):
 
 
 class AdmissionPack(Component):
-    """What the API server refuses in the namespaces of all tenants."""
+    """The admission rules in the namespaces of all tenants."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         super().__init__(scope, id, admission_pack(platform))
 
 
 class AuditPolicy(Component):
-    """What the API server logs; it lies beside what an engine applies."""
+    """The audit policy of the API server, in a file beside the tree that an engine applies."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         super().__init__(scope, id, [Manifest(audit(platform), AUDIT_POLICY_FILE)])
 
 
 class Memlock(Component):
-    """What pods that lock memory need on OpenShift."""
+    """The permission of pods to lock memory on OpenShift."""
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
         bodies = [memlock.security_context_constraints(), memlock.memlock_role()]
@@ -62,14 +62,14 @@ class Memlock(Component):
 
 
 class Baseline(Component):
-    """What holds in the namespaces of tenants where no NetworkPolicy decides."""
+    """The policy for namespaces of tenants in which no NetworkPolicy selects a pod."""
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
         super().__init__(scope, id, [Manifest(baseline_admin_network_policy(), "cluster/isolation/baseline.yaml")])
 
 
 class Tenancy(Component):
-    """One tenant: its namespace, who may do what there, who may be reached, and how much it can hold."""
+    """A tenant: its namespaces, access, network policies, quota, secrets and volumes."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform, tenant: Tenant) -> None:  # noqa: A002
         files = self._files(platform, tenant)

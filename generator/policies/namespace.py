@@ -56,7 +56,7 @@ def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
 
 
 def _pod_security_labels(tenant: Tenant, standard: str) -> dict[str, str]:
-    """What pods are held to. Of Kubernetes' standards none but `privileged` knows `memlock`: a policy does the rest."""
+    """Return the labels of Pod Security. Only `privileged` allows `memlock`: an admission rule requires the rest."""
     if tenant.pod_security == MEMLOCK:
         return {STANDARD: MEMLOCK, POD_SECURITY_ENFORCE: "privileged"}
     return {POD_SECURITY_ENFORCE: tenant.pod_security or standard}
@@ -65,7 +65,7 @@ def _pod_security_labels(tenant: Tenant, standard: str) -> dict[str, str]:
 def service_account(tenant: Tenant, cluster: Cluster) -> Body:
     """The identity of the tenant's MPI pods: nothing is granted to it, and it mounts no token.
 
-    Pods that name no pull secrets have those of their account (kubernetes v1.34.2
+    Pods without pull secrets get the pull secrets of their ServiceAccount (kubernetes v1.34.2
     plugin/pkg/admission/serviceaccount/admission.go). The list is atomic, and OpenShift adds the login to its own
     registry to it, by a name that it makes up unless the account says one: without that, it and Argo CD would take the
     list from each other for ever (openshift-controller-manager release-4.21 438d52e

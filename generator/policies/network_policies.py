@@ -1,4 +1,19 @@
-"""The network policies of a team: NetworkPolicies, CiliumNetworkPolicies and AdminNetworkPolicies."""
+"""The network policies of a team: NetworkPolicies, CiliumNetworkPolicies and AdminNetworkPolicies.
+
+NetworkPolicies are additive: one denies everything, and the others allow MPI and DNS. Their names start with `np-`,
+unlike TrainJobs: on OpenShift AI, Trainer writes a policy with the name of each TrainJob and replaces an existing one
+(opendatahub-io/trainer pkg/rhai/networkpolicy.go, `ReconcileNetworkPolicy`).
+
+CiliumNetworkPolicies add DNS names and the API server, which a NetworkPolicy cannot name. Cilium learns the addresses
+of a name from answers that pass its DNS proxy, and a rule without `rules.dns` for the same port bypasses the proxy
+(cilium v1.18.4 Documentation/security/policy/language.rst). So a tenant with names has Cilium's DNS policy instead of
+the other.
+
+AdminNetworkPolicies apply before the policies of namespaces. They cannot name "another team", so each team has one. All
+have one priority, at which OVN-Kubernetes warns of the second; no pod is the subject of two, and where two apply, both
+deny. Sources: network-policy-api v0.1.5 apis/v1alpha1; ovn-org/ovn-kubernetes
+go-controller/pkg/ovn/controller/admin_network_policy.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +60,7 @@ def default_deny(tenant: Tenant) -> Body:
 
 
 def dns_pods(cluster: Cluster) -> tuple[str, dict[str, str], int]:
-    """Who answers DNS: namespace, labels, and the port of the pods. Policies see that one, not the Service's.
+    """Return the DNS pods: namespace, labels and port. Policies match the port of the pods, not of the Service.
 
     Source: openshift/cluster-dns-operator pkg/manifests/assets/dns/{service,daemonset}.yaml.
     """
@@ -101,7 +116,7 @@ def api_server(tenant: Tenant, server: ApiServer) -> Body:
 
 
 def egress(tenant: Tenant, target: Egress, network: str) -> Body:
-    """One network outside the cluster that all pods of the tenant may reach, without the metadata service in it."""
+    """Return a NetworkPolicy that allows a network outside the cluster, except the metadata service in it."""
     metadata = metadata_services_in(network)
     block = {"cidr": network, **({"except": metadata} if metadata else {})}
     ports = [port for each in target.ports for port in _ports(each, target.protocol)]
@@ -145,7 +160,7 @@ def _of_pods(labels: dict[str, str]) -> dict[str, str]:
 
 
 def cilium_egress(tenant: Tenant, target: Egress, domain: str) -> Body:
-    """One name outside the cluster that all pods of the tenant may reach."""
+    """Return a CiliumNetworkPolicy that allows a DNS name outside the cluster."""
     how = "matchPattern" if "*" in domain else "matchName"
     ports = [port for each in target.ports for port in _cilium_ports(each, target.protocol)]
     rule: Body = {"toFQDNs": [{how: domain}], "toPorts": [{"ports": ports}]}
@@ -208,7 +223,7 @@ def baseline_admin_network_policy() -> Body:
 
 
 def network_policies(tenant: Tenant, isolation: Isolation, cluster: Cluster) -> Iterator[Body]:
-    """All policies of a tenant's namespace. Where jobs are isolated from each other, each brings its own."""
+    """Yield the policies of a tenant's namespace. With isolation of jobs, each job brings its own policy."""
     yield default_deny(tenant)
     if any(target.fqdn for target in tenant.egress):
         yield cilium_dns(tenant, cluster)

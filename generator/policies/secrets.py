@@ -19,17 +19,17 @@ _STORE = "team"
 
 def secrets(tenant: Tenant) -> Iterator[Body]:
     """The store of a namespace, and all that is fetched into it: `tenant` is one of a team's `homes`."""
-    wanted = tenant.secrets
-    if wanted.store:
-        if wanted.store.service_account:
-            yield _service_account(tenant, wanted.store)
-        yield _secret_store(tenant, wanted.store)
-    for each in wanted.external:
+    declared = tenant.secrets
+    if declared.store:
+        if declared.store.service_account:
+            yield _service_account(tenant, declared.store)
+        yield _secret_store(tenant, declared.store)
+    for each in declared.external:
         yield _external_secret(tenant, each.name, each.keys, _template(type="Opaque"))
-    for connection in wanted.connections:
+    for connection in declared.connections:
         keys = {"AWS_ACCESS_KEY_ID": connection.access_key, "AWS_SECRET_ACCESS_KEY": connection.secret_key}
         yield _external_secret(tenant, connection.name, keys, _connection(connection))
-    for pull in wanted.pull_secrets:
+    for pull in declared.pull_secrets:
         template = _template(type="kubernetes.io/dockerconfigjson")
         yield _external_secret(tenant, pull.name, {".dockerconfigjson": pull.docker_config}, template)
 
@@ -69,7 +69,7 @@ def _external_secret(tenant: Tenant, name: str, keys: dict[str, Remote], templat
             "secretStoreRef": (
                 {"kind": "ClusterSecretStore", "name": shared} if shared else {"kind": "SecretStore", "name": _STORE}
             ),
-            # The Secret goes with its ExternalSecret, and stays as it was while the store cannot be reached.
+            # Deleting the ExternalSecret deletes the Secret; an unreachable store does not change it.
             "target": {"name": name, "creationPolicy": "Owner", "deletionPolicy": "Retain", "template": template},
             "data": [{"secretKey": key, "remoteRef": _remote(remote)} for key, remote in keys.items()],
         },
@@ -77,17 +77,17 @@ def _external_secret(tenant: Tenant, name: str, keys: dict[str, Remote], templat
 
 
 def _remote(remote: Remote) -> Body:
-    said = {"key": remote.key, "property": remote.property, "version": remote.version}
+    fields = {"key": remote.key, "property": remote.property, "version": remote.version}
     return {
-        **{field: value for field, value in said.items() if value is not None},
+        **{field: value for field, value in fields.items() if value is not None},
         "conversionStrategy": "Default",
         "decodingStrategy": "None",
         "metadataPolicy": "None",
     }
 
 
-def _template(**said: object) -> Body:
-    return {"engineVersion": "v2", "mergePolicy": "Replace", **said}
+def _template(**fields: object) -> Body:
+    return {"engineVersion": "v2", "mergePolicy": "Replace", **fields}
 
 
 def _connection(connection: Connection) -> Body:

@@ -70,6 +70,6 @@ class MpiRuntime(Component):
 
 
 def _file(body: Body, homes: Mapping[str, str]) -> str:
-    """A runtime of one tenant stands with what else the tenant has."""
+    """Return the file of a runtime: the runtime of one tenant is in the tenant's folder."""
     name, namespace = body["metadata"]["name"], body["metadata"].get("namespace")
     return f"tenants/{homes[namespace]}/runtimes/{name}.yaml" if namespace else f"cluster/runtimes/{name}.yaml"

@@ -1,4 +1,4 @@
-"""What a fabric adds to the pods of hosts: devices, networks, and its name.
+"""The devices, networks and annotations that a fabric adds to the pods of hosts.
 
 Sources: multus-cni pkg/k8sclient/k8sclient.go (parsePodNetworkAnnotation; a network named twice is attached twice, as
 net1, net2, …, and takes the devices of its resource in this order); resource.k8s.io/v1 ResourceClaimTemplate.
@@ -19,7 +19,7 @@ _CLAIM = "fabric"
 
 
 def pod_annotations(runtime: Runtime, pool: Pool, size: NodeSize) -> dict[str, str]:
-    """The networks of a host, and by which fabric it goes: `none` where TCP is meant although there is one."""
+    """Return the networks and the fabric of a host; `none` if ranks use TCP although the nodes have a fabric."""
     fabric = fabric_of(runtime, pool)
     if fabric is None:
         return {FABRIC: "none"} if pool.wiring else {}
@@ -28,7 +28,7 @@ def pod_annotations(runtime: Runtime, pool: Pool, size: NodeSize) -> dict[str, s
 
 
 def attachments(fabric: Fabric, resources: Mapping[str, str]) -> list[str]:
-    """The network of each interface of a host, which has as many of them as devices.
+    """Return the network of each interface of a host, one for each device that the host requests.
 
     Args:
         fabric: of the host.
@@ -43,28 +43,28 @@ def attachments(fabric: Fabric, resources: Mapping[str, str]) -> list[str]:
 
 
 def interfaces(fabric: Fabric, resources: Mapping[str, str]) -> list[str]:
-    """What these interfaces are called in pods."""
+    """Return the names of the interfaces in pods."""
     return [f"net{number}" for number, _ in enumerate(attachments(fabric, resources), start=1)]
 
 
 def pod_claims(runtime: Runtime, pool: Pool) -> list[Body]:
-    """The claim of a host on devices that a driver gives, rather than a device plugin."""
+    """Return the claim of a host on devices of a DRA driver."""
     fabric = fabric_of(runtime, pool)
     is_claimed = fabric is not None and fabric.attached == "dra"
     return [{"name": _CLAIM, "resourceClaimTemplateName": fabric.name}] if fabric and is_claimed else []
 
 
-def resources(runtime: Runtime, pool: Pool, asked: Mapping[str, str], *, is_node: bool) -> Body:
-    """The resources of a container, which are its limits too. What is claimed is no resource of the pod.
+def resources(runtime: Runtime, pool: Pool, requested: Mapping[str, str], *, is_node: bool) -> Body:
+    """Return the resources of a container, with limits equal to requests. A claim replaces the resources of a fabric.
 
     Args:
         runtime: as declared.
-        pool: the one that it names.
-        asked: by the container: resource → quantity.
+        pool: the pool of the runtime.
+        requested: resource → quantity that the container requests.
         is_node: whether ranks run in it.
     """
     fabric = fabric_of(runtime, pool) if is_node else None
     if fabric is None or fabric.attached != "dra":
-        return {"requests": dict(asked), "limits": dict(asked)}
-    counted = {name: amount for name, amount in asked.items() if name not in fabric.requests}
+        return {"requests": dict(requested), "limits": dict(requested)}
+    counted = {name: amount for name, amount in requested.items() if name not in fabric.requests}
     return {"requests": counted, "limits": dict(counted), "claims": [{"name": _CLAIM}]}

@@ -36,7 +36,7 @@ LOCK = f"{RUN}/bin/lock"
 HOSTFILE = "/etc/mpi/hostfile"
 """The hostfile that Trainer writes, in the launcher."""
 HYDRA_HOSTFILE = f"{RUN}/hostfile"
-"""The same hosts in the format of Hydra."""
+"""The hostfile in the format of Hydra."""
 PATH = f"{RUN}/bin:/opt/mpi/bin:/opt/intel/oneapi/mpi/latest/bin:/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin"
 """PATH of a launcher with Hydra: `mpirun` of /run/mpi comes first."""
 _LAUNCHERS = ("mpirun", "mpiexec", "mpiexec.hydra")
@@ -45,7 +45,7 @@ SMALL = {"cpu": "100m", "memory": "64Mi"}
 
 
 def prepare_container(image: str, runtime: Runtime, security: Body, *, is_launcher: bool) -> Body:
-    """Writes the files. It runs in the same image, because that is where the users and the programs are."""
+    """Return the container that writes /run/mpi. It runs the same image, which has the users and the programs."""
     mounts = [{"name": "run", "mountPath": RUN}]
     if is_launcher and runtime.family.mpi != "openmpi":
         mounts.append({"name": "mpi-hostfile", "mountPath": MPI_FOLDER})  # Trainer adds the volume
@@ -60,7 +60,7 @@ def prepare_container(image: str, runtime: Runtime, security: Body, *, is_launch
 
 
 def hosts_container(image: str, security: Body, patience: int) -> Body:
-    """Waits until every host lets the launcher in: where pods start as a gang, no host is ready before it.
+    """Return the container that waits until ssh connects to every host: in a gang, hosts start with the launcher.
 
     Args:
         image: of the launcher.
@@ -82,7 +82,7 @@ def hosts_container(image: str, security: Body, patience: int) -> Body:
 
 
 def prepare_script(runtime: Runtime, *, is_launcher: bool) -> str:
-    """The shell script of the init container: one readable text."""
+    """Return the shell script of the container `prepare`."""
     parts = [
         script("prepare.sh"),
         _written("ssh_config"),
@@ -105,12 +105,12 @@ def prepare_script(runtime: Runtime, *, is_launcher: bool) -> str:
 
 
 def volumes() -> list[Body]:
-    """What the adapter and programs write to."""
+    """Return the volumes that the adapter and programs write to."""
     return [{"name": name, "emptyDir": {}} for name in ("run", "home", "tmp")]
 
 
 def volume_mounts() -> list[Body]:
-    """Where containers see it."""
+    """Return the mounts of these volumes."""
     return [
         {"name": "run", "mountPath": RUN},
         {"name": "run", "mountPath": "/etc/passwd", "subPath": "passwd", "readOnly": True},
@@ -122,7 +122,7 @@ def volume_mounts() -> list[Body]:
 
 @cache
 def script(name: str) -> str:
-    """A file beside this module."""
+    """Return a file of the folder `scripts`."""
     return files("generator.runtimes").joinpath("scripts", name).read_text(encoding="utf-8")
 
 
@@ -153,8 +153,8 @@ def preflight_containers(image: str, runtime: Runtime, pool: Pool, size: NodeSiz
 
     Args:
         image: of the ranks.
-        runtime: as declared.
-        pool: the one that it names.
+        runtime: the runtime of the platform file.
+        pool: the pool of the runtime.
         size: of a host.
         security: of init containers.
     """
@@ -173,12 +173,12 @@ def devices_container(image: str, _runtime: Runtime, pool: Pool, size: NodeSize,
     devices = {pool.accelerator: size.resources[pool.accelerator]} if pool.accelerator in size.resources else {}
     if not devices:
         return None
-    asked = SMALL | devices
+    amounts = SMALL | devices
     return {
         "name": DEVICES,
         "image": image,
         "securityContext": security,
-        "resources": {"requests": dict(asked), "limits": dict(asked)},
+        "resources": {"requests": dict(amounts), "limits": dict(amounts)},
         "command": ["/bin/sh", "-c", devices_script(pool)],
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
@@ -190,12 +190,12 @@ def devices_script(pool: Pool) -> str:
 
 
 def fabric_container(image: str, runtime: Runtime, pool: Pool, size: NodeSize, security: Body) -> Body | None:
-    """The container, where there is something to look at and ranks may not do without.
+    """Return the container that checks a fabric; None if there is no fabric, no preflight, or a fallback to TCP.
 
     Args:
         image: of the ranks.
-        runtime: as declared.
-        pool: the one that it names.
+        runtime: the runtime of the platform file.
+        pool: the pool of the runtime.
         size: of a host.
         security: of init containers.
     """
@@ -214,8 +214,8 @@ def fabric_container(image: str, runtime: Runtime, pool: Pool, size: NodeSize, s
 
 
 def fabric_script(runtime: Runtime, wiring: Fabric, size: NodeSize) -> str:
-    """What it runs: the numbers of this runtime, and the script."""
-    found = {
+    """Return its script: the numbers of this runtime, and fabric.sh."""
+    numbers = {
         "fabric": wiring.name,
         "devices": _devices(wiring, size),
         "interfaces": f"'{' '.join(fabric.interfaces(wiring, size.resources))}'",
@@ -223,11 +223,11 @@ def fabric_script(runtime: Runtime, wiring: Fabric, size: NodeSize) -> str:
         "link": "" if wiring.type == "infiniband" and wiring.attached != "ipoib" else "yes",
         "memory": _to_lock(runtime, wiring, size),
     }
-    return "\n".join([*(f"{name}={value}" for name, value in found.items()), script("fabric.sh")])
+    return "\n".join([*(f"{name}={value}" for name, value in numbers.items()), script("fabric.sh")])
 
 
 def _devices(wiring: Fabric, size: NodeSize) -> int:
-    """How many RDMA devices a host sees: of a shared one all that are behind it."""
+    """Return the number of RDMA devices that a host sees; all devices behind a shared one."""
     if not wiring.has_rdma:
         return 0
     if wiring.shares_device:
@@ -236,7 +236,7 @@ def _devices(wiring: Fabric, size: NodeSize) -> int:
 
 
 def _to_lock(runtime: Runtime, wiring: Fabric, size: NodeSize) -> int:
-    """All memory of a host, which is the most that its ranks can lock; none where they get a capability for it."""
+    """Return the memory that ranks of a host can lock at most; 0 if a capability allows it."""
     if not wiring.has_rdma or runtime.locks_memory:
         return 0
     return math.ceil(quantities.parse(size.resources.get("memory", "0")).value)

@@ -1,6 +1,6 @@
 """The pods of a runtime: on the pool, with the least privileges, alike for launcher and nodes.
 
-They meet Pod Security `restricted`, but for those whose ranks lock memory by a capability. On OpenShift they name no
+They meet Pod Security `restricted`, unless their ranks lock memory by a capability. On OpenShift they name no
 user: the SCC restricted-v2, which everybody may use, gives each namespace its own.
 """
 
@@ -44,14 +44,14 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class PodParts:
-    """What launcher and nodes have in common.
+    """The settings that the pods of launcher and hosts share.
 
     Attributes:
         runtime: as declared.
         pool: where the ranks run.
         cluster: whose distribution decides who the pods run as.
         image: of all containers.
-        volumes: beside those that every pod has.
+        volumes: volumes in addition to those of every pod.
         patience: how many seconds the launcher of a gang waits for its hosts.
         residency: the label of nodes that says where all pods must be; empty where that is not said.
     """
@@ -66,7 +66,7 @@ class PodParts:
 
 
 def node_pod(parts: PodParts, size: NodeSize) -> Body:
-    """A pod that waits for ranks: sshd."""
+    """Return the pod of a host, which runs sshd."""
     container = {
         **_container(parts, size.resources, is_node=True),
         "env": [{"name": "HOME", "value": HOME}],
@@ -78,7 +78,7 @@ def node_pod(parts: PodParts, size: NodeSize) -> Body:
 
 
 def launcher_pod(parts: PodParts, size: NodeSize, environment: Mapping[str, str], resources: Mapping[str, str]) -> Body:
-    """The pod of `mpirun`. The command comes from the TrainJob; a failed one is not run again, and its log stays."""
+    """Return the pod of `mpirun`. The TrainJob sets the command; a failed pod is not restarted, so its log remains."""
     container = {
         **_container(parts, resources, is_node=not parts.runtime.has_separate_launcher),
         "env": [{"name": name, "value": value} for name, value in environment.items()],
@@ -89,7 +89,7 @@ def launcher_pod(parts: PodParts, size: NodeSize, environment: Mapping[str, str]
 
 
 def runtime_volumes(declared: Sequence[RuntimeVolume]) -> list[Volume]:
-    """The volumes of the platform file, as in a pod spec."""
+    """Return the volumes of the platform file, as in a pod spec."""
     return [
         Volume(
             volume.name,
@@ -149,7 +149,7 @@ def _volumes(parts: PodParts, size: NodeSize, *, is_node: bool) -> list[Body]:
 
 
 def _annotations(parts: PodParts, size: NodeSize, *, is_node: bool) -> dict[str, str]:
-    """How close the pods are to each other, who they run as on OpenShift, and what they are attached to."""
+    """Return the annotations of a pod: topology, SecurityContextConstraints, networks and fabric."""
     scc = MEMLOCK_SCC if parts.runtime.locks_memory else "restricted-v2"
     return {
         **_closeness(parts),
@@ -159,18 +159,18 @@ def _annotations(parts: PodParts, size: NodeSize, *, is_node: bool) -> dict[str,
 
 
 def _closeness(parts: PodParts) -> dict[str, str]:
-    """What Kueue is told of where hosts are.
+    """Return the topology request to Kueue.
 
     Launcher and nodes are one group: they get one flavor, and one place (kueue v0.19.2 pkg/cache/scheduler/tas_*.go).
-    Without a word on topology a flavor that has one takes no pod (flavorassigner/tas_flavorassigner.go).
+    A flavor with a topology admits no pod without a topology request (flavorassigner/tas_flavorassigner.go).
     """
     if not parts.pool.topology:
         return {}
-    wanted = parts.runtime.placement or Placement(preferred=parts.pool.neighbourhood)
-    how = "required" if wanted.required else "preferred"
+    placement = parts.runtime.placement or Placement(preferred=parts.pool.neighbourhood)
+    how = "required" if placement.required else "preferred"
     return {
         PODSET_GROUP: "hosts",
-        f"kueue.x-k8s.io/podset-{how}-topology": wanted.level,
+        f"kueue.x-k8s.io/podset-{how}-topology": placement.level,
     }
 
 
@@ -186,7 +186,7 @@ def _pod_security(cluster: Cluster, device_groups: Sequence[int]) -> Body:
 
 
 def _security(runtime: Runtime, *, locks_memory: bool = False) -> Body:
-    """What a container may. With memory to lock it may escalate, or a file's capability would count for nothing."""
+    """Return the security context of a container. Capabilities of files need `allowPrivilegeEscalation`."""
     return {
         "allowPrivilegeEscalation": locks_memory,
         **({"readOnlyRootFilesystem": True} if runtime.read_only_root_filesystem else {}),

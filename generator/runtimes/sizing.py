@@ -1,4 +1,4 @@
-"""How large the pods of a runtime are: ranks, resources and shared memory of one node."""
+"""The size of a runtime's pods: ranks, resources and shared memory of one node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from generator import quantities
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime, fabric_of
 
-_SHARE_OF_NODE = Fraction(9, 10)  # where nobody says what DaemonSets of monitoring, storage and network request
+_SHARE_OF_NODE = Fraction(9, 10)  # if the requests of DaemonSets are unknown
 _SHARED_MEMORY = Fraction(1, 8)  # of the container's memory, which it counts against
 # Whole cores, so that the static CPU manager can pin them, and whole GiB; smaller units on nodes smaller than that.
 _UNITS = {"cpu": (Fraction(1), Fraction(1, 100)), "memory": (Fraction(1024**3), Fraction(1024**2))}
@@ -17,7 +17,7 @@ _UNITS = {"cpu": (Fraction(1), Fraction(1, 100)), "memory": (Fraction(1024**3), 
 
 @dataclass(frozen=True, slots=True)
 class NodeSize:
-    """What the pod of one node gets.
+    """The size of the pod on one node.
 
     Attributes:
         slots: ranks on the node.
@@ -33,9 +33,9 @@ class NodeSize:
 
 
 def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
-    """The size that a runtime asks for, else all devices and NICs of a node and nine tenths of its cpu and memory."""
-    asked = {**_default(pool), **_of_fabric(runtime, pool), **runtime.resources}
-    resources = {resource: amount for resource, amount in asked.items() if quantities.parse(amount).value}
+    """Return the declared size; by default all devices and NICs of a node, and nine tenths of its cpu and memory."""
+    amounts = {**_default(pool), **_of_fabric(runtime, pool), **runtime.resources}
+    resources = {resource: amount for resource, amount in amounts.items() if quantities.parse(amount).value}
     slots = runtime.processes_per_node or _ranks(runtime, resources, pool)
     shared = (quantities.parse(resources.get("memory", "0")) * _SHARED_MEMORY).floor(1024**2)
     return NodeSize(
@@ -47,14 +47,14 @@ def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
 
 
 def launcher_resources(runtime: Runtime, size: NodeSize) -> dict[str, str]:
-    """What the launcher's pod asks for: as a node the same as every node, else a little and no device."""
+    """Return the resources of the launcher: those of a host if it is one, else a small amount and no device."""
     if not runtime.has_separate_launcher:
         return size.resources
     return {"cpu": "1", "memory": "2Gi", **runtime.launcher_resources}
 
 
 def _default(pool: Pool) -> dict[str, str]:
-    """All accelerators; other extended resources, such as network functions, are asked for by name only.
+    """Return all accelerators, cpu and memory; a runtime requests other extended resources by name.
 
     A MIG slice comes with its part of the node.
     """
@@ -66,7 +66,7 @@ def _default(pool: Pool) -> dict[str, str]:
 
 
 def _of_fabric(runtime: Runtime, pool: Pool) -> dict[str, str]:
-    """A function of each NIC; with a MIG slice one of each network, as there are more slices than NICs."""
+    """Return a function of each NIC; one per network with MIG, since a node has more slices than NICs."""
     wiring = fabric_of(runtime, pool)
     requests = wiring.requests if wiring else {}
     return {name: "1" if pool.device == "nvidia-mig" else str(count) for name, count in requests.items()}

@@ -1,4 +1,4 @@
-"""One family on one pool as a training runtime of Trainer v2.3 that works.
+"""The ClusterTrainingRuntime or TrainingRuntime of one family on one pool, for Trainer v2.3.
 
 Trainer accepts much that it cannot run; each shape below avoids a trap (trainer v2.3.0
 pkg/runtime/framework/plugins/mpi and pkg/runtime/core/trainingruntime.go; jobset v0.12.0
@@ -30,7 +30,7 @@ from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
 _GANGS: Mapping[str, Body] = {
     # Trainer's own default, written out, so that Argo CD finds nothing that the API server added.
     "coscheduling": {"podGroupPolicy": {"coscheduling": {"scheduleTimeoutSeconds": 60}}},
-    # Nothing of it is set: a topology would need HyperNodes, and the pool's is Kueue's to look after.
+    # No field is set: a topology would need HyperNodes, and Kueue already places the pods by the pool's topology.
     "volcano": {"podGroupPolicy": {"volcano": {}}},
 }
 
@@ -46,15 +46,15 @@ def training_runtimes(  # noqa: PLR0913 - what a runtime is made of, from all ov
     patience: int = 1800,
     residency: str = "",
 ) -> list[Body]:
-    """The ClusterTrainingRuntime of a runtime, or a TrainingRuntime in each namespace of its tenants.
+    """Return the ClusterTrainingRuntime of a runtime, or a TrainingRuntime for each namespace of its tenants.
 
     Args:
         runtime: as in the `runtimes` section.
         pool: the pool that it names.
         cluster: what it runs on.
-        namespaces: of the runtime's tenants. Default: those of their names.
-        variables: of the launcher and the ranks, beside those that the runtime names.
-        volumes: of launcher and nodes, beside those that the runtime names.
+        namespaces: namespaces of the runtime's tenants. Default: the names of the tenants.
+        variables: more environment variables of the launcher and the ranks.
+        volumes: more volumes of launcher and hosts.
         residency: the label of nodes that says where all pods must be; empty where that is not said.
         patience: how many seconds the launcher of a gang waits for its hosts; as long as Kueue waits for pods.
     """
@@ -81,7 +81,7 @@ def training_runtimes(  # noqa: PLR0913 - what a runtime is made of, from all ov
 def _object(runtime: Runtime, namespace: str, spec: Body) -> Body:
     labels = {FRAMEWORK: runtime.family.framework}
     if runtime.deprecated:
-        labels[SUPPORT] = "deprecated"  # Trainer's webhook warns whoever uses it
+        labels[SUPPORT] = "deprecated"  # Trainer's webhook warns users of it
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainingRuntime" if namespace else "ClusterTrainingRuntime",
@@ -114,7 +114,7 @@ def _spec(runtime: Runtime, size: NodeSize, node: Body, launcher: Body) -> Body:
 
 
 def _life(runtime: Runtime) -> Body:
-    """What happens when the job fails, and after it."""
+    """Return the restarts after a failure, and the deletion after the end."""
     life: Body = {}
     if runtime.restarts:
         life["failurePolicy"] = {
@@ -127,7 +127,7 @@ def _life(runtime: Runtime) -> Body:
 
 
 def _node_job(runtime: Runtime, pod: Body) -> Body:
-    """The hosts; how many is up to the TrainJob, unless it does not say."""
+    """Return the job of the hosts. The TrainJob sets their number; this is the default."""
     hosts = runtime.nodes or 2
     pods = hosts if runtime.has_separate_launcher else hosts - 1
     count = {"parallelism": pods, "completions": pods} if pods > 1 else {}
@@ -140,7 +140,7 @@ def _node_job(runtime: Runtime, pod: Body) -> Body:
 
 
 def _end_by_preflight(pod: Body) -> Body:
-    """A host that cannot take part ends the job at once: tried again and again, all others would wait for it.
+    """Return a rule that fails the job if a host fails its checks; retries would keep all other hosts waiting.
 
     Kubernetes v1.34.2 pkg/controller/job/pod_failure_policy.go looks at init containers too, and asks for `Never`.
     """
@@ -153,7 +153,7 @@ def _end_by_preflight(pod: Body) -> Body:
 
 
 def _launcher_job(runtime: Runtime, pod: Body) -> Body:
-    """The pod of `mpirun`, when the hosts are ready; of a gang, which needs all of its pods to start, at once."""
+    """Return the job of `mpirun`, which starts when the hosts are ready; in a gang it starts with them."""
     waiting = {"dependsOn": [{"name": "node", "status": "Ready"}]} if runtime.gang == "kueue" else {}
     deadline = {"activeDeadlineSeconds": runtime.active_deadline_seconds} if runtime.active_deadline_seconds else {}
     return {
