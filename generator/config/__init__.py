@@ -1,1 +1,1 @@
-"""platform.yaml or mpigen_platform.py → Platform: frozen models, every error at once, with its place and its fix."""
+"""Read platform.yaml or mpigen_platform.py into a Platform, or report every mistake with its place and its fix."""

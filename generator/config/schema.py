@@ -1,4 +1,4 @@
-"""The JSON Schema of platform.yaml: what the models know, in the words of their docstrings."""
+"""The JSON Schema of platform.yaml, with the docstrings of the models as descriptions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from generator.config.platform import Platform
 
 
 def platform_schema() -> str:
-    """The schema as JSON text, the same bytes for the same models."""
+    """Return the schema as JSON text: the same bytes for the same models."""
     schema = Platform.model_json_schema(by_alias=True)
     content = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -20,7 +20,7 @@ def platform_schema() -> str:
 
 
 def _untitled(node: Any) -> Any:
-    """Without pydantic's titles, which repeat each field's name, and with docstrings on one line."""
+    """Remove pydantic's titles, which repeat each field's name, and join the lines of docstrings."""
     if isinstance(node, list):
         return [_untitled(item) for item in node]
     if not isinstance(node, dict):

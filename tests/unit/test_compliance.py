@@ -25,23 +25,23 @@ PAGE = DOCUMENT.read_text("utf-8")
 Change = Callable[[dict[str, Any]], object]
 
 WEAKER: dict[str, tuple[Change, str]] = {
-    "residency": (lambda policies: policies.pop("residency"), "nobody says where nodes may be"),
-    "storage classes": (lambda policies: policies.pop("storageClasses"), "data may be written anywhere"),
-    "encryption": (lambda policies: policies["storageClasses"][0].pop("encrypted"), "not said to be encrypted"),
-    "labels": (lambda policies: policies.pop("labels"), "jobs have no owner"),
-    "registries": (lambda policies: policies["images"].pop("registries"), "images come from anywhere"),
-    "digests": (lambda policies: policies["images"].pop("digests"), "images may change behind their names"),
-    "deny": (lambda policies: policies.update(admission="audit"), "rules only `audit` by default"),
+    "residency": (lambda policies: policies.pop("residency"), "nodes can be anywhere"),
+    "storage classes": (lambda policies: policies.pop("storageClasses"), "data can be written to any class"),
+    "encryption": (lambda policies: policies["storageClasses"][0].pop("encrypted"), "not declared as encrypted"),
+    "labels": (lambda policies: policies.pop("labels"), "jobs do not name an owner"),
+    "registries": (lambda policies: policies["images"].pop("registries"), "images can come from anywhere"),
+    "digests": (lambda policies: policies["images"].pop("digests"), "the image behind a tag can change"),
+    "deny": (lambda policies: policies.update(admission="audit"), "the default action is `audit`"),
     "each rule": (
         lambda policies: policies.update(admission={"rules": {"size": "warn"}}),
-        "`warn` is less than `deny`",
+        "`warn` does not reject requests",
     ),
     "restricted": (
         lambda policies: policies.update(podSecurity="privileged"),
-        "`privileged` is less than `restricted`",
+        "`privileged` allows more than `restricted`",
     ),
-    "jobs are kept": (lambda policies: policies["retention"].pop("jobs"), "nobody says how long jobs are known"),
-    "the log is kept": (lambda policies: policies["retention"].pop("audit"), "nobody says how long the log is kept"),
+    "jobs are kept": (lambda policies: policies["retention"].pop("jobs"), "records of finished jobs can be deleted"),
+    "the log is kept": (lambda policies: policies["retention"].pop("audit"), "audit logs can be deleted"),
 }
 
 
@@ -70,7 +70,7 @@ def test_without_each_setting_it_is_refused_for_just_that(setting: str) -> None:
     weaken(data["policies"])
     (complaint,) = complaints(data)
     assert said in complaint
-    assert complaint.endswith("the profile `regulated` demands it")
+    assert complaint.endswith("required by the profile `regulated`")
 
 
 @pytest.mark.parametrize("setting", WEAKER)
@@ -86,7 +86,7 @@ def test_somebody_changes_a_regulated_platform() -> None:
     del data["access"]
     assert Platform.model_validate(data).gitops
     del data["gitops"]
-    assert complaints(data) == ["nobody is named who changes the platform: the profile `regulated` demands it"]
+    assert complaints(data) == ["the profile `regulated` requires an account or a group that may change the platform"]
     data["access"] = {"admin": ["group:ml-platform"]}
     assert Platform.model_validate(data).gitops is None
 
@@ -135,7 +135,7 @@ def test_what_is_left_of_a_job_is_kept() -> None:
 
 def test_on_openshift_it_is_the_audit_profile_and_nobody_sets_how_long_it_is_kept() -> None:
     data = regulated() | {"cluster": {"distribution": "openshift"}}
-    assert complaints(data) == ["OpenShift has no such setting of its API servers"]
+    assert complaints(data) == ["OpenShift has no such setting for its API servers"]
     del data["policies"]["retention"]["audit"]
     (found,) = [each for each in rendered(data) if each.file == AUDIT_POLICY_FILE]
     assert (found.kind, found.name, found.body["spec"]) == (

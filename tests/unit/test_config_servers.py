@@ -68,7 +68,7 @@ def test_what_was_measured_is_near_what_the_links_carry(server: Server) -> None:
 
 
 def test_a_network_for_each_nic_needs_the_names_of_the_interfaces() -> None:
-    with pytest.raises(ValidationError, match="each NIC is a network of its own, and none is named") as refused:
+    with pytest.raises(ValidationError, match="each NIC is a network of its own, and needs a name") as refused:
         built(SERVERS["hgx-spectrum-x"], **OWN)
     assert refused.value.errors()[0]["ctx"]["fix"] == "name them in `nics.ports`"
 

@@ -88,4 +88,4 @@ def test_what_kueue_is_not_told_of_it_never_admits() -> None:
 def test_what_kueue_cannot_be_told_of_claims_is_refused(queues: dict[str, Any]) -> None:
     with pytest.raises(ValidationError) as refused:
         _platform(queues=queues)
-    assert "Kueue counts dra.net/fast, which is claimed, whatever `queues` says of it" in str(refused.value)
+    assert "Kueue counts dra.net/fast in spite of `queues`, because pods claim it" in str(refused.value)

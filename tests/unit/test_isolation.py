@@ -190,36 +190,36 @@ def test_mpi_pods_stay_out_of_the_mesh(mesh: str | None) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "names for a cluster that knows none": ({"egress": {"fqdn": "s3.example.com"}}, "no policy of this cluster"),
+    "names for a cluster that knows none": ({"egress": {"fqdn": "s3.example.com"}}, "`fqdn` needs Cilium"),
     "names for OVN-Kubernetes": (
         {
             "egress": {"fqdn": "s3.example.com"},
             "cluster": {"distribution": "openshift", "network": "openshift-ovn"},
         },
-        "no policy of this cluster knows names",
+        "`fqdn` needs Cilium",
     ),
     "a network and a name": (
         {"egress": {"fqdn": "s3.example.com", "cidr": "10.0.0.0/8"}, "cluster": {"network": "cilium"}},
-        "both a network and a name",
+        "both `cidr` and `fqdn`",
     ),
-    "neither": ({"egress": {}}, "neither a network nor a name"),
+    "neither": ({"egress": {}}, "neither `cidr` nor `fqdn`"),
     "a name of one word": ({"egress": {"fqdn": "localhost"}}, "is not a domain name"),
-    "the metadata service": ({"egress": {"cidr": "169.254.169.254/32"}}, "the rights of the node"),
-    "an API server that nobody finds": ({"isolation": {"apiServer": {}}}, "nobody knows where"),
+    "the metadata service": ({"egress": {"cidr": "169.254.169.254/32"}}, "the credentials of the node"),
+    "an API server that nobody finds": ({"isolation": {"apiServer": {}}}, "needs the addresses of the API server"),
     "addresses of nodes for Cilium": (
         {"isolation": {"apiServer": {"networks": ["10.0.0.8/32"]}}, "cluster": {"network": "cilium"}},
-        "no network of a policy means a node",
+        "Cilium ignores networks of nodes",
     ),
     "a cache on the node for Cilium": (
         {"isolation": {"dnsCache": "169.254.20.10"}, "cluster": {"network": "cilium"}},
-        "no address of a policy means a node",
+        "Cilium ignores addresses of nodes",
     ),
     "a baseline without AdminNetworkPolicy": ({"isolation": {"guard": {"baseline": True}}}, "no AdminNetworkPolicy"),
     "a priority that OVN-Kubernetes does not know": (
         {"isolation": {"guard": {"priority": 100}}, "cluster": {"distribution": "openshift"}},
         "99",
     ),
-    "OpenShift's network on Kubernetes": ({"cluster": {"network": "openshift-ovn"}}, "no OpenShift"),
+    "OpenShift's network on Kubernetes": ({"cluster": {"network": "openshift-ovn"}}, "`openshift-ovn` needs OpenShift"),
 }
 
 

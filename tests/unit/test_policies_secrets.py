@@ -158,7 +158,7 @@ def test_nothing_waits_for_what_others_must_fill() -> None:
 def test_limits_that_refuse_the_platforms_own_volumes_are_refused_in_python_too() -> None:
     said = small_platform()
     said["tenants"][0] |= {"limits": {"storage": "1Ti"}, "volumes": [{"name": "d", "size": "2Ti"}]}
-    with pytest.raises(ValidationError, match="the volumes of the team take 2Ti"):
+    with pytest.raises(ValidationError, match="the 2Ti that the `volumes` of the team request"):
         Platform.model_validate(said)
 
 

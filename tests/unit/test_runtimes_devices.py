@@ -79,7 +79,7 @@ def test_hosts_open_the_files_of_devices_that_a_group_owns(device: Any) -> None:
     ("changes", "what"),
     [
         ({"device_groups": (0,)}, "greater than or equal to 1"),
-        ({"device_groups": (109,), "allocatable": {"cpu": 4, "memory": "8Gi"}}, "the nodes have no accelerator"),
+        ({"device_groups": (109,), "allocatable": {"cpu": 4, "memory": "8Gi"}}, "nodes without accelerators"),
     ],
 )
 def test_groups_that_help_nobody_are_rejected(changes: dict[str, Any], what: str) -> None:

@@ -19,27 +19,27 @@ _SUBJECT = re.compile(rf"(?:group|user):\S(?:.*\S)?|{_ACCOUNT}")
 _EVERYBODY = ("system:authenticated", "system:unauthenticated", "system:anonymous", "system:serviceaccounts")
 _OF_A_NAMESPACE = re.compile(r"system:serviceaccounts?:(?P<namespace>[^:]+)(?::.*)?")
 SUPERUSERS = "system:masters"
-"""The group that the API server refuses nothing: whoever is in it can remove what would stop them."""
+"""The group that the API server never rejects."""
 
 
 _WHY_NOT: Mapping[Meaning, str] = {
-    "everyone": "is every caller that has logged in",
-    "accounts": "is every ServiceAccount of the cluster",
-    "anyone": "is every caller, even without a login",
-    "admins": "has the role cluster-admin already",
-    "root": "may do everything already, and no rule stops it",
-    "cluster": "belongs to the cluster itself",
+    "everyone": "includes every authenticated user",
+    "accounts": "includes every ServiceAccount of the cluster",
+    "anyone": "includes every user, even without authentication",
+    "admins": "already has the role cluster-admin",
+    "root": "bypasses every rule",
+    "cluster": "is a user or group of the cluster itself",
 }
 
 
 def _is_subject(value: str) -> str:
     if not _SUBJECT.fullmatch(value):
         raise invalid(
-            f"{format_value(value)} names nobody", "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME"
+            f"{format_value(value)} is not a subject", "write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME"
         )
     if "*" in value:
         raise invalid(
-            f"{format_value(value)} is no subject: RBAC has no wildcards", "name each group, user or ServiceAccount"
+            f"{format_value(value)} is not a subject: RBAC has no wildcards", "name each group, user or ServiceAccount"
         )
     return value
 
@@ -62,13 +62,13 @@ def _is_member(value: str) -> str:
 
 
 def _is_reader(value: str) -> str:
-    """Refuse the same, but for every caller that has logged in: all may read, if that is meant."""
+    """Reject what is not a member, but allow groups of all callers: a tenant may let everybody read."""
     return value if meaning_of(value) in ("everyone", "accounts") else _is_member(value)
 
 
 def _is_account(value: str) -> str:
     if not re.fullmatch(_ACCOUNT, value):
-        raise invalid(f"{format_value(value)} names no ServiceAccount", "write serviceaccount:NAMESPACE/NAME")
+        raise invalid(f"{format_value(value)} is not a ServiceAccount", "write serviceaccount:NAMESPACE/NAME")
     return value
 
 
@@ -79,18 +79,21 @@ Account = Annotated[str, Field(strict=True), AfterValidator(_is_account)]
 
 
 class Access(Section):
-    """Who may do what in the tenant's namespace: `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`."""
+    """Subjects with a role in the tenant's namespaces.
+
+    Write `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`.
+    """
 
     admin: tuple[Member, ...] = ()
-    """Edit, and grant these four roles to others in the namespace."""
+    """Subjects that can edit and grant these four roles to others in the namespace."""
     edit: tuple[Member, ...] = ()
-    """Submit jobs; change and delete the TrainJobs of all users; create, update and delete volume claims and Secrets.
-    No verb reads Secrets, but see "Known gaps" in docs/explanations/access.md."""
+    """Subjects that can submit jobs, change and delete TrainJobs of all users, and create, update and delete volume
+    claims and Secrets. No verb reads Secrets; docs/explanations/access.md lists the known gaps."""
     submit: tuple[Member, ...] = ()
-    """View, and create TrainJobs and delete their own, which the rules `owner` and `own-jobs` of
-    `policies.admission` see to."""
+    """Subjects that can view, create TrainJobs, and delete their own. The admission rules `owner` and `own-jobs`
+    enforce this."""
     view: tuple[Reader, ...] = ()
-    """Read jobs, pods, logs and queues."""
+    """Subjects that can read jobs, pods, logs and queues."""
 
     @field_validator("admin", "edit", "submit", "view")
     @classmethod
@@ -99,12 +102,15 @@ class Access(Section):
 
 
 class PlatformAccess(Section):
-    """Who may do what on the whole platform: `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`."""
+    """Subjects that run the platform.
+
+    Write `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`.
+    """
 
     admin: tuple[Subject, ...] = ()
-    """Change what the platform consists of, and stop anybody's job."""
+    """Subjects that can change every object of the platform, and stop any job."""
     ci: tuple[Subject, ...] = ()
-    """Read what the platform consists of, and change nothing."""
+    """Subjects that can read every object of the platform, and change none."""
 
     @field_validator("admin", "ci")
     @classmethod
@@ -114,11 +120,11 @@ class PlatformAccess(Section):
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """People and ServiceAccounts as the API server knows them: `request.userInfo` of an admission policy.
+    """Users and groups as the API server knows them: `request.userInfo` of an admission policy.
 
     Attributes:
         users: user names, such as `system:serviceaccount:argocd:argocd-application-controller`.
-        groups: of theirs.
+        groups: group names.
     """
 
     users: tuple[str, ...]
@@ -126,7 +132,7 @@ class Callers:
 
 
 def to_callers(subjects: Iterable[str]) -> Callers:
-    """Who the subjects are, once they have logged in.
+    """Return the users and groups that subjects log in as.
 
     A ServiceAccount is a user: apiserver v0.34.2 pkg/authentication/serviceaccount/util.go `MakeUsername`.
     """
@@ -138,15 +144,15 @@ def to_callers(subjects: Iterable[str]) -> Callers:
 
 
 def explain_impersonation(subject: str, namespaces: Collection[str]) -> str:
-    """Why people with no more than a job in one of the namespaces can be this subject; empty when they cannot.
+    """Return how a user with a job in one of the namespaces can become this subject; '' if this is impossible.
 
-    Whoever runs pods in a namespace can run them as each of its ServiceAccounts.
+    A user who runs pods in a namespace can run them as any of its ServiceAccounts.
     """
     who = to_callers([subject])
     for name in (*who.users, *who.groups):
         if name in _EVERYBODY:
-            return f"{format_value(name)} is everybody"
+            return f"{format_value(name)} includes every user"
         found = _OF_A_NAMESPACE.fullmatch(name)
         if found and found["namespace"] in namespaces:
-            return f"whoever runs pods in {found['namespace']} can be {format_value(name)}"
+            return f"users who run pods in {found['namespace']} can act as {format_value(name)}"
     return ""

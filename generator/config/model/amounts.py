@@ -44,21 +44,24 @@ def check_node_amount(resource: str, amount: str) -> tuple[str, str] | None:
         least, most = map(quantities.parse, known.node)
         if quantity.value < least.value:
             fix = _in_larger_unit(quantity) if known.unit == "bytes" else "write how many cores one node has"
-            return f"`{amount}` of {resource} is less than any node has", fix
+            return f"`{amount}` of {resource} is less than any node offers", fix
         if quantity.value > most.value:
-            return f"`{amount}` of {resource} is more than any node has", f"write what one node has, at most {most}"
+            return (
+                f"`{amount}` of {resource} is more than any node offers",
+                f"write the amount of one node, at most {most}",
+            )
     if device_of(resource) and quantity.value > most_devices():
-        what = f"`{amount}` of {resource} is more than any node has"
+        what = f"`{amount}` of {resource} is more than any node offers"
         return what, "write the devices of one node, not those of the pool"
     return None
 
 
 def _no_cores(resource: str, quantity: Quantity, smallest: Quantity) -> tuple[str, str] | None:
     if quantity.is_binary:
-        what = f"`{quantity}` of {resource} is a number of bytes, and {resource} is counted in cores"
+        what = f"`{quantity}` of {resource} is an amount of bytes, but {resource} is counted in cores"
         return what, f"write cores, such as 40 or 500m; if you mean memory, write `memory: {quantity}`"
     if (quantity.value / smallest.value).denominator != 1:
-        what = f"`{quantity}` of {resource} is finer than a thousandth of a core, which Kubernetes does not count"
+        what = f"`{quantity}` of {resource} is less than a thousandth of a core, the smallest unit of Kubernetes"
         return what, "write cores, such as 40 or 500m"
     return None
 
@@ -68,7 +71,7 @@ def _no_bytes(resource: str, quantity: Quantity, smallest: Quantity) -> tuple[st
         what = f"`{quantity}` of {resource} is a fraction of a byte: `m` means thousandths"
         return what, _in_larger_unit(quantity * 1000)
     if quantity.value < smallest.value:
-        return f"`{quantity}` of {resource} counts bytes, and nothing fits into so few", _in_larger_unit(quantity)
+        return f"`{quantity}` of {resource} is a number of bytes without a unit", _in_larger_unit(quantity)
     return None
 
 
@@ -82,6 +85,6 @@ def _broken_pages(resource: str, quantity: Quantity) -> tuple[str, str] | None:
     """Huge pages come in whole pages: kubernetes v1.34.2 pkg/apis/core/validation/validation.go."""
     size = quantities.parse(resource.removeprefix(_PAGES))
     if size.value and (quantity.value / size.value).denominator != 1:
-        what = f"`{quantity}` of {resource} is no multiple of {size}, the size of one page"
-        return what, f"write bytes in whole pages, such as {size * 512}"
+        what = f"`{quantity}` of {resource} is not a multiple of {size}, the page size"
+        return what, f"write a multiple, such as {size * 512}"
     return None

@@ -18,24 +18,24 @@ def _newest(component: str) -> Any:
 
 
 class Versions(Section):
-    """Minor versions of what runs in the cluster. Leave one out to get the newest that is supported."""
+    """Minor versions of the components of the cluster. Default: the newest supported version of each."""
 
     kubernetes: str = _newest("kubernetes")
-    """OpenShift 4.21 is Kubernetes 1.34."""
+    """The minor version of Kubernetes. OpenShift 4.21 is Kubernetes 1.34."""
     trainer: str = _newest("trainer")
-    """Kubeflow Trainer."""
+    """The minor version of Kubeflow Trainer."""
     jobset: str = _newest("jobset")
-    """JobSet, which Trainer installs."""
+    """The minor version of JobSet, which Trainer installs."""
     kueue: str = _newest("kueue")
-    """Kueue."""
+    """The minor version of Kueue."""
     argocd: str = _newest("argocd")
-    """Argo CD."""
+    """The minor version of Argo CD."""
 
     @field_validator("*", mode="before")
     @classmethod
     def _is_supported(cls, value: Any, field: ValidationInfo) -> Any:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            raise invalid(f"{format_value(value)} is a number", "put the version in quotes")
+            raise invalid(f"{format_value(value)} is not a string", "put the version in quotes")
         known = minors(field.field_name or "")
         if value not in known:
             supported = " or ".join(f'"{minor}"' for minor in known)
@@ -49,36 +49,36 @@ class Versions(Section):
         for pair in TOGETHER:
             if self.trainer == pair["trainer"] and self.jobset != pair["jobset"]:
                 raise invalid(
-                    f"Trainer {self.trainer} with JobSet {self.jobset}, which it was not made for",
+                    f"Trainer {self.trainer} with JobSet {self.jobset}, which it does not support",
                     f'write trainer: "{pair["trainer"]}" and jobset: "{pair["jobset"]}"',
                 )
         return self
 
 
 class Cluster(Section):
-    """The cluster that the platform is for."""
+    """The target cluster of the platform."""
 
     distribution: Literal["kubernetes", "openshift"] = "kubernetes"
-    """OpenShift differs in its DNS, its pod security and its Kueue operator."""
+    """Kubernetes or OpenShift, which differ in DNS, pod security and the operator of Kueue."""
     versions: Versions = Versions()
-    """What runs in it."""
+    """The versions of its components. mpigen writes and checks manifests for them."""
     network: Literal["standard", "cilium", "openshift-ovn"] = "standard"
-    """What its CNI knows. `standard`: NetworkPolicy. `cilium`: also names outside the cluster (CiliumNetworkPolicy).
-    `openshift-ovn`: also AdminNetworkPolicy, which stands above the NetworkPolicies of namespaces."""
+    """The policies that the CNI supports. `standard`: NetworkPolicy. `cilium`: also CiliumNetworkPolicy, which matches
+    DNS names. `openshift-ovn`: also AdminNetworkPolicy, which overrides the NetworkPolicies of namespaces."""
     networks: tuple[Network, ...] = ()
-    """Networks of the pods and Services of this cluster, such as `10.128.0.0/14`. mpigen then warns about `egress` of a
-    team that overlaps them. Default: unknown."""
+    """Networks of pods and Services of this cluster, such as `10.128.0.0/14`. mpigen then warns about `egress` that
+    overlaps them. Default: unknown."""
     resources: tuple[Resource, ...] = ()
     """Extended resources of device plugins that mpigen does not know, such as `example.com/fpga`. mpigen rejects a
     resource whose name resembles a known one, and warns about an unknown one, unless it is listed here."""
     mesh: Literal["istio"] | None = None
-    """A service mesh that pods of MPI have to stay out of: ssh and MPI do not pass its proxies."""
+    """The service mesh, which mpigen disables for MPI pods, because ssh and MPI do not work through its proxies."""
 
     @field_validator("network")
     @classmethod
     def _goes_with_the_distribution(cls, value: str, info: ValidationInfo) -> str:
         if value == "openshift-ovn" and info.data.get("distribution") == "kubernetes":
-            raise invalid("this cluster is no OpenShift", "write `distribution: openshift`, or leave it out")
+            raise invalid("`openshift-ovn` needs OpenShift", "write `distribution: openshift`, or remove this field")
         return value
 
     @field_validator("networks", "resources")
@@ -88,5 +88,5 @@ class Cluster(Section):
 
     @property
     def is_openshift(self) -> bool:
-        """Whether SecurityContextConstraints and OpenShift's own namespaces exist."""
+        """Return True if SecurityContextConstraints and the namespaces of OpenShift exist."""
         return self.distribution == "openshift"

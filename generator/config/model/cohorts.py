@@ -17,35 +17,38 @@ class Cohort(Section):
     """A group of teams, or of groups."""
 
     name: Name
-    """The Cohort's name, which `tenants[].cohort` and `parent` refer to."""
+    """The name of the Cohort. `tenants[].cohort` and `parent` refer to it."""
     parent: Name | None = None
-    """The group that it belongs to. Default: the platform's own cohort, which all others lead to."""
+    """The Cohort above it. Default: the platform's own Cohort, which is above all others."""
     quota: Shares = Field(default={})
-    """What belongs to the group as a whole, for any of its teams to borrow; in the forms of a team's quota."""
+    """Quota of the group as a whole, which any of its teams can borrow; written like a team's quota."""
     borrow: Shares | None = None
-    """What the group may use of others beyond its own, in the same forms; of what is left out, nothing. Default: no
-    limit."""
+    """The borrowing limit of the group, written like a quota; resources left out are 0. Default: no limit."""
     lend: Shares | None = None
-    """What others may use of the group's while it is idle, in the same forms; of what is left out, nothing. Default:
-    all of it."""
+    """The lending limit of the group, written like a quota; resources left out are 0. Default: all of its quota."""
     weight: Count = 1
-    """Its share of what is borrowed from its parent. Needs `queues.fairSharing`."""
+    """The fair-share weight in its parent. Needs `queues.fairSharing`."""
 
 
 def workers_cohort(platform: str) -> str:
-    """The cohort of all tenants whose jobs run elsewhere."""
+    """Return the cohort of all tenants whose jobs run on other clusters."""
     return f"{platform}-{MULTI_KUEUE_CHECK}"
 
 
 def remote_cohorts(tenants: Iterable[Tenant], cohorts: Iterable[Cohort]) -> AbstractSet[str]:
-    """The cohorts with tenants whose jobs run elsewhere, declared or only named; with those around and in them."""
+    """Return the cohorts of tenants whose jobs run on other clusters, with their ancestors and descendants.
+
+    Kueue counts the quota of such tenants on this cluster and lends it like any other (v0.19.2 pkg/cache/scheduler
+    ignores admission checks of lenders). It stands for nodes of other clusters, so these tenants have a cohort tree of
+    their own.
+    """
     tops = outermost_cohorts(cohorts)
     found = {tops.get(each.cohort, each.cohort) for each in tenants if each.multi_kueue and each.cohort}
     return found | {name for name, top in tops.items() if top in found}
 
 
 def outermost_cohorts(cohorts: Iterable[Cohort]) -> Mapping[str, str]:
-    """Cohort → the outermost that it is in; of a circle any, but always the same."""
+    """Return cohort → its root. For a cycle, the root is always the same member."""
     parents = {cohort.name: cohort.parent for cohort in cohorts}
     tops: dict[str, str] = {}
     for name in parents:

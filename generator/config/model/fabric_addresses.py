@@ -20,9 +20,9 @@ class RailRange:
     """The addresses of one rail.
 
     Attributes:
-        network: all of them.
-        gateway: the router's; empty where there is none.
-        exclude: parts that nobody gets.
+        network: the whole network.
+        gateway: the address of the router; empty if there is none.
+        exclude: parts that pods do not get.
     """
 
     network: Network
@@ -31,15 +31,15 @@ class RailRange:
 
 
 def allocator(fabric: Fabric) -> Allocator:
-    """Who hands its addresses out."""
+    """Return the IPAM plugin of a fabric."""
     default: Allocator = "nv-ipam" if fabric.operated == "nvidia" else "whereabouts"
     return (fabric.addresses.by if fabric.addresses else None) or default
 
 
 def addresses_per_node(fabric: Fabric) -> int:
-    """How many addresses of each rail a node takes: one for each NIC of each pod, in blocks also one for the router.
+    """Return how many addresses of each rail a node takes: one for each NIC of each pod.
 
-    nvidia-k8s-ipam 3ce4a34 README.md: the gateway lies in a node's block, and is passed over there.
+    nv-ipam assigns blocks; the router takes one address of a block (nvidia-k8s-ipam 3ce4a34 README.md).
     """
     needed = fabric.all_rails[0].count * fabric.pods_per_node
     has_router = allocator(fabric) == "nv-ipam" and fabric.addresses and fabric.addresses.gateway
@@ -67,7 +67,7 @@ def rail_ranges(fabric: Fabric, own: str | None = None) -> tuple[RailRange, ...]
 
 
 def _gateway(fabric: Fabric, network: Network) -> str:
-    """The router stands at the same place of every rail."""
+    """Return the router of a rail. It has the same position in every rail."""
     addresses = fabric.addresses
     if addresses is None or addresses.gateway is None:
         return ""
@@ -78,12 +78,12 @@ def _gateway(fabric: Fabric, network: Network) -> str:
 
 
 def _split(whole: Network, rails: int) -> Iterator[Network]:
-    """The first so many of equal parts: as many as the next power of two."""
+    """Yield as many equal subnets as there are rails; their size is a power of two."""
     return islice(whole.subnets((rails - 1).bit_length()), rails)
 
 
 def _within(network: Network, taken: Iterable[Network]) -> Iterator[Network]:
-    """What networks have in common with one, all of one version: of two that overlap, one holds the other."""
+    """Yield the common parts of a network and others. Of two networks that overlap, one contains the other."""
     for part in taken:
         if network.overlaps(part):
             yield part if part.prefixlen > network.prefixlen else network
@@ -135,10 +135,10 @@ _Path = tuple[str | int, ...]
 
 
 def count_addresses(fabric: Fabric, own: str | None = None) -> int:
-    """Addresses for pods, of rails that all are as small as the smallest; 0 where pods have none.
+    """Return the number of addresses for pods, if every rail is as small as the smallest; 0 if pods have none.
 
     Args:
-        fabric: which.
+        fabric: the fabric.
         own: a team's own network instead of the fabric's.
 
     Raises:
@@ -151,5 +151,5 @@ def count_addresses(fabric: Fabric, own: str | None = None) -> int:
 
 
 def count_needed_addresses(fabric: Fabric, nodes: int) -> int:
-    """Addresses of all NICs of all pods that so many nodes can have on it."""
+    """Return the number of addresses of all NICs of all pods that so many nodes can run."""
     return nodes * addresses_per_node(fabric) * len(fabric.all_rails)

@@ -11,10 +11,10 @@ _NVIDIA = "nvidia-network-operator"
 
 
 def operator_namespace(fabric: Fabric, *, is_openshift: bool) -> str:
-    """The namespace of the SR-IOV operator that sets up a fabric: it reads its objects nowhere else.
+    """Return the namespace of the SR-IOV operator of a fabric, the only one in which it reads its objects.
 
-    Where each is installed: OpenShift's OperatorGroup; sriov-network-operator v1.6.0 README.md;
-    Mellanox/network-operator v26.4.1, of whose chart it is a part.
+    Sources: OpenShift's OperatorGroup; sriov-network-operator v1.6.0 README.md; Mellanox/network-operator v26.4.1,
+    whose chart contains it.
     """
     if fabric.operator_namespace:
         return fabric.operator_namespace
@@ -24,12 +24,12 @@ def operator_namespace(fabric: Fabric, *, is_openshift: bool) -> str:
 
 
 def ip_pool_namespace(fabric: Fabric) -> str:
-    """The only namespace in which nv-ipam looks for its pools (`--ippools-namespace`)."""
+    """Return the only namespace in which nv-ipam reads its pools (`--ippools-namespace`)."""
     return fabric.operator_namespace if fabric.operated == "nvidia" and fabric.operator_namespace else _NVIDIA
 
 
 def operator_namespaces(fabrics: Iterable[Fabric], *, is_openshift: bool) -> set[str]:
-    """The namespaces of all operators that read something of these fabrics."""
+    """Return the namespaces of all operators that read objects of these fabrics."""
     fabrics = list(fabrics)
     sriov = {operator_namespace(fabric, is_openshift=is_openshift) for fabric in fabrics if _is_told(fabric)}
     return sriov | {ip_pool_namespace(fabric) for fabric in fabrics if _has_pools(fabric)}
@@ -48,14 +48,14 @@ _WORKER = "worker"
 
 @dataclass(frozen=True, slots=True)
 class MachineConfigPool:
-    """What is done to the nodes of one MachineConfigPool.
+    """The settings of the nodes of one MachineConfigPool.
 
     Attributes:
-        pool: its name.
-        memlock: whether containers may lock memory.
+        pool: the name.
+        memlock: True if containers may lock memory.
         numa: the policy of the kubelet's topology manager; empty for the default.
-        reserved: cores of the system; empty where nobody says which.
-        isolated: those of pods.
+        reserved: cores for the system; empty if not set.
+        isolated: cores for pods; empty if not set.
     """
 
     pool: str
@@ -66,7 +66,7 @@ class MachineConfigPool:
 
 
 def machine_config_pools(fabrics: Iterable[Fabric]) -> list[MachineConfigPool]:
-    """Every pool that any fabric says something of, by name."""
+    """Return the settings of every pool that a fabric configures, by name."""
     found: dict[str, MachineConfigPool] = {}
     for fabric in fabrics:
         if fabric.nodes.is_of_openshift:

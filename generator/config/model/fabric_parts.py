@@ -28,7 +28,7 @@ _HEX = "^[0-9a-f]{4}$"
 Hex = Annotated[
     str,
     Field(strict=True, json_schema_extra={"pattern": _HEX}),
-    AfterValidator(_like(_HEX, "a number of PCI", 'write its four digits as `lspci -nn` does, such as "15b3"')),
+    AfterValidator(_like(_HEX, "a PCI id", 'write its four digits as `lspci -nn` does, such as "15b3"')),
 ]
 _PORT = r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,14}$"
 Port = Annotated[
@@ -40,7 +40,7 @@ _PCI = r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$"
 PciAddress = Annotated[
     str,
     Field(strict=True, json_schema_extra={"pattern": _PCI}),
-    AfterValidator(_like(_PCI, "an address of PCI", 'write it as `lspci -D` does, such as "0000:18:00.0"')),
+    AfterValidator(_like(_PCI, "a PCI address", 'write it as `lspci -D` does, such as "0000:18:00.0"')),
 ]
 # resource.k8s.io: names of DeviceClasses are subdomains
 _CLASS = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
@@ -76,7 +76,7 @@ _CPUS = r"^[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*$"
 
 
 def cores(value: str | None) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Each part of a set of cores, and its first and last one."""
+    """Yield each part of a set of cores, with its first and last core."""
     for part in value.split(",") if value else ():
         first, _, last = part.partition("-")
         yield part, (int(first), int(last or first))
@@ -85,7 +85,7 @@ def cores(value: str | None) -> Iterator[tuple[str, tuple[int, int]]]:
 def _counts_up(value: str) -> str:
     for part, (first, last) in cores(value):
         if first > last:
-            raise invalid(f"{part} ends before it begins", f"write {last}-{first}")
+            raise invalid(f"{part} ends before it starts", f"write {last}-{first}")
     return value
 
 
@@ -104,7 +104,7 @@ def _is_pkey(value: str) -> str:
     except ValueError:
         number = 0
     if not value.startswith("0x") or not 0 < number & 0x7FFF < 0x7FFF or number > 0xFFFF:  # noqa: PLR2004 - 16 bits
-        raise invalid(f"{format_value(value)} is not the key of a partition", "write it in quotes, from 0x1 to 0x7ffe")
+        raise invalid(f"{format_value(value)} is not a partition key", "write it in quotes, from 0x1 to 0x7ffe")
     return hex(number & 0x7FFF)
 
 
@@ -115,9 +115,11 @@ Vlan = Annotated[int, Field(strict=True, ge=1, le=4094)]
 def _is_for_hosts(value: str) -> str:
     network = ipaddress.ip_network(value)
     if network.prefixlen == 0:
-        raise invalid(f"{value} is all there is: pods would send everything over the fabric", "write a private network")
+        raise invalid(
+            f"{value} covers all addresses: pods would send all traffic over the fabric", "write a private network"
+        )
     if network.is_multicast or network.is_loopback:
-        raise invalid(f"no host can have an address of {value}", "write a private network, such as 192.168.0.0/16")
+        raise invalid(f"{value} has no addresses of hosts", "write a private network, such as 192.168.0.0/16")
     return value
 
 
@@ -140,7 +142,7 @@ def _is_cel(value: str) -> str:
         return value
     if made not in (cel.Type.BOOL, cel.Type.DYN):
         raise invalid(
-            f"{format_value(value)} is neither true nor false", 'compare it, as in `device.driver == "dra.net"`'
+            f"{format_value(value)} does not return a boolean", 'compare it, as in `device.driver == "dra.net"`'
         )
     return value
 
@@ -149,12 +151,12 @@ Selector = Annotated[Text, AfterValidator(_is_cel)]
 
 
 class Nics(Section):
-    """Which network interfaces of a node are the fabric's: all that is said must hold of each."""
+    """The NICs of a node that belong to the fabric. A NIC must match every field."""
 
     vendor: Hex | None = None
-    """PCI vendor, in quotes: `"15b3"` is NVIDIA (Mellanox)."""
+    """The PCI vendor, in quotes: `"15b3"` is NVIDIA (Mellanox)."""
     device: Hex | None = None
-    """PCI device, in quotes: `"1021"` is a ConnectX-7 (`lspci -nn`)."""
+    """The PCI device, in quotes: `"1021"` is a ConnectX-7 (`lspci -nn`)."""
     ports: tuple[Port, ...] = ()
     """Names of the interfaces on the node, such as ens1f0np0, in the order of the rails."""
     addresses: tuple[PciAddress, ...] = ()
@@ -168,16 +170,16 @@ class Nics(Section):
 
 
 class Addresses(Section):
-    """Where pods get their addresses on the fabric from."""
+    """The IP addresses of pods on the fabric."""
 
     range: Range
-    """The network of all of it, such as 192.168.0.0/16; where each rail is a network of its own, they share it out."""
+    """The network, such as 192.168.0.0/16. If each rail is a network of its own, the rails split it."""
     by: Literal["whereabouts", "nv-ipam"] | None = None
-    """Who hands them out. Default: nv-ipam where NVIDIA's network operator runs, else whereabouts."""
+    """The IPAM plugin. Default: nv-ipam with NVIDIA's network operator, else whereabouts."""
     gateway: str | None = None
-    """A router between the rails, or to other networks. Never a default route."""
+    """A router between the rails, or to other networks. It never becomes the default route."""
     exclude: tuple[Network, ...] = ()
-    """Parts of it that are taken."""
+    """Parts of the network that are already in use."""
 
     @model_validator(mode="after")
     def _lie_within(self) -> Self:
@@ -185,35 +187,39 @@ class Addresses(Section):
         for part in self.exclude:
             taken = ipaddress.ip_network(part)
             if taken.version != whole.version or not taken.subnet_of(whole):  # type: ignore[arg-type]
-                raise invalid(f"{part} is no part of {whole}", "exclude only what is in `range`")
+                raise invalid(f"{part} is not in {whole}", "exclude only parts of `range`")
         if self.gateway is not None:
             try:
                 is_within = ipaddress.ip_address(self.gateway) in whole
             except ValueError:
                 is_within = False
             if not is_within:
-                raise invalid(f"{format_value(self.gateway)} is no address of {whole}", "write one, or leave it out")
+                raise invalid(
+                    f"{format_value(self.gateway)} is not an address of {whole}",
+                    "write an address of this network, or remove it",
+                )
         return self
 
 
 class NodeSetup(Section):
-    """What is done to the nodes of a fabric. Most of it restarts them, one after the other."""
+    """Settings of the nodes of a fabric. Most of them restart the nodes, one at a time."""
 
     max_unavailable: Count = 1
-    """How many nodes may be out of service at the same time for it."""
+    """The number of nodes that may be unavailable at the same time during changes."""
     memlock: Annotated[bool, Field(strict=True)] = False
-    """OpenShift: whether CRI-O lets all containers of these nodes lock memory (a MachineConfig; reboots them).
-    Elsewhere set it in the image of the nodes: `LimitMEMLOCK=infinity` of containerd."""
+    """OpenShift: if true, CRI-O lets all containers of these nodes lock memory (a MachineConfig; restarts them).
+    Elsewhere set `LimitMEMLOCK=infinity` of containerd in the image of the nodes."""
     numa: Literal["best-effort", "restricted", "single-numa-node"] | None = None
-    """OpenShift: the kubelet's topology manager, so that a pod gets devices and cores that are near each other (a
-    KubeletConfig, or part of the PerformanceProfile; reboots them)."""
+    """OpenShift: the policy of the kubelet's topology manager, which gives a pod devices and cores of one NUMA node (a
+    KubeletConfig, or part of the PerformanceProfile; restarts the nodes)."""
     reserved_cpus: CpuSet | None = None
-    """OpenShift: cores for the system, such as `0-3`. With `isolatedCpus` it makes a PerformanceProfile (reboots)."""
+    """OpenShift: cores for the system, such as `0-3`. With `isolatedCpus` it creates a PerformanceProfile (restarts the
+    nodes)."""
     isolated_cpus: CpuSet | None = None
     """OpenShift: cores for pods, such as `4-191`."""
     plugin_repository: Repository | None = None
-    """Where the image of NVIDIA's device plugin is mirrored, such as `registry.example.com/mellanox`. Default:
-    NVIDIA's own registry."""
+    """The mirror of the image of NVIDIA's device plugin, such as `registry.example.com/mellanox`. Default: NVIDIA's
+    registry."""
     plugin_version: Version | None = None
     """The tag or digest of that image. Default: that of the operator's release 26.4.1."""
     machine_config_pool: Name | None = None
@@ -221,29 +227,32 @@ class NodeSetup(Section):
 
     @property
     def is_of_openshift(self) -> bool:
-        """Whether anything is asked for that only OpenShift's operators do."""
+        """Return True if any setting needs an operator of OpenShift."""
         return bool(self.memlock or self.numa or self.reserved_cpus or self.isolated_cpus)
 
     @model_validator(mode="after")
     def _shares_all_cores_out(self) -> Self:
         if (self.reserved_cpus is None) != (self.isolated_cpus is None):
-            raise invalid("`reservedCpus` and `isolatedCpus` go together", "write both, or none of them")
+            raise invalid("`reservedCpus` and `isolatedCpus` need each other", "write both, or neither")
         for one, (first, last) in cores(self.reserved_cpus):
             for other, (begin, end) in cores(self.isolated_cpus):
                 if first <= end and begin <= last:
                     # cluster-node-tuning-operator d2394aa: the sets of a PerformanceProfile must not overlap.
-                    raise invalid(f"`reservedCpus` {one} and `isolatedCpus` {other} overlap", "give each core once")
+                    raise invalid(f"`reservedCpus` {one} and `isolatedCpus` {other} overlap", "list each core once")
         return self
 
 
 class FabricShare(Section):
-    """The team's own partition of a fabric. No NetworkPolicy is asked on a fabric: this is what separates teams."""
+    """A partition of a fabric that belongs to one team.
+
+    It separates the team from others, because RDMA traffic bypasses NetworkPolicy.
+    """
 
     name: Name
     """The fabric."""
     pkey: PKey | None = None
-    """InfiniBand: the key of its partition, in quotes, such as `"0x101"`."""
+    """InfiniBand: the partition key, in quotes, such as `"0x101"`."""
     vlan: Vlan | None = None
-    """RoCE and Ethernet: its VLAN."""
+    """RoCE and Ethernet: the VLAN."""
     range: Range | None = None
-    """Its addresses, instead of those of the fabric."""
+    """The network of the team's addresses. Default: that of the fabric."""

@@ -17,7 +17,7 @@ from generator.documents.messages import format_value
 
 
 class Section(BaseModel):
-    """A part of the platform: frozen, unknown fields refused, camelCase in YAML and snake_case in Python."""
+    """A section of the platform: frozen, unknown fields are rejected, camelCase in YAML and snake_case in Python."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -34,12 +34,21 @@ Unmet = tuple[tuple[str | int, ...], str, str]
 
 
 def invalid(message: str, fix: str) -> PydanticCustomError:
-    """An error whose message quotes the value and whose fix says what to write instead."""
+    """Return an error for a validator to raise.
+
+    Args:
+        message: the problem, with the value in backticks.
+        fix: the change to make, in the imperative.
+    """
     return PydanticCustomError("invalid", "{message}", {"message": message, "fix": fix})
 
 
 def reject_entries(found: Mapping[str, tuple[str, str] | None]) -> None:
-    """Refuse entries of a mapping, each at its own key: key → what is wrong and what to write instead, or None."""
+    """Reject entries of a mapping, each at its own key.
+
+    Args:
+        found: key → the message and the fix, or None if the entry is valid.
+    """
     errors = [
         InitErrorDetails(type=invalid(*words), loc=(key,), input=None)
         for key, words in found.items()
@@ -50,10 +59,10 @@ def reject_entries(found: Mapping[str, tuple[str, str] | None]) -> None:
 
 
 def require_unique(names: Iterable[str], fix: str) -> None:
-    """Refuse a name that is there twice."""
+    """Reject a name that occurs twice."""
     twice = next((name for name, times in Counter(names).items() if times > 1), None)
     if twice is not None:
-        raise invalid(f"{format_value(twice)} is there twice", fix)
+        raise invalid(f"{format_value(twice)} occurs twice", fix)
 
 
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
@@ -100,7 +109,7 @@ def _is_label_value(value: str) -> str:
 
 
 def reject_reserved_labels(labels: dict[str, str]) -> dict[str, str]:
-    """Refuse labels that mpigen or Kubernetes gives a meaning to."""
+    """Reject labels that mpigen or Kubernetes sets."""
     for key in labels:
         if re.search(r"(^|\.)(mpigen\.dev|kubernetes\.io|k8s\.io|kueue\.x-k8s\.io|kubeflow\.org)/", key):
             raise invalid(f"{format_value(key)} belongs to mpigen or Kubernetes", "use a prefix of your own")
@@ -108,7 +117,7 @@ def reject_reserved_labels(labels: dict[str, str]) -> dict[str, str]:
 
 
 def canonical_quantity(value: Any) -> str:
-    """A quantity as the API server writes it; numbers are taken too, since nobody quotes `cpu: 64`."""
+    """Return a quantity as the API server writes it. Numbers are accepted too, such as `cpu: 64`."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise invalid(f"{format_value(value)} is not a quantity", "write it like 64, 500m or 256Gi")
     try:
@@ -136,18 +145,20 @@ Quantity = Annotated[
 
 
 def require_whole_devices(resources: dict[str, Any]) -> dict[str, Any]:
-    """Extended resources and huge pages are counted in whole numbers (kubernetes v1.34.2 IsIntegerResourceName)."""
+    """Reject fractions of extended resources and huge pages (kubernetes v1.34.2 IsIntegerResourceName)."""
     for resource, amount in resources.items():
         counted = "/" in resource or resource.startswith("hugepages-")
         if counted and not isinstance(amount, dict) and quantities.parse(str(amount)).value.denominator != 1:
-            raise invalid(f"{format_value(amount)} of {resource}", "write a whole number: devices are not divided")
+            raise invalid(
+                f"{format_value(amount)} of {resource} is not an integer", "write an integer: devices cannot be divided"
+            )
     return resources
 
 
 def require_plausible_amounts(
     resources: dict[str, Any], judge: Callable[[str, str], tuple[str, str] | None] = check_amount
 ) -> dict[str, Any]:
-    """Refuse amounts of resources that cannot be meant; amounts that are integers or mappings belong to pools."""
+    """Reject amounts of resources that are not plausible. Integers and mappings are shares of pools."""
     reject_entries({name: judge(name, amount) for name, amount in resources.items() if isinstance(amount, str)})
     return resources
 
@@ -172,14 +183,14 @@ _EXAMPLE = "write it like 90s, 30m or 1h30m"
 
 
 def to_seconds(duration: str) -> int:
-    """How long a canonical duration is."""
+    """Return the length of a canonical duration."""
     return sum(int(number) * _UNITS[unit] for number, unit in re.findall("([0-9]+)([hms])", duration))
 
 
 def canonical_duration(value: Any) -> str:
-    """The shortest way to write a duration: what is 90m for one and 1h30m for the other is the same platform.
+    """Return the shortest form of a duration, so that equal platforms have equal digests: 90m becomes 1h30m.
 
-    Whole seconds in Go's own units (time.ParseDuration), since the Kueue operator of OpenShift takes nothing finer.
+    Only whole seconds in units of Go (time.ParseDuration), because the Kueue operator of OpenShift accepts no others.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise invalid(f"{format_value(value)} has no unit", _EXAMPLE)
@@ -194,7 +205,7 @@ def canonical_duration(value: Any) -> str:
 
 
 def between(least: str, most: str) -> AfterValidator:
-    """A rule for a duration that is neither shorter nor longer."""
+    """Return a validator for durations in a range."""
 
     def check(value: str) -> str:
         if to_seconds(value) < to_seconds(least):

@@ -14,7 +14,7 @@ from generator.documents.messages import format_value
 
 _CONTROLLER = "argocd-application-controller"
 OPENSHIFT = "openshift-gitops"
-"""The instance of Argo CD that OpenShift GitOps brings, and its namespace."""
+"""The default instance of OpenShift GitOps, and its namespace."""
 _REPOSITORY = re.compile(r"(?:https?|ssh|file)://\S+|[\w.-]+@[\w.-]+:\S+")
 
 
@@ -37,30 +37,33 @@ class GitOps(Section):
     """The Argo CD Application that applies a release."""
 
     engine: Literal["argocd"] = "argocd"
-    """Argo CD."""
+    """The GitOps engine. Only Argo CD is supported."""
     repository: Annotated[str, Field(strict=True), AfterValidator(_is_repository)]
-    """The Git URL that Argo CD reads this tree from."""
+    """The Git URL of the repository that holds this tree."""
     revision: Text = "main"
     """The branch, tag or commit."""
     path: Annotated[str, Field(strict=True, min_length=1), AfterValidator(_is_folder)] = "output"
-    """The folder of the repository that `mpigen synth --output` writes to."""
+    """The folder in the repository that `mpigen synth --output` writes to."""
     namespace: Name | None = None
-    """Argo CD's namespace. Default: argocd, or openshift-gitops on OpenShift."""
+    """The namespace of Argo CD. Default: argocd, or openshift-gitops on OpenShift."""
     service_account: Account | None = None
-    """Argo CD's application controller, which applies the tree. Default: that of Argo CD's own manifests in
-    `namespace`, or that of OpenShift GitOps' own instance."""
+    """The ServiceAccount of Argo CD's application controller, which applies the tree. Default: the one in Argo CD's own
+    manifests in `namespace`, or the one of the default instance of OpenShift GitOps."""
     grant: Annotated[bool, Field(strict=True)] = False
-    """Whether a release holds the role that `serviceAccount` needs to apply it, and binds it. Somebody who may do
-    more applies `cluster/access/gitops.yaml` first."""
+    """If true, the release holds the role that `serviceAccount` needs, and binds it. A cluster admin must apply
+    `cluster/access/gitops.yaml` first."""
 
     def namespace_on(self, cluster: Cluster) -> str:
-        """The namespace that Argo CD runs in."""
+        """Return the namespace of Argo CD."""
         return self.namespace or (OPENSHIFT if cluster.is_openshift else "argocd")
 
     def explain_unknown_account(self, cluster: Cluster) -> str:
-        """Why nobody can know the account: another instance's bears the name of the instance."""
+        """Return why the account is unknown; '' if it is known.
+
+        The account of another instance of Argo CD has the name of the instance.
+        """
         if cluster.is_openshift and self.namespace not in (None, OPENSHIFT) and self.service_account is None:
-            return f"who applies the tree in `{self.namespace}` depends on what the instance is called"
+            return f"the account of Argo CD in `{self.namespace}` depends on the name of the instance"
         return ""
 
     def account_on(self, cluster: Cluster) -> str:

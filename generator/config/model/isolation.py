@@ -13,7 +13,7 @@ from generator.documents.messages import format_value
 from generator.facts.addressing import denied_metadata
 
 METADATA_SERVICES = denied_metadata()
-"""Where clouds tell a node who it is, and with it whoever asks (Amazon, Google and Microsoft; Amazon's over IPv6)."""
+"""Metadata services of Amazon, Google and Microsoft, which give a caller the credentials of the node."""
 _OCTETS = 4
 _MAPPED = 96  # bits before the IPv4 address in ::ffff:a.b.c.d
 _DOMAIN = re.compile(
@@ -37,11 +37,9 @@ def _is_network(value: str) -> str:
         fix = f"write {whole} for this address alone, or a network such as {_example(network)}"
         raise invalid(f"{format_value(value)} has no mask", fix)
     if "%" in value:
-        raise invalid(
-            f"{format_value(value)} has a zone, which means something on one host alone", "write it without `%`"
-        )
+        raise invalid(f"{format_value(value)} has a zone, which is valid on one host only", "write it without `%`")
     if four := _embedded(network):
-        raise invalid(f"{format_value(value)} is a network of IPv4, written as IPv6", f"write {four}")
+        raise invalid(f"{format_value(value)} is an IPv4 network written as IPv6", f"write {four}")
     return str(network)
 
 
@@ -80,8 +78,8 @@ def _is_domain(value: str) -> str:
 
 def _is_not_metadata(value: str) -> str:
     if any(_holds(address, value) for address in METADATA_SERVICES):
-        what = f"{value} is where the cloud hands out the rights of the node"
-        raise invalid(what, "give pods an identity of their own")
+        what = f"{value} is the metadata service of the cloud, which returns the credentials of the node"
+        raise invalid(what, "remove it, and use the workload identity of the cloud")
     return value
 
 
@@ -91,7 +89,7 @@ def _holds(network: str, other: str) -> bool:
 
 
 def metadata_services_in(network: str) -> list[str]:
-    """The addresses of metadata services in a network."""
+    """Return the addresses of metadata services in a network."""
     return [address for address in METADATA_SERVICES if _holds(network, address)]
 
 
@@ -100,20 +98,20 @@ Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 
 
 class Egress(Section):
-    """Something outside the cluster that the tenant's pods may reach: a network, or a name."""
+    """A destination outside the cluster that the tenant's pods may reach: a network or a DNS name."""
 
     name: Name
-    """What it is, such as `s3`."""
+    """The name of the destination, such as `s3`."""
     cidr: Annotated[Network, AfterValidator(_is_not_metadata)] | None = None
-    """The network, such as `10.20.0.0/16`. Whether addresses of pods in it are meant, too, is up to the CNI; the
-    address of the cloud's metadata service never is."""
+    """The network, such as `10.20.0.0/16`. The CNI decides whether it includes addresses of pods. It never includes the
+    metadata service of the cloud."""
     fqdn: Annotated[str, Field(strict=True), AfterValidator(_is_domain)] | None = None
-    """Instead of a network the name, such as `s3.example.com`, or `*.example.com` for what is one level below. Only
-    with `cluster.network: cilium`."""
+    """The DNS name instead of a network, such as `s3.example.com`, or `*.example.com` for all names one level below.
+    Needs `cluster.network: cilium`."""
     ports: tuple[Port, ...] = Field(min_length=1)
-    """The ports."""
+    """The ports that pods may reach."""
     protocol: Literal["TCP", "UDP"] = "TCP"
-    """Of the ports."""
+    """The protocol of the ports."""
 
     @field_validator("ports")
     @classmethod
@@ -123,8 +121,8 @@ class Egress(Section):
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:
         if (self.cidr is None) == (self.fqdn is None):
-            what = "neither a network nor a name" if self.cidr is None else "both a network and a name"
-            raise invalid(f"`{self.name}` is {what}", "write `cidr` or `fqdn`")
+            what = "neither `cidr` nor `fqdn`" if self.cidr is None else "both `cidr` and `fqdn`"
+            raise invalid(f"`{self.name}` has {what}", "write one of them")
         return self
 
 
@@ -136,44 +134,45 @@ def _is_address(value: str) -> str:
 
 
 class Metrics(Section):
-    """Who scrapes the metrics of MPI pods."""
+    """The Prometheus that scrapes the metrics of MPI pods."""
 
     namespace: Name
-    """Where Prometheus runs, such as `monitoring` or `openshift-user-workload-monitoring`."""
+    """The namespace of Prometheus, such as `monitoring` or `openshift-user-workload-monitoring`."""
     port: Port = 28080
-    """Where pods offer them. Default: where OpenShift AI looks for the progress of a job."""
+    """The metrics port of the pods. Default: the port from which OpenShift AI reads the progress of a job."""
 
 
 class ApiServer(Section):
-    """Where the API server listens. MPI needs none: only for programs that ask it."""
+    """The addresses of the API server. MPI does not use it; only programs that call it need access."""
 
     networks: tuple[Network, ...] = ()
-    """Its own addresses behind the Service `kubernetes`, such as `10.0.0.8/32`. Not with Cilium, which knows them."""
+    """The addresses behind the Service `kubernetes`, such as `10.0.0.8/32`. Leave this out with Cilium, which
+    identifies the API server itself."""
     port: Port = 6443
     """The port at these addresses."""
 
 
 class Guard(Section):
-    """AdminNetworkPolicies: what no NetworkPolicy of a namespace can permit. Only with `openshift-ovn`."""
+    """AdminNetworkPolicies, which override the NetworkPolicies of namespaces. Need `cluster.network: openshift-ovn`."""
 
     priority: Annotated[int, Field(strict=True, ge=0, le=99)] = 50
-    """Where they stand among yours: lower ones win. OVN-Kubernetes knows 0 to 99."""
+    """Their priority among your own AdminNetworkPolicies; the lowest number wins. OVN-Kubernetes supports 0 to 99."""
     baseline: Annotated[bool, Field(strict=True)] = False
-    """Whether the cluster's only BaselineAdminNetworkPolicy, `default`, is made as well: it closes the namespaces of
-    tenants whose NetworkPolicies are gone."""
+    """If true, mpigen also writes the cluster's only BaselineAdminNetworkPolicy, `default`. It isolates namespaces
+    whose NetworkPolicies are deleted."""
 
 
 class Isolation(Section):
-    """What pods of tenants reach, and who reaches them. Everything else is denied."""
+    """Allowed network traffic of tenant pods, in addition to `egress`. All other traffic is denied."""
 
     unit: Literal["namespace", "job"] = "namespace"
-    """Which MPI pods reach each other: all of a namespace, or those of one TrainJob only. Each job then needs a
-    NetworkPolicy of its own, which `mpigen job new` writes; without it its pods do not meet."""
+    """Which MPI pods can reach each other: all pods of a namespace, or only pods of the same TrainJob. With `job`, each
+    job needs its own NetworkPolicy, which `mpigen job new` writes; without it, its pods cannot connect."""
     metrics: Metrics | None = None
-    """Who scrapes MPI pods. Default: nobody."""
+    """The Prometheus that may scrape MPI pods. Default: none."""
     api_server: ApiServer | None = None
-    """The API server, for pods of all tenants. Default: none reaches it."""
+    """The API server, if pods of all tenants may reach it. Default: no access."""
     dns_cache: Annotated[str, Field(strict=True), AfterValidator(_is_address)] | None = None
-    """The address of NodeLocal DNSCache, where nodes have one, such as `169.254.20.10`."""
+    """The address of NodeLocal DNSCache on nodes that have one, such as `169.254.20.10`."""
     guard: Guard = Guard()
-    """What stands above NetworkPolicies."""
+    """Policies that override the NetworkPolicies of namespaces."""

@@ -29,16 +29,14 @@ def _is_registry(value: str) -> str:
     host = written.split("/", 1)[0]
     is_host = "." in host or ":" in host or host == "localhost"
     if not is_image(f"{written}image") or not is_host or host.lower() != host:
-        raise invalid(
-            f"{format_value(value)} is no registry", "write its host, and what is before the name: quay.io/acme/"
-        )
+        raise invalid(f"{format_value(value)} is not a registry", "write its host and path, such as quay.io/acme/")
     return _has_a_port(written)
 
 
 def _has_a_port(value: str) -> str:
     found = _PORT.match(value)
     if found and not 0 < int(found["port"]) <= _MOST:
-        raise invalid(f"{format_value(value)}: there is no port {found['port']}", f"write a port from 1 to {_MOST}")
+        raise invalid(f"{format_value(value)}: {found['port']} is not a port", f"write a port from 1 to {_MOST}")
     return value
 
 
@@ -47,13 +45,14 @@ Registry = Annotated[str, Field(strict=True), AfterValidator(_is_registry)]
 
 
 class Images(Section):
-    """The images of TrainJobs, and of the runtimes here."""
+    """Allowed images of TrainJobs and of the platform's runtimes."""
 
     registries: tuple[Registry, ...] = ()
-    """Where they come from, such as `quay.io/acme/`. An image without a host, such as `ubuntu`, is from
-    `docker.io/library/`, but is not matched by it: write images in full. Default: from anywhere."""
+    """Allowed registries and paths, such as `quay.io/acme/`. Kubernetes pulls an image without a host, such as
+    `ubuntu`, from `docker.io/library/`, but this rule does not match it: write images in full. Default: any
+    registry."""
     digests: Annotated[bool, Field(strict=True)] = False
-    """Whether an image must be named by its digest, so that it cannot change behind its name."""
+    """If true, images must be pinned by digest, because the image behind a tag can change."""
 
     @field_validator("registries")
     @classmethod
@@ -81,25 +80,26 @@ RuleName = Literal[
     "runtime-images",
     "generated",
 ]
-"""The rules, as their policies are called after the platform's name."""
+"""The admission rules. A rule's policy is named after the platform and the rule."""
 
 
 class Admission(Section):
-    """Start a rule as `audit`, which only writes the API server's log, go on to `warn`, then to `deny`.
+    """The action for requests that break a rule.
 
-    A single word is for all rules: `admission: warn`.
+    Start a rule with `audit`, which only writes the audit log, then use `warn`, then `deny`. A single word applies to
+    all rules: `admission: warn`.
     """
 
     default: Action = "deny"
-    """What becomes of a request that breaks any rule that is not named here."""
+    """The action of every rule that `rules` does not list."""
     rules: dict[RuleName, Action] = Field(default={})
-    """For single rules. `queue`, `runtime`, `images`, `size`, `patches`, `fabric`, `priority`, `labels`, `owner`,
-    `own-jobs`, `residency` and `job-storage` are of TrainJobs, `storage` of PersistentVolumeClaims, `keys` of the
-    Secrets by which the hosts of a job trust each other, `local-queues` of where LocalQueues lead, `runtime-images` of
-    the platform's runtimes, and `generated` of whatever the release holds, which only the platform changes."""
+    """The action of single rules. `queue`, `runtime`, `images`, `size`, `patches`, `fabric`, `priority`, `labels`,
+    `owner`, `own-jobs`, `residency` and `job-storage` check TrainJobs. `storage` checks PersistentVolumeClaims,
+    `keys` the ssh Secrets of jobs, `local-queues` the targets of LocalQueues, `runtime-images` the platform's
+    runtimes, and `generated` every generated object, which only platform admins may change."""
     controllers: tuple[Name, ...] = ()
-    """Namespaces whose ServiceAccounts no rule is for, beside those that Kubernetes, Trainer, JobSet and Kueue are
-    usually installed in."""
+    """Namespaces whose ServiceAccounts no rule applies to, in addition to the usual namespaces of Kubernetes, Trainer,
+    JobSet and Kueue."""
 
     @model_validator(mode="before")
     @classmethod
@@ -108,11 +108,11 @@ class Admission(Section):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """A word, or the section."""
+        """Allow a single word or the section."""
         return {"anyOf": [{"type": "string", "enum": [*get_args(Action)]}, handler(core)]}
 
     def action(self, rule: str) -> Action:
-        """What becomes of a request that breaks this rule."""
+        """Return the action for requests that break this rule."""
         return next((action for name, action in self.rules.items() if name == rule), self.default)
 
 
@@ -133,17 +133,17 @@ def _is_storage_class(value: str) -> str:
 
 def _is_somewhere(value: str) -> str:
     if not value:
-        raise invalid("an empty value says no place", "write a value of the label, such as eu-central-1")
+        raise invalid("an empty value names no place", "write a value of the label, such as eu-central-1")
     return value
 
 
 class Residency(Section):
-    """Where the nodes of all pools are, so that no job computes elsewhere."""
+    """The places where the nodes of all pools must be."""
 
     label: LabelKey
-    """The label of nodes that says where they are, such as `topology.kubernetes.io/region`."""
+    """The node label with the place of a node, such as `topology.kubernetes.io/region`."""
     values: tuple[Annotated[LabelValue, AfterValidator(_is_somewhere)], ...] = Field(min_length=1)
-    """Where they may be, such as `eu-central-1`. The labels of each pool name one of them."""
+    """Allowed values, such as `eu-central-1`. The labels of each pool must have one of them."""
 
     @field_validator("values")
     @classmethod
@@ -159,45 +159,44 @@ class StorageClass(Section):
     """A StorageClass of the cluster that tenants may use."""
 
     name: ClassName
-    """Its name."""
+    """The name of the StorageClass."""
     encrypted: Annotated[bool, Field(strict=True)] = False
-    """Whether its volumes are encrypted at rest. That is your word: only its driver knows what its parameters mean."""
+    """If true, its volumes are encrypted at rest. mpigen cannot verify this, because only the driver knows its
+    parameters."""
 
 
 class Retention(Section):
-    """How many days records are kept at least."""
+    """The minimum number of days that records are kept."""
 
     jobs: Count | None = None
-    """Pods, logs and Workloads of jobs that have ended. Neither a runtime's `ttlSecondsAfterFinished` nor
-    `queues.retainFinished` may be shorter; whoever deletes the TrainJob removes them all the same."""
+    """Days for pods, logs and Workloads of finished jobs. A runtime's `ttlSecondsAfterFinished` and
+    `queues.retainFinished` must not be shorter. Deleting a TrainJob still deletes them."""
     audit: Count | None = None
-    """The API server's log, by its own files. Not on OpenShift, which keeps them as long as their size allows: there,
-    forward them."""
+    """Days for the audit log of the API server. Not on OpenShift, which limits the log by size: forward it there."""
 
 
 class Policies(Section):
-    """Rules for all tenant namespaces."""
+    """Rules for the namespaces of all tenants."""
 
     profile: Profile = "standard"
-    """How much is demanded of the platform. `regulated` refuses a platform that leaves out what it lists in
-    docs/explanations/compliance.md, with what to write. By itself it adds only what the API server is to log, as a
-    file."""
+    """The required strictness. `regulated` rejects a platform that lacks a setting of docs/explanations/compliance.md,
+    and names the setting. It also adds a file with the audit policy of the API server."""
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
-    """The Pod Security Standard that namespaces enforce. Every runtime of the catalogue runs under `restricted`."""
+    """The Pod Security level that namespaces enforce. Every runtime of the catalogue meets `restricted`."""
     admission: Admission = Admission()
-    """What the API server refuses."""
+    """The action for requests that break a rule."""
     images: Images = Images()
-    """Where images come from."""
+    """Allowed images."""
     labels: tuple[LabelKey, ...] = Field(default=())
-    """Labels that every TrainJob must have, such as `example.com/owner`; `tenants[].labels` may say with what value."""
+    """Labels that every TrainJob must have, such as `example.com/owner`. `tenants[].labels` can set the value."""
 
     residency: Residency | None = None
-    """Where nodes are. Default: anywhere."""
+    """The allowed places of nodes. Default: anywhere."""
     storage_classes: tuple[StorageClass, ...] = ()
-    """The StorageClasses that claims of tenants, and volumes of their jobs, may name. Default: all, and the cluster's
-    own default."""
+    """The StorageClasses that claims of tenants and volumes of their jobs may name. Default: all, including the default
+    class of the cluster."""
     retention: Retention = Retention()
-    """How long records are kept. Default: nobody looks."""
+    """How long records are kept. Default: no retention check."""
 
     @field_validator("storage_classes")
     @classmethod

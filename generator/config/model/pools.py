@@ -38,12 +38,13 @@ def _is_provisioning_class(value: str) -> str:
 
 
 class Provisioning(Section):
-    """Who makes the nodes: a class of ProvisioningRequests that the cluster's autoscaler knows."""
+    """Nodes that the cluster autoscaler creates on demand, through ProvisioningRequests."""
 
     class_name: Annotated[str, Field(strict=True), AfterValidator(_is_provisioning_class)] = Field(alias="class")
-    """The class, such as `best-effort-atomic-scale-up.autoscaling.x-k8s.io` or `queued-provisioning.gke.io`."""
+    """The provisioning class, such as `best-effort-atomic-scale-up.autoscaling.x-k8s.io` or
+    `queued-provisioning.gke.io`."""
     parameters: dict[Text, Annotated[str, Field(strict=True, max_length=255)]] = Field(default={}, max_length=100)
-    """What the class wants to know besides, such as `maxRunDurationSeconds: "86400"`."""
+    """Parameters of the class, such as `maxRunDurationSeconds: "86400"`."""
 
     @field_validator("parameters")
     @classmethod
@@ -61,44 +62,44 @@ def _in_order(resources: dict[str, str]) -> dict[str, str]:
 
 
 class Taint(Section):
-    """A taint that every node of the pool carries; the pool's runtimes tolerate it."""
+    """A taint of every node of the pool. The pool's runtimes tolerate it."""
 
     key: LabelKey
-    """Such as `nvidia.com/gpu`."""
+    """The key, such as `nvidia.com/gpu`."""
     value: LabelValue = ""
-    """Empty when the taint has none."""
+    """The value; empty if the taint has none."""
     effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"] = "NoSchedule"
-    """What it does to pods that do not tolerate it."""
+    """The effect on pods that do not tolerate it."""
 
 
 class Pool(Section):
-    """Identical nodes, named together."""
+    """A group of identical nodes."""
 
     name: Name
-    """The ResourceFlavor's name, and what runtimes and quotas call the pool."""
+    """The name of the pool and of its ResourceFlavor. Runtimes and quotas refer to it."""
     nodes: Count
-    """How many nodes there are."""
+    """The number of nodes."""
     allocatable: Resources
     """What one node offers to pods (`kubectl get node -o jsonpath={.status.allocatable}`): cpu, memory, devices."""
     daemons: Resources = Field(default={})
-    """What DaemonSets (monitoring, storage, network) request on each node, in all. Default: unknown; then quotas count
-    whole nodes, and a host takes nine tenths of a node's cpu and memory."""
+    """The sum of what DaemonSets request on each node, such as monitoring, storage and network. Default: unknown;
+    quotas then count whole nodes, and a host takes nine tenths of a node's cpu and memory."""
     device_groups: tuple[GroupId, ...] = ()
-    """Ids of the groups that own the device files of the accelerators on these nodes (`ls -ln /dev/kfd /dev/dri`), such
-    as the group `render`, whose id differs from one Linux distribution to the next. Ranks join these groups. AMD and
-    Intel GPUs need it, unless the nodes let every user open them. On NVIDIA GPUs every user can."""
+    """Ids of the groups that own the device files of accelerators on these nodes (`ls -ln /dev/kfd /dev/dri`), such as
+    `render`. Ranks join these groups. AMD and Intel GPUs need it, unless every user can open the device files.
+    NVIDIA GPUs do not."""
     labels: dict[LabelKey, LabelValue] = Field(default={})
-    """Labels that these nodes carry and no others do; pods of the pool's runtimes select them."""
+    """Labels that these nodes carry and no other nodes. Pods of the pool's runtimes select them."""
     taints: tuple[Taint, ...] = ()
     """Taints of these nodes."""
     topology: tuple[LabelKey, ...] = ()
-    """Labels that say where a node is, from the widest place to the narrowest, such as `example.com/block`,
-    `example.com/rack`, `kubernetes.io/hostname`. With them Kueue places jobs where their hosts are close."""
+    """Labels with the location of a node, from the widest to the narrowest, such as `example.com/block`,
+    `example.com/rack`, `kubernetes.io/hostname`. Kueue then places the hosts of a job close together."""
     fabric: Name | None = None
-    """The fabric of these nodes. Its devices need not stand in `allocatable`."""
+    """The fabric of these nodes. It adds its devices to `allocatable`."""
     provisioning: Provisioning | None = None
-    """Who makes nodes for a job that has quota, before it starts: then `nodes` is how many there are at most. Default:
-    nobody, the nodes are there."""
+    """The autoscaler that creates nodes for an admitted job; `nodes` is then their maximum. Default: none, the nodes
+    exist."""
 
     _wiring: Fabric | None = PrivateAttr(default=None)
 
@@ -109,7 +110,10 @@ class Pool(Section):
         value = {resource: amount for resource, amount in value.items() if amount != "0"}
         absent = [resource for resource in ("cpu", "memory") if resource not in value]
         if absent:
-            raise invalid(f"no {' and no '.join(absent)} in it", "every node has both: write what one node offers")
+            raise invalid(
+                f"`allocatable` lacks {' and '.join(absent)}",
+                "write what one node offers: every node has cpu and memory",
+            )
         accelerators = [resource for resource in value if device_kind(resource)]
         if len(accelerators) > 1:
             raise invalid(
@@ -132,9 +136,9 @@ class Pool(Section):
     def _is_one_line(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         # kueue v0.19.2 apis/kueue/v1beta2/topology_types.go: CEL rules of `levels`
         if len(set(value)) < len(value):
-            raise invalid("the same label twice", "name each level once")
+            raise invalid("a label occurs twice", "name each level once")
         if HOSTNAME in value[:-1]:
-            raise invalid(f"something narrower than {HOSTNAME}", "name it last")
+            raise invalid(f"a level below {HOSTNAME}", "name it last")
         if len(value) > 16:  # noqa: PLR2004 - Topology.spec.levels maxItems
             raise invalid(f"{len(value)} levels", "a Topology takes at most 16")
         return value
@@ -154,25 +158,25 @@ class Pool(Section):
         if len(value) > 8:  # noqa: PLR2004 - ResourceFlavor.spec.nodeTaints maxItems
             raise invalid(f"{len(value)} taints", "a ResourceFlavor takes at most 8")
         if len({(taint.key, taint.effect) for taint in value}) < len(value):
-            raise invalid("the same key and effect twice", "a node carries each key with each effect once")
+            raise invalid("two taints have the same key and effect", "a node carries each key with each effect once")
         return tuple(sorted(value, key=lambda taint: (taint.key, taint.effect)))
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.topology and not self.labels:
             # kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go: topologyName needs a nodeLabel
-            raise invalid("a topology, and no labels", "add a label that the pool's nodes carry and no others do")
+            raise invalid("`topology` needs `labels`", "add a label that the pool's nodes carry and no others do")
         if self.device_groups and not self.accelerator:
-            raise invalid("`deviceGroups`, and the nodes have no accelerator", "remove it")
+            raise invalid("`deviceGroups` has no effect on nodes without accelerators", "remove it")
         for resource, amount in self.daemons.items():
             there = self.allocatable.get(resource, "0")
             if quantities.parse(amount).value >= quantities.parse(there).value:
-                what = f"daemons take {amount} {resource} of the {there} that a node has"
-                raise invalid(what, "write what the DaemonSets of one node request")
+                what = f"DaemonSets request {amount} of the {there} {resource} of a node"
+                raise invalid(what, "write the requests of the DaemonSets on one node")
         return self
 
     def wired(self, fabrics: Iterable[Fabric]) -> Pool:
-        """The pool with the fabric that it names, whose devices its nodes then have."""
+        """Return the pool with its fabric, whose devices are added to its nodes."""
         found = next((fabric for fabric in fabrics if fabric.name == self.fabric), None)
         if found is None:
             return self
@@ -183,12 +187,12 @@ class Pool(Section):
 
     @property
     def wiring(self) -> Fabric | None:
-        """The fabric that it names, once the platform is known."""
+        """Return the fabric of the pool; None before the platform is complete."""
         return self._wiring
 
     @cached_property
     def offered(self) -> dict[str, str]:
-        """What one node offers to jobs: what is allocatable, less what daemons take."""
+        """Return what one node offers to jobs: allocatable resources without those of DaemonSets."""
         return {
             resource: str(quantities.parse(amount) + quantities.parse(self.daemons.get(resource, "0")) * -1)
             for resource, amount in self.allocatable.items()
@@ -196,24 +200,24 @@ class Pool(Section):
 
     @property
     def neighbourhood(self) -> str:
-        """The narrowest level of the topology that holds more than a node, if there is one; empty without topology."""
+        """Return the narrowest level of the topology above a node; empty if there is none."""
         wider = [level for level in self.topology if level != HOSTNAME]
         return next(reversed(wider or self.topology), "")
 
     @property
     def accelerator(self) -> str:
-        """The resource name of the device that runs ranks; empty for a CPU pool."""
+        """Return the resource of the devices that run ranks; empty for a CPU pool."""
         return next((resource for resource in self.allocatable if device_kind(resource)), "")
 
     @property
     def devices_per_host(self) -> str:
-        """The number of accelerators that a host takes unless its runtime sets another: all of its node.
+        """Return the number of accelerators of a host by default: all of its node.
 
-        Of MIG slices one: a process sees a single slice, however many its pod has.
+        For MIG slices it is 1: a process uses a single slice, even if its pod has several.
         """
         return "1" if self.device == "nvidia-mig" else self.offered.get(self.accelerator, "0")
 
     @property
     def device(self) -> DeviceKind:
-        """The kind of device that runs ranks."""
+        """Return the kind of device that runs ranks."""
         return device_kind(self.accelerator) or "cpu"

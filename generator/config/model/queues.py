@@ -19,24 +19,24 @@ from generator.simulate.kueue import configuration
 from generator.simulate.kueue.configuration import Counting
 
 MULTI_KUEUE_CHECK = "multikueue"
-"""The AdmissionCheck of jobs that are sent to other clusters."""
+"""The AdmissionCheck of jobs that run on other clusters."""
 
 
 class WorkerCluster(Section):
-    """A cluster that runs jobs of this one."""
+    """Another cluster that runs jobs of this one."""
 
     name: Name
-    """What this cluster calls it: the name of its MultiKueueCluster."""
+    """The name of its MultiKueueCluster."""
     kube_config_secret: Name
-    """The Secret beside Kueue that says, in the key `kubeconfig`, how to reach it. Whoever has it runs jobs there: it
-    is made by hand or by a secret store, and is never in the tree."""
+    """The Secret in Kueue's namespace whose key `kubeconfig` gives access to the cluster. Create it by hand or with a
+    secret store; the tree does not hold it."""
 
 
 class MultiKueue(Section):
-    """Kueue as the manager of several clusters: whichever has room first gets the job."""
+    """Kueue as the manager of several clusters: the first cluster with room gets the job."""
 
     clusters: Annotated[tuple[WorkerCluster, ...], Field(min_length=1, max_length=20)]
-    """The other clusters, those that are to be asked first at the top."""
+    """The other clusters, in the order of preference."""
 
     @field_validator("clusters")
     @classmethod
@@ -46,14 +46,14 @@ class MultiKueue(Section):
 
 
 class Priority(Section):
-    """A WorkloadPriorityClass: it orders jobs in queues, and not pods on nodes."""
+    """A WorkloadPriorityClass. It orders jobs in queues, not pods on nodes."""
 
     name: Name
-    """What a TrainJob writes in the label `kueue.x-k8s.io/priority-class`."""
+    """The value of the label `kueue.x-k8s.io/priority-class` of a TrainJob."""
     value: Annotated[int, Field(strict=True, ge=-(2**31), le=2**31 - 1)]
-    """The higher comes first. A job that names no class has 0."""
+    """The priority; higher values come first. A job without a class has 0."""
     description: Text
-    """When to use it, for `kubectl describe`."""
+    """When to use the class, as `kubectl describe` shows it."""
 
 
 PRIORITIES = (
@@ -62,34 +62,34 @@ PRIORITIES = (
     Priority(name="research", value=100, description="Planned experiments."),
     Priority(name="best-effort", value=-100, description="Sweeps that take what is left over, and start again."),
 )
-"""Those of a platform that declares none."""
+"""The priorities of a platform that declares none."""
 
 
 CONFIGURATION_FILE = "kueue/configuration.yaml"
-"""The file of a release that holds Kueue's own configuration: for people to apply, since it is the whole cluster's."""
+"""The file of a release with the configuration of Kueue. A cluster admin applies it, because it is cluster-wide."""
 
 
 class WaitForPodsReady(Section):
-    """How long an admitted job may hold its quota before all of its pods are ready."""
+    """The time that an admitted job may hold its quota before all of its pods are ready."""
 
     timeout: Annotated[Duration, between("30s", "24h")] = "30m"
-    """From the admission until every pod is ready, such as `30m`: nodes pull their image first, then the launcher.
-    After that the job is evicted and queued again."""
+    """The time from admission until every pod is ready, such as `30m`. It includes pulling the image. Kueue then evicts
+    the job and queues it again."""
     recovery_timeout: Annotated[Duration, between("0s", "24h")] | None = None
-    """How long a job that ran may lack a pod before it is evicted. Default: as `timeout`; `0s`: for ever."""
+    """The time that a running job may lack a pod before Kueue evicts it. Default: `timeout`; `0s` is no limit."""
     backoff_limit: Annotated[int, Field(strict=True, ge=1, le=200)] | None = None
-    """How often a job is queued again before it is given up. Default: without end."""
+    """How often an evicted job is queued again before Kueue deactivates it. Default: no limit."""
 
 
 class Transformation(Section):
-    """What one resource counts as, such as a MIG slice as so much memory of a GPU."""
+    """How Kueue counts a resource, such as a MIG slice as memory of a GPU."""
 
     input: Resource
-    """What pods ask for, such as `nvidia.com/mig-1g.10gb`."""
+    """The resource that pods request, such as `nvidia.com/mig-1g.10gb`."""
     strategy: Literal["retain", "replace"] = "retain"
-    """Whether it also counts as itself. `replace`: only as `outputs`, and without any not at all."""
+    """`retain`: Kueue also counts the resource itself. `replace`: only `outputs`, or nothing if there are none."""
     outputs: dict[Resource, Quantity] = Field(default={})
-    """What one of it counts as, such as `example.com/gpu-memory: 10`. Quotas of nodes then have so much of that."""
+    """What one unit counts as, such as `example.com/gpu-memory: 10`. Quotas of nodes then contain this resource."""
 
     @field_validator("outputs")
     @classmethod
@@ -98,7 +98,11 @@ class Transformation(Section):
 
 
 def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformation]) -> Counting:
-    """The same as arithmetic."""
+    """Return the resources that Kueue counts.
+
+    Kueue allows each input once, and one of two strategies (v0.19.2 pkg/config/validation.go
+    `validateResourceTransformations`). `multiplyBy` is not offered, because Kueue 0.18 and 0.19 differ.
+    """
     known = {
         each.input: configuration.Transformation(
             {name: quantities.parse(factor).value for name, factor in each.outputs.items()},
@@ -110,29 +114,30 @@ def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformatio
 
 
 class Queues(Section):
-    """What holds for all queues, and what Kueue's own configuration must say."""
+    """Settings of all queues, and of Kueue's own configuration."""
 
     slack: Annotated[bool, Field(strict=True)] = True
-    """Whether nodes that no quota owns may be borrowed: a queue named `slack` has them, and no jobs."""
+    """If true, tenants can borrow nodes that no quota covers. The ClusterQueue `slack` holds them and runs no jobs."""
     priorities: tuple[Priority, ...] = PRIORITIES
-    """How important a job may be: WorkloadPriorityClasses. Default: production, interactive, research, best-effort."""
+    """The WorkloadPriorityClasses of jobs. Default: production, interactive, research, best-effort."""
 
     multi_kueue: MultiKueue | None = None
-    """Other clusters, for the jobs of tenants with `multiKueue`."""
+    """Other clusters for the jobs of tenants with `multiKueue`."""
     fair_sharing: Annotated[bool, Field(strict=True)] = False
-    """Whether teams share what is borrowed by their `weight`. Without it, whoever comes first has it."""
+    """If true, teams share borrowed quota by their `weight`. If false, the first job that asks gets it."""
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
-    """All pods of a job or none: what becomes of a job whose pods do not all get ready."""
+    """All-or-nothing scheduling: what happens to a job whose pods do not all get ready."""
     manage_jobs_without_queue_name: Annotated[bool, Field(strict=True)] = False
-    """Whether what tenants start outside every queue is held. What names no queue is in `default`, if there is one."""
+    """If true, Kueue suspends jobs without a queue name. TrainJobs without one go to the queue `default` of their
+    namespace, if it exists."""
     exclude_resource_prefixes: tuple[Text, ...] = ()
-    """Beginnings of the names of resources that no quota limits, such as `ephemeral-storage` or `rdma/`. Default:
-    every resource that a pod asks for needs quota."""
+    """Prefixes of resources that need no quota, such as `ephemeral-storage` or `rdma/`. Default: every requested
+    resource needs quota."""
     transformations: tuple[Transformation, ...] = ()
-    """What resources count as, such as MIG slices as memory of a GPU. Default: as what they are."""
+    """How Kueue counts resources, such as MIG slices as memory of a GPU. Default: as themselves."""
     retain_finished: Duration | None = None
-    """How long Kueue keeps the Workload of a job that has finished, such as `24h`. Default: as long as the job itself.
-    The operator of OpenShift has no such setting."""
+    """How long Kueue keeps the Workload of a finished job, such as `24h`. Default: as long as the job. The operator of
+    OpenShift has no such setting."""
 
     @field_validator("priorities")
     @classmethod
@@ -148,15 +153,15 @@ class Queues(Section):
     @field_validator("transformations")
     @classmethod
     def _each_input_once(cls, value: tuple[Transformation, ...]) -> tuple[Transformation, ...]:
-        require_unique((each.input for each in value), "write all that it counts as in one `outputs`")
+        require_unique((each.input for each in value), "write all of its outputs in one entry")
         return tuple(sorted(value, key=lambda each: each.input))
 
     @property
     def waits_otherwise(self) -> bool:
-        """Return True if Kueue is to wait for pods in another way than by default."""
+        """Return True if `waitForPodsReady` differs from the default."""
         return self.wait_for_pods_ready != WaitForPodsReady()
 
     @cached_property
     def counting(self) -> Counting:
-        """What Kueue counts of what pods ask for."""
+        """Return the resources that Kueue counts."""
         return counting_of(self.exclude_resource_prefixes, self.transformations)

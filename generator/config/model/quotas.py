@@ -24,14 +24,14 @@ from generator.simulate.kueue.configuration import Counting
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """A pool as quotas know it.
+    """The resources that a pool provides to quotas.
 
     Attributes:
-        name: of the pool.
-        nodes: how many it has.
-        offered: resource → what one node has for jobs, as Kueue counts it.
-        accelerator: the device that runs ranks, whatever it counts as.
-        uncounted: resource that nodes have, and Kueue does not count → what it counts instead, if anything.
+        name: the name of the pool.
+        nodes: the number of its nodes.
+        offered: resource → what one node offers to jobs, as Kueue counts it.
+        accelerator: the device that runs ranks, before transformations.
+        uncounted: resource that Kueue does not count → the resources that it counts instead.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Supply:
 
 
 def pool_supply(pool: Pool, how: Counting) -> Supply:
-    """What quotas of a pool are made of."""
+    """Return what a pool provides to quotas."""
     asked = requested(pool.offered, pool.name)
     counted = how.of(asked)
     if counted == asked:
@@ -55,7 +55,7 @@ def pool_supply(pool: Pool, how: Counting) -> Supply:
 ZERO = Quantity(Fraction(0))
 
 Amounts = dict[str, dict[str, Quantity]]
-"""Pool name → resource → amount, every resource that the pool offers included."""
+"""Pool → resource → amount, with every resource that the pool offers."""
 
 
 def _amount(value: Any) -> int | str:
@@ -88,22 +88,22 @@ Share = Annotated[
         }
     ),
 ]
-"""Nodes, an amount, or resources."""
+"""A number of nodes, an amount of a resource, or amounts of resources."""
 
 Shares = Annotated[dict[str, Share], AfterValidator(_whole)]
 """Pool → nodes or resources of it, or resource → amount."""
 
 
 def pools_offering(resource: str, pools: Iterable[Supply]) -> list[Supply]:
-    """The pools whose nodes have the resource, as Kueue counts it."""
+    """Return the pools whose nodes offer a resource, as Kueue counts it."""
     return [pool for pool in pools if resource in pool.offered]
 
 
 def quota_amounts(shares: Mapping[str, Share], pools: Sequence[Supply]) -> Amounts:
-    """The amounts of a quota or a borrowing limit, for each pool that it names.
+    """Return the amounts of a quota or a borrowing limit, for each pool that it names.
 
     Raises:
-        KeyError, ValueError: it names what the pools do not offer; a checked Platform never does.
+        KeyError, ValueError: it names what the pools do not offer; a valid Platform never does.
     """
     by_name = {pool.name: pool for pool in pools}
     named: dict[str, dict[str, str]] = {}
@@ -122,7 +122,7 @@ def quota_amounts(shares: Mapping[str, Share], pools: Sequence[Supply]) -> Amoun
 
 
 def sum_amounts(*parts: Amounts) -> Amounts:
-    """The sum of several amounts, for each pool that any of them names."""
+    """Return the sum of amounts, for each pool that any of them names."""
     result: Amounts = {}
     for part in parts:
         for pool, resources in part.items():
@@ -132,17 +132,17 @@ def sum_amounts(*parts: Amounts) -> Amounts:
 
 
 def node_amounts(pool: Supply, nodes: int | Fraction) -> dict[str, Quantity]:
-    """All that so many nodes of a pool offer."""
+    """Return what so many nodes of a pool offer."""
     return {resource: quantities.parse(amount) * nodes for resource, amount in pool.offered.items()}
 
 
 def _of_resources(pool: Supply, resources: Mapping[str, str]) -> dict[str, Quantity]:
-    """The named resources as they are, the others in the proportion of the one that takes most of a node."""
+    """Return the named resources, and the others in the proportion of the one that takes most of a node."""
     nodes = max(nodes_worth(pool, resource, amount) for resource, amount in resources.items())
     whole = {resource: amount.floor() for resource, amount in node_amounts(pool, nodes).items()}
     return {**whole, **{resource: quantities.parse(amount) for resource, amount in resources.items()}}
 
 
 def nodes_worth(pool: Supply, resource: str, amount: str) -> Fraction:
-    """How many nodes of the pool hold that much of the resource."""
+    """Return how many nodes of the pool have that much of the resource."""
     return quantities.parse(amount).value / quantities.parse(pool.offered[resource]).value

@@ -38,7 +38,7 @@ _TAKEN_NAMES = ("home", "run", "tmp", "shared-memory", "mpi-hostfile", "mpi-ssh-
 def _is_place(value: str) -> str:
     is_plain = value.startswith("/") and not value.startswith("//") and posixpath.normpath(value) == value
     if not is_plain or value == "/" or not _PLACE.fullmatch(value):
-        raise invalid(f"{format_value(value)} is not a place for a volume", "write an absolute path, such as /data")
+        raise invalid(f"{format_value(value)} is not a mount path", "write an absolute path, such as /data")
     if what := hidden_by(value):
         raise invalid(f"a volume at {format_value(value)} {what}", "use a path such as /data")
     return value
@@ -46,28 +46,28 @@ def _is_place(value: str) -> str:
 
 def _is_free(value: str) -> str:
     if value in _TAKEN_NAMES:
-        raise invalid(f"`{value}` is a volume that every pod has", "give yours another name")
+        raise invalid(f"`{value}` is the name of a volume of every pod", "choose another name")
     return value
 
 
 class RuntimeVolume(Section):
-    """A volume of launcher and nodes: a claim of the tenant's, or scratch space on the node."""
+    """A volume of the launcher and the nodes: a claim of the tenant, or scratch space on the node."""
 
     name: Annotated[Name, AfterValidator(_is_free)]
-    """Its name in the pods."""
+    """The name of the volume in the pods."""
     mount_path: Annotated[str, Field(strict=True), AfterValidator(_is_place)]
-    """Where programs see it."""
+    """The folder at which it is mounted."""
     claim: Name | None = None
-    """The PersistentVolumeClaim in the namespace of whoever trains. Several nodes use it at once: ReadWriteMany."""
+    """The PersistentVolumeClaim in the namespace of the job. Several nodes mount it, so it needs ReadWriteMany."""
     scratch: Room | None = None
-    """The size of scratch space on each node, gone with the pod."""
+    """The size of scratch space on each node. It is deleted with the pod."""
     read_only: bool = False
-    """Whether programs can only read it."""
+    """If true, programs can only read it."""
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:
         if (self.claim is None) == (self.scratch is None):
-            raise invalid("a volume is one of `claim` and `scratch`", "write exactly one of them")
+            raise invalid("a volume needs either `claim` or `scratch`", "write one of them")
         return self
 
 
@@ -75,19 +75,19 @@ class Placement(Section):
     """A level of the pool's topology, such as `example.com/rack`."""
 
     required: LabelKey | None = None
-    """All hosts are in one such place; until one has room for all, the job waits."""
+    """All hosts run in one place of this level. The job waits until one place has room for all of them."""
     preferred: LabelKey | None = None
-    """All hosts are in one such place if one has room, else in as few places of the next wider level as can be."""
+    """All hosts run in one place of this level if one has room, else in as few places as possible."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
         if (self.required is None) == (self.preferred is None):
-            raise invalid("not exactly one of `required` and `preferred`", "write one of the two")
+            raise invalid("a placement needs either `required` or `preferred`", "write one of them")
         return self
 
     @property
     def level(self) -> str:
-        """The label that either names."""
+        """Return the label of the level."""
         return self.required or self.preferred or ""
 
 
@@ -110,9 +110,11 @@ def _is_variable(value: str) -> str:
             f"{format_value(value)} is not the name of a variable", "write letters, digits and `_`, like NCCL_DEBUG"
         )
     if value in env.RESERVED_BY_TRAINER:
-        raise invalid(f"`{value}` is set by Trainer, whatever stands here", "remove it; `mpirun --mca` overrides it")
+        raise invalid(
+            f"`{value}` is set by Trainer, which ignores this value", "remove it; `mpirun --mca` overrides it"
+        )
     if value in _OURS:
-        raise invalid(f"`{value}` lets the ranks find each other", "remove it: mpigen sets it")
+        raise invalid(f"`{value}` is set by mpigen, so that ranks find each other", "remove it")
     if row := host_variable(value):
         raise invalid(
             f"`{value}` belongs to one host: {row.reason}; hosts would ignore the value of the launcher", "remove it"
@@ -132,71 +134,73 @@ Seconds = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 
 
 class Runtime(Section):
-    """One training runtime: an MPI family on one pool."""
+    """A training runtime: an MPI family on one pool."""
 
     name: Name
-    """What a TrainJob writes in `runtimeRef.name`."""
+    """The name that a TrainJob writes in `runtimeRef.name`."""
     use: FamilyName = "openmpi"
     """The MPI family; `mpigen runtimes` lists them."""
     pool: Name
     """The pool whose nodes run the ranks."""
     tenants: tuple[Name, ...] = ()
-    """The only tenants that get it, as a TrainingRuntime in their namespaces. Default: all, as a
+    """The tenants that can use the runtime, as a TrainingRuntime in their namespaces. Default: all, as a
     ClusterTrainingRuntime."""
     image: Image | None = None
-    """The image of launcher and nodes: what the family needs, and OpenSSH. The openmpi family has a default on CPU
-    pools."""
+    """The image of launcher and nodes, with OpenSSH and the software of the family. The family openmpi has a default on
+    CPU pools."""
     nodes: Annotated[int, Field(strict=True, ge=2, le=2**31 - 1)] | None = None
-    """Hosts of a TrainJob that does not say `numNodes`. Default: 2."""
+    """The number of hosts of a TrainJob without `numNodes`. Default: 2."""
     processes_per_node: Count | None = None
-    """Ranks on each node. Default: one for each device; on a CPU pool one for each whole CPU, or a single one for a
-    framework that has threads of its own."""
+    """Ranks per node. Default: one per device; on a CPU pool one per whole CPU, or a single one for a framework with
+    threads of its own."""
     resources: Resources = Field(default={})
-    """What the ranks of one node request, where it is not the default: all devices, nine tenths of cpu and memory."""
+    """Requests of the ranks of one node that differ from the default: all devices, nine tenths of cpu and memory."""
     launcher: Literal["node", "separate"] | None = None
-    """Where `mpirun` runs: on a host that runs ranks too, or in a small pod of its own. Default: `node`; `separate` for
-    families whose ranks must know in advance where the first of them runs."""
+    """Where `mpirun` runs: on a host that also runs ranks, or in a small pod of its own. Default: `node`; `separate`
+    for families that must know the host of rank 0 in advance."""
     launcher_resources: Resources = Field(default={})
-    """What a separate launcher requests, where it is not the default: 1 cpu, 2Gi of memory."""
+    """Requests of a separate launcher that differ from the default: 1 cpu, 2Gi of memory."""
     binding: Literal["none", "core", "numa", "socket"] = "none"
-    """What each rank is bound to. Bind only where a pod has its cores to itself."""
+    """What each rank is bound to. Bind ranks only if the pod has exclusive cores."""
     placement: Placement | None = None
-    """How close together the hosts of a job must be, where the pool has a topology. Default: preferably in one place of
-    the narrowest level above a node."""
+    """How close together the hosts of a job run, on a pool with a topology. Default: preferably in one place of the
+    narrowest level above a node."""
     gang: Literal["kueue", "coscheduling", "volcano"] = "kueue"
-    """Who sees to it that all pods of a job run or none: Kueue alone, which evicts a job whose pods do not all get
-    ready, or a scheduler as well, which starts none before there is room for all. Install it before Trainer."""
+    """The gang scheduler, which starts all pods of a job or none. `kueue`: Kueue evicts a job whose pods do not all get
+    ready. `coscheduling` and `volcano`: the scheduler also starts no pod before all of them fit. Install it before
+    Trainer."""
     scheduler: Name | None = None
     """The scheduler of the pods. Default: that of Kubernetes; for a gang `scheduler-plugins-scheduler` or `volcano`."""
     interface: Interface = "eth0"
-    """The interface of the pod network, in the pods. Ranks start and meet there, whatever else is attached."""
+    """The interface of the pod network in the pods. Ranks use it to start and to connect."""
     shared_memory: Room | None = None
-    """Size of /dev/shm. Default: an eighth of the memory."""
+    """The size of /dev/shm. Default: an eighth of the memory."""
     environment: dict[Variable, Annotated[str, Field(strict=True)]] = Field(default={})
-    """Variables of all ranks. A TrainJob overrides them, and they override those of the image, on every host."""
+    """Environment variables of all ranks. They override those of the image on every host; a TrainJob overrides them."""
     volumes: tuple[RuntimeVolume, ...] = ()
     """Volumes of launcher and nodes: datasets, checkpoints, scratch space."""
     labels: dict[LabelKey, LabelValue] = Field(default={})
     """Labels of the pods, such as a cost centre."""
     read_only_root_filesystem: bool = False
-    """Whether programs can write to the volumes, the home directory and /tmp only."""
+    """If true, programs can only write to volumes, the home directory and /tmp."""
     fabric: Literal["pool", "none"] = "pool"
-    """Whether hosts are attached to the fabric of the pool, where it has one. `none`: ranks talk over TCP."""
+    """`pool`: hosts are attached to the fabric of the pool, if it has one. `none`: ranks use TCP."""
     memlock: Literal["node", "capability"] = "node"
-    """How ranks may lock the memory that RDMA uses: as far as the nodes let everybody, or beyond it, by the capability
-    IPC_LOCK. For that each of its tenants relaxes `pod-security` to `memlock`, and the image has a `setpriv` with the
-    file capability `cap_ipc_lock`."""
+    """How ranks may lock the memory that RDMA uses. `node`: up to the limit of the nodes. `capability`: without a
+    limit, by the capability IPC_LOCK; each tenant must then relax `pod-security` to `memlock`, and the image needs a
+    `setpriv` with the file capability `cap_ipc_lock`."""
     restarts: Count | None = None
-    """How often a failed job is started again as a whole. Default: never."""
+    """How often a failed job is restarted as a whole. Default: never."""
     active_deadline_seconds: Count | None = None
-    """When a job that still runs is ended as failed. Default: never."""
+    """The time after which a running job fails. Default: none."""
     termination_grace_period_seconds: Seconds | None = None
-    """How long ranks may save their state when the job is stopped. Default: 30."""
+    """The time that ranks have to save their state when the job is stopped. Default: 30."""
     ttl_seconds_after_finished: Seconds | None = None
-    """When JobSet deletes a finished job with its pods and logs. Default: with the TrainJob. Refused for releases of
-    Trainer that then run a failed job again, which are all supported ones."""
+    """The time after which JobSet deletes a finished job with its pods and logs. Default: with the TrainJob. mpigen
+    rejects this field for versions of Trainer that then run a failed job again; all supported ones do."""
     deprecated: bool = False
-    """Whether people who still use it are warned. Give its successor a new name: parts of a runtime cannot change."""
+    """If true, Trainer warns users of the runtime. Give the successor another name, because parts of a runtime cannot
+    change."""
 
     @field_validator("resources", "launcher_resources", "environment", "labels")
     @classmethod
@@ -222,30 +226,30 @@ class Runtime(Section):
 
     @property
     def family(self) -> Family:
-        """The catalogue's entry."""
+        """Return the family of the catalogue."""
         return FAMILIES[self.use]
 
     @property
     def locks_memory(self) -> bool:
-        """Whether ranks get a capability for it."""
+        """Return True if ranks get the capability IPC_LOCK."""
         return self.memlock == "capability"
 
     @property
     def pod_scheduler(self) -> str:
-        """The name of the scheduler of the pods; empty for that of Kubernetes."""
+        """Return the scheduler of the pods; empty for that of Kubernetes."""
         return self.scheduler or _SCHEDULERS.get(self.gang, "")
 
     @property
     def has_separate_launcher(self) -> bool:
-        """Whether the launcher is a pod without ranks."""
+        """Return True if the launcher is a pod without ranks."""
         return self.launcher == "separate" or (self.launcher is None and self.family.rank_variables)
 
 
 def fabric_of(runtime: Runtime, pool: Pool) -> Fabric | None:
-    """What the ranks of a runtime send their data over: the fabric of its pool, unless it is kept off it.
+    """Return the fabric of the ranks: that of the pool, unless the runtime excludes it.
 
     Args:
-        runtime: of the platform.
-        pool: the one that it names, wired.
+        runtime: a runtime of the platform.
+        pool: its pool, with its fabric.
     """
     return None if runtime.fabric == "none" else pool.wiring

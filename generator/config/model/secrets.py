@@ -24,9 +24,9 @@ _REGION = re.compile(r"[a-z0-9-]{1,63}")
 
 def _is_secret_name(value: str) -> str:
     if value.endswith("-mpi-ssh-auth"):
-        raise invalid(f"`{value}` is a name of Trainer's, for the key of a job", "choose another name")
+        raise invalid(f"`{value}` is reserved for the ssh keys of jobs", "choose another name")
     if value == REGISTRY_LOGIN:
-        raise invalid(f"`{value}` is OpenShift's, for its own registry", "choose another name")
+        raise invalid(f"`{value}` is reserved for the registry of OpenShift", "choose another name")
     return value
 
 
@@ -60,30 +60,30 @@ SecretKey = Annotated[str, Field(strict=True), AfterValidator(_is_key)]
 
 
 class Remote(Section):
-    """Where a value is kept."""
+    """The place of a value in a secret store."""
 
     key: Text
-    """What the store calls it: a path in Vault, the name of a secret of AWS."""
+    """The name in the store: a path in Vault, the name of a secret in AWS."""
     property: Text | None = None
-    """The part of it that is meant. Default: all of it."""
+    """The property of the secret. Default: the whole secret."""
     version: Text | None = None
-    """Which version of it. Default: the latest."""
+    """The version of the secret. Default: the latest."""
 
 
 class StoreAccount(Section):
-    """The ServiceAccount by which the store knows the team, made in each of its namespaces."""
+    """The ServiceAccount that logs in to the store, in each namespace of the team."""
 
     name: Name
-    """Its name, which the provider names as well, such as in `serviceAccountRef`."""
+    """Its name, which the provider also refers to, such as in `serviceAccountRef`."""
     annotations: dict[Text, Annotated[str, Field(strict=True)]] = Field(default={})
-    """Such as `eks.amazonaws.com/role-arn`."""
+    """Annotations, such as `eks.amazonaws.com/role-arn`."""
 
     @field_validator("name")
     @classmethod
     def _is_not_of_jobs(cls, value: str) -> str:
         if value in (SERVICE_ACCOUNT, "default"):
-            what = f"`{value}` is whom pods of the namespace run as"
-            raise invalid(what, "give the store an account of its own")
+            what = f"`{value}` is the ServiceAccount of pods in the namespace"
+            raise invalid(what, "choose another name")
         return value
 
     @field_validator("annotations")
@@ -93,15 +93,15 @@ class StoreAccount(Section):
 
 
 class Store(Section):
-    """A SecretStore, `team`, in each of the team's namespaces."""
+    """A SecretStore named `team` in each of the team's namespaces."""
 
     provider: dict[Text, dict[str, Any]]
-    """Who keeps the secrets and how to log in, as in the `provider` of a SecretStore: `vault: {server: …}`. It refers
-    to Secrets and ServiceAccounts by name, and holds no credential."""
+    """The `provider` of the SecretStore, such as `vault: {server: …}`. It refers to Secrets and ServiceAccounts by
+    name, and holds no credential."""
     refresh_interval: Count | None = None
-    """How often it is tried, in seconds. Default: as External Secrets is installed."""
+    """How often the store is validated, in seconds. Default: that of External Secrets."""
     service_account: StoreAccount | None = None
-    """Who logs in there. Default: nobody is made for that."""
+    """The ServiceAccount that mpigen creates for the login. Default: none."""
 
     @field_validator("provider")
     @classmethod
@@ -110,15 +110,15 @@ class Store(Section):
             what = f"{len(value)} providers" if value else "no provider"
             raise invalid(what, "name the one that keeps the secrets, such as `vault`")
         if "fake" in value:
-            raise invalid("`fake` holds the values themselves, for all to read", "name a store that keeps them")
+            raise invalid("`fake` holds the secret values themselves", "name a secret store")
         if path := next(_elsewhere(value), None):
-            what = f"`{path}`: a SecretStore reaches nothing outside its own namespace"
-            raise invalid(what, "leave `namespace` out")
+            what = f"`{path}`: a SecretStore cannot refer to another namespace"
+            raise invalid(what, "remove `namespace`")
         return {name: _in_order(inner) for name, inner in value.items()}
 
 
 def _in_order(value: Any) -> Any:
-    """The same with all keys in order, so that equal stores are written alike."""
+    """Sort all keys, so that equal stores have equal YAML."""
     if isinstance(value, dict):
         return {key: _in_order(inner) for key, inner in sorted(value.items())}
     return [_in_order(item) for item in value] if isinstance(value, list) else value
@@ -138,17 +138,17 @@ def _elsewhere(value: object, path: str = "") -> Iterator[str]:
 
 
 class Fetched(Section):
-    """What becomes a Secret of the team."""
+    """A Secret that External Secrets creates."""
 
     name: SecretName
-    """The Secret's name."""
+    """The name of the Secret."""
 
 
 class ExternalSecret(Fetched):
-    """A Secret of the team, fetched key by key."""
+    """A Secret that is fetched key by key."""
 
     keys: dict[SecretKey, Remote] = Field(min_length=1)
-    """Key of the Secret → where its value is kept."""
+    """Key of the Secret → the place of its value."""
 
     @field_validator("keys")
     @classmethod
@@ -157,45 +157,45 @@ class ExternalSecret(Fetched):
 
 
 class Connection(Fetched):
-    """A bucket of an S3 object store: a Secret with `AWS_*` keys, which OpenShift AI shows as a connection."""
+    """An S3 bucket: a Secret with `AWS_*` keys, which OpenShift AI shows as a connection."""
 
     display_name: Text | None = None
-    """What people see. Default: its name."""
+    """The name that OpenShift AI shows. Default: the name of the Secret."""
     endpoint: Annotated[str, Field(strict=True), AfterValidator(_is_endpoint)]
-    """Where the store answers, such as `https://s3.example.com`. Let the team reach it: `egress`."""
+    """The URL of the object store, such as `https://s3.example.com`. Add it to the team's `egress`."""
     bucket: Annotated[str, Field(strict=True), AfterValidator(_is_bucket)]
     """The bucket."""
     region: Annotated[str, Field(strict=True), AfterValidator(_is_region)] = "us-east-1"
-    """Its region, which clients want even where the store has none."""
+    """The region, which clients require even if the store has none."""
     access_key: Remote
-    """Where `AWS_ACCESS_KEY_ID` is kept."""
+    """The place of `AWS_ACCESS_KEY_ID`."""
     secret_key: Remote
-    """Where `AWS_SECRET_ACCESS_KEY` is kept."""
+    """The place of `AWS_SECRET_ACCESS_KEY`."""
 
 
 class PullSecret(Fetched):
-    """Logins to image registries, which the team's MPI pods pull with."""
+    """Credentials of image registries, with which the team's MPI pods pull images."""
 
     docker_config: Remote
-    """Where a `config.json` of Docker is kept, with `auths`."""
+    """The place of a Docker `config.json` with `auths`."""
 
 
 class Secrets(Section):
-    """What External Secrets fetches for the team, in each of its namespaces."""
+    """Secrets that External Secrets fetches into each of the team's namespaces."""
 
     store: Store | None = None
-    """The team's own store."""
+    """The team's own SecretStore."""
     cluster_store: Name | None = None
-    """Instead, a ClusterSecretStore that is there. Its `conditions` should let in no namespaces but those that may read
-    all that it can."""
+    """An existing ClusterSecretStore instead. Its `conditions` should admit only namespaces that may read everything in
+    it."""
     refresh_interval: Annotated[Duration, between("1m", "8760h")] = "1h"
     """How often values are fetched again."""
     external: tuple[ExternalSecret, ...] = ()
     """Secrets of any kind."""
     connections: tuple[Connection, ...] = ()
-    """Object storage."""
+    """S3 buckets."""
     pull_secrets: tuple[PullSecret, ...] = ()
-    """Logins to image registries."""
+    """Credentials of image registries."""
 
     @field_validator("external", "connections", "pull_secrets")
     @classmethod
@@ -210,9 +210,9 @@ class Secrets(Section):
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
         fetched = [entry.name for entry in self._fetched]
-        require_unique(fetched, "each becomes a Secret: give each its own name")
+        require_unique(fetched, "give each Secret its own name")
         if self.store and self.cluster_store:
-            raise invalid("both a store of its own and one of the cluster", "write `store` or `clusterStore`")
+            raise invalid("both `store` and `clusterStore`", "write `store` or `clusterStore`")
         if fetched and not (self.store or self.cluster_store):
-            raise invalid("nobody keeps these secrets", "write `store` or `clusterStore`")
+            raise invalid("these secrets have no store", "write `store` or `clusterStore`")
         return self

@@ -33,26 +33,26 @@ from generator.documents.messages import format_value
 
 
 class Limits(Section):
-    """Upper limits of a tenant's namespace, beside the quota that Kueue keeps."""
+    """Upper limits of a tenant's namespace, in addition to its quota in Kueue."""
 
     train_jobs: Count = 1000
-    """TrainJobs, finished ones included: Trainer removes none, and each keeps about eight other objects."""
+    """The number of TrainJobs, including finished ones. Trainer deletes none; each has about eight other objects."""
     hosts_per_job: Count | None = None
-    """Hosts of one TrainJob: the API server refuses a larger `numNodes`, whoever submits it. A job that says none has
-    those of its runtime, which should not be more. Default: no limit but the queue's."""
+    """The number of hosts of one TrainJob: the API server rejects a larger `numNodes`. A job without it has the hosts
+    of its runtime. Default: no limit but the quota."""
     devices_per_host: Resources = Field(default={})
-    """Devices that one host of a TrainJob may ask for in `resourcesPerNode`, such as `nvidia.com/gpu: 4`. Default: as
-    many as a node has."""
+    """Devices that one host may request in `resourcesPerNode`, such as `nvidia.com/gpu: 4`. Default: all devices of a
+    node."""
     time_per_job: Duration | None = None
-    """The longest `activeDeadlineSeconds` of a TrainJob, such as `72h`; a job that says none is refused then. Default:
-    a job may run for ever."""
+    """The maximum `activeDeadlineSeconds` of a TrainJob, such as `72h`; the API server then rejects jobs without it.
+    Default: no limit."""
     volumes: Count | None = None
-    """PersistentVolumeClaims. Default: no limit."""
+    """The number of PersistentVolumeClaims. Default: no limit."""
     storage: Room | None = None
-    """What all of them request together, such as `10Ti`. Default: no limit."""
+    """The sum of their requests, such as `10Ti`. Default: no limit."""
     resources: Resources = Field(default={})
-    """What all pods together may request of resources that Kueue admits, such as `nvidia.com/gpu: 40`, for pods that
-    do not come by its queues; at least all that the team can ever be admitted to. Default: no limit."""
+    """The sum of the requests of all pods, such as `nvidia.com/gpu: 40`, for pods that bypass Kueue. It must be at
+    least the quota. Default: no limit."""
 
 
 def _is_day(value: str) -> str:
@@ -70,16 +70,17 @@ Day = Annotated[str, Field(strict=True), AfterValidator(_is_day)]
 
 
 class Reservation(Section):
-    """Quota that a team has until a day, on top of its own."""
+    """Quota that a team has until a day, in addition to its own."""
 
     name: Name
-    """What it is for, such as `neurips`."""
+    """The purpose, such as `neurips`."""
     quota: Annotated[Shares, Field(min_length=1)]
-    """How much, in the forms of the team's quota."""
+    """The amounts, written like the team's quota."""
     until: Day
-    """The last day. From the next on a finding says that it is over: nothing changes by itself in a cluster."""
+    """The last day. From the next day on, a finding reports that the reservation has expired. The cluster does not
+    change by itself."""
     reason: Text
-    """Why, for whoever reviews it."""
+    """The reason, for reviewers."""
 
 
 Standard = Literal["memlock", "baseline", "privileged"]
@@ -89,29 +90,32 @@ _OF_ALL = ("generated", "runtime-images")  # of objects that no tenant has
 
 def _is_of_a_tenant(value: str) -> str:
     if value in _OF_ALL:
-        raise invalid(f"`{value}` is about what all tenants share", "relax it for all, in `policies.admission.rules`")
+        raise invalid(
+            f"`{value}` checks objects that all tenants share", "relax it for all, in `policies.admission.rules`"
+        )
     return value
 
 
 class Relaxation(Section):
-    """A rule that does not hold in the namespaces of a team until a day."""
+    """An admission rule or Pod Security level that does not apply to a team until a day."""
 
     rule: Annotated[Literal[RuleName, "pod-security"], AfterValidator(_is_of_a_tenant)]
     """A rule of `policies.admission`, or `pod-security`."""
     to: Standard | None = None
-    """Of `pod-security`: what is enforced instead. `memlock`: `restricted`, but for the capability IPC_LOCK, by which
-    ranks lock the memory that RDMA uses. `baseline` and `privileged` are Kubernetes' own."""
+    """Only with `pod-security`: the level that is enforced instead. `memlock` is `restricted` with the capability
+    IPC_LOCK, by which ranks lock the memory for RDMA. `baseline` and `privileged` are the levels of Kubernetes."""
     reason: Annotated[Text, Field(max_length=1000)]
-    """Why, for whoever reviews it: it is said in every report."""
+    """The reason, for reviewers. Every report shows it."""
     until: Day
-    """The last day. From the next on no release is written with it: nothing changes by itself in a cluster."""
+    """The last day. From the next day on, mpigen writes no release with this relaxation. The cluster does not change by
+    itself."""
 
     @model_validator(mode="after")
     def _says_to_what(self) -> Self:
         if self.rule == POD_SECURITY and self.to is None:
-            raise invalid("`pod-security`, and not to what", "add `to: memlock`, baseline or privileged")
+            raise invalid("`pod-security` needs `to`", "add `to: memlock`, baseline or privileged")
         if self.rule != POD_SECURITY and self.to is not None:
-            raise invalid(f"`{self.rule}` holds or does not", "remove `to`")
+            raise invalid(f"`{self.rule}` has no levels", "remove `to`")
         return self
 
 
@@ -120,21 +124,22 @@ AccessMode = Literal["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce", "ReadWrit
 
 def _is_something(value: str) -> str:
     if quantities.parse(value).value <= 0:
-        raise invalid(f"{format_value(value)} is no room at all", "write it like 500Gi or 10Ti")
+        raise invalid(f"{format_value(value)} is not a size", "write it like 500Gi or 10Ti")
     return value
 
 
 class DataVolume(Section):
-    """A PersistentVolumeClaim in each of the team's namespaces. It goes only when a person confirms."""
+    """A PersistentVolumeClaim in each of the team's namespaces. Argo CD only deletes it after confirmation."""
 
     name: Name
-    """Its name, which `runtimes[].volumes[].claim` and jobs say."""
+    """The name of the claim. `runtimes[].volumes[].claim` and jobs refer to it."""
     size: Annotated[Room, AfterValidator(_is_something)]
-    """How much it holds, such as `10Ti`. It can grow, not shrink."""
+    """The size, such as `10Ti`. It can grow, but not shrink."""
     class_name: ClassName | None = Field(default=None, alias="class")
-    """The StorageClass; one of `policies.storageClasses`, if there are any. Default: the cluster's."""
+    """The StorageClass; one of `policies.storageClasses` if there are any. Default: that of the cluster."""
     access_modes: tuple[AccessMode, ...] = Field(default=("ReadWriteMany",), min_length=1)
-    """Who uses it at once. Hosts of one job do: `ReadWriteMany`, or `ReadOnlyMany` for what they only read."""
+    """The access modes. Hosts of one job share a volume, so they need `ReadWriteMany`, or `ReadOnlyMany` for data that
+    they only read."""
 
     @field_validator("access_modes")
     @classmethod
@@ -142,7 +147,7 @@ class DataVolume(Section):
         modes = tuple(sorted(set(value)))
         if "ReadWriteOncePod" in modes and len(modes) > 1:
             # kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateAccessModes
-            raise invalid("`ReadWriteOncePod` stands with no other", "write it alone, or leave it out")
+            raise invalid("`ReadWriteOncePod` cannot be combined with other modes", "write it alone, or remove it")
         return modes
 
 
@@ -152,63 +157,63 @@ _RESERVED = re.compile(r"default|kube-.*|openshift|openshift-.*|kubeflow-system|
 
 def _is_free_namespace(value: str) -> str:
     if _RESERVED.fullmatch(value):
-        raise invalid(f"`{value}` is a namespace of the system", "choose a name that the cluster does not use itself")
+        raise invalid(f"`{value}` is a namespace of the cluster", "choose another name")
     return value
 
 
 class Tenant(Section):
-    """One team."""
+    """A team with its namespaces, quota and access."""
 
     name: Annotated[Name, AfterValidator(_is_free_namespace)]
-    """The namespace's name, and the ClusterQueue's."""
+    """The name of the team's first namespace and of its ClusterQueue."""
     namespaces: tuple[Annotated[Name, AfterValidator(_is_free_namespace)], ...] = ()
-    """More namespaces of the team, such as `team-cv-dev`: alike, and with the same queue and the same people."""
+    """Further namespaces of the team, such as `team-cv-dev`, with the same queue and the same access."""
     quota: Annotated[Shares, Field(min_length=1)]
-    """What the team always has: nodes of a pool (`h100: 4`), resources of a pool (`h100: {nvidia.com/gpu: 20}`), or a
-    resource that only one pool offers (`nvidia.com/gpu: 20`). Resources left out come along in proportion."""
+    """The nominal quota: nodes of a pool (`h100: 4`), resources of a pool (`h100: {nvidia.com/gpu: 20}`), or a resource
+    that only one pool offers (`nvidia.com/gpu: 20`). Other resources are added in proportion."""
     borrow: Shares = Field(default={})
-    """What it may use beyond that while others leave it idle, in the same forms."""
+    """The borrowing limit, written like a quota: what the team can use of idle quota of others."""
     lend: Shares | None = None
-    """What of its quota others may use while it is idle, in the same forms; of what is left out, nothing. Default: all
-    of it."""
+    """The lending limit, written like a quota: what others can use of this quota while it is idle; resources left out
+    are 0. Default: all of it."""
     dedicated: tuple[Name, ...] = ()
-    """Pools whose nodes run no other team's jobs. Nobody else has a share of them, and taints and labels keep others
-    off."""
+    """Pools whose nodes only run jobs of this team. No other team has a share of them, and taints and labels reject
+    other pods."""
     preemption: Literal["never", "lower-priority", "reclaim"] = "reclaim"
-    """Whose running jobs may be stopped for the team's waiting ones. `reclaim`: its own of lower priority, and whoever
-    uses the quota that it lent. `lower-priority`: of both only those of lower priority. `never`: nobody's."""
+    """Which running jobs Kueue may preempt for waiting jobs of the team. `reclaim`: its own of lower priority, and jobs
+    on quota that it lent. `lower-priority`: only those of lower priority. `never`: none."""
     stop: Literal["none", "hold", "drain"] = "none"
-    """Whether the queue is closed: `hold` admits no more jobs, `drain` also stops those that run."""
+    """The stop policy of the queue: `hold` admits no more jobs, `drain` also evicts running ones."""
     weight: Count = 1
-    """Its share of what is borrowed. Needs `queues.fairSharing`."""
+    """The fair-share weight of the team. Needs `queues.fairSharing`."""
     cohort: Name | None = None
-    """The group of teams it lends to and borrows from first; all groups share the platform's cohort."""
+    """The cohort whose teams share quota with this team first. All cohorts are below that of the platform."""
     multi_kueue: Annotated[bool, Field(strict=True)] = False
-    """Whether its jobs run on the clusters of `queues.multiKueue`, and none on this one. Its quota is then of the nodes
-    over there, and it shares with others of its kind alone."""
+    """If true, jobs of the team run on the clusters of `queues.multiKueue` and never on this one. Its quota then counts
+    nodes of those clusters, and it shares only with such teams."""
     reservations: tuple[Reservation, ...] = ()
-    """Quota beyond its own until a day, such as before a deadline."""
+    """Additional quota until a day, such as before a deadline."""
     priorities: tuple[Name, ...] | None = None
-    """Which of `queues.priorities` its jobs may name. Default: all."""
+    """The names in `queues.priorities` that jobs of the team may use. Default: all."""
     registries: tuple[Registry, ...] = ()
-    """Where its images may come from beside `policies.images.registries`."""
+    """Allowed image registries in addition to `policies.images.registries`."""
     labels: dict[LabelKey, LabelValue] = Field(default={})
-    """Labels of its namespaces, such as a cost centre; where `policies.labels` names one, its TrainJobs must have the
-    same."""
+    """Labels of the namespaces, such as a cost centre. If `policies.labels` lists the key, TrainJobs must have the same
+    value."""
     limits: Limits = Limits()
-    """How many objects its namespace holds at most."""
+    """Limits of each namespace of the team."""
     access: Access = Access()
-    """Who may do what."""
+    """Users and groups with a role in the namespaces."""
     relax: tuple[Relaxation, ...] = ()
-    """Defaults that do not hold for it, each with a reason and an end; every report says so."""
+    """Rules that do not apply to the team until a day, each with a reason. Every report lists them."""
     egress: tuple[Egress, ...] = ()
-    """What its pods may reach outside the cluster; everything else is denied."""
+    """Destinations outside the cluster that pods may reach. All others are denied."""
     fabrics: tuple[FabricShare, ...] = ()
-    """Partitions of fabrics that are its own. Default: it shares each with all who have none of their own."""
+    """Partitions of fabrics that belong to the team alone. Default: the partition of all teams without their own."""
     secrets: Secrets = Secrets()
-    """What External Secrets fetches for it. No value of a secret stands in this file, nor in a release."""
+    """Secrets that External Secrets fetches for the team. Neither this file nor a release holds their values."""
     volumes: tuple[DataVolume, ...] = ()
-    """PersistentVolumeClaims for its data."""
+    """PersistentVolumeClaims for the team's data."""
 
     @field_validator("reservations", "egress", "fabrics", "volumes")
     @classmethod
@@ -235,16 +240,16 @@ class Tenant(Section):
 
     @property
     def homes(self) -> tuple[Self, ...]:
-        """The team in each of its namespaces, as if it had no other: first in the one of its name."""
+        """Return the team once for each of its namespaces, with that namespace as its name."""
         alone = self.model_copy(update={"namespaces": ()})
         return (alone, *(alone.model_copy(update={"name": namespace}) for namespace in self.namespaces))
 
     @property
     def quotas(self) -> tuple[Shares, ...]:
-        """All that it always has: its own quota, and what is reserved for it."""
+        """Return its quota and its reservations."""
         return (self.quota, *(reservation.quota for reservation in self.reservations))
 
     @property
     def pod_security(self) -> Standard | None:
-        """What its pods are held to instead of the platform's standard; None where that holds."""
+        """Return the relaxed Pod Security level of its pods; None if the platform's level applies."""
         return next((each.to for each in self.relax if each.rule == POD_SECURITY), None)
