@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from generator import Fabric
+from generator.facts.families import FAMILIES, FamilyName
 from generator.facts.servers import SERVERS, Server, ServerName
 
 # InfiniBand HDR and NDR, 100, 200 and 400 Gbit/s Ethernet, EFA.
@@ -37,6 +38,7 @@ def own(server: Server) -> dict[str, Any]:
 
 def test_every_name_that_may_be_written_is_known() -> None:
     assert list(SERVERS) == list(get_args(ServerName))
+    assert list(FAMILIES) == list(get_args(FamilyName))
 
 
 def test_each_says_where_it_is_from(server: Server) -> None:

@@ -31,7 +31,19 @@ from generator.facts.servers import SERVERS
 from generator.facts.table import read_table
 from tests.conftest import ROOT
 
-TABLES = ("devices", "folders", "machines", "metadata", "mig", "node_labels", "output_files", "subjects", "versions")
+TABLES = (
+    "devices",
+    "families",
+    "folders",
+    "machines",
+    "metadata",
+    "mig",
+    "node_labels",
+    "output_files",
+    "servers",
+    "subjects",
+    "versions",
+)
 REAL = (ROOT / "tests/fixtures/device-resources.txt").read_text("utf-8").split()
 MIG_PARTED: list[dict[str, Any]] = json.loads((ROOT / "tests/fixtures/mig-parted.json").read_text("utf-8"))
 OF_DEVICE = {
