@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from generator.checks.change import rules
+from generator.checks import registry
 from generator.checks.files import Origin, Targets, by_release, manifest_files
 from generator.checks.finding import Breach, Finding
+from generator.checks.objects import Change
 from generator.checks.run import in_documents, placed, unreadable
 from generator.documents.files import read_file
 from generator.errors import DocumentError, InputError, OutputError, Problem
@@ -105,6 +106,25 @@ def _all(side: Mapping[str, Applied]) -> Applied:
     return Applied(tuple(file for applied in side.values() for file in applied.files), *targets[:1])
 
 
+def breaches(
+    old: Sequence[Manifest], new: Sequence[Manifest], targets: Mapping[str, str]
+) -> Iterator[tuple[Manifest, Breach]]:
+    """Yield what breaks when one tree is applied over another.
+
+    Args:
+        old: all manifests of the old tree.
+        new: all manifests of the new tree.
+        targets: component → minor version.
+
+    Yields:
+        A manifest of `new`, or a manifest of `old` that `new` no longer has, with a breach.
+    """
+    change = Change(old, new, targets)
+    for check in registry.checks_of(registry.Stage.CHANGE, targets):
+        for subject in check.needs.between(change):
+            yield from check.run(subject, getattr(subject, "manifest", None))
+
+
 def compare(
     old: Sequence[Manifest],
     new: Sequence[Manifest],
@@ -123,7 +143,7 @@ def compare(
         InputError: from `text_of`.
     """
     by_file: dict[str, list[tuple[Manifest, Breach]]] = {}
-    for manifest, breach in rules.breaches(old, new, targets):
+    for manifest, breach in breaches(old, new, targets):
         by_file.setdefault(manifest.file, []).append((manifest, breach))
     return [finding for file, found in by_file.items() for finding in placed(found, text_of(file))]
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from generator.checks.finding import Finding
+from generator.checks.registry import ERROR, declare
 from generator.documents.load import Path
 from generator.documents.locate import Place, locate_everywhere
 from generator.documents.messages import format_path
@@ -77,3 +78,23 @@ def _child(body: object, step: str | int) -> object:
     if isinstance(body, dict):
         return body.get(step)
     return body[step] if isinstance(body, list) and isinstance(step, int) and step < len(body) else None
+
+
+declare(
+    "kubeconform/invalid",
+    severity=ERROR,
+    text="""Report an object that kubeconform rejects.
+
+    The second engine, the real kubeconform, refuses an object that ours accepts. Its own words follow, and the
+    place is one that it names.
+    """,
+)
+
+declare(
+    "kubeconform/no-schema",
+    severity=ERROR,
+    text="""Report a kind for which kubeconform has no schema.
+
+    The second engine found no schema for a kind.
+    """,
+)

@@ -97,3 +97,44 @@ class Change:
     def between(self) -> Iterator[Change]:
         """Yield the change itself, for rules that need both trees."""
         yield self
+
+    def view(self, read: Callable[[Change], V]) -> V:
+        """Return what a reader makes of the change. Each reader runs once."""
+        if read not in self._views:
+            self._views[read] = read(self)
+        return cast("V", self._views[read])
+
+    @cached_property
+    def _views(self) -> dict[Callable[[Change], object], object]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedObject:
+    """An object that an update changes.
+
+    Attributes:
+        old: the object in the old tree.
+        new: the object in the new tree.
+        targets: component → minor version.
+    """
+
+    old: Manifest
+    new: Manifest
+    targets: Mapping[str, str]
+
+    @property
+    def manifest(self) -> Manifest:
+        """The object that breaches are about."""
+        return self.new
+
+    @classmethod
+    def between(cls, change: Change) -> Sequence[ChangedObject]:
+        """Return the objects that an update changes."""
+        return change.view(cls._read)
+
+    @classmethod
+    def _read(cls, change: Change) -> Sequence[ChangedObject]:
+        old = {manifest.identity: manifest for manifest in change.old if manifest.name}
+        pairs = ((old.get(manifest.identity), manifest) for manifest in change.new)
+        return [cls(was, now, change.targets) for was, now in pairs if was is not None and was.body != now.body]

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -36,7 +35,6 @@ from generator.facts.versions import minors
 from generator.manifests import Manifest
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
-S = TypeVar("S")
 
 _OF_TREES = (
     *("schema", "secret", "runtime", "mpi.jobs", "mpi.startup", "mpi.pods", "trainjob.spec", "trainjob.resources"),
@@ -48,8 +46,8 @@ _OF_TREES = (
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_CHANGES = ("change.immutable", "change.nodes", "change.queues", "change.runtimes")
 """Modules with the rules over two trees, which only `synth` and `validate --since` import."""
-_ELSEWHERE = ("kubeconform", "policy.cases")
-"""Modules with rules that the runner does not call."""
+_ELSEWHERE = ("run", "kubeconform", "policy.cases", ".hazards.find")
+"""Modules with checks that the runner does not call."""
 
 
 class Stage(Enum):
@@ -94,7 +92,9 @@ class Breach:
     value: object = field(default=None, compare=False)
 
 
-Rule = Callable[[S], Iterator[Breach]]
+R = TypeVar("R", bound=Callable[..., Iterator[Any]])
+Found = Breach | finding.Breach | tuple[Manifest, finding.Breach]
+Rule = Callable[[Any], Iterator[Found]]
 
 
 @dataclass(frozen=True)
@@ -106,16 +106,16 @@ class Check:
         severity: the severity of a breach that names none.
         needs: the class of the objects that the rule reads.
         since: the first minor version of a component for which the rule holds, such as `kueue 0.19`; empty for all.
-        reads: the kinds of manifests that the rule reads beside those of `needs`.
-        rule: the function.
+        text: the docs: a summary, an explanation, and the sources.
+        rule: the function; None if an engine such as the schemas reports the breaches.
     """
 
     id: str
     severity: Severity
     needs: type[Any]
     since: str
-    reads: AbstractSet[str]
-    rule: Rule[Any]
+    text: str
+    rule: Rule | None
 
     @property
     def family(self) -> str:
@@ -145,7 +145,8 @@ class Check:
     @property
     def source(self) -> str:
         """The upstream source that shows the behavior; empty if the rule needs none."""
-        return "\n".join(part.removeprefix("Source:").strip() for part in self._parts if part.startswith("Source:"))
+        sources = (part.removeprefix("Source:") for part in self._parts if part.startswith("Source:"))
+        return "\n".join(" ".join(each.split()) for each in sources)
 
     @property
     def defects(self) -> Sequence[defects.Defect]:
@@ -154,11 +155,13 @@ class Check:
 
     @cached_property
     def _parts(self) -> Sequence[str]:
-        return [" ".join(part.split()) for part in cleandoc(self.rule.__doc__ or "").split("\n\n")]
+        return cleandoc(self.text).split("\n\n")
 
     @cached_property
     def stage(self) -> Stage:
         """When the runner calls the rule."""
+        if self.rule is None:
+            return Stage.ELSEWHERE
         if self.needs is Manifest or hasattr(self.needs, "of_manifest"):
             return Stage.OBJECT
         if self.needs is Objects or hasattr(self.needs, "read"):
@@ -180,35 +183,33 @@ class Check:
             manifest: the manifest of breaches that name none.
         """
         started = time.perf_counter()
-        breaches = list(self.rule(subject))
+        breaches = list(self.rule(subject)) if self.rule else []
         if _seconds is not None:
             _seconds[self.id] = _seconds.get(self.id, 0) + time.perf_counter() - started
         for breach in breaches:
-            about = breach.manifest or manifest
+            about, found = breach if isinstance(breach, tuple) else (manifest, breach)
+            if isinstance(found, Breach):
+                about = found.manifest or manifest
+                found = finding.Breach(
+                    found.path,
+                    self.id,
+                    found.message,
+                    found.why,
+                    found.fix,
+                    found.severity or self.severity,
+                    found.at_key,
+                    found.value,
+                )
             if about is None:
                 raise TypeError(f"{self.id}: the breach names no manifest")
-            yield (
-                about,
-                finding.Breach(
-                    breach.path,
-                    self.id,
-                    breach.message,
-                    breach.why,
-                    breach.fix,
-                    breach.severity or self.severity,
-                    breach.at_key,
-                    breach.value,
-                ),
-            )
+            yield about, found
 
 
 _checks: dict[str, Check] = {}
 _seconds: dict[str, float] | None = None
 
 
-def check(
-    name: str, *, severity: Severity, needs: type[S], since: str = "", reads: Iterable[str] = ()
-) -> Callable[[Rule[S]], Rule[S]]:
+def check(name: str, *, severity: Severity, needs: type[Any], since: str = "") -> Callable[[R], R]:
     """Register a rule.
 
     Args:
@@ -217,25 +218,40 @@ def check(
         needs: the class that the rule reads; `Stage` lists the possible ones.
         since: the first minor version of a component for which the rule holds, such as `kueue 0.19`. Ranges of known
             defects are in generator/facts/defects.yaml.
-        reads: the kinds of manifests that the rule reads beside those of `needs`.
 
     Raises:
         ValueError: another rule has the id, or the function has another name than the id.
     """
 
-    def register(rule: Rule[S]) -> Rule[S]:
+    def register(rule: R) -> R:
         if rule.__name__ != name.partition("/")[2].replace("-", "_"):
             raise ValueError(f"the function of {name} is called {rule.__name__}")
-        if _checks.setdefault(name, Check(name, severity, needs, since, frozenset(reads), rule)).rule is not rule:
-            raise ValueError(f"two rules are called {name}")
+        _add(Check(name, severity, needs, since, rule.__doc__ or "", rule))
         return rule
 
     return register
 
 
+def declare(name: str, *, severity: Severity, text: str) -> None:
+    """Register a check whose breaches an engine reports, such as the schemas or kubeconform.
+
+    Args:
+        name: the id, `family/rule`.
+        severity: the usual severity.
+        text: the docs, in the form of a rule's docstring.
+    """
+    _add(Check(name, severity, object, "", text, None))
+
+
+def _add(new: Check) -> None:
+    if new.id in _checks:
+        raise ValueError(f"two checks are called {new.id}")
+    _checks[new.id] = new
+
+
 def checks() -> Sequence[Check]:
     """Return all checks, by id."""
-    _load(_OF_TREES + _OF_CHANGES + _ELSEWHERE)
+    _load((*_OF_TREES, *_OF_CHANGES, *_ELSEWHERE))
     return [_checks[name] for name in sorted(_checks)]
 
 
@@ -255,19 +271,12 @@ def _checks_of(stage: Stage, targets: frozenset[tuple[str, str]]) -> Sequence[Ch
     return [each for each in _checks.values() if each.stage is stage and each.holds_for(dict(targets))]
 
 
-def is_read(manifest: Manifest) -> bool:
-    """Return True if a rule over several objects reads the manifest; all others need not be kept in memory."""
-    kinds, readers = _readers()
-    return manifest.kind in kinds or any(reader(manifest) for reader in readers)
-
-
-@cache
-def _readers() -> tuple[AbstractSet[str], Sequence[Callable[[Manifest], bool]]]:
-    _load(_OF_TREES)
-    together = [each for each in _checks.values() if each.stage is Stage.TOGETHER]
-    kinds = frozenset(kind for each in together for kind in (*each.reads, *getattr(each.needs, "KINDS", ())))
-    readers = {each.needs: each.needs.is_read for each in together if hasattr(each.needs, "is_read")}
-    return kinds, list(readers.values())
+def judge(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[finding.Breach]:
+    """Yield what the rules over single objects report of a manifest."""
+    for each in checks_of(Stage.OBJECT, targets):
+        subject = manifest if each.needs is Manifest else each.needs.of_manifest(manifest, targets)
+        if subject is not None:
+            yield from (breach for _, breach in each.run(subject, manifest))
 
 
 @contextmanager
@@ -284,7 +293,7 @@ def profile() -> Iterator[Mapping[str, float]]:
 @cache
 def _load(modules: Sequence[str]) -> None:
     for module in modules:
-        importlib.import_module(f"generator.checks.{module}")
+        importlib.import_module(f".{module}", "generator.checks")
 
 
 def _number(minor: str) -> tuple[int, ...]:

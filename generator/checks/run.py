@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from generator.checks import registry, related, trainer_rules
-from generator.checks.fabric import alone
+from generator.checks import registry, related
+from generator.checks.fabric import cni
 from generator.checks.finding import Breach, Finding, Severity, waivers_of
 from generator.checks.policy import admission
-from generator.checks.registry import Stage
-from generator.checks.schema import breaches, misplaced, unnamed
-from generator.checks.secret import exposed
+from generator.checks.registry import ERROR, declare
+from generator.checks.schema import breaches, misplaced
 from generator.documents.load import Path
 from generator.documents.locate import Place, locate_everywhere
 from generator.documents.messages import format_path
@@ -154,18 +153,11 @@ def _placed_again(found: Sequence[_Found], text: bytes) -> list[Finding]:
 def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     yield from breaches(manifest, engine)
     if manifest.kind and manifest.api_version:
-        yield from unnamed(manifest)
-        yield from exposed(manifest)
-        if manifest.kind in trainer_rules.KINDS:
-            yield from trainer_rules.breaches(manifest, engine.targets)
-        elif manifest.kind in admission.KINDS:
+        if manifest.kind in admission.KINDS:
             yield from admission.breaches(manifest, engine.targets)
-        elif manifest.kind in alone.KINDS:
-            yield from alone.breaches(manifest)
-        for check in registry.checks_of(Stage.OBJECT, engine.targets):
-            subject = manifest if check.needs is Manifest else check.needs.of_manifest(manifest, engine.targets)
-            if subject is not None:
-                yield from (breach for _, breach in check.run(subject, manifest))
+        elif manifest.kind in cni.KINDS:
+            yield from cni.breaches(manifest)
+        yield from registry.judge(manifest, engine.targets)
 
 
 def placed(found: Sequence[_Found], text: str | bytes) -> list[Finding]:
@@ -217,3 +209,15 @@ def unreadable(*problems: Problem) -> Checked:
         for problem in problems
     ]
     return Checked(files=1, findings=findings)
+
+
+declare(
+    "yaml/unreadable",
+    severity=ERROR,
+    text="""Report a file that cannot be read, or whose text is not YAML.
+
+    The text is not YAML that a Kubernetes client could read: a syntax error, a key written twice, an alias without
+    an anchor. Or the file cannot be read at all: a link to nothing, no access, a pipe, a socket or a device (which
+    are never opened), or more than 10,000,000 bytes. Standard input may have 50,000,000 bytes.
+    """,
+)

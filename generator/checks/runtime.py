@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.trainer import JOB_SET
+from generator.checks.registry import ERROR, WARNING, check
+from generator.checks.trainer import JOB_SET, TrainingRuntime
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts.defects import known
@@ -24,11 +25,19 @@ _EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _BY_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
 
 
-def failed_job_reruns(body: Body) -> Iterator[Breach]:
-    """Report a runtime whose JobSets expire.
+@check("runtime/failed-job-reruns", severity=ERROR, needs=TrainingRuntime)
+def failed_job_reruns(runtime: TrainingRuntime) -> Iterator[Breach]:
+    """Report a failed TrainJob that Trainer runs again without quota.
 
-    A JobSet that completed is not created again: trainer v2.3.0 pkg/controller/trainjob_controller.go Reconcile.
+    A runtime sets `ttlSecondsAfterFinished`. JobSet deletes a failed JobSet after that time, and Trainer 2.2 and
+    2.3 create it again, with all its restarts and charged to no quota. Here and below, [upstream
+    defects](../../reference/upstream-defects.md) says which releases have a defect; for others these checks report
+    nothing.
+
+    Source: A JobSet that completed is not created again: trainer v2.3.0 pkg/controller/trainjob_controller.go
+    Reconcile.
     """
+    body = runtime.body
     job_set = mapping(body, *map(str, JOB_SET))
     if job_set.get(_EXPIRY) is not None:
         yield Breach(
@@ -42,11 +51,16 @@ def failed_job_reruns(body: Body) -> Iterator[Breach]:
         )
 
 
-def grouped_placement(body: Body) -> Iterator[Breach]:
-    """Report pods of several jobs that Kueue is to place together.
+@check("runtime/grouped-placement", severity=WARNING, needs=TrainingRuntime)
+def grouped_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
+    """Report pods of several jobs in one podset group.
 
-    kueue v0.18.3 pkg/cache/scheduler/tas_flavor_snapshot.go consumeWithLeadersGeneric, findBestFitDomainBy
+    Pods of several jobs share a `podset-group-name`. Kueue before 0.18.5 may place a launcher and a host on one
+    node that has room for only one of them.
+
+    Source: kueue v0.18.3 pkg/cache/scheduler/tas_flavor_snapshot.go consumeWithLeadersGeneric, findBestFitDomainBy
     """
+    body = runtime.body
     named = list(_groups(body))
     members = Counter(name for _, name in named)
     for path, name in named:
@@ -64,11 +78,16 @@ def grouped_placement(body: Body) -> Iterator[Breach]:
             return
 
 
-def exclusive_placement(body: Body) -> Iterator[Breach]:
-    """Report exclusive placement by JobSet's webhook.
+@check("runtime/exclusive-placement", severity=WARNING, needs=TrainingRuntime)
+def exclusive_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
+    """Report exclusive placement by JobSet, which can block a Job for ever.
 
-    jobset v0.12.0 pkg/webhooks/pod_webhook.go ValidateCreate, leaderPodForFollower
+    A runtime sets JobSet's annotation `exclusive-topology`. After a node rejects the first pod of a Job, JobSet
+    refuses all further pods of that Job. Kueue's topology annotations have no such problem.
+
+    Source: jobset v0.12.0 pkg/webhooks/pod_webhook.go ValidateCreate, leaderPodForFollower
     """
+    body = runtime.body
     of_job_set = ("spec", "template", "metadata", "annotations")
     jobs = indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs"))
     of_jobs = [(*JOB_SET, "replicatedJobs", number, "template", "metadata", "annotations") for number, _ in jobs]
@@ -103,22 +122,24 @@ _EXPRESSION = re.compile(r"\$(?:\$|\([^)]*\)|(?P<rest>.))", re.DOTALL)
 """What the kubelet reads at a `$`: an escaped `$`, a reference, or one byte of anything else."""
 
 
-def of_runtime(body: Body) -> Iterator[Breach]:
-    """Report values of a runtime's containers in which a character beyond ASCII follows a `$`."""
+@check("runtime/broken-value", severity=ERROR, needs=TrainingRuntime)
+def broken_value(runtime: TrainingRuntime) -> Iterator[Breach]:
+    """Report a value of a runtime that the kubelet breaks at a `$`.
+
+    A variable, a command or an argument of a runtime has a character beyond ASCII right after a `$`, such as `$€`.
+    Kubernetes before 1.34.4 cuts the character in two: 1.33 passes on a broken value, and 1.34 never starts the
+    container. Write `$$€`.
+    """
+    body = runtime.body
     for number, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
         inside = ("template", "spec", "template", "spec")
         for kind in ("initContainers", "containers"):
             for place, container in indexed_mappings(mapping(job, *inside).get(kind)):
                 path = (*JOB_SET, "replicatedJobs", number, *inside, kind, place)
-                yield from _broken(container, path, "runtime/broken-value")
+                yield from broken_values(container, path, "runtime/broken-value")
 
 
-def of_job(body: Body) -> Iterator[Breach]:
-    """Report the same of `spec.trainer`."""
-    yield from _broken(mapping(body, "spec", "trainer"), ("spec", "trainer"), "trainjob/broken-value")
-
-
-def _broken(container: Mapping[str, Any], path: Path, check: str) -> Iterator[Breach]:
+def broken_values(container: Mapping[str, Any], path: Path, check: str) -> Iterator[Breach]:
     """Yield the broken values of a container.
 
     kubernetes v1.34.2 third_party/forked/golang/expansion/expand.go tryReadVariableName: it keeps one byte of the

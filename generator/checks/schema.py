@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from generator.checks.finding import Breach, Severity
+from generator.checks.registry import ERROR, WARNING, check, declare
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.manifests import Manifest
@@ -74,8 +75,6 @@ _WHY = {
     "no-schema": "nothing can be said about it, so it may be anything",
     "not-an-object": "nothing can be applied without a kind and a version",
 }
-CHECKS = tuple(f"schema/{rule}" for rule in _WHY)
-"""The ids of this family."""
 
 _RULES = {
     "additionalProperties": "unknown-field",
@@ -177,12 +176,14 @@ _WHY_OBJECT = {
     "no-namespace": "it would land wherever the one who applies it happens to be",
     "not-namespaced": "the API server refuses it or drops the namespace, and Argo CD never finds both in sync",
 }
-OBJECT_CHECKS = tuple(f"object/{rule}" for rule in _WHY_OBJECT)
-"""The ids of this family."""
 
 
+@check("object/unnamed", severity=ERROR, needs=Manifest)
 def unnamed(manifest: Manifest) -> Iterator[Breach]:
-    """An object that is stored needs a name, or a beginning of one. Reviews are answered, not stored."""
+    """Report an object without a name.
+
+    An object has neither `metadata.name` nor `metadata.generateName`. The API server refuses it.
+    """
     metadata = manifest.body.get("metadata")
     generated = isinstance(metadata, dict) and metadata.get("generateName")
     if not manifest.name and not generated and not manifest.kind.endswith("Review"):
@@ -217,3 +218,112 @@ def misplaced(manifests: Sequence[Manifest], catalog: Catalog) -> Iterator[tuple
 def _object_breach(rule: str, message: str, fix: str, field: str = "", value: object = None) -> Breach:
     path: Path = ("metadata", field) if field else ("metadata",)
     return Breach(path, f"object/{rule}", message, _WHY_OBJECT[rule], fix, value=value)
+
+
+declare(
+    "schema/not-an-object",
+    severity=ERROR,
+    text="""Report a document that is not an object with `apiVersion` and `kind`.
+
+    A document, or an item of a list, is a list or a scalar; or it has no `apiVersion` or no `kind`, or one that is
+    no text. So nothing can be applied. The documents after it are checked all the same.
+    """,
+)
+
+declare(
+    "schema/no-schema",
+    severity=ERROR,
+    text="""Report a kind that is in none of the known upstream releases.
+
+    The kind is in none of the upstream releases that mpigen knows, so nothing can be said about it. Often the
+    version is wrong. `--ignore-missing-schemas` reports such objects and passes them.
+    """,
+)
+
+declare(
+    "schema/unknown-field",
+    severity=ERROR,
+    text="""Report a field that the API server does not know.
+
+    The API server does not know the field. With strict field validation it refuses the object; without, it drops
+    the field in silence.
+    """,
+)
+
+declare(
+    "schema/missing-field",
+    severity=ERROR,
+    text="""Report a required field that is absent.
+
+    A field that the API requires is absent.
+    """,
+)
+
+declare(
+    "schema/wrong-type",
+    severity=ERROR,
+    text="""Report a value of another type than the field.
+
+    The value has another type than the field: a number where a string belongs, a string where a mapping belongs.
+    """,
+)
+
+declare(
+    "schema/not-allowed",
+    severity=ERROR,
+    text="""Report a value that the field does not allow.
+
+    The value has the right type, but is outside what the field allows: an enum, a pattern, a range, a length, a
+    name that the kind cannot have, a label that is none, a field that may not stand beside another.
+    """,
+)
+
+declare(
+    "schema/duplicate-item",
+    severity=ERROR,
+    text="""Report two items of a list with the same key.
+
+    Two items of a list that are told apart by their names, or by other fields, are alike. Server-side apply, which
+    Argo CD uses here, refuses the object; of a custom resource, and of most built-in kinds, every other way does
+    too.
+    """,
+)
+
+declare(
+    "schema/null",
+    severity=WARNING,
+    text="""Report a field of a custom resource without a value.
+
+    A field of a custom resource has no value. A create drops it, but a server-side apply refuses the object, unless
+    the field has a default. Null in built-in kinds and in metadata is the same as nothing.
+    """,
+)
+
+declare(
+    "object/duplicate",
+    severity=ERROR,
+    text="""Report two objects of a release with the same identity.
+
+    Only in `synth`: two objects of a release have the same group, kind, namespace and name. Whichever is applied
+    last wins. The namespace of a cluster-scoped object does not count.
+    """,
+)
+
+declare(
+    "object/no-namespace",
+    severity=ERROR,
+    text="""Report an object of a namespaced kind without a namespace.
+
+    Only in `synth`: an object of a namespaced kind does not say in which namespace it belongs.
+    """,
+)
+
+declare(
+    "object/not-namespaced",
+    severity=ERROR,
+    text="""Report an object of a cluster-scoped kind with a namespace.
+
+    Only in `synth`: an object of a cluster-scoped kind says `metadata.namespace`. Remove it: such an object is in
+    no namespace.
+    """,
+)

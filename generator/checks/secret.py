@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from generator.checks.finding import Breach
+from generator.checks.registry import ERROR, check
 from generator.documents.credentials import find_credentials, is_unfilled
 from generator.documents.load import Path
 from generator.manifests import Manifest
@@ -22,8 +23,17 @@ _STORES = {("external-secrets.io", "SecretStore"), ("external-secrets.io", "Clus
 _FAKE: Path = ("spec", "provider", "fake")
 
 
-def exposed(manifest: Manifest) -> Iterator[Breach]:
-    """Values of Secrets, and credentials anywhere else, by their form or by the name they go by."""
+@check("secret/value", severity=ERROR, needs=Manifest)
+def value(manifest: Manifest) -> Iterator[Breach]:
+    """Report a credential in a manifest.
+
+    Something that lets whoever reads it in stands in a manifest: a value in a Secret, whatever it looks like; a
+    private key, a token, a login to a registry or a password in an address, known by its form, in any text; or a
+    text below a name such as `AWS_SECRET_ACCESS_KEY` or `HF_TOKEN`. Git keeps it for ever, so taking it out is not
+    enough: declare it stolen. What only says where a secret lies (a path, a reference), or is yet to be filled in
+    (`${TOKEN}`, `<path:…>`, `ENC[…]`), passes, and so do words of language models, such as `PAD_TOKEN`. The finding
+    does not repeat it. The same is asked of a platform file before anything else.
+    """
     if (manifest.group, manifest.kind) == ("", "Secret"):
         yield from _values(manifest.body)
         return

@@ -140,6 +140,39 @@ class ReplicatedJob:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingRuntime:
+    """A ClusterTrainingRuntime or TrainingRuntime.
+
+    Attributes:
+        body: the whole object.
+    """
+
+    body: Body
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> TrainingRuntime | None:
+        """Return the view of a manifest; None for another kind."""
+        is_runtime = manifest.group == _GROUP and manifest.kind in ("ClusterTrainingRuntime", "TrainingRuntime")
+        return cls(manifest.body) if is_runtime else None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJob:
+    """A TrainJob.
+
+    Attributes:
+        body: the whole object.
+    """
+
+    body: Body
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> TrainJob | None:
+        """Return the view of a manifest; None for another kind."""
+        return cls(manifest.body) if (manifest.group, manifest.kind) == (_GROUP, "TrainJob") else None
+
+
 @dataclass(frozen=True)
 class MpiRuntime:
     """A training runtime for MPI.
@@ -151,6 +184,12 @@ class MpiRuntime:
 
     body: Body
     policy: Mapping[str, Any]
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest, targets: Mapping[str, str]) -> MpiRuntime | None:
+        """Return the view of a manifest; None if it is not a runtime for MPI."""
+        runtime = TrainingRuntime.of_manifest(manifest, targets)
+        return mpi_runtime(runtime.body) if runtime else None
 
     @property
     def ml_policy(self) -> Mapping[str, Any]:

@@ -56,7 +56,7 @@ def validate(
     """Check manifests in PATHS: YAML or JSON files, folders of them, or - for standard input.
 
     Every object is checked against the schema of its kind, with unknown fields rejected, and against
-    the rules of docs/checks.md. The checks cover validation in the Go code of the API server,
+    the rules of docs/checks/index.md. The checks cover validation in the Go code of the API server,
     CEL rules of CustomResourceDefinitions and webhooks only in part. Files may hold many documents and
     lists. validate uses no network and no cluster.
     """

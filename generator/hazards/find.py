@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from generator.checks.finding import Finding, Severity
+from generator.checks.registry import WARNING, declare
 from generator.config.platform import Platform
 from generator.config.python_file import shadowed_module
 from generator.documents.files import read_file
@@ -95,21 +96,6 @@ def file_name_hazards(file: Path) -> Iterator[Hazard]:
         )
 
 
-CHECKS = (
-    "platform/open-egress",
-    "platform/metadata-egress",
-    "platform/cluster-egress",
-    "platform/everyone-reads",
-    "platform/shared-account",
-    "platform/unknown-resource",
-    "platform/many-devices",
-    "platform/nested-volumes",
-    "platform/hidden-software",
-    "platform/unusable-runtime",
-    "platform/shadowed-module",
-)
-
-
 def hazards(platform: Platform) -> Iterator[Hazard]:
     """Return every hazard of a platform."""
     yield from device_hazards(platform)
@@ -144,3 +130,118 @@ def _finding(hazard: Hazard, file: str, place: Written) -> Finding:
         fix=hazard.fix,
         severity=Severity.WARNING,
     )
+
+
+declare(
+    "platform/open-egress",
+    severity=WARNING,
+    text="""Report egress of a team to a large part of the Internet.
+
+    Networks of a team's `egress` cover an eighth of all public addresses or more, alone or together. A program in
+    any pod of the team can then send data to almost any host of the Internet. List the networks that the team
+    needs. With Cilium, write names as `fqdn`.
+    """,
+)
+
+declare(
+    "platform/metadata-egress",
+    severity=WARNING,
+    text="""Report egress of a team to the metadata service of a cloud.
+
+    A small network of a team's `egress` holds the metadata service of one cloud, such as 168.63.129.16 of Azure. In
+    that cloud a program in a pod can get the credentials of the node. `169.254.169.254` itself is never open.
+    """,
+)
+
+declare(
+    "platform/cluster-egress",
+    severity=WARNING,
+    text="""Report egress of a team that overlaps the networks of the cluster.
+
+    A network of a team's `egress` overlaps one of `cluster.networks`. Some CNIs compare the addresses of pods too.
+    There the team reaches pods and Services of other teams.
+    """,
+)
+
+declare(
+    "platform/everyone-reads",
+    severity=WARNING,
+    text="""Report a view role for a group that contains every user or every ServiceAccount.
+
+    `access.view` of a team names a group that every user or every ServiceAccount of the cluster is in, such as
+    `system:authenticated`. All of them read the jobs and logs of the team. The other roles reject such a group.
+    """,
+)
+
+declare(
+    "platform/shared-account",
+    severity=WARNING,
+    text="""Report a role for the ServiceAccount `default` of a namespace.
+
+    `access` of a team names the ServiceAccount `default` of a namespace. Every pod in that namespace that names no
+    ServiceAccount then has the role.
+    """,
+)
+
+declare(
+    "platform/unknown-resource",
+    severity=WARNING,
+    text="""Report an allocatable resource that no known device plugin offers.
+
+    `allocatable` of a pool has a resource that no known device plugin offers, or a MIG profile of no known GPU. If
+    the name is misspelt, no node offers it. If it is right, add it to `cluster.resources`.
+    """,
+)
+
+declare(
+    "platform/many-devices",
+    severity=WARNING,
+    text="""Report a pool with more devices per node than any server has.
+
+    `allocatable` of a pool has more devices than any server has, such as 64 `nvidia.com/gpu`. Often the number is
+    that of the whole pool, and no node has room for a job. If pods share devices, add the label
+    `nvidia.com/gpu.sharing-strategy` to the pool.
+    """,
+)
+
+declare(
+    "platform/nested-volumes",
+    severity=WARNING,
+    text="""Report a volume of a runtime that is mounted inside another one.
+
+    A volume of a runtime is mounted inside another one. The container runtime has to make the folder in the outer
+    volume, and pods do not start if it cannot.
+    """,
+)
+
+declare(
+    "platform/hidden-software",
+    severity=WARNING,
+    text="""Report a volume of a runtime that hides the software of its image.
+
+    A volume of a runtime is mounted where images keep MPI or its libraries, such as `/opt` or `/usr/local`. Ranks
+    then fail with `command not found` or a missing library.
+    """,
+)
+
+declare(
+    "platform/unusable-runtime",
+    severity=WARNING,
+    text="""Report a runtime whose default job no team can run.
+
+    The default job on a runtime (`nodes` hosts, else two) takes more than any team may ever use by its quota, its
+    reservations and `borrow`, exceeds `limits.hostsPerJob` of every team, or has no room in the pool. A TrainJob
+    without `numNodes` then stays suspended.
+    """,
+)
+
+declare(
+    "platform/shadowed-module",
+    severity=WARNING,
+    text="""Report a platform file in Python with the name of an installed module.
+
+    A platform file in Python has the name of an installed module, such as `platform.py`. pytest, mypy and an
+    interactive Python that start in its folder import the file instead of the module, and fail. Rename it, for
+    example to `mpigen_platform.py`.
+    """,
+)

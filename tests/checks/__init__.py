@@ -41,6 +41,7 @@ class Case:
         targets: component → minor version.
         today: the day of the check, if the rule depends on it.
         also: the ids of other checks that report the bad manifests too.
+        diffs: `bad` and `good` → the change of the base, if there is one.
     """
 
     check: str
@@ -51,6 +52,7 @@ class Case:
     targets: Mapping[str, str]
     today: dt.date | None
     also: frozenset[str]
+    diffs: Mapping[str, str]
 
     @property
     def id(self) -> str:
@@ -125,7 +127,8 @@ def _read(file: Path) -> Iterator[Case]:
         base = (file.parent / row.get("base", content.get("base", "base.yaml"))).read_text("utf-8")
         bad, good = (patch(base, row[side], name) if row.get(side) else base for side in ("bad", "good"))
         targets = row.get("targets", content.get("targets", {}))
-        yield Case(check, name, base, bad, good, targets, row.get("today"), frozenset(row.get("also", ())))
+        diffs = {side: row[side] for side in ("bad", "good") if row.get(side)}
+        yield Case(check, name, base, bad, good, targets, row.get("today"), frozenset(row.get("also", ())), diffs)
 
 
 CASES: Mapping[str, Case] = {case.id: case for file in sorted(FOLDER.glob("*/*/cases.yaml")) for case in _read(file)}

@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from generator.checks.trainer_rules import CHECKS
+from generator.checks import registry
+from generator.checks.trainer import MpiRuntime, TrainingRuntime, TrainJob
 from tests.checks import CASES, FOLDER
 from tests.cluster.client import Body, Client, RefusedError, wait_for
 from tests.cluster.training import JOB, ROLE, conditions
@@ -43,6 +44,8 @@ spec:
       - name: x
         template: {spec: {template: {spec: {containers: [{name: a, image: a}]}}}}
 """
+CHECKS = {each.id for each in registry.checks() if each.needs in (MpiRuntime, TrainingRuntime, TrainJob)}
+"""The checks of single runtimes and TrainJobs."""
 UNSEEN = {"mpi/foreign-selector", "mpi/ssh-key-group", "mpi/open-mpi-5", "mpi/launcher-resources", "mpi/scheduler"} | {
     check for check in CHECKS if check.startswith("runtime/")
 }

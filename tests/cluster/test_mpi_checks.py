@@ -9,13 +9,12 @@ from time import sleep
 import pytest
 
 from generator.checks.run import check_text
-from generator.checks.trainer_rules import CHECKS
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from tests.checks import CASES
 from tests.cluster.client import Body, Client, wait_until
 from tests.cluster.control_plane import FINISH, Cluster
-from tests.cluster.hand_written import NODE, OF_44, OF_45, OF_51, OF_52, Attempt, attempt, attempt_everything
+from tests.cluster.hand_written import CHECKS, NODE, OF_44, OF_45, OF_51, OF_52, Attempt, attempt, attempt_everything
 from tests.cluster.modules import module_folder
 
 pytestmark = pytest.mark.cluster

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from generator.checks.trainer import TrainJob
 from generator.checks.trainjob.spec import empty_value
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime
@@ -155,9 +156,10 @@ def test_a_stranger_sees_no_runtimes(client: Callable[[str], Any]) -> None:
 
 
 def test_the_sdk_writes_an_empty_list_for_a_dataset_without_options(sdk: Any) -> None:
-    """As of kubeflow 0.5.0, and such a TrainJob never starts. When it does, docs/checks.md need not say so."""
+    """As of kubeflow 0.5.0, and such a TrainJob never starts. When it does, the docs of the check need not say so."""
     written = importlib.import_module("kubeflow.trainer.backends.kubernetes.utils")
     dataset = written.get_dataset_initializer(sdk.HuggingFaceDatasetInitializer(storage_uri="hf://a/b")).to_dict()
     model = written.get_model_initializer(sdk.HuggingFaceModelInitializer(storage_uri="hf://a/b")).to_dict()
-    found = [breach.path for breach in empty_value({"spec": {"initializer": {"dataset": dataset, "model": model}}})]
+    job = TrainJob({"spec": {"initializer": {"dataset": dataset, "model": model}}})
+    found = [breach.path for breach in empty_value(job)]
     assert found == [("spec", "initializer", "dataset", "env")]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 import yaml
 
+from generator.checks.trainer import TrainJob
 from generator.checks.trainjob.spec import empty_value
 from tests.checks import CASES
 from tests.cluster.client import Body, Client, wait_for
@@ -102,7 +103,7 @@ def test_what_kueue_cannot_write_is_what_the_check_finds(
     jobs: Mapping[str, Body], cluster: Cluster, expected: str, name: str
 ) -> None:
     assert outcome(cluster, jobs[name]) == expected
-    assert bool(list(empty_value(jobs[name]))) is (expected == "stuck")
+    assert bool(list(empty_value(TrainJob(jobs[name])))) is (expected == "stuck")
 
 
 @pytest.mark.usefixtures("jobs")

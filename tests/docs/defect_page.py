@@ -50,7 +50,7 @@ def _section(defect: Defect) -> Iterator[str]:
 
 
 def _check(check: str) -> str:
-    return f"[`{check}`](../checks.md#{check.replace('/', '')})"
+    return f"[`{check}`](../checks/{check}.md)"
 
 
 def _number(url: str) -> str:

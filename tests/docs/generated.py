@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 from tests.docs.attempts_page import attempts_page
+from tests.docs.check_pages import check_pages
 from tests.docs.command_page import command_page
 from tests.docs.defect_page import defect_page
 from tests.docs.pages import DOCS
@@ -20,6 +21,7 @@ def generated() -> dict[Path, str]:
         DOCS / "reference" / "commands.md": command_page(),
         DOCS / "reference" / "rejected-attempts.md": attempts_page(),
         DOCS / "reference" / "upstream-defects.md": defect_page(),
+        **{DOCS / name: text for name, text in check_pages().items()},
         **{FOLDER / name: text for name, text in platform_pages().items()},
     }
 

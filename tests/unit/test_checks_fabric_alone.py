@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from generator.checks.fabric import alone
-from generator.checks.finding import Severity
+from generator.checks.fabric import cni
+from generator.checks.fabric.sriov import every_node
+from generator.checks.finding import Breach, Severity
 from generator.documents.messages import format_path
 from generator.manifests import Manifest
-from generator.schemas import cni
+from generator.schemas.cni import find_violations
 from tests.cluster.differential.cases import read_seeds
 
 ODD: tuple[Any, ...] = (None, True, 0, -1.5, "", "x", [], {}, [None], {"type": []}, {"type": "sriov"}, 10**30)
@@ -24,6 +25,15 @@ CHAIN = {
         {"type": "ib-sriov", "pkey": "0x6", "ipam": {"type": "whereabouts", "routes": [{"dst": "10.0.0.0/8"}]}},
     ],
 }
+
+
+KINDS = cni.KINDS | {"SriovNetworkPoolConfig"}
+CHECKS = {"fabric/cni-json", "fabric/cni-config"}
+
+
+def found(manifest: Manifest) -> list[Breach]:
+    of_pool = every_node(manifest)
+    return [*(cni.breaches(manifest) if manifest.kind in cni.KINDS else ()), *of_pool]
 
 
 def definition(config: str) -> Manifest:
@@ -39,11 +49,11 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def test_objects_that_the_api_server_takes_for_sound_are_sound() -> None:
-    seeds = [body for body in read_seeds().values() if body["kind"] in alone.KINDS]
+    seeds = [body for body in read_seeds().values() if body["kind"] in KINDS]
     manifests = [Manifest(body, "x.yaml") for body in seeds]
-    breaches = [breach for manifest in manifests for breach in alone.breaches(manifest)]
+    breaches = [breach for manifest in manifests for breach in found(manifest)]
     assert {breach.check for breach in breaches if breach.severity is Severity.ERROR} == set()
-    assert {manifest.kind for manifest in manifests} == alone.KINDS
+    assert {manifest.kind for manifest in manifests} == KINDS
 
 
 @pytest.mark.parametrize("place", list(places(CHAIN)), ids=format_path)
@@ -54,15 +64,15 @@ def test_whatever_stands_anywhere_the_rules_do_not_fail(place: tuple[Any, ...]) 
         for step in ("", *place)[:-1]:
             node = node[step]
         node[("", *place)[-1]] = odd
-        for breach in alone.breaches(definition(json.dumps(holder[""]))):
-            assert breach.check in alone.CHECKS
+        for breach in found(definition(json.dumps(holder[""]))):
+            assert breach.check in CHECKS
 
 
 def test_a_kind_of_another_group_is_left_alone() -> None:
     body = {**definition("{,}").body, "apiVersion": "example.com/v1"}
-    assert list(alone.breaches(Manifest(body, "x.yaml"))) == []
+    assert list(found(Manifest(body, "x.yaml"))) == []
     pool = {"apiVersion": "example.com/v1", "kind": "SriovNetworkPoolConfig", "spec": {}}
-    assert list(alone.breaches(Manifest(pool, "x.yaml"))) == []
+    assert list(found(Manifest(pool, "x.yaml"))) == []
 
 
 def test_keys_are_read_as_go_reads_them() -> None:
@@ -72,6 +82,6 @@ def test_keys_are_read_as_go_reads_them() -> None:
         "routes": [{"DST": "10.1.0.0/16", "gw": None}],
         "gateway": None,
     }
-    assert cni.find_violations("ipam", "whereabouts", said) == []
-    assert cni.find_violations("ipam", "whereabouts", {"type": "whereabouts", "rangestart": "10.0.0.1"}) != []
-    assert cni.find_violations("plugin", "../ipam/dhcp", {}) is None
+    assert find_violations("ipam", "whereabouts", said) == []
+    assert find_violations("ipam", "whereabouts", {"type": "whereabouts", "rangestart": "10.0.0.1"}) != []
+    assert find_violations("plugin", "../ipam/dhcp", {}) is None

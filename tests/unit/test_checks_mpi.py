@@ -11,16 +11,18 @@ import pytest
 import yaml
 
 from generator import Platform
-from generator.checks import trainer_rules
+from generator.checks import registry
 from generator.checks.finding import Severity
 from generator.checks.run import check_rendered
+from generator.checks.trainer import MpiRuntime, TrainingRuntime, TrainJob
 from generator.manifests import Manifest, write
 from generator.runtimes.training_runtime import training_runtimes
 from generator.schemas.catalog import Catalog
 from tests.checks import CASES, FOLDER, Case, describe, expected, find
 from tests.conftest import ROOT
 
-OF_TRAINER = {name: case for name, case in CASES.items() if case.check in trainer_rules.CHECKS}
+CHECKS = {each.id for each in registry.checks() if each.needs in (MpiRuntime, TrainingRuntime, TrainJob)}
+OF_TRAINER = {name: case for name, case in CASES.items() if case.check in CHECKS}
 SOUND = {file: (FOLDER / "bases" / file).read_text("utf-8") for file in ("runtime.yaml", "trainjob.yaml")}
 FAMILIES = sorted((ROOT / "tests/fixtures/runtimes/families").glob("*.yaml"))
 ODD: tuple[Any, ...] = (None, True, 0, -1.5, "", "x", [], {}, [None], ["x", 1], {"name": "node"}, {"x": []})
@@ -51,7 +53,7 @@ def test_a_runtime_for_the_cluster_is_judged_like_one_of_a_namespace(case: Case)
 def test_other_objects_are_passed_over(before: str, after: str) -> None:
     text = CASES["mpi/launchers"].bad
     assert before in text
-    assert not {finding.check for finding in find(text.replace(before, after), "x.yaml")} & {*trainer_rules.CHECKS}
+    assert not {finding.check for finding in find(text.replace(before, after), "x.yaml")} & CHECKS
 
 
 def variations(body: Any, node: Any) -> Iterator[Any]:
@@ -69,15 +71,15 @@ def variations(body: Any, node: Any) -> Iterator[Any]:
 def test_whatever_stands_anywhere_the_rules_do_not_fail(file: str) -> None:
     """A wrong type is the business of the schema, whose findings come with these."""
     body = yaml.safe_load(SOUND[file])
-    looked_at = [list(trainer_rules.breaches(Manifest(odd, file), {})) for odd in variations(body, body)]
+    looked_at = [list(registry.judge(Manifest(odd, file), {})) for odd in variations(body, body)]
     assert len(looked_at) > len(ODD) * 10
 
 
 @pytest.mark.parametrize("name", ["mpi/ssh-key-group", "trainjob/reserved-variable", "trainjob/dropped-field"])
 def test_what_trainer_2_2_does_otherwise_is_not_said_for_it(name: str) -> None:
     manifest = Manifest(yaml.safe_load(CASES[name].bad), CASES[name].file)
-    assert list(trainer_rules.breaches(manifest, {"trainer": "2.2"})) == []
-    assert [breach.check for breach in trainer_rules.breaches(manifest, {"trainer": "2.3"})] == [CASES[name].check]
+    assert list(registry.judge(manifest, {"trainer": "2.2"})) == []
+    assert [breach.check for breach in registry.judge(manifest, {"trainer": "2.3"})] == [CASES[name].check]
 
 
 @pytest.mark.parametrize("file", FAMILIES, ids=lambda file: file.stem)

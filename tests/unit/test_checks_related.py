@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from generator import release
-from generator.checks import related
+from generator.checks import registry, related
 from generator.checks.files import check_everywhere
 from generator.checks.run import check_rendered, check_text, check_together
 from generator.manifests import Manifest, read, write
@@ -24,7 +24,8 @@ from tests.unit.test_checks_mpi import variations
 
 OLD = {"trainer": "2.2"}
 JOB, RUNTIME = CASES["trainjob/lost-devices"].bad.split("---\n")
-TOGETHER = {name: case for name, case in CASES.items() if case.check in related.CHECKS and case.family != "change"}
+RELATED = {each.id for each in registry.checks() if each.stage is registry.Stage.TOGETHER}
+TOGETHER = {name: case for name, case in CASES.items() if case.check in RELATED}
 CPUS_ONLY = RUNTIME.replace(", nvidia.com/gpu: 8, example.com/fpga: 1", "")
 
 

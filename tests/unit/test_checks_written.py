@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from generator.checks.trainer import TrainJob
 from generator.checks.trainjob.spec import empty_value
 from tests.cluster.queued import EMPTY, train_job
 
@@ -13,7 +14,7 @@ from tests.cluster.queued import EMPTY, train_job
 @pytest.mark.parametrize("name", EMPTY["stuck"])
 def test_what_keeps_a_job_from_running_is_found_where_it_stands(name: str) -> None:
     body = train_job(name, "plain", EMPTY["stuck"][name])
-    (breach,) = empty_value(body)
+    (breach,) = empty_value(TrainJob(body))
     node: Any = body
     for step in breach.path:
         node = node[step]
@@ -22,4 +23,4 @@ def test_what_keeps_a_job_from_running_is_found_where_it_stands(name: str) -> No
 
 @pytest.mark.parametrize("name", EMPTY["runs"])
 def test_what_is_written_or_may_go_is_passed(name: str) -> None:
-    assert list(empty_value(train_job(name, "plain", EMPTY["runs"][name]))) == []
+    assert list(empty_value(TrainJob(train_job(name, "plain", EMPTY["runs"][name])))) == []

@@ -13,10 +13,7 @@ import jsonschema
 import pytest
 import yaml
 
-from generator.checks.change.rules import CHECKS as CHANGE_CHECKS
-from generator.checks.related import CHECKS as RELATED_CHECKS
-from generator.checks.schema import CHECKS as SCHEMA_CHECKS
-from generator.checks.trainer_rules import CHECKS as MPI_CHECKS
+from generator.checks import registry
 from generator.config.load import load_platform
 from generator.errors import ConfigError
 from generator.facts.defects import Defect, Range, defects, parse_release, silent, sound_minors
@@ -26,7 +23,7 @@ from tests.conftest import ROOT
 FACTS = ROOT / "generator" / "facts"
 SCHEMA = json.loads((FACTS / "defects.schema.json").read_text())
 ROWS = yaml.safe_load((FACTS / "defects.yaml").read_text())
-CHECKS = {*CHANGE_CHECKS, *MPI_CHECKS, *RELATED_CHECKS, *SCHEMA_CHECKS}
+CHECKS = {each.id for each in registry.checks()}
 EVERY = pytest.mark.parametrize("defect", defects().values(), ids=defects())
 OLD = {"kubernetes": "1.33", "trainer": "2.2", "jobset": "0.11", "kueue": "0.18"}
 REFUSED: Mapping[str, dict[str, Any]] = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from generator.checks.fabric.sriov import node_policy
+from generator.checks import registry
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.manifests import Manifest
@@ -21,10 +21,14 @@ ANSWERS = [json.loads(line) for line in (ROOT / "tests/fixtures/sriov-policies.j
 FORM = {"apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodePolicy"}
 
 
+check = registry.get("fabric/node-policy")
+assert check
+
+
 def found(spec: dict[str, Any]) -> list[Breach]:
     metadata = {"name": "ib", "namespace": "sriov-network-operator"}
     manifest = Manifest({**FORM, "metadata": metadata, "spec": spec}, "x.yaml")
-    return [breach for _, breach in node_policy(Objects((manifest,), {}))]
+    return [found for _, found in check.run(Objects((manifest,), {}))]
 
 
 @pytest.mark.parametrize(("spec", "is_refused"), ANSWERS, ids=range(len(ANSWERS)))

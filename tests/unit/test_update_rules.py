@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from generator.checks.change import rules as change
+from generator.checks import compare as change
 from generator.checks.change import update_rules
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog

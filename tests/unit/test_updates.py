@@ -10,6 +10,7 @@ import pytest
 
 from generator import manifests
 from generator.checks.change import immutable
+from generator.checks.objects import ChangedObject
 from generator.manifests import Manifest
 from tests.cluster.updates.answers import (
     Answer,
@@ -85,7 +86,7 @@ def test_whatever_stands_anywhere_an_update_is_compared(name: str) -> None:
     sound, odd = Manifest(read_seeds()[name], "old.yaml"), deepcopy(read_seeds()[name])
     looked_at = 0
     for body in variations(odd, odd):
-        list(immutable.immutable(sound, Manifest(body, "new.yaml"), {}))
-        list(immutable.immutable(Manifest(body, "new.yaml"), sound, {}))
+        list(immutable.immutable(ChangedObject(sound, Manifest(body, "new.yaml"), {})))
+        list(immutable.immutable(ChangedObject(Manifest(body, "new.yaml"), sound, {})))
         looked_at += 1
     assert looked_at > 50

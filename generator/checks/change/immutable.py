@@ -26,6 +26,8 @@ from generator.checks.change.update_rules import (
     without_empty,
 )
 from generator.checks.finding import Breach
+from generator.checks.objects import ChangedObject
+from generator.checks.registry import ERROR, check
 from generator.documents.load import Path
 from generator.documents.messages import format_path, shorten
 from generator.errors import NotModelledError
@@ -56,8 +58,55 @@ _HOLDS_JOBS = ("batch/v1", "CronJob")
 _WHY = "the API server rejects the update, so the sync fails, and Argo CD applies nothing of the later sync waves"
 
 
-def immutable(old: Manifest, new: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:
-    """Yield a breach for each change of an object that the API server rejects."""
+@check("change/immutable", severity=ERROR, needs=ChangedObject)
+def immutable(change: ChangedObject) -> Iterator[Breach]:
+    """Report an update that the API server or a webhook rejects.
+
+    The new object is valid, but the API server or a webhook rejects the update of the stored object. Argo CD's sync
+    then fails, and the later sync waves are not applied. So `synth` does not write such a release. The way out is a
+    new name, see [runtimes](../../reference/runtimes.md#changing-a-runtime).
+
+    - ClusterTrainingRuntime, TrainingRuntime: change `successPolicy`, `failurePolicy`, `startupPolicy`,
+      `network`, `volumeClaimPolicies` or `dependsOn` of a job
+    - TrainJob: change `runtimeRef`, `trainer`, `initializer`, `managedBy` or `activeDeadlineSeconds`; change
+      `runtimePatches` unless it is suspended
+    - LocalQueue, AdmissionCheck, Topology: change `clusterQueue`, `controllerName`, `levels`
+    - ResourceFlavor with a topology: change `topologyName`, `nodeLabels` or `tolerations`
+    - ClusterQueue: change `concurrentAdmissionPolicy`
+    - PersistentVolumeClaim: shrink; change `accessModes`, `volumeMode`, `selector` or a data source; change or
+      remove `storageClassName` or `volumeName`
+    - RoleBinding, ClusterRoleBinding: change `roleRef`
+    - ResourceQuota: change `scopes`
+    - PriorityClass: change `value` or `preemptionPolicy`
+    - ResourceClaimTemplate, ResourceClaim: change anything in `spec`
+    - Secret, ConfigMap: change `type`; with `immutable: true` change any data
+    - StorageClass, VolumeAttributesClass: change `provisioner`, `parameters`, `reclaimPolicy`,
+      `volumeBindingMode`, `driverName`
+    - Job, JobSet, Pod: change the pods, except for what a suspended job may change
+    - Deployment, DaemonSet, ReplicaSet, StatefulSet: change the selector; of a StatefulSet also
+      `volumeClaimTemplates` and `serviceName`
+
+    `generator/facts/updates.yaml` has the complete list, with the source of each rule. Rules in CEL (`oldSelf`)
+    come from the CustomResourceDefinitions of the versions that the release is made for. Default values, the order
+    of sets and other spellings of a quantity are no change where the API server sees none.
+
+    Two more updates are rejected although the new object is valid. A mapping of a custom resource that becomes `{}`
+    instead of being removed becomes null by server-side apply. And JobSet's webhook completes `volumeClaimPolicies`
+    of new objects only, so the API server rejects every update of a JobSet whose manifest lacks what the webhook
+    added.
+
+    The check cannot see the state of a cluster. It reports nothing where the answer depends on that: a claim that
+    is not bound yet cannot grow, only a StorageClass with `allowVolumeExpansion` lets a claim grow, and a queued
+    job cannot get another queue while it runs.
+
+    The checks of `change/*` compare two trees. `synth` compares the release that it is about to write with the one
+    that Argo CD's pointer names, or if that is this one, or there is none, with the newest before it. `mpigen
+    validate NEW --since OLD` compares any two: of whole output folders each platform with itself, as the release
+    that its Application names. A platform that OLD lacks replaces nothing; of one that NEW lacks everything goes.
+    Where it cannot be told what replaces what, as with several releases and no Application, it says so and compares
+    nothing.
+    """
+    old, new, targets = change.old, change.new, change.targets
     kind = rules_of(new.group, new.kind)
     catalog, schema = _schema(new, targets)
     if schema is None:

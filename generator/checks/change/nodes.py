@@ -12,9 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from generator.checks.change.immutable import next_name, written
-from generator.checks.change.queues import has_people
+from generator.checks.change.queues import ChangedQueues, has_people
 from generator.checks.finding import Breach, Severity, listed
+from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE, Queues
+from generator.checks.registry import WARNING, check
 from generator.documents.load import Path
 from generator.facts.defects import known
 from generator.facts.names import REBOOTS
@@ -26,8 +28,16 @@ from generator.objects.selectors import find_untolerated_taint, format_taint
 _CHECK = "change/flavor-nodes"
 
 
-def nodes(old: Manifest, new: Manifest, _targets: Mapping[str, str]) -> Iterator[Breach]:
-    """Other labels, a taint that keeps jobs out, a toleration less; of a topology's nodes only taints may change."""
+@check("change/flavor-nodes", severity=WARNING, needs=ChangedObject)
+def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
+    """Report a flavor that selects other nodes than before.
+
+    A ResourceFlavor comes to mean other nodes (`nodeLabels`), gets a taint that its own tolerations do not cover,
+    or loses a toleration. Kueue stops no job for it: those that run stay where they are, and are charged as before.
+    Those that start, also if they waited, go by what the flavor says then. Pods for which there are no such nodes
+    wait, and hold their quota; of a new taint Kueue itself asks, and never admits who does not tolerate it.
+    """
+    old, new = change.old, change.new
     if new.group != KUEUE or new.kind != "ResourceFlavor":
         return
     was, now = (mapping(each.body, "spec") for each in (old, new))
@@ -88,11 +98,18 @@ def _tolerations(was: Mapping[str, object], now: Mapping[str, object]) -> Iterat
         )
 
 
-def not_retried(old: Manifest, new: Manifest, _targets: Mapping[str, str]) -> Iterator[Breach]:
-    """Report a flavor that lets in more jobs than before, while Kueue does not look at those that wait again.
+@check("change/flavor-not-retried", severity=WARNING, needs=ChangedObject)
+def flavor_not_retried(change: ChangedObject) -> Iterator[Breach]:
+    """Report a flavor that admits more jobs, while Kueue does not retry pending ones.
 
-    kueue v0.18.3 pkg/controller/core/resourceflavor_controller.go Update, pkg/controller/tas/resource_flavor.go Update
+    A flavor loses a taint, gets a toleration or means other nodes, so it lets in more jobs. Kueue before 0.18.5
+    does not look again at jobs that it could not admit before. They stay pending until another workload ends or
+    their queue changes.
+
+    Source: kueue v0.18.3 pkg/controller/core/resourceflavor_controller.go Update,
+    pkg/controller/tas/resource_flavor.go Update
     """
+    old, new = change.old, change.new
     if new.group != KUEUE or new.kind != "ResourceFlavor":
         return
     was, now = (mapping(each.body, "spec") for each in (old, new))
@@ -115,12 +132,19 @@ def not_retried(old: Manifest, new: Manifest, _targets: Mapping[str, str]) -> It
         )
 
 
-def topology(before: Queues, after: Queues) -> Iterator[tuple[Manifest, Breach]]:
-    """A flavor that gave to all jobs of a queue gives only to those that ask for a topology.
+@check("change/flavor-topology", severity=WARNING, needs=ChangedQueues)
+def flavor_topology(change: ChangedQueues) -> Iterator[tuple[Manifest, Breach]]:
+    """Report a flavor that only jobs with a topology request can use from now on.
 
-    kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go checkPodSetAndFlavorMatchForTAS: all may have it
-    where it has no topology, or where all flavors of the queue have one.
+    Of a flavor only jobs get something that ask for a topology, as it got one, and the queue has another flavor
+    without one; or as the queue got such another flavor. A job that waits asks for what its runtime said when it
+    was queued, so it never comes to that flavor. Those that run go on. Where all flavors of a queue have a
+    topology, nobody has to ask.
+
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go checkPodSetAndFlavorMatchForTAS: all
+    may have it where it has no topology, or where all flavors of the queue have one.
     """
+    before, after = change.before, change.after
     closed: dict[str, list[str]] = {}
     for name, queue in sorted(after.tree.queues.items()):
         was = before.tree.queues.get(name)
@@ -206,10 +230,17 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
 }
 
 
-def reboots(
-    old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]
-) -> Iterator[tuple[Manifest, Breach]]:
-    """What comes, changes or goes, and takes nodes away: once for all that is alike, of a first release as an info."""
+@check("change/reboots", severity=WARNING, needs=Change)
+def reboots(change: Change) -> Iterator[tuple[Manifest, Breach]]:
+    """Report an update that drains or restarts nodes.
+
+    An object comes, changes or goes by which an operator drains or restarts nodes, and jobs that run there stop:
+    virtual functions of NICs (SriovNetworkNodePolicy: `numVfs`, `mtu`, `nicSelector`, …), the RDMA mode
+    (SriovNetworkPoolConfig), MachineConfigs, KubeletConfigs, PerformanceProfiles, and the driver of NVIDIA's
+    network operator. It says which nodes, and how many at a time: as the annotation `mpigen.dev/reboots` tells, or
+    by the selector. Of a first release it is an info.
+    """
+    old, new = change.old, change.new
     before = {each.identity: each for each in old if (each.group, each.kind) in _KINDS}
     alike: dict[tuple[str, str], list[tuple[Manifest, Path]]] = {}
     for manifest in new:

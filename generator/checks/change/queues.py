@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from generator.checks.finding import Breach, Severity, listed
+from generator.checks.objects import Change, ChangedObject, Objects
 from generator.checks.quota.queues import KUEUE, Queues, by_flavor, place, rows, told
+from generator.checks.registry import WARNING, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value as quoted
 from generator.manifests import Manifest
@@ -15,13 +18,48 @@ from generator.objects.fields import mapping, string
 _STOPS = ("None", "Hold", "HoldAndDrain")
 _QUEUES = ("ClusterQueue", "LocalQueue")
 
+_OF_QUEUES = ("ClusterQueue", "Cohort", "ResourceFlavor")
 
-def stopped(old: Manifest, new: Manifest, _targets: Mapping[str, str]) -> Iterator[Breach]:
-    """What stops a queue, or stops more of it than before.
 
-    kueue v0.19.2 pkg/controller/core/workload_controller.go reconcileOnClusterQueueActiveState,
+@dataclass(frozen=True, slots=True)
+class ChangedQueues:
+    """The queues before and after an update that changes any of them.
+
+    Attributes:
+        before: the queues of the old tree.
+        after: the queues of the new tree.
+    """
+
+    before: Queues
+    after: Queues
+
+    @classmethod
+    def between(cls, change: Change) -> Sequence[ChangedQueues]:
+        """Return the queues of a change, unless the update keeps all of them, or they cannot be computed."""
+        return change.view(cls._read)
+
+    @classmethod
+    def _read(cls, change: Change) -> Sequence[ChangedQueues]:
+        was, now = (
+            {each.identity: each.body for each in tree if each.group == KUEUE and each.kind in _OF_QUEUES}
+            for tree in (change.old, change.new)
+        )
+        if was == now:
+            return ()
+        before, after = (Queues.read(Objects(tuple(tree), change.targets)) for tree in (change.old, change.new))
+        return (cls(before, after),) if before and after else ()
+
+
+@check("change/queue-stopped", severity=WARNING, needs=ChangedObject)
+def queue_stopped(change: ChangedObject) -> Iterator[Breach]:
+    """Report a queue that stops admitting or running jobs.
+
+    `stopPolicy` becomes `Hold`, and no more jobs are admitted, or `HoldAndDrain`, and Kueue stops those that run.
+
+    Source: kueue v0.19.2 pkg/controller/core/workload_controller.go reconcileOnClusterQueueActiveState,
     reconcileOnLocalQueueActiveState
     """
+    old, new = change.old, change.new
     if new.group != KUEUE or new.kind not in _QUEUES:
         return
     was, now = (str(mapping(each.body, "spec").get("stopPolicy") or "None") for each in (old, new))
@@ -42,14 +80,18 @@ def stopped(old: Manifest, new: Manifest, _targets: Mapping[str, str]) -> Iterat
         )
 
 
-def removed(
-    old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]
-) -> Iterator[tuple[Manifest, Breach]]:
-    """A queue goes, and its people stay; with a namespace goes more than its queue.
+@check("change/queue-removed", severity=WARNING, needs=Change)
+def queue_removed(change: Change) -> Iterator[tuple[Manifest, Breach]]:
+    """Report a removed queue whose users stay.
 
-    kueue v0.19.2 pkg/controller/core/clusterqueue_controller.go Reconcile keeps a ClusterQueue with a finalizer while
-    anything of it is in use; workload_controller.go, as above.
+    A ClusterQueue or LocalQueue goes whose people stay. Kueue keeps a ClusterQueue until its running jobs have
+    ended and admits nothing. Jobs that wait stay suspended, and jobs that ran by a LocalQueue that is gone do not
+    start again once stopped.
+
+    Source: kueue v0.19.2 pkg/controller/core/clusterqueue_controller.go Reconcile keeps a ClusterQueue with a
+    finalizer while anything of it is in use; workload_controller.go, as above.
     """
+    old, new = change.old, change.new
     kept = {manifest.identity for manifest in new}
     ended = {each.name for each in old if (each.group, each.kind) == ("", "Namespace") and each.identity not in kept}
     gone = [each for each in old if each.group == KUEUE and each.name and each.identity not in kept]
@@ -80,13 +122,17 @@ def _removed(manifest: Manifest, running: str) -> Breach:
     )
 
 
-def cohort_removed(
-    old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]
-) -> Iterator[tuple[Manifest, Breach]]:
-    """A Cohort goes that says something, and others still name it.
+@check("change/cohort-removed", severity=WARNING, needs=Change)
+def cohort_removed(change: Change) -> Iterator[tuple[Manifest, Breach]]:
+    """Report a removed Cohort that queues still name.
 
-    kueue v0.19.2 pkg/cache/hierarchy/manager.go: a cohort without an object is one without quota and without a parent.
+    A Cohort goes that had quota, a parent or a weight, while queues or cohorts still name it. Kueue goes on without
+    complaint, with a cohort of that name which has none of them.
+
+    Source: kueue v0.19.2 pkg/cache/hierarchy/manager.go: a cohort without an object is one without quota and
+    without a parent.
     """
+    old, new = change.old, change.new
     kept = {manifest.identity for manifest in new}
     named: dict[str, list[str]] = {}
     for manifest in new:
@@ -117,8 +163,16 @@ _NAMED = 3  # queues in a message
 _RECLAIMS = ("Never", "LowerPriority", "Any")
 
 
-def less_quota(before: Queues, after: Queues) -> Iterator[tuple[Manifest, Breach]]:
-    """A smaller nominalQuota of a queue that people come to, or none where there was one."""
+@check("change/less-quota", severity=WARNING, needs=ChangedQueues)
+def less_quota(change: ChangedQueues) -> Iterator[tuple[Manifest, Breach]]:
+    """Report a queue with less quota than before.
+
+    A queue that people come to has less quota than before, or loses a flavor. Kueue stops no job for it: those that
+    run go on. But what they use beyond the quota counts as borrowed, so queues that reclaim may stop them, and
+    nothing new is admitted until less is in use. A job that was stopped does not come back to a flavor that is
+    gone.
+    """
+    before, after = change.before, change.after
     for name, queue in sorted(after.tree.queues.items()):
         was = before.tree.queues.get(name)
         if was is None or not has_people(before, name):
@@ -158,11 +212,15 @@ def _told(less: _Less) -> str:
     return ", ".join(f"{name} {shown(name, was)} → {shown(name, now)}" for name, was, now in mine)
 
 
-def less_to_borrow(before: Queues, after: Queues) -> Iterator[tuple[Manifest, Breach]]:
-    """A queue keeps its quota, and can have less beyond it: for its own limit, or for want of others that lend.
+@check("change/less-to-borrow", severity=WARNING, needs=ChangedQueues)
+def less_to_borrow(change: ChangedQueues) -> Iterator[tuple[Manifest, Breach]]:
+    """Report a queue that can borrow less than before.
 
-    Of what others lend no more, all that can have less for it are told together.
+    A queue keeps its quota and can have less beyond it, since its own `borrowingLimit` is lower, or since others
+    lend less. Then the finding is about who lends less, and says how many queues feel it. Jobs that wait and need
+    more are never admitted.
     """
+    before, after = change.before, change.after
     others: dict[tuple[str, str], dict[str, _Less]] = {}
     for name in sorted(before.most.keys() & after.most.keys()):
         less = _less_at_most(before, after, name) if has_people(before, name) else {}
@@ -234,11 +292,18 @@ def _less_to_borrow(path: Path, who: str, flavor: str, less: _Less) -> Breach:
     )
 
 
-def less_to_reclaim(before: Queues, after: Queues) -> Iterator[tuple[Manifest, Breach]]:
-    """A queue that lends gets back less of it before others have ended.
+@check("change/less-to-reclaim", severity=WARNING, needs=ChangedQueues)
+def less_to_reclaim(change: ChangedQueues) -> Iterator[tuple[Manifest, Breach]]:
+    """Report a queue that can no longer reclaim its quota by preemption.
 
-    kueue v0.19.2 pkg/scheduler/preemption/policy.go, classical/hierarchical_preemption.go, with fair sharing too.
+    `reclaimWithinCohort` of a queue that people come to falls from `Any` to `LowerPriority` or `Never`, and others
+    may borrow of its quota. What they have borrowed it then gets back only when their jobs end, or have the lower
+    priority. In a platform file that is `preemption`.
+
+    Source: kueue v0.19.2 pkg/scheduler/preemption/policy.go, classical/hierarchical_preemption.go, with fair
+    sharing too.
     """
+    before, after = change.before, change.after
     for name, queue in sorted(after.tree.queues.items()):
         was, now = before.tree.queues.get(name), queue.preemption.reclaim_within_cohort
         if was is None or not has_people(before, name) or not _is_less(was.preemption.reclaim_within_cohort, now):

@@ -11,7 +11,9 @@ from typing import Any
 from generator import quantities
 from generator.checks.change.immutable import next_name
 from generator.checks.finding import Breach, Severity
+from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE
+from generator.checks.registry import WARNING, check
 from generator.checks.trainer import JOB_SET
 from generator.documents.load import Path
 from generator.facts.names import STEP, SUPPORT
@@ -42,8 +44,23 @@ _TAKEN: tuple[_Steps, ...] = (
 )
 
 
-def in_use(old: Manifest, new: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:
-    """Those of Trainer 2.3 keep their pods: trainer v2.3.0 pkg/runtime/core/snapshot.go."""
+@check("change/runtime-in-use", severity=WARNING, needs=ChangedObject)
+def runtime_in_use(change: ChangedObject) -> Iterator[Breach]:
+    """Report an update of a runtime that stops or strands its TrainJobs.
+
+    What Kueue counts of a runtime changes, which is how many pods there are, and everything in their containers,
+    down to a variable. Kueue stops the TrainJobs that run on it, as they are not what it admitted, and queues them
+    anew. That may be hours later: nothing tells Kueue that a runtime has changed, so it notices when something else
+    happens to the job, or when it is restarted itself. Trainer 2.3 then makes the pods of the old runtime again, as
+    a TrainJob keeps the runtime that it began with, while Kueue counts those of the new one.
+
+    Trainer 2.2 remembers no runtime, and JobSet refuses any other pods than it has. So there every change of
+    `mlPolicy` or of a job is told, but for labels, annotations, node selectors, tolerations and scheduling gates of
+    its pods: jobs that wait never start, and those that run cannot be suspended.
+
+    Source: Those of Trainer 2.3 keep their pods: trainer v2.3.0 pkg/runtime/core/snapshot.go.
+    """
+    old, new, targets = change.old, change.new, change.targets
     if new.group != "trainer.kubeflow.org" or new.kind not in _RUNTIMES:
         return
     is_remembered = targets.get("trainer") != "2.2"
@@ -166,15 +183,20 @@ _TRAINER = "trainer.kubeflow.org"
 _RUNTIME_KINDS = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
 
 
-def runtimes(
-    old: Sequence[Manifest], new: Sequence[Manifest], targets: Mapping[str, str]
-) -> Iterator[tuple[Manifest, Breach]]:
-    """A runtime goes under which TrainJobs may run or wait; nothing of one that was deprecated before.
+@check("change/runtime-removed", severity=WARNING, needs=Change)
+def runtime_removed(change: Change) -> Iterator[tuple[Manifest, Breach]]:
+    """Report a removed runtime that was not deprecated before.
 
-    trainer v2.3.0 pkg/webhooks/trainjob_webhook.go ValidateUpdate wants it at every update of a TrainJob, and so does
-    kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go getRuntimeSpec. trainer v2.2.0
+    A runtime goes that was not deprecated in the release before. Kueue and Trainer's webhook need the runtime as
+    long as there are TrainJobs on it: without it those that wait never start, nobody can suspend those that run,
+    and they keep their quota when they have ended, until they are deleted or the runtime is back. Trainer 2.2 keeps
+    the runtime, from a second after its first TrainJob until its last is deleted, and takes new ones meanwhile.
+
+    Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go ValidateUpdate wants it at every update of a TrainJob,
+    and so does kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go getRuntimeSpec. trainer v2.2.0
     pkg/controller/clustertrainingruntime_controller.go Reconcile keeps it with a finalizer.
     """
+    old, new, targets = change.old, change.new, change.targets
     gone = [manifest for manifest in _gone(old, new) if manifest.group == _TRAINER and manifest.kind in _RUNTIME_KINDS]
     ended = {manifest.name for manifest in _gone_namespaces(old, new)}
     for manifest in gone:
@@ -201,13 +223,16 @@ def _runtime(manifest: Manifest, *, is_kept: bool) -> Breach:
     )
 
 
-def namespaces(
-    old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]
-) -> Iterator[tuple[Manifest, Breach]]:
-    """A namespace goes, with everything in it, whoever made it.
+@check("change/tenant-removed", severity=WARNING, needs=Change)
+def tenant_removed(change: Change) -> Iterator[tuple[Manifest, Breach]]:
+    """Report a removed namespace.
 
-    kubernetes v1.34.2 pkg/controller/namespace/deletion/namespaced_resources_deleter.go deleteAllContent
+    A namespace goes. mpigen's Application prunes, so Argo CD deletes it, and Kubernetes everything in it: jobs that
+    run, volume claims, secrets.
+
+    Source: kubernetes v1.34.2 pkg/controller/namespace/deletion/namespaced_resources_deleter.go deleteAllContent
     """
+    old, new = change.old, change.new
     for manifest in _gone_namespaces(old, new):
         yield (
             manifest,
@@ -223,14 +248,17 @@ def namespaces(
         )
 
 
-def priorities(
-    old: Sequence[Manifest], new: Sequence[Manifest], _targets: Mapping[str, str]
-) -> Iterator[tuple[Manifest, Breach]]:
-    """A priority goes that jobs may name. What is queued has its value already.
+@check("change/priority-removed", severity=WARNING, needs=Change)
+def priority_removed(change: Change) -> Iterator[tuple[Manifest, Breach]]:
+    """Report a removed WorkloadPriorityClass.
 
-    kueue v0.19.2 pkg/controller/jobframework/reconciler.go prepareWorkload: without it there is no Workload, and no
-    event says so; tests/cluster/test_changed_flavors.py.
+    A WorkloadPriorityClass goes. Jobs that are queued or run keep its value. A job that names it afterwards gets no
+    Workload: it stays suspended until the priority is back, no event says why, and only Kueue's log does.
+
+    Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go prepareWorkload: without it there is no
+    Workload, and no event says so; tests/cluster/test_changed_flavors.py.
     """
+    old, new = change.old, change.new
     for manifest in _gone(old, new):
         if (manifest.group, manifest.kind) == (KUEUE, "WorkloadPriorityClass"):
             yield (

@@ -11,6 +11,7 @@ from generator.checks.fabric.networks import CNI, Attachment, segment
 from generator.checks.fabric.placement import Crowd, Users
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
+from generator.checks.registry import WARNING, check
 from generator.documents.load import Path
 from generator.documents.scalars import int64
 from generator.facts import addressing
@@ -186,8 +187,25 @@ _TWO_ROUTES = (
 )
 
 
+@check("fabric/addresses", severity=WARNING, needs=Objects)
 def addresses(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """All of it."""
+    """Report addresses of a network that overlap, or that are too few.
+
+    About the addresses of a network (whereabouts, nv-ipam, host-local, static):
+
+    - There are too few of them for the nodes of a flavor (`mpigen.dev/nodes`), times the pods of a node, times
+      the interfaces of a pod. With nv-ipam each node has a block, which is to be enough for its pods, and there
+      are to be as many blocks as nodes. Excluded addresses and the gateway do not count: nv-ipam skips a block
+      that is excluded as a whole, and gives a node the rest of any other.
+    - `exclusions` of a pool of nv-ipam overlap each other: its webhook accepts that, and its agent then gives
+      no address.
+    - `host-local` counts on each node for itself, and `static` gives all pods the same, so on a network over
+      several nodes two pods have one.
+    - Two networks overlap that a pod has both, or whose pods meet and whose addresses two give that do not know
+      of each other.
+    - A route to everywhere, which pods already have.
+    - A pool that is in no file, while others are, or is of the other kind (`poolType`).
+    """
     for rule in _RULES:
         yield from rule(gathered)
 

@@ -15,6 +15,7 @@ from generator.checks.fabric.pods import PodTemplate, pod_templates, whole
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import Queues
+from generator.checks.registry import ERROR, WARNING, check
 from generator.checks.trainer import AMOUNTS, FIELD, NODE, OnRuntime, on_runtimes, resized_containers
 from generator.documents.load import Path
 from generator.facts import env
@@ -30,10 +31,18 @@ _FOR_ALL = frozenset({"default", "openshift-cnv", "openshift-multus", "openshift
 _MANY = 5
 
 
+@check("fabric/not-attached", severity=ERROR, needs=Objects)
 def not_attached(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Judged where the files hold any network; one that is in none of them is a warning, unless it is elsewhere.
+    """Report a network that Multus does not find.
 
-    multus-cni 95a0932 pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation, GetNetworkDelegates
+    The annotation `k8s.v1.cni.cncf.io/networks` of pods asks for a network that is not where Multus looks: in the
+    namespace that it names, or else in that of the pods. Those of a ClusterTrainingRuntime run in each namespace
+    whose annotation `mpigen.dev/runtimes` names it, and wherever a TrainJob on it is; as a warning also where a
+    queue has quota for a job on it. On OpenShift Multus takes networks of other namespaces only from `default` and
+    a few of its own. Or Multus cannot read the annotation at all. A network that is in no file is a warning, and
+    where the files hold none, nothing is said.
+
+    Source: multus-cni 95a0932 pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation, GetNetworkDelegates
     """
     fabrics = gathered.view(Fabrics.read)
     for pods in fabrics.pods:
@@ -121,14 +130,19 @@ def _first(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
-KINDS = frozenset({"ResourceClaimTemplate"})
 _CLAIM = "fabric/claim"
 _GROUP = "resource.k8s.io"
 _TEMPLATE = "resourceClaimTemplateName"
 
 
+@check("fabric/claim", severity=ERROR, needs=Objects)
 def claim(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Templates are judged where the files hold any; what containers claim, always."""
+    """Report a claim of devices that does not exist.
+
+    Pods claim devices of a driver (DRA) by a ResourceClaimTemplate that is not in their namespace, so that no claim
+    is made and they stay Pending. Where the files hold no template, nothing is said, and of one that they hold
+    nowhere it is a warning. Or a container claims what its pods do not.
+    """
     templates = gathered.names(_GROUP, "ResourceClaimTemplate")
     for pods in gathered.view(Fabrics.read).pods:
         claims = indexed_mappings(pods.spec.get("resourceClaims"))
@@ -143,11 +157,16 @@ def claim(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             yield pods.manifest, breach
 
 
+@check("fabric/skipped-claim", severity=WARNING, needs=Objects)
 def skipped_claim(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report a claim that pods share, with other claims listed after it.
+    """Report a claim that the kubelet skips after a shared claim.
 
-    kubernetes v1.34.2 and v1.33.4 pkg/kubelet/cm/dra/manager.go: the loop over the pod's claims returns at one that is
-    prepared
+    Pods use a ResourceClaim that other pods may use too (`resourceClaimName`), and list other claims after it. The
+    kubelet of Kubernetes before 1.34.4 skips those once another pod on the node uses the shared one, and the
+    containers never start. List it last.
+
+    Source: kubernetes v1.34.2 and v1.33.4 pkg/kubelet/cm/dra/manager.go: the loop over the pod's claims returns at
+    one that is prepared
     """
     for pods in gathered.view(Fabrics.read).pods:
         listed = indexed_mappings(pods.spec.get("resourceClaims"))
@@ -221,8 +240,17 @@ class _Told(NamedTuple):
     """Whether ranks fail without it, rather than use TCP."""
 
 
+@check("fabric/tcp-fallback", severity=ERROR, needs=Objects)
 def tcp_fallback(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Of runtimes and jobs, and of TrainJobs that change what their runtime asks for."""
+    """Report ranks that fall back to TCP silently.
+
+    Ranks would run over TCP, mostly in silence: a variable such as `NCCL_IB_HCA` speaks of a fabric and no
+    container asks for a device of it; or a TrainJob changes how many its runtime asks for (one that leaves them out
+    on Trainer 2.2 is `trainjob/lost-devices`). A warning: the hosts of a runtime select nodes of a ResourceFlavor
+    that have a fabric, as its annotation `mpigen.dev/allocatable` says, and ask for nothing of it, and no
+    `mpigen.dev/fabric: none` of the pods says that TCP is meant. Pods in the network of the node, privileged ones,
+    and those with claims of a driver have devices all the same.
+    """
     for manifest in gathered.manifests:
         pods = list(pod_templates(manifest))
         if pods and not any(each.is_patch for each in pods):

@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from generator.checks.finding import Breach, Severity
+from generator.checks.registry import ERROR, declare
 from generator.checks.schema import fix_of
 from generator.documents.json_text import JsonTextError, read_json
 from generator.documents.load import Path
@@ -149,8 +150,6 @@ _WHY = {
     "cni-json": "the API server takes any text; whoever reads it cannot, and pods hang in ContainerCreating",
     "cni-config": "the API server takes any text; whoever reads it later refuses it, or works on without it",
 }
-CHECKS = tuple(f"fabric/{rule}" for rule in _WHY)
-"""The ids of these checks."""
 _REMEMBERED = 256  # texts: those of one team are those of the next
 
 
@@ -225,3 +224,32 @@ def _mistaken(each: _Text, mistake: Mistake, text: str) -> Breach:
 
 def _breach(each: _Text, rule: str, message: str, fix: str, text: str, severity: Severity = Severity.ERROR) -> Breach:
     return Breach(each.path, f"fabric/{rule}", message, _WHY[rule], fix, severity, value=text)
+
+
+declare(
+    "fabric/cni-json",
+    severity=ERROR,
+    text="""Report a string field whose JSON cannot be read.
+
+    A text that must hold JSON holds none: `spec.config` of a NetworkAttachmentDefinition, `ipam`, `capabilities`
+    and `metaPlugins` of the kinds that operators make networks from, and the configurations of device plugins in a
+    NicClusterPolicy or NicNodePolicy. The API server takes any text there. Commas before a closing bracket, a key
+    twice (of which the last would count), and brackets around `metaPlugins`, which are objects with commas between
+    them and nothing more.
+    """,
+)
+
+declare(
+    "fabric/cni-config",
+    severity=ERROR,
+    text="""Report JSON of a network that its reader rejects or ignores.
+
+    The JSON can be read, and says what its reader refuses or does not know: a key of nobody, another type, a form
+    that is none, `vlanQoS` without `vlan`, `rdma` with no plugin before it. Schemas of ours judge the plugins
+    sriov, ib-sriov, rdma, host-device, macvlan, ipvlan, ipoib, tuning and sbr, the addresses of whereabouts,
+    nv-ipam, host-local, static and dhcp, and both device plugins; each says which upstream source it was read from
+    (`generator/schemas/cni_schemas`). Other plugins are left alone. Keys may be in upper or lower case, as Go reads
+    them alike. It is a warning where a `pkey` stands without `ibKubernetesEnabled: true`: not the plugin but
+    ib-kubernetes sets it, and without that key a pod starts even if nobody did.
+    """,
+)

@@ -15,6 +15,7 @@ from generator.checks.fabric.fabrics import Workload, Workloads
 from generator.checks.fabric.pods import Box, Pods, Variable
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.objects import Objects
+from generator.checks.registry import WARNING, check
 from generator.checks.trainer import LAUNCHER, NODE, mpi_runtime
 from generator.documents.load import Path
 from generator.facts import env
@@ -144,8 +145,26 @@ _JUDGES: Mapping[str, Callable[[str, Workload], Advice | None]] = {
 }
 
 
+@check("fabric/environment", severity=WARNING, needs=Objects)
 def environment(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Each variable that is said by its value; what comes from elsewhere, or from another variable, is not known."""
+    """Report a variable that keeps libraries off the fabric.
+
+    A variable, or what a command says by `export` or `mpirun -x`, keeps libraries from the fabric that pods ask
+    for, or only fits another cluster. Told of runtimes, MPIJobs, JobSets, Jobs and Pods, and of a TrainJob with its
+    runtime's devices:
+
+    - `NCCL_IB_GID_INDEX`: NCCL finds the entry by itself since 2.21; a fixed one is another address on another
+      node
+    - `NCCL_IB_HCA: mlx5_1`: without `=` it is how names begin, and means `mlx5_10` too
+    - `NCCL_SOCKET_IFNAME: net1`: data goes by the device; by the interface ranks only meet
+    - `NCCL_IB_DISABLE: 1`, `NCCL_NET: Socket`: the device is reserved, and not used
+    - `NCCL_IB_*` with EFA, or with GPUDirect-TCPXO: NCCL's plugin for them reads none
+    - `UCX_NET_DEVICES: mlx5_0`: UCX before 1.21 knows no device without its port, `mlx5_0:1`
+    - `UCX_TLS: tcp`, `UCX_NET_DEVICES: eth0`, `FI_PROVIDER: tcp`, `I_MPI_FABRICS: shm:tcp`, `OMPI_MCA_pml:
+      ob1`: MPI goes by TCP. Nothing is said where a framework or accelerators are: there NCCL carries the data,
+      and MPI is rightly kept on eth0
+    - `RDMAV_FORK_SAFE`, `IBV_FORK_SAFE`: registering memory becomes dear; kernels since 5.12 need neither
+    """
     for workload in gathered.view(Workloads.read):
         for variable in workload.variables:
             if variable.value and "$" not in variable.value and (advice := _advice(variable, workload)):
@@ -221,8 +240,15 @@ class Started:
         return frozenset(each.name for each in (*self.launcher.variables, *self.launcher.assigned))
 
 
+@check("fabric/environment-lost", severity=WARNING, needs=Objects)
 def environment_lost(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """What hosts have and the launcher has not; and what an Open MPI launcher has and does not hand on."""
+    """Report variables of the hosts that ranks do not get.
+
+    Variables that ranks are to read stand on the hosts of an MPI runtime or MPIJob, and sshd passes on nothing of
+    its container. Nothing is said where a command shows how it is passed on (`export -p`, `SetEnv`, `SendEnv`, …),
+    or is not sshd's, as an image may do it. Of an MPIJob, and of a TrainJob on such a runtime, also: Open MPI's
+    `mpirun` hands on only its own variables and those that it gets by `-x`.
+    """
     for started in _all_started(gathered):
         host = started.host
         if host and _drops_environment(started):
@@ -286,8 +312,14 @@ def _lost(box: Box, what: str, names: Sequence[str]) -> Breach:
     )
 
 
+@check("fabric/control-network", severity=WARNING, needs=Objects)
 def control_network(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Open MPI and Hydra try every interface that they find (open-mpi/ompi docs, btl/tcp and oob/tcp)."""
+    """Report MPI that may use a second network for its control traffic.
+
+    Pods get another network from Multus, and nothing keeps MPI on the first (`OMPI_MCA_btl_tcp_if_include`, and for
+    the daemons `OMPI_MCA_oob_tcp_if_include` of Open MPI 4 or `PRTE_MCA_prte_if_include` of Open MPI 5;
+    `HYDRA_IFACE`, `I_MPI_HYDRA_IFACE`). MPI then tries every address of a host, and hangs.
+    """
     for started in _all_started(gathered):
         box = started.launcher
         if not started.hosts.is_attached or box.body.get("envFrom") or _has_file(box):

@@ -13,6 +13,7 @@ from generator.checks.fabric.devices import (
     Resource,
     Source,
     is_named_for_fabric,
+    is_plugin_configuration,
     providers,
     resource,
 )
@@ -30,7 +31,7 @@ from generator.checks.fabric.pods import (
 )
 from generator.checks.objects import Objects
 from generator.checks.trainer import FIELD, runtime_of
-from generator.facts.names import EFA
+from generator.facts.names import EFA, NETWORKS
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
 
@@ -53,6 +54,7 @@ KINDS = frozenset(
     }
 )
 """Of the operators, of Multus and of nv-ipam."""
+_READ = KINDS | {"MachineConfig", "MultiNetworkPolicy", "ResourceClaimTemplate", "SecurityContextConstraints"}
 _OPENSHIFT = "openshift-sriov-network-operator"
 
 
@@ -245,3 +247,15 @@ def _written(job: Manifest) -> Iterator[Box]:
     yield Box(("spec", "trainer"), mapping(job.body, "spec", "trainer"))
     for patch in pod_templates(job):
         yield from (Box(*each) for each in patch.containers)
+
+
+def is_fabric_object(manifest: Manifest) -> bool:
+    """Return True if a manifest makes a fabric, limits it, or has pods that request networks or devices."""
+    if manifest.kind in _READ:
+        return True
+    if manifest.kind == "ConfigMap":
+        return is_plugin_configuration(manifest)
+    return any(
+        each.devices or each.spec.get("resourceClaims") or NETWORKS in mapping(each.body, "metadata", "annotations")
+        for each in pod_templates(manifest)
+    )

@@ -20,6 +20,7 @@ from generator.checks.fabric.placement import homes
 from generator.checks.fabric.pods import Box, Pods
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
+from generator.checks.registry import ERROR, WARNING, check
 from generator.documents.load import Path
 from generator.facts.names import EFA, IPC_LOCK, POD_SECURITY_ENFORCE, REQUIRED_SCC, SHARED_MEMORY
 from generator.manifests import Manifest
@@ -30,8 +31,14 @@ _VERBS = "/dev/infiniband"
 _OWN = "mount a volume there with `emptyDir: {medium: Memory, sizeLimit: …}`; it counts as memory of the container"
 
 
+@check("fabric/shm", severity=WARNING, needs=Objects)
 def shm(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Ranks of a host exchange data there, and the sandbox of a pod has 64 MiB by default."""
+    """Report ranks without enough shared memory of their own.
+
+    A host of a runtime or MPIJob that asks for a device of a fabric has the 64 MiB of `/dev/shm` that every pod
+    has, or a volume on disk there. Or any pod mounts the node's `/dev/shm`, which it then shares with those of
+    other teams.
+    """
     for workload in gathered.view(Workloads.read):
         for pods in workload.pods:
             for box in pods.boxes:
@@ -61,8 +68,14 @@ def _shared_memory(workload: Workload, pods: Pods, box: Box) -> Breach | None:
     return None
 
 
+@check("fabric/host-access", severity=WARNING, needs=Objects)
 def host_access(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Privilege, the network or the device files of the node, for a fabric that a device plugin would give."""
+    """Report pods with access to the node that a device plugin makes unnecessary.
+
+    Pods of ranks that use a fabric are privileged, in the network of their node, or mount `/dev/infiniband` from
+    it. Whoever asks a device plugin for devices needs none of it: the plugin brings the files of just those
+    devices.
+    """
     for workload in gathered.view(Workloads.read):
         for pods in workload.pods:
             taken = list(_taken(pods))
@@ -99,8 +112,6 @@ def _breach(rule: str, path: Path, what: str, why: str, fix: str) -> Breach:
 
 MACHINE_CONFIG = "machineconfiguration.openshift.io"
 SECURITY = "security.openshift.io"
-KINDS = frozenset({"MachineConfig", "SecurityContextConstraints"})
-"""What is read beside pods and Namespaces."""
 _CHECK = "fabric/memlock"
 _LIMIT = """containerd `LimitMEMLOCK=infinity`, CRI-O `default_ulimits = ["memlock=-1:-1"]`"""
 _NODE_LIMIT = f"raise the limit of the nodes ({_LIMIT}), and remove the capability"
@@ -120,8 +131,17 @@ _WITHOUT = frozenset(
 """OpenShift's own without it (openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests)."""
 
 
+@check("fabric/memlock", severity=ERROR, needs=Objects)
 def memlock(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """All of it."""
+    """Report ranks that may not lock the memory that RDMA registers.
+
+    A container adds IPC_LOCK and gets nothing by it: who is not root gains a capability only from the file of a
+    program, which `allowPrivilegeEscalation: false` forbids; a warning where it does not, and nothing in the object
+    starts such a program (`setpriv`). Or the pods are refused: a namespace in which they run enforces `baseline` or
+    `restricted`, or the SCC that they ask for lacks the capability. An info: pods of a runtime or MPIJob ask for a
+    device of a fabric, and neither they nor a MachineConfig among the files say how much memory they may lock.
+    [What works](../../explanations/pod-security.md#locked-memory).
+    """
     for workload in gathered.view(Workloads.read):
         for pods in workload.pods:
             for box in pods.boxes:

@@ -14,13 +14,12 @@ from generator.checks.fabric.networks import CNI, Attachment, Segment, segment, 
 from generator.checks.fabric.placement import Users, homes
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.objects import Objects
+from generator.checks.registry import ERROR, INFO, check
 from generator.documents.load import Path
 from generator.facts.names import TENANT_LABEL
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, strings
 
-KINDS = frozenset({"MultiNetworkPolicy"})
-"""What is read beside networks."""
 _CHECK = "fabric/isolation"
 _FOR = "k8s.v1.cni.cncf.io/policy-for"
 _FIELD: Path = ("metadata", "annotations", _FOR)
@@ -29,8 +28,16 @@ _OF_PARTITIONS = ("pkey", "ibKubernetesEnabled", "rdmaIsolation")
 _OPEN = "the policy then holds for nobody, and whoever is on the network reaches the pods"
 
 
+@check("fabric/isolation", severity=ERROR, needs=Objects)
 def isolation(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """MultiNetworkPolicies that do nothing, and partitions where there is no field for them."""
+    """Report a network policy or partition without effect.
+
+    A MultiNetworkPolicy does nothing: it does not say for which networks it is (`k8s.v1.cni.cncf.io/policy-for`),
+    or it selects pods as its implementation does not know. A warning where it is for a network that is in no file,
+    or for one of ib-sriov, host-device or ipoib, which no implementation looks at; an info where the network has
+    RDMA, which passes by its rules. And a SriovIBNetwork with `pkey`, a field that it does not have: its pods are
+    in the partition of everybody.
+    """
     for policy in gathered.of(CNI, "MultiNetworkPolicy"):
         yield from ((policy, breach) for breach in _of_selector(policy))
         yield from ((policy, breach) for breach in _of_networks(policy, gathered))
@@ -101,8 +108,15 @@ _Meeting = list[tuple[Attachment, Segment]]
 _WHY = "RDMA passes by NetworkPolicy and MultiNetworkPolicy: ranks of one team reach the devices of the others"
 
 
+@check("fabric/shared", severity=INFO, needs=Objects)
 def shared(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """The segments that two teams have networks in, and the shared devices that jobs of two teams ask for."""
+    """Report teams that reach each other on a fabric.
+
+    Two teams are in the same partition of InfiniBand, the same VLAN, or on the same interface of the nodes; or jobs
+    of both ask for a device of the shared plugin, which opens the NICs of a node to all its pods. Neither
+    NetworkPolicy nor MultiNetworkPolicy parts RDMA. A team is the `mpigen.dev/tenant` of a namespace, or else the
+    namespace.
+    """
     teams = {each.name: _team(each) for each in gathered.of("", "Namespace")}
     yield from _shared_networks(gathered, teams)
     yield from _of_devices(gathered, teams)

@@ -18,6 +18,7 @@ from generator.checks.fabric.fabrics import Fabrics
 from generator.checks.fabric.networks import Attachment
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
+from generator.checks.registry import ERROR, check
 from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.objects.fields import mapping, string_map, strings
@@ -124,7 +125,7 @@ def _everywhere(pool: Pool) -> Breach:
 _RDMA = "rdma"
 
 
-def rdma_mode(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def _disagreeing_modes(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Of networks, where the files also tell the mode of nodes, and of device plugins."""
     fabrics, found = gathered.view(Fabrics.read), pools(gathered)
     for network in fabrics.attachments:
@@ -223,8 +224,14 @@ _OF_INFINIBAND = re.compile(r"ib(\d+|[opPs]\d\w*|x[0-9a-f]+)(\..+)?")
 """Names of InfiniBand interfaces: `ib0`, `ibp65s0`, `ibP257p0s0` (systemd src/udev/udev-builtin-net_id.c)."""
 
 
+@check("fabric/link-type", severity=ERROR, needs=Objects)
 def link_type(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Judged by the policy that offers the device, or by the name of the parent interface."""
+    """Report a network plugin on a link of another type.
+
+    A plugin on a link that it cannot be on: `ib-sriov` (SriovIBNetwork) with a device that a policy offers on
+    Ethernet, or `sriov` with one on InfiniBand; `macvlan` on an InfiniBand interface, which Linux refuses; `ipoib`
+    on Ethernet; addresses by DHCP on InfiniBand.
+    """
     fabrics = gathered.view(Fabrics.read)
     for network in fabrics.attachments:
         for breach in (*_of_device(fabrics, network), *_of_parent(fabrics, network), *_of_addresses(network)):
@@ -308,3 +315,17 @@ def _of_addresses(network: Attachment) -> Iterator[Breach]:
             Severity.ERROR,
             value="dhcp",
         )
+
+
+@check("fabric/rdma-mode", severity=ERROR, needs=Objects)
+def rdma_mode(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+    """Report networks, plugins and nodes with different RDMA modes.
+
+    On a node, either all pods share the RDMA devices, which is the default of Linux, or each device is in one pod
+    (`rdmaMode: exclusive` of a SriovNetworkPoolConfig). The plugin `rdma` behind another one, and `rdmaIsolation`,
+    need the second; the RDMA shared device plugin needs the first. A warning where no file says the mode of the
+    nodes. Also: a node in two pools, of which the operator then knows none; and, as a warning, a mode for all
+    nodes, since changing it reboots them.
+    """
+    yield from _disagreeing_modes(gathered)
+    yield from pool_nodes(gathered)

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 from generator.checks.fabric.devices import SHARED_PREFIX, Provider, Resource, Source, is_accelerator, resource
 from generator.checks.fabric.fabrics import Fabrics
 from generator.checks.fabric.networks import OF_SRIOV, Attachment
-from generator.checks.fabric.placement import homes
+from generator.checks.fabric.placement import homes, part_of_node
 from generator.checks.fabric.pods import PodTemplate, asked, whole
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.jobs import uncovered_by
 from generator.checks.quota.queues import TRAINER, Queues
+from generator.checks.registry import ERROR, check
 from generator.checks.trainer import JOB_SET, NODE
 from generator.facts.names import NETWORKS
 from generator.manifests import Manifest
@@ -26,10 +27,19 @@ _NEAR = 0.75  # as difflib measures it: `mlnxics` and `mlnxnics` are 0.93
 _MANY = 3
 
 
+@check("fabric/resource-name", severity=ERROR, needs=Objects)
 def resource_name(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Judged where the files hold what offers devices, as a network or pods alone may be for those of others.
+    """Report a device whose name differs between the objects that use it.
 
-    multus-cni 95a0932 pkg/k8sclient/k8sclient.go getKubernetesDelegate: the names must be equal, letter by letter
+    A device of a fabric has another name at one end than at the other: a network hands out what nobody offers, or
+    pods ask for it. Often it is the prefix, which the operator that offers the device has, and no object says:
+    `openshift.io` of the SR-IOV operator, `nvidia.com` where NVIDIA's network operator brought it, `rdma` of the
+    shared device plugin. mpigen goes by the namespace of the policy, by the configuration of a device plugin, and
+    by what nodes of a flavor are said to have. Nothing is said where the files hold nobody who offers devices. Of a
+    name that pods only seem to have misspelt it is a warning.
+
+    Source: multus-cni 95a0932 pkg/k8sclient/k8sclient.go getKubernetesDelegate: the names must be equal, letter by
+    letter
     """
     fabrics = gathered.view(Fabrics.read)
     for each in fabrics.attachments:
@@ -167,7 +177,7 @@ _COUNT = "fabric/device-count"
 _INJECTED = ", unless network-resources-injector adds one, which no queue counts"
 
 
-def device_count(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def _device_count(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Of each kind of pods; what a TrainJob changes of them is not judged alone."""
     fabrics = gathered.view(Fabrics.read)
     for pods in fabrics.pods:
@@ -323,10 +333,15 @@ def _elsewhere(path: Any, container: Mapping[str, Any], name: str) -> Breach:
     )
 
 
+@check("fabric/not-covered", severity=ERROR, needs=Objects)
 def not_covered(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """One finding for each runtime and device that no queue at all covers, if any queue takes such jobs.
+    """Report a device of a fabric that no queue covers.
 
-    kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
+    A runtime requests a device of a fabric that no ClusterQueue covers, so Kueue never admits its jobs. If a queue
+    covers other devices of the same pods, `quota/uncovered` reports it instead. If no queue covers its GPUs either,
+    neither check reports the runtime: it is taken for the runtime of other queues.
+
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
     """
     queued, fabrics = gathered.view(Queues.read), gathered.view(Fabrics.read)
     if queued is None or not queued.settings.is_modelled:
@@ -355,3 +370,19 @@ def _join(name: str, queue: str) -> Breach:
         at_key=True,
         value=name,
     )
+
+
+@check("fabric/device-count", severity=ERROR, needs=Objects)
+def device_count(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+    """Report pods with more or fewer devices than networks.
+
+    Multus hands a device to each network that is attached, in order, from those that the pod asked for. So pods ask
+    for as many as they attach networks of that resource: with too few they stay in ContainerCreating, and what is
+    too much is taken from others. Also: a device with a request and no equal limit, which the API server refuses;
+    one that another container asks for than the one with the ranks; several shares of the RDMA shared device
+    plugin, each of which is all of its NICs; devices without any network, where one that takes them stands beside
+    the pods (a warning, unless many jobs get such pods). Also a warning: hosts that take all GPUs of a node, as its
+    ResourceFlavor tells, and a part of its EFA devices.
+    """
+    yield from _device_count(gathered)
+    yield from part_of_node(gathered)

@@ -17,6 +17,7 @@ from generator.checks.fabric.fabrics import Fabrics
 from generator.checks.fabric.networks import OF_SRIOV
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
+from generator.checks.registry import ERROR, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.documents.scalars import int64
@@ -36,7 +37,7 @@ _MELLANOX = "15b3"
 _WHY = "the operator's webhook refuses it; where that is off, as by default outside OpenShift, it never works"
 
 
-def node_policy(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def _refused_by_webhook(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """What one policy says."""
     for manifest in gathered.of("sriovnetwork.openshift.io", "SriovNetworkNodePolicy"):
         spec = mapping(manifest.body, "spec")
@@ -215,8 +216,16 @@ _WATCHED = ("nvidia-network-operator", "kube-system")
 """Where nv-ipam runs: by NVIDIA's network operator, and by itself (nvidia-k8s-ipam 3ce4a34 deploy/manifests)."""
 
 
+@check("fabric/operator-namespace", severity=ERROR, needs=Objects)
 def operator_namespace(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Each operator reads objects of its own namespace; an object elsewhere is accepted and does nothing."""
+    """Report an object in a namespace that its operator ignores.
+
+    The SR-IOV operator reads its policies and pools in its own namespace, and makes networks in others only of
+    objects there; nv-ipam watches the pools of one namespace; a NicClusterPolicy has to be called
+    `nic-cluster-policy`, a SriovOperatorConfig `default`. Anything else is accepted and does nothing. Where an
+    operator is, mpigen knows from its usual namespaces and from where its SriovOperatorConfig is; without any in
+    the files it is a warning.
+    """
     yield from _names(gathered)
     fabrics = gathered.view(Fabrics.read)
     for manifest in gathered.of(SRIOV, "SriovNetworkNodePolicy", "SriovNetworkPoolConfig"):
@@ -328,8 +337,16 @@ _KNOWN = ("matchLabels", "matchExpressions")
 _WHY_EVERY_NODE = "the operator drains, and with a new `rdmaMode` restarts, every node that it works on"
 
 
-def breaches(manifest: Manifest) -> Iterator[Breach]:
-    """Labels where a selector of labels belongs: the API server drops them, and every node is left."""
+@check("fabric/every-node", severity=ERROR, needs=Manifest)
+def every_node(manifest: Manifest) -> Iterator[Breach]:
+    """Report a node selector without a term, which selects every node.
+
+    A SriovNetworkPoolConfig has labels in its `nodeSelector`, as pods write one. They belong below `matchLabels`:
+    the API server drops them, a selector that says nothing selects every node, and with a new `rdmaMode` the
+    operator restarts them all.
+    """
+    if manifest.kind != KIND:
+        return
     selector = mapping(manifest.body, "spec", "nodeSelector")
     dropped = sorted(str(key) for key in selector if key not in _KNOWN)
     if manifest.group != _GROUP or not dropped or any(selector.get(key) for key in _KNOWN):
@@ -337,3 +354,17 @@ def breaches(manifest: Manifest) -> Iterator[Breach]:
     message = f"the pool has EVERY node that the operator works on: the API server drops `{dropped[0]}`"
     fix = "write the labels of the nodes below `nodeSelector.matchLabels`"
     yield Breach(("spec", "nodeSelector"), CHECK, message, _WHY_EVERY_NODE, fix, value=selector)
+
+
+@check("fabric/node-policy", severity=ERROR, needs=Objects)
+def node_policy(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+    """Report a SriovNetworkNodePolicy that the webhook of its operator would reject.
+
+    What the webhook of the SR-IOV operator would refuse of a SriovNetworkNodePolicy. By default it is off, except
+    on OpenShift. The name of the resource (`_` and not `-`, which releases up to 1.6 refuse); a `nicSelector` by
+    nothing; functions of a port beyond `numVfs`; none at all, or more than an NVIDIA NIC has; `vfio-pci` with
+    `isRdma`, `switchdev` on InfiniBand, `vdpaType` or `bridge` without it; two policies for the same nodes that
+    take the same functions, or disagree on `externallyManaged` or `excludeTopology`.
+    """
+    yield from _refused_by_webhook(gathered)
+    yield from overlapping(gathered)

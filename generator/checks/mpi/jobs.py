@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator.checks.finding import Breach, Severity
+from generator.checks.registry import ERROR, WARNING, check
 from generator.checks.trainer import JOB_SET, LAUNCHER, MPI, NODE, TRAINER, MpiRuntime, ReplicatedJob
 from generator.documents.load import Path
 from generator.documents.messages import format_value
@@ -16,10 +17,15 @@ from generator.facts.names import STEP
 from generator.objects.fields import indexed_mappings, mapping
 
 
+@check("mpi/implementation", severity=ERROR, needs=MpiRuntime)
 def implementation(runtime: MpiRuntime) -> Iterator[Breach]:
-    """An empty text is in the enum of the CRD, and no plugin knows it.
+    """Report an empty `mpiImplementation`.
 
-    pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, `default`
+    `mpiImplementation` is an empty text. The API server accepts it, and then Kueue refuses every TrainJob, or where
+    it is not installed, Trainer makes nothing of them. `OpenMPI` is the only one that Trainer 2.3 knows, whatever
+    the image has: what the others need beyond it is up to the runtime.
+
+    Source: pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, `default`
     """
     if runtime.policy.get("mpiImplementation") == "":
         yield Breach(
@@ -32,10 +38,13 @@ def implementation(runtime: MpiRuntime) -> Iterator[Breach]:
         )
 
 
+@check("mpi/processes", severity=ERROR, needs=MpiRuntime)
 def processes(runtime: MpiRuntime) -> Iterator[Breach]:
-    """The CRD of this version has no minimum.
+    """Report a `numProcPerNode` below 1.
 
-    pkg/runtime/framework/plugins/mpi/mpi.go buildHostFileConfigMap
+    `numProcPerNode` is less than 1, which Trainer 2.3 does not refuse: `mpirun` finds hosts without slots.
+
+    Source: pkg/runtime/framework/plugins/mpi/mpi.go buildHostFileConfigMap
     """
     slots = runtime.policy.get("numProcPerNode")
     if isinstance(slots, int) and not isinstance(slots, bool) and slots < 1:
@@ -49,10 +58,15 @@ def processes(runtime: MpiRuntime) -> Iterator[Breach]:
         )
 
 
+@check("mpi/launchers", severity=ERROR, needs=MpiRuntime)
 def launchers(runtime: MpiRuntime) -> Iterator[Breach]:
-    """The job with the step `trainer` gets `numNodes` pods, and nothing sets that right for MPI.
+    """Report an MPI runtime whose TrainJobs get several launchers.
 
-    pkg/runtime/core/trainingruntime.go newRuntimeInfo; pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy
+    `numNodes` of an MPI runtime is how many *launchers* a TrainJob gets, as nothing takes the number back from the
+    job with the label. Write 1; how many hosts there are by default is `parallelism` in the Job of `node`.
+
+    Source: pkg/runtime/core/trainingruntime.go newRuntimeInfo; pkg/runtime/framework/plugins/mpi/mpi.go
+    EnforceMLPolicy
     """
     nodes = runtime.ml_policy.get("numNodes")
     if not isinstance(nodes, int) or nodes <= 1 or not runtime.launcher or runtime.launcher.step != TRAINER:
@@ -68,10 +82,15 @@ def launchers(runtime: MpiRuntime) -> Iterator[Breach]:
     )
 
 
+@check("mpi/jobs", severity=ERROR, needs=MpiRuntime)
 def jobs(runtime: MpiRuntime) -> Iterator[Breach]:
-    """The plugin knows the jobs by their names alone.
+    """Report an MPI runtime without a job `node` or `launcher`.
 
-    pkg/constants/constants.go Node, Launcher; pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy, isNode
+    Trainer knows the two jobs of an MPI runtime by their names, `node` and `launcher`. Without one of them there
+    are no hosts in the hostfile, or nobody who gets it.
+
+    Source: pkg/constants/constants.go Node, Launcher; pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy,
+    isNode
     """
     for name, command in ((NODE, "sshd"), (LAUNCHER, "`mpirun`")):
         if not any(job.name == name for job in runtime.jobs):
@@ -84,10 +103,14 @@ def jobs(runtime: MpiRuntime) -> Iterator[Breach]:
             )
 
 
+@check("mpi/container", severity=ERROR, needs=MpiRuntime)
 def container(runtime: MpiRuntime) -> Iterator[Breach]:
-    """The webhook asks for the container of the launcher only, and only if it has its label.
+    """Report an MPI job without a container `node`.
 
-    pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; pkg/webhooks/trainingruntime_webhook.go
+    Trainer mounts the ssh key, and in the launcher the hostfile, into a container called `node`. In the launcher it
+    refuses the runtime without one; elsewhere nothing is said, and sshd has no key.
+
+    Source: pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; pkg/webhooks/trainingruntime_webhook.go
     """
     for job in runtime.pair:
         names = [item.get("name") for _, item in indexed_mappings(job.pod.get("containers"))]
@@ -103,10 +126,14 @@ def container(runtime: MpiRuntime) -> Iterator[Breach]:
             )
 
 
+@check("mpi/image", severity=ERROR, needs=MpiRuntime)
 def image(runtime: MpiRuntime) -> Iterator[Breach]:
-    """A TrainJob may name the image of the launcher, and no other.
+    """Report a container without an image.
 
-    pkg/runtime/framework/plugins/jobset/builder.go Trainer
+    A container has no image. Only for the launcher can a TrainJob name one; of all others the API server refuses
+    the Job.
+
+    Source: pkg/runtime/framework/plugins/jobset/builder.go Trainer
     """
     for job in runtime.jobs:
         for path, body in job.containers:
@@ -121,10 +148,16 @@ def image(runtime: MpiRuntime) -> Iterator[Breach]:
                 )
 
 
+@check("mpi/step-label", severity=ERROR, needs=MpiRuntime)
 def step_label(runtime: MpiRuntime) -> Iterator[Breach]:
-    """What a TrainJob says goes to the jobs with the label, which is one of the Job, not of its pods.
+    """Report a step label that is not on the Job of the launcher.
 
-    pkg/runtime/framework/plugins/jobset/builder.go Trainer; pkg/runtime/core/trainingruntime.go newRuntimeInfo
+    The label `trainer.kubeflow.org/trainjob-ancestor-step: trainer` says for which job the image, the command and
+    the arguments of a TrainJob are: the launcher. It is a label of the Job (`template.metadata.labels` of the
+    replicated job), not of its pods. On `node` the command would replace sshd.
+
+    Source: pkg/runtime/framework/plugins/jobset/builder.go Trainer; pkg/runtime/core/trainingruntime.go
+    newRuntimeInfo
     """
     for job in runtime.jobs:
         if job.name == LAUNCHER and job.step != TRAINER:
@@ -154,10 +187,15 @@ def _unlabelled(job: ReplicatedJob) -> Breach:
     return Breach((*where, STEP), "mpi/step-label", message, why, fix, value=job.step)
 
 
+@check("mpi/replicas", severity=ERROR, needs=MpiRuntime)
 def replicas(runtime: MpiRuntime) -> Iterator[Breach]:
-    """The numbers of pods do not know of replicas.
+    """Report an MPI job with several replicas.
 
-    pkg/webhooks/trainingruntime_webhook.go; pkg/runtime/framework/plugins/jobset/jobset.go IdentifyPodNetwork
+    Trainer counts pods by `parallelism` and does not know replicas: it refuses a launcher with several, and a
+    warning says that `node` multiplies the hosts that a TrainJob asks for.
+
+    Source: pkg/webhooks/trainingruntime_webhook.go; pkg/runtime/framework/plugins/jobset/jobset.go
+    IdentifyPodNetwork
     """
     for job in runtime.pair:
         count = job.body.get("replicas", 1)
@@ -181,8 +219,13 @@ _OF_MPI_JOBS = ("training.kubeflow.org/", "mpi-job-")
 """Of the pods of an MPIJob (mpi-operator pkg/apis/kubeflow/v2beta1/constants.go), or of those before it."""
 
 
+@check("mpi/foreign-selector", severity=WARNING, needs=MpiRuntime)
 def foreign_selector(runtime: MpiRuntime) -> Iterator[Breach]:
-    """JobSet labels pods `jobset.sigs.k8s.io/…` (jobset v0.12.0 api/jobset/v1alpha2/jobset_types.go)."""
+    """Report affinity or spreading by labels of an MPIJob.
+
+    Affinity, or the spreading over domains, goes by labels of an MPIJob's pods (`training.kubeflow.org/job-name`,
+    …), as where one was made a runtime of. Pods of a TrainJob have none of them.
+    """
     for job in runtime.jobs:
         for path, selector in _selectors(job.pod_path, job.pod):
             if key := _foreign(selector):

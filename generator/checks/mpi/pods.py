@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
+from generator.checks.registry import ERROR, WARNING, check
 from generator.checks.trainer import LAUNCHER, MPI, NODE, TRAINER, Container, MpiRuntime, ReplicatedJob, mpi_runtime
 from generator.documents.load import Path
 from generator.documents.messages import format_value
@@ -25,10 +26,16 @@ _KEEP = env.PRTE_MCA_prte_keep_fqdn_hostnames
 _HOSTFILE_WORDS = ("hostfile", "machinefile", MPI_FOLDER)
 
 
+@check("mpi/ssh-as-root", severity=ERROR, needs=MpiRuntime)
 def ssh_as_root(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Trainer mounts the key as root's file with mode 0640, which OpenSSH refuses to root alone.
+    """Report an ssh key that OpenSSH rejects for root.
 
-    trainer v2.3.0 pkg/constants/constants.go MPISSHPrivateKeyFileMode; openssh-portable authfile.c sshkey_perm_ok
+    Trainer mounts the key as a file of root with the mode 0640 (Trainer 2.2: 0644). OpenSSH refuses to use a key
+    that others may read, if it belongs to whoever runs ssh: root. So the default of `sshAuthMountPath`,
+    `/root/.ssh`, works for nobody. Root with a key elsewhere is a warning, as a script may copy it.
+
+    Source: trainer v2.3.0 pkg/constants/constants.go MPISSHPrivateKeyFileMode; openssh-portable authfile.c
+    sshkey_perm_ok
     """
     path = runtime.policy.get("sshAuthMountPath") or "/root/.ssh"
     if isinstance(path, str) and f"{path}/".startswith("/root/"):
@@ -56,10 +63,15 @@ def ssh_as_root(runtime: MpiRuntime) -> Iterator[Breach]:
             )
 
 
+@check("mpi/ssh-key-group", severity=WARNING, needs=MpiRuntime, since="trainer 2.3")
 def ssh_key_group(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Without `fsGroup` the files of a Secret are of root and its group.
+    """Report an ssh key that the user of the pods may not read.
 
-    k8s.io/kubernetes v1.34.2 pkg/volume/volume_linux.go ChangePermissions; trainer pull request 3748
+    The pods run as a user other than root, without `fsGroup`, and so the key belongs to a group that this user is
+    perhaps not in. (On OpenShift `restricted-v2` names both, and the runtime neither.) Trainer 2.2 let everybody
+    read the key.
+
+    Source: k8s.io/kubernetes v1.34.2 pkg/volume/volume_linux.go ChangePermissions; trainer pull request 3748
     """
     for job in runtime.pair:
         security = mapping(job.pod, "securityContext")
@@ -86,10 +98,17 @@ def _said(job: ReplicatedJob, field: str) -> tuple[Path, int] | None:
     return None
 
 
+@check("mpi/open-mpi-5", severity=WARNING, needs=MpiRuntime)
 def open_mpi_5(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Trainer speaks to ORTE, which Open MPI 5 replaced by PRRTE: what one is told, the other is not always to be told.
+    """Report variables of Open MPI 4 on a runtime that may have Open MPI 5.
 
-    trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; trainer issue 4028
+    Trainer tells Open MPI where the hostfile is in variables that Open MPI 5 does not know. It then starts all
+    ranks in the launcher, and the TrainJob is Complete. `PRTE_MCA_prte_default_hostfile` tells it, a `--hostfile`
+    in the command does too, and for MPICH and Intel MPI `HYDRA_HOST_FILE` and `I_MPI_HYDRA_HOST_FILE`. Another:
+    `PRTE_MCA_prte_keep_fqdn_hostnames` is true where the launcher is one of the hosts; Trainer sets its counterpart
+    for Open MPI 4, and Open MPI 5 then logs in to itself.
+
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; trainer issue 4028
     """
     box = runtime.launcher.container if runtime.launcher else None
     if box and runtime.is_launcher_a_node:
@@ -127,10 +146,14 @@ def _names_hostfile(box: Container) -> bool:
     return any(word in command for word in _HOSTFILE_WORDS) or any(name in env.HOSTFILES for _, name in box.variables)
 
 
+@check("mpi/overridden-variable", severity=WARNING, needs=MpiRuntime)
 def overridden_variable(runtime: MpiRuntime) -> Iterator[Breach]:
-    """What Trainer sets, it sets whatever stands there.
+    """Report a variable of the launcher that Trainer overrides.
 
-    trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; pkg/apply/apply.go UpsertEnvVars
+    A variable of the launcher that Trainer sets itself. What the runtime says is lost.
+
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; pkg/apply/apply.go
+    UpsertEnvVars
     """
     box = runtime.launcher.container if runtime.launcher else None
     for path, name in box.variables if box else ():
@@ -147,10 +170,14 @@ _MIG = "nvidia.com/mig-"
 _LAST = ("huawei.com/Ascend910", "cpu")
 
 
+@check("mpi/launcher-resources", severity=ERROR, needs=MpiRuntime)
 def launcher_resources(runtime: MpiRuntime) -> Iterator[Breach]:
-    """All hosts have the same number of slots, the launcher too where it is one.
+    """Report a launcher with ranks and fewer resources than the other hosts.
 
-    trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go buildHostFileConfigMap
+    With `runLauncherAsNode` the launcher runs as many ranks as each other host. It needs the same devices; less CPU
+    or memory is a warning.
+
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go buildHostFileConfigMap
     """
     if not (runtime.is_launcher_a_node and runtime.launcher and runtime.node):
         return
@@ -185,10 +212,14 @@ def _amount(value: object) -> Fraction | None:
     return amount_of(value or 0)
 
 
+@check("mpi/guessed-processes", severity=WARNING, needs=MpiRuntime)
 def guessed_processes(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Trainer takes 1 for "as many as there are GPUs", by the names of resources.
+    """Report a number of processes per host that Trainer and the SDK guess differently.
 
-    trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; pkg/runtime/runtime.go numGPU
+    `numProcPerNode` is 1 or not there, and the hosts have several GPUs. Trainer takes this for "one process for
+    each", but not always, and the Kubeflow SDK never does.
+
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy; pkg/runtime/runtime.go numGPU
     """
     said = runtime.policy.get("numProcPerNode")
     if said not in (None, 1) or (found := _gpus(runtime)) is None:
@@ -219,10 +250,14 @@ def _gpus(runtime: MpiRuntime) -> tuple[str, int] | None:
     return None
 
 
+@check("mpi/sdk", severity=WARNING, needs=MpiRuntime)
 def sdk(runtime: MpiRuntime) -> Iterator[Breach]:
-    """The SDK lists all runtimes or none.
+    """Report a runtime that the Kubeflow SDK ignores or cannot read.
 
-    kubeflow 0.5.0 trainer/backends/kubernetes/backend.py list_runtimes; utils.py get_runtime_trainer,
+    `list_runtimes()` of the Kubeflow SDK 0.5 passes over a runtime without a framework label, and raises, whatever
+    else there is, if the container of the launcher has no image or its limits name nothing that it knows.
+
+    Source: kubeflow 0.5.0 trainer/backends/kubernetes/backend.py list_runtimes; utils.py get_runtime_trainer,
     get_runtime_trainer_container, get_container_devices
     """
     if FRAMEWORK not in mapping(runtime.body, "metadata", "labels"):
@@ -260,10 +295,15 @@ _TRAINER = "trainer.kubeflow.org"
 _SHARED = {"ReadWriteMany", "ReadOnlyMany"}
 
 
+@check("mpi/one-node-volume", severity=WARNING, needs=Objects)
 def one_node_volume(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """A volume that one node has at a time, in pods of several: all but those of one node wait for it for ever.
+    """Report a volume of one node that hosts on several nodes mount.
 
-    kubernetes v1.34.2 pkg/volume/util/util.go `IsMultiAttachAllowed`
+    A runtime mounts a claim on the hosts of its jobs, and the claim, in a namespace where it can run, is of a
+    volume that one node (`ReadWriteOnce`) or one pod (`ReadWriteOncePod`) has at a time. Hosts on other nodes wait
+    for it.
+
+    Source: kubernetes v1.34.2 pkg/volume/util/util.go `IsMultiAttachAllowed`
     """
     mounted = _mounted(gathered)
     for claim in gathered.of("", "PersistentVolumeClaim"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.checks.finding import Breach, Severity
+from generator.checks.registry import ERROR, WARNING, check
 from generator.checks.trainer import JOB_SET, LAUNCHER, NODE, MpiRuntime
 from generator.objects.fields import mapping, strings
 
@@ -16,10 +17,14 @@ _NAMELESS = "no pod has the name by which the hostfile knows it: ssh reaches nob
 _FOR_SUCCESS = f"write `{{operator: All, targetReplicatedJobs: [{LAUNCHER}]}}`"
 
 
+@check("mpi/job-order", severity=ERROR, needs=MpiRuntime)
 def job_order(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Dependencies point backwards. This is seen when a JobSet is created, not when the runtime is.
+    """Report a dependency on a job that is not listed before.
 
-    pkg/webhooks/jobset_webhook.go ValidateCreate
+    A job depends on one that is not listed before it. JobSet refuses that when a TrainJob is made, not when the
+    runtime is.
+
+    Source: pkg/webhooks/jobset_webhook.go ValidateCreate
     """
     earlier: list[str] = []
     for job in runtime.jobs:
@@ -37,10 +42,13 @@ def job_order(runtime: MpiRuntime) -> Iterator[Breach]:
         earlier.append(job.name)
 
 
+@check("mpi/deadlock", severity=ERROR, needs=MpiRuntime)
 def deadlock(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Neither sshd nor `mpirun` ends before the other is there.
+    """Report a launcher and hosts that wait for each other to complete.
 
-    pkg/controllers/depends_on.go dependencyReachedStatus
+    The launcher waits until `node` is complete, or `node` until the launcher is: each needs the other to run.
+
+    Source: pkg/controllers/depends_on.go dependencyReachedStatus
     """
     for job in runtime.pair:
         for path, name, status in job.dependencies:
@@ -56,10 +64,14 @@ def deadlock(runtime: MpiRuntime) -> Iterator[Breach]:
                 )
 
 
+@check("mpi/success-policy", severity=ERROR, needs=MpiRuntime)
 def success_policy(runtime: MpiRuntime) -> Iterator[Breach]:
-    """By default all jobs have to end well.
+    """Report a success policy that does not wait for the launcher alone.
 
-    pkg/webhooks/jobset_webhook.go Default, ValidateCreate; pkg/controllers/success_policy.go
+    By default a JobSet is complete when all its jobs are, and sshd never ends. `successPolicy` has to wait for
+    `launcher`, not for `node`, and may name only jobs that are there.
+
+    Source: pkg/webhooks/jobset_webhook.go Default, ValidateCreate; pkg/controllers/success_policy.go
     """
     if not (runtime.node and runtime.launcher):
         return
@@ -84,10 +96,14 @@ def success_policy(runtime: MpiRuntime) -> Iterator[Breach]:
     yield Breach(path, "mpi/success-policy", f"`successPolicy`: {message}", why, _FOR_SUCCESS, value=named or None)
 
 
+@check("mpi/subdomain", severity=ERROR, needs=MpiRuntime)
 def subdomain(runtime: MpiRuntime) -> Iterator[Breach]:
-    """JobSet makes one headless Service for each name, and selects the pods of the JobSet that came first.
+    """Report a subdomain that all TrainJobs of a namespace would share.
 
-    pkg/controllers/jobset_controller.go createHeadlessSvcIfNecessary
+    JobSet makes one headless Service for each subdomain, for the pods of the JobSet that came first. A runtime
+    serves many TrainJobs, so all others of the namespace would reach nobody.
+
+    Source: pkg/controllers/jobset_controller.go createHeadlessSvcIfNecessary
     """
     network = mapping(runtime.job_set, "network")
     if name := network.get("subdomain"):
@@ -101,10 +117,15 @@ def subdomain(runtime: MpiRuntime) -> Iterator[Breach]:
         )
 
 
+@check("mpi/host-names", severity=ERROR, needs=MpiRuntime)
 def host_names(runtime: MpiRuntime) -> Iterator[Breach]:
-    """The hostfile names pods as the headless Service of JobSet does, which needs indexed Jobs.
+    """Report pods without the names that the hostfile lists.
 
-    trainer pkg/runtime/framework/plugins/jobset/jobset.go IdentifyPodNetwork; pkg/controllers/jobset_controller.go
+    Pods get the names that are in the hostfile only from JobSet's Service, and only if their Job is indexed; both
+    are the default.
+
+    Source: trainer pkg/runtime/framework/plugins/jobset/jobset.go IdentifyPodNetwork;
+    pkg/controllers/jobset_controller.go
     """
     if mapping(runtime.job_set, "network").get("enableDNSHostnames") is False:
         path = (*JOB_SET, "network", "enableDNSHostnames")
@@ -117,10 +138,14 @@ def host_names(runtime: MpiRuntime) -> Iterator[Breach]:
             yield Breach(path, "mpi/host-names", message, _NAMELESS, "remove it: JobSet writes `Indexed`", value=mode)
 
 
+@check("mpi/readiness", severity=WARNING, needs=MpiRuntime)
 def readiness(runtime: MpiRuntime) -> Iterator[Breach]:
-    """A pod without a probe is ready as soon as it runs.
+    """Report hosts that count as ready before sshd listens.
 
-    pkg/controllers/depends_on.go dependencyReachedStatus
+    The launcher waits until `node` is ready, but nothing probes sshd, so that a host is ready before anyone can log
+    in.
+
+    Source: pkg/controllers/depends_on.go dependencyReachedStatus
     """
     if not (runtime.launcher and runtime.node and runtime.node.container):
         return
@@ -137,10 +162,14 @@ def readiness(runtime: MpiRuntime) -> Iterator[Breach]:
         )
 
 
+@check("mpi/gang", severity=ERROR, needs=MpiRuntime)
 def gang(runtime: MpiRuntime) -> Iterator[Breach]:
-    """A PodGroup counts the pods of all jobs, and none is scheduled before all of them exist.
+    """Report pods of a gang that wait for other pods of the gang.
 
-    trainer pkg/runtime/framework/plugins/{coscheduling,volcano} Build; scheduler-plugins v0.34.7
+    With `podGroupPolicy` all pods of a TrainJob are one group, and a gang scheduler starts none before all of them
+    exist. Pods that `dependsOn` or a startup order keeps back never do.
+
+    Source: trainer pkg/runtime/framework/plugins/{coscheduling,volcano} Build; scheduler-plugins v0.34.7
     pkg/coscheduling/core/core.go PreFilter; volcano pkg/scheduler/plugins/gang/gang.go validJobFn
     """
     if not _pod_groups(runtime):
@@ -162,10 +191,11 @@ def gang(runtime: MpiRuntime) -> Iterator[Breach]:
         yield Breach(path, "mpi/gang", message, why, "write `AnyOrder`", value="InOrder")
 
 
+@check("mpi/scheduler", severity=WARNING, needs=MpiRuntime)
 def scheduler(runtime: MpiRuntime) -> Iterator[Breach]:
-    """Trainer makes PodGroups, but chooses no scheduler.
+    """Report a PodGroup whose pods name no scheduler.
 
-    trainer pkg/runtime/framework/plugins/{coscheduling,volcano}
+    Trainer makes a PodGroup, but does not choose the scheduler that knows it. That is `schedulerName` in the pods.
     """
     policies = _pod_groups(runtime)
     for job in runtime.jobs if policies else ():

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from generator.checks.finding import Breach, Severity
+from generator.checks.registry import ERROR, WARNING, declare
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.errors import NotModelledError
@@ -106,8 +107,6 @@ _WHY = {
     "deny-and-warn": "the API server refuses the binding: who is refused is told anyhow",
     "absent": "with failurePolicy Fail an error refuses the request, and nobody is told what they did wrong",
 }
-CHECKS = tuple(f"policy/{rule}" for rule in _WHY)
-"""The ids of what a policy or a binding shows by itself."""
 KINDS = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 """What is judged."""
 _GROUP = "admissionregistration.k8s.io"
@@ -189,3 +188,67 @@ def _absent(policy: Policy) -> Iterator[Breach]:
 
 def _breach(path: Path, rule: str, message: str, fix: str, value: Any, severity: Severity = Severity.ERROR) -> Breach:
     return Breach(path, f"policy/{rule}", message, _WHY[rule], fix, severity, value=value)
+
+
+declare(
+    "policy/expression",
+    severity=ERROR,
+    text="""Report an expression that does not compile.
+
+    An expression of a ValidatingAdmissionPolicy does not compile: it names a variable, a field or a function that
+    is not there, `params` without a `paramKind`, puts types together that do not go together, or gives another type
+    than is wanted: `object.spec.suspend` may be anything, and is no condition; `object.spec.suspend == true` is
+    one. Google's CEL judges, against the types that Kubernetes declares.
+    """,
+)
+
+declare(
+    "policy/too-new",
+    severity=ERROR,
+    text="""Report an expression that needs a newer Kubernetes.
+
+    An expression uses a function that the release of Kubernetes before the target does not have. The API server
+    takes it only from the next release on, and goes on evaluating what is stored.
+    """,
+)
+
+declare(
+    "policy/message",
+    severity=ERROR,
+    text="""Report a message with several lines.
+
+    The message of a rule has several lines.
+    """,
+)
+
+declare(
+    "policy/reason",
+    severity=ERROR,
+    text="""Report a reason that a policy cannot give.
+
+    The reason of a rule is none that a policy can give: `Forbidden`, `Invalid` and `RequestEntityTooLarge` are.
+    `Unauthorized` is in the API's description, and refused.
+    """,
+)
+
+declare(
+    "policy/deny-and-warn",
+    severity=ERROR,
+    text="""Report a binding that denies and warns.
+
+    A binding denies and warns. One of the two is enough.
+    """,
+)
+
+declare(
+    "policy/absent",
+    severity=WARNING,
+    text="""Report a rule that is an error for objects without an optional field.
+
+    A rule is an error for an object that has only what every object has, and with `failurePolicy: Fail` that
+    refuses the request, with the error for a message: `object.metadata.labels['team']` where there are no labels,
+    `oldObject.spec` where an object is created, `object.spec` where one is deleted. mpigen asks the policy about
+    such an object; what its matchConditions leave out is not asked. A warning: the policy works for objects that
+    have it.
+    """,
+)

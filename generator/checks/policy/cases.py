@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from generator.checks.finding import Breach, Finding
+from generator.checks.registry import ERROR, declare
 from generator.checks.run import placed
 from generator.simulate.policies.cases import Outcome, Rule
 
@@ -49,3 +50,24 @@ def _nowhere(rule: Rule, breach: Breach) -> Finding:
     return Finding(
         rule.policy.file, 0, 0, "$", breach.check, rule.policy.resource, breach.message, breach.why, breach.fix
     )
+
+
+declare(
+    "policy/case",
+    severity=ERROR,
+    text="""Report a case whose outcome is not the expected one.
+
+    Only `mpigen policy test` finds it: a [case](../../tasks/test-policies.md) comes out other than it says. A case
+    is not judged, and fails, where mpigen cannot evaluate the policy.
+    """,
+)
+
+declare(
+    "policy/untested",
+    severity=ERROR,
+    text="""Report a rule that no case is rejected by.
+
+    Only `mpigen policy test` finds it: no case is rejected by a rule of a policy. Nobody knows then whether it
+    refuses anything, as one that always holds looks the same.
+    """,
+)

@@ -6,10 +6,11 @@ A label of the namespace switches a rule off, an annotation of the same name giv
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
+from generator.checks.registry import ERROR, INFO, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts.names import POD_SECURITY_ENFORCE, RELAXED, TENANT_LABEL
@@ -21,8 +22,14 @@ _STANDARD = f"mpigen.dev/{_POD_SECURITY}"
 _WHY = "what others are refused is allowed here"
 
 
+@check("policy/relaxed", severity=INFO, needs=Objects)
 def relaxed(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Every rule that does not hold, whoever wrote it down."""
+    """Report a rule that a namespace is excepted from.
+
+    In a namespace of a tenant a rule does not hold ([relaxations](../../explanations/pod-security.md#relaxations)),
+    with the reason and the last day. Or its pods are held to less than `restricted` and it is no relaxation, as
+    where the whole platform is.
+    """
     for manifest, labels in _namespaces(gathered):
         reasons = mapping(manifest.body, "metadata", "annotations")
         for label, until in _relaxed(labels):
@@ -38,8 +45,13 @@ def relaxed(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             yield _breach(manifest, POD_SECURITY_ENFORCE, "policy/relaxed", what, fix, Severity.INFO)
 
 
+@check("policy/relaxation-over", severity=ERROR, needs=Objects)
 def relaxation_over(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """One whose last day is past; where nobody says what day it is, nothing is."""
+    """Report an exception whose last day is past.
+
+    A relaxation's last day is past. Nothing ends by itself in a cluster, so no release is written with it. Today is
+    by the clock (UTC), or by `SOURCE_DATE_EPOCH` where that is set.
+    """
     today = gathered.today
     if today is None:
         return
@@ -58,8 +70,13 @@ def relaxation_over(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
                 )
 
 
-def unexplained(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """One that says not why, or not until when."""
+@check("policy/unexplained-relaxation", severity=ERROR, needs=Objects)
+def unexplained_relaxation(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+    """Report an exception without a reason or a last day.
+
+    A label `mpigen.dev/relaxed-<rule>` of a tenant's namespace has no day for a value, or there is no annotation of
+    the same name with the reason.
+    """
     for manifest, labels in _namespaces(gathered):
         reasons = mapping(manifest.body, "metadata", "annotations")
         for label, until in _relaxed(labels):
@@ -71,13 +88,6 @@ def unexplained(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             else:
                 continue
             yield _breach(manifest, label, "policy/unexplained-relaxation", what, fix)
-
-
-RULES: Mapping[str, Callable[[Objects], Iterator[tuple[Manifest, Breach]]]] = {
-    "policy/relaxed": relaxed,
-    "policy/relaxation-over": relaxation_over,
-    "policy/unexplained-relaxation": unexplained,
-}
 
 
 def _namespaces(gathered: Objects) -> Iterator[tuple[Manifest, Mapping[str, object]]]:

@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import KUEUE, Queues, by_flavor, place, told
+from generator.checks.registry import ERROR, INFO, WARNING, check
 from generator.documents.json_text import read_json
 from generator.documents.load import Path
 from generator.facts.names import NODES, RESERVATIONS
@@ -27,10 +28,16 @@ _NAMED = 3  # holders in a message
 _KEEP = "let queues whose jobs run on other clusters lend nothing here, "
 
 
+@check("quota/over-capacity", severity=ERROR, needs=Objects)
 def over_capacity(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Only of flavors that say how many nodes they have, and what one of them offers.
+    """Report more quota of a flavor than its nodes offer.
 
-    A queue whose jobs are sent to other clusters takes nothing of the nodes here; what it lends to others it promises.
+    All queues and cohorts together have more quota of a flavor than its nodes offer. Kueue knows no nodes: it
+    admits, and the pods stay pending. How many nodes there are the ResourceFlavor says with the annotations that
+    mpigen writes, `mpigen.dev/nodes: "16"` and `mpigen.dev/allocatable: '{"cpu": "192", "nvidia.com/gpu": "8"}'`
+    for what one of them offers to jobs. Without both, this check and the room on nodes in the next ones are left
+    out. What a queue has whose jobs run on other clusters (MultiKueue) takes no node here, but for what it lends to
+    queues whose jobs run here.
     """
     queued = gathered.view(Queues.read)
     if not queued:
@@ -126,8 +133,14 @@ def _devices_first(each: tuple[str, _Holders]) -> tuple[bool, str]:
     return "/" not in each[0], each[0]
 
 
+@check("quota/reservation-over", severity=WARNING, needs=Objects)
 def reservation_over(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """A reservation whose last day is past; where nobody says what day it is, nothing is."""
+    """Report a reservation whose last day is past.
+
+    A reservation's last day is past, and its quota is still in the queue. The days are in the annotation
+    `mpigen.dev/reservations` of the ClusterQueue, which mpigen writes. Today is by the clock (UTC), or by
+    `SOURCE_DATE_EPOCH` where that is set.
+    """
     today = gathered.today
     if today is None:
         return
@@ -165,8 +178,13 @@ def _reservations(manifest: Manifest) -> Iterator[tuple[str, dt.date]]:
 _Amounts = Mapping[FlavorResource, int]
 
 
+@check("quota/borrows-nothing", severity=WARNING, needs=Objects)
 def borrows_nothing(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """A borrowingLimit, and nobody with anything to lend."""
+    """Report a borrowing limit in a cohort that lends nothing.
+
+    A queue or cohort has a `borrowingLimit` above 0, and nobody in its tree of cohorts has anything to lend it.
+    Judged where the files hold two queues of the tree, or the Cohort that is its root, as are the next two.
+    """
     for manifest, node, _ in _sharing(gathered.view(Queues.read)):
         idle = {
             key: quota.borrowing
@@ -189,8 +207,13 @@ def _borrows_nothing(path: Path, flavor: str, limits: _Amounts, node: Node) -> B
     )
 
 
+@check("quota/lends-nobody", severity=INFO, needs=Objects)
 def lends_nobody(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Quota to lend, and nobody who may borrow it: of queues that nobody comes to, or that say what they lend."""
+    """Report quota that no other queue can borrow.
+
+    A queue that no LocalQueue leads to, such as `slack`, has quota that nobody may borrow, so that nobody can use
+    it; or a queue has a `lendingLimit` above 0, and nobody may borrow.
+    """
     queued = gathered.view(Queues.read)
     if queued is None:
         return
@@ -239,11 +262,16 @@ def _borrowers(queued: Queues) -> Mapping[tuple[str, FlavorResource], Collection
     return found
 
 
+@check("quota/no-share", severity=WARNING, needs=Objects)
 def no_share(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """A weight of nothing, for who may borrow.
+    """Report a fair-sharing weight of 0 on a queue that can borrow.
 
-    kueue v0.19.2 pkg/cache/scheduler/fair_sharing.go CompareDRS: who borrows without a weight comes after everybody
-    else when jobs are admitted, and before everybody else when they are preempted.
+    A queue or cohort has the weight 0 and may borrow. With fair sharing Kueue lets everybody else borrow first, and
+    stops its jobs before those of anybody else. Nothing is said where Kueue's configuration is among the files and
+    fair sharing is off.
+
+    Source: kueue v0.19.2 pkg/cache/scheduler/fair_sharing.go CompareDRS: who borrows without a weight comes after
+    everybody else when jobs are admitted, and before everybody else when they are preempted.
     """
     queued = gathered.view(Queues.read)
     if queued is None or queued.settings.is_fair is False:
@@ -270,8 +298,13 @@ def _no_share(path: Path, key: FlavorResource, node: Node) -> Breach:
     )
 
 
+@check("quota/idle-weight", severity=WARNING, needs=Objects)
 def idle_weight(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """A weight, where Kueue is told not to share by weights; that which everybody has says nothing."""
+    """Report a fair-sharing weight while fair sharing is off.
+
+    A queue or cohort has another weight than 1, and Kueue's configuration is among the files and has fair sharing
+    off. Kueue then does not look at weights.
+    """
     queued = gathered.view(Queues.read)
     if queued is None or queued.settings.is_fair is not False:
         return

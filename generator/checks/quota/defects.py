@@ -8,6 +8,7 @@ from typing import Any
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import KUEUE, RUNTIMES, TRAINER, Queues
+from generator.checks.registry import ERROR, WARNING, check
 from generator.checks.trainer import JOB_SET
 from generator.documents.load import Path
 from generator.facts.defects import known
@@ -24,10 +25,14 @@ _Place = tuple[str, int, Path]
 """File, document and path in it."""
 
 
+@check("quota/no-candidates", severity=WARNING, needs=Objects)
 def no_candidates(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report the preference under which Kueue stays with a flavor that nothing can be preempted in.
+    """Report a preference that keeps jobs pending while quota is free.
 
-    kueue v0.18.3 pkg/scheduler/flavorassigner/flavorassigner.go isPreferred
+    `flavorFungibility.preference` is `PreemptionOverBorrowing` in a queue with several flavors. Kueue before 0.18.5
+    may choose a flavor in which it can preempt nothing, and the job waits although another flavor has room.
+
+    Source: kueue v0.18.3 pkg/scheduler/flavorassigner/flavorassigner.go isPreferred
     """
     for queue in gathered.of(KUEUE, "ClusterQueue"):
         spec = mapping(queue.body, "spec")
@@ -50,10 +55,16 @@ def no_candidates(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             )
 
 
+@check("quota/lost-tolerations", severity=ERROR, needs=Objects)
 def lost_tolerations(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report tolerations of a runtime that those of a flavor replace on admission.
+    """Report tolerations of a runtime that those of a flavor replace.
 
-    kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go RunWithPodSetsInfo; trainer v2.3.0
+    A ResourceFlavor has tolerations. Kueue writes them into the TrainJob, where they replace the tolerations of the
+    runtime. Jobs that start later (`dependsOn`) or again (`maxRestarts`) lose those, and a lost toleration of a
+    taint that the flavor names keeps their pods Pending. Only that in a Job with `dependsOn` is an error. Flavors
+    of mpigen have no tolerations.
+
+    Source: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go RunWithPodSetsInfo; trainer v2.3.0
     pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch: `tolerations` is an atomic list. Jobs that JobSet made
     before the admission keep both, as jobset v0.12.0 pkg/controllers/jobset_controller.go resumeJob merges them.
     """
@@ -139,16 +150,20 @@ def _lost(path: Path, toleration: dict[str, Any], flavor: Flavor, when: str) -> 
     )
 
 
+@check("quota/runs-twice", severity=WARNING, needs=Objects)
 def runs_twice(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report MultiKueue beside a Trainer that does not leave its jobs alone.
+    """Report TrainJobs that run here and on a worker cluster of MultiKueue.
 
-    trainer v2.2.0 pkg/controller/trainjob_controller.go Reconcile, which never reads `spec.managedBy`
+    An AdmissionCheck of MultiKueue beside Trainer 2.2, which also runs the TrainJobs that MultiKueue sends to other
+    clusters.
+
+    Source: trainer v2.2.0 pkg/controller/trainjob_controller.go Reconcile, which never reads `spec.managedBy`
     """
-    for check in gathered.of(KUEUE, "AdmissionCheck"):
-        if mapping(check.body, "spec").get("controllerName") == MULTI_KUEUE:
+    for admission_check in gathered.of(KUEUE, "AdmissionCheck"):
+        if mapping(admission_check.body, "spec").get("controllerName") == MULTI_KUEUE:
             defect = known("trainer-runs-jobs-of-multi-kueue")
             yield (
-                check,
+                admission_check,
                 Breach(
                     ("spec", "controllerName"),
                     "quota/runs-twice",

@@ -17,6 +17,7 @@ from typing import Any
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import KUEUE, TRAINER, Queues, rows
+from generator.checks.registry import ERROR, WARNING, check
 from generator.documents.load import Path
 from generator.documents.messages import shorten
 from generator.facts.names import METADATA_NAME
@@ -33,8 +34,18 @@ _PARENT = {"ClusterQueue": ("cohortName", "cohort"), "Cohort": ("parentName",)}
 """Kind → the fields that name who lends, the last of v1beta1."""
 
 
+@check("quota/order", severity=ERROR, needs=Objects)
 def order(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Each flavor says something of each covered resource, in the same order."""
+    """Report a flavor whose resources differ from `coveredResources`.
+
+    In a ClusterQueue or Cohort a flavor lists other resources than `coveredResources`, or in another order. Kueue's
+    webhook refuses it. A flavor that has none of a resource says so with a `nominalQuota` of 0.
+
+    For this check and all of the family: what an object names is looked for among the files below the same
+    `release.json`, or among those below none. An object in no file may be in the cluster all the same, so then
+    there is at most a warning. Where an amount is no quantity, or two files hold different objects of one name,
+    nothing can be computed, and only what one object shows is said.
+    """
     for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
         for number, group in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
             covered = strings(group.get("coveredResources"))
@@ -58,8 +69,12 @@ def _order(path: Path, flavor: str, names: Sequence[str], covered: Sequence[str]
     return Breach(path, "quota/order", message, _WHY, fix, at_key=True)
 
 
+@check("quota/repeated", severity=ERROR, needs=Objects)
 def repeated(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """A resource belongs to one group, and so does a flavor."""
+    """Report a resource or flavor in two resource groups.
+
+    A resource or a flavor is in two groups of the same ClusterQueue or Cohort. Kueue's webhook refuses it.
+    """
     for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
         resources: dict[str, int] = {}
         flavors: dict[str, int] = {}
@@ -85,8 +100,14 @@ def _repeated(path: Path, name: str, what: str, first: int) -> Breach:
     return Breach(path, "quota/repeated", message, _WHY, advice[what], value=name)
 
 
+@check("quota/limit", severity=ERROR, needs=Objects)
 def limit(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """No amount is below zero, no queue lends more than it has, and without a cohort nobody lends."""
+    """Report a quota, limit or weight that Kueue's webhook rejects.
+
+    A `lendingLimit` above the `nominalQuota`, a borrowing or lending limit without a cohort to share with, an
+    amount or a weight below zero, or a weight that is next to nothing: Kueue's webhook refuses them. A Cohort may
+    lend more than is its own, since it passes on what its queues lend.
+    """
     for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
         spec = mapping(manifest.body, "spec")
         yield from ((manifest, breach) for breach in _weight(mapping(spec, "fairSharing").get("weight")))
@@ -156,8 +177,15 @@ class _Reference:
     name: str
 
 
+@check("quota/missing-flavor", severity=WARNING, needs=Objects)
 def missing_flavor(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Such a queue is not active: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go updateQueueStatus."""
+    """Report a reference to a ResourceFlavor that is in no file.
+
+    A ClusterQueue names a ResourceFlavor that is in no file, while others are. Kueue admits nothing from the queue
+    until it exists, on no flavor.
+
+    Source: Such a queue is not active: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go updateQueueStatus.
+    """
     why = "Kueue admits nothing from this queue, neither on this flavor nor on another, until it exists"
     for manifest in gathered.of(KUEUE, "ClusterQueue"):
         for group, body in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
@@ -167,8 +195,13 @@ def missing_flavor(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
                 yield from _missing("quota/missing-flavor", manifest, reference, gathered, why)
 
 
+@check("quota/missing-topology", severity=WARNING, needs=Objects)
 def missing_topology(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """The same file, isTASViolated."""
+    """Report a reference to a Topology that is in no file.
+
+    A ResourceFlavor names a Topology that is in no file, while others are. Kueue admits nothing from the queues
+    with this flavor.
+    """
     why = "Kueue admits nothing from the queues that have this flavor until it exists"
     for manifest in gathered.of(KUEUE, "ResourceFlavor"):
         name = mapping(manifest.body, "spec").get("topologyName")
@@ -177,8 +210,13 @@ def missing_topology(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             yield from _missing("quota/missing-topology", manifest, reference, gathered, why)
 
 
+@check("quota/missing-queue", severity=WARNING, needs=Objects)
 def missing_queue(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """A door that leads nowhere, and a TrainJob that comes to no door: both wait, and say nothing."""
+    """Report a reference to a queue that is in no file.
+
+    A LocalQueue names a ClusterQueue, or a TrainJob a LocalQueue of its namespace, that is in no file, while others
+    are. A namespace that is itself among the files is taken to have its LocalQueues there.
+    """
     for manifest in gathered.of(KUEUE, "LocalQueue"):
         reference = _Reference(
             ("spec", "clusterQueue"), "ClusterQueue", str(mapping(manifest.body, "spec").get("clusterQueue"))
@@ -193,8 +231,16 @@ def missing_queue(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             yield from _missing("quota/missing-queue", manifest, reference, gathered, why)
 
 
+@check("quota/missing-priority", severity=WARNING, needs=Objects)
 def missing_priority(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Kueue v0.19.2 pkg/controller/jobframework/reconciler.go ExtractPriority: it makes no Workload of the job."""
+    """Report a reference to a WorkloadPriorityClass that is in no file.
+
+    A TrainJob names a WorkloadPriorityClass (`kueue.x-k8s.io/priority-class`) that is in no file, while others are.
+    It stays suspended, and neither an event nor its status says why.
+
+    Source: Kueue v0.19.2 pkg/controller/jobframework/reconciler.go ExtractPriority: it makes no Workload of the
+    job.
+    """
     why = "the job stays suspended until it exists, and only the log of Kueue tells"
     for manifest in gathered.of(TRAINER, "TrainJob"):
         name = mapping(manifest.body, "metadata", "labels").get(PRIORITY_LABEL)
@@ -203,8 +249,13 @@ def missing_priority(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             yield from _missing("quota/missing-priority", manifest, reference, gathered, why)
 
 
+@check("quota/missing-cohort", severity=WARNING, needs=Objects)
 def missing_cohort(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """A cohort needs no object; but where others have one, a name without one is mostly misspelt."""
+    """Report a reference to a Cohort that is in no file.
+
+    A ClusterQueue or Cohort names a Cohort that is in no file, while others are. Kueue does without the object: it
+    is then a cohort of its own, in which nobody from the one that was meant lends anything.
+    """
     why = "Kueue takes it for a cohort without quota of its own, and lends nothing to it from any other"
     for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
         for field in ("cohortName", "cohort", "parentName"):
@@ -235,8 +286,14 @@ def _is_told(namespace: str, kind: str, gathered: Objects) -> bool:
     return bool(namespace) and namespace in homes and bool(gathered.names(KUEUE, kind))
 
 
+@check("quota/cohort-cycle", severity=ERROR, needs=Objects)
 def cohort_cycle(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """What is in a circle, or below one, is left out: kueue v0.19.2 pkg/cache/scheduler/snapshot.go."""
+    """Report Cohorts whose parents form a cycle.
+
+    The parents of Cohorts go in a circle. Kueue admits nothing from any queue in or below it.
+
+    Source: What is in a circle, or below one, is left out: kueue v0.19.2 pkg/cache/scheduler/snapshot.go.
+    """
     queued = gathered.view(Queues.read)
     if queued is None:
         return
@@ -263,11 +320,16 @@ def _circle(tree: QueueTree, cohort: str) -> tuple[str, ...]:
     return (*circle[first:], *circle[:first])
 
 
+@check("quota/closed-door", severity=ERROR, needs=Objects)
 def closed_door(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """A LocalQueue in a namespace that its ClusterQueue does not let in.
+    """Report a LocalQueue in a namespace that its ClusterQueue does not select.
 
-    kueue v0.19.2 pkg/workload/resources.go ValidateAdmissibility. What labels a namespace has its object says; that
-    with its name every namespace has.
+    A LocalQueue lies in a namespace that the `namespaceSelector` of its ClusterQueue does not select; without a
+    selector it selects none. What labels a namespace has is known where its object is among the files.
+    `kubernetes.io/metadata.name` it always has.
+
+    Source: kueue v0.19.2 pkg/workload/resources.go ValidateAdmissibility. What labels a namespace has its object
+    says; that with its name every namespace has.
     """
     queued = gathered.view(Queues.read)
     if queued is None:

@@ -12,6 +12,7 @@ from typing import Any
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import KUEUE, RUNTIMES, TRAINER, CountedJob, Queues, rows
+from generator.checks.registry import ERROR, WARNING, check
 from generator.checks.trainer import OnRuntime, queue_of, runtime_of
 from generator.documents.load import Path
 from generator.facts.names import MULTI_KUEUE
@@ -38,10 +39,16 @@ _ADVICE = {
 }
 
 
+@check("quota/uncovered", severity=ERROR, needs=Objects)
 def uncovered(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """A resource that a runtime asks for, and of which the queue says nothing, not even that there is none.
+    """Report a runtime with a resource that its queue does not cover.
 
-    kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
+    A runtime asks for a resource that the queue of a namespace does not cover, so that no job on it is ever
+    admitted. Of a ClusterTrainingRuntime, which every namespace has, nothing is said where the queue covers none of
+    its devices: it is not meant for this team. Kueue's `excludeResourcePrefixes` and `transformations` are heeded;
+    with `multiplyBy`, factors below zero or `IgnoreUndeclared` nothing is said, here and in the next two.
+
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors
     """
     queued = gathered.view(Queues.read)
     if queued is None or not queued.settings.is_modelled:
@@ -88,8 +95,17 @@ def is_meant(queue: ClusterQueue, job: CountedJob) -> bool:
     )
 
 
+@check("quota/too-large", severity=WARNING, needs=Objects)
 def too_large(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """The smallest job on a runtime asks for more than the queue can ever have, though it has some of all."""
+    """Report a runtime whose smallest job its queue never admits.
+
+    Not even the smallest job on a runtime is ever admitted, or finds room, though the queue has something of all
+    that it asks for. With MPI that is two hosts, or one host and the launcher beside it. All that the queue can
+    borrow counts, and where nodes are known, the room on them: that no pod is larger than a node, and that what
+    must be on one node (`kueue.x-k8s.io/podset-required-topology: kubernetes.io/hostname`) has room there. Of a
+    queue that may borrow nothing is said where it is the only one of its cohorts among the files, and their root is
+    no object there: who lends to it may be elsewhere. The same holds for the next check.
+    """
     queued = gathered.view(Queues.read)
     if queued is None or not queued.settings.is_modelled:
         return
@@ -171,8 +187,13 @@ def _with_some(queued: Queues, queue: ClusterQueue, job: CountedJob) -> set[str]
     return found
 
 
+@check("quota/unmatched-flavor", severity=WARNING, needs=Objects)
 def unmatched_flavor(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Quota of a flavor whose nodes no pod of any runtime may go to: it tolerates no taint, or selects other nodes."""
+    """Report quota of a flavor whose nodes no runtime can use.
+
+    A queue has quota of a flavor, and no pod of any runtime of its namespaces may go to its nodes, because of their
+    taints or of what the pods select.
+    """
     queued = gathered.view(Queues.read)
     if queued is None:
         return
@@ -211,8 +232,15 @@ def allowed(namespace: str, gathered: Objects) -> int | None:
     return most_hosts(home) if home else None
 
 
+@check("quota/too-many-hosts", severity=ERROR, needs=Objects)
 def too_many_hosts(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Judged where the files hold the Namespace, and the runtime if the TrainJob leaves the number to it."""
+    """Report a TrainJob with more hosts than its namespace allows.
+
+    A TrainJob has more hosts than its Namespace allows (the annotation `mpigen.dev/hosts-per-job`). If it says so
+    itself (`numNodes`), the API server refuses it. If it leaves that to its runtime, it is taken and runs: no
+    admission policy sees a runtime. (A policy that refused the JobSet would come too late: Kueue has admitted the
+    job by then, so that it keeps its quota and never runs.)
+    """
     for job in gathered.of(TRAINER, "TrainJob"):
         most = allowed(job.namespace, gathered)
         if most is not None:
@@ -232,8 +260,14 @@ def _judge_hosts(job: Manifest, most: int, gathered: Objects) -> Iterator[Breach
         yield Breach(("spec", "runtimeRef"), check, message, _UNSEEN, fix, value=runtime.name)
 
 
+@check("quota/default-hosts", severity=WARNING, needs=Objects)
 def default_hosts(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Of the runtimes that the queues of the namespace have quota for; of all where the files do not tell."""
+    """Report a runtime whose default job has more hosts than a namespace allows.
+
+    A runtime that the namespace has quota for gives jobs that name no hosts more than are allowed. With MPI those
+    are the pods of `node`, and the launcher if it is one of the hosts (`runLauncherAsNode`). `mpigen job new`
+    always names them.
+    """
     for home in gathered.of("", "Namespace"):
         most = allowed(home.name, gathered)
         if most is None:
@@ -270,10 +304,14 @@ _NUM_NODES: Path = ("spec", "trainer", "numNodes")
 _PLACING = ("tolerations", "affinity")
 
 
+@check("quota/never-admitted", severity=ERROR, needs=Objects)
 def never_admitted(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Judged where the files hold the runtime, the LocalQueue, and the ClusterQueue with its flavors.
+    """Report a TrainJob that its queue never admits.
 
-    A patch of the pods' tolerations or affinity opens other nodes to them: of such a job nothing is said.
+    A TrainJob has more nodes, or asks for other resources, than its queue is ever admitted, or than a LimitRange of
+    its namespace lets it ask for. The finding says how many nodes it could have. Its runtime, its LocalQueue and
+    the ClusterQueue with its flavors are to be among the files. Nothing is said of jobs whose `runtimePatches`
+    change where pods may go, or that another cluster runs.
     """
     queued = gathered.view(Queues.read)
     if queued is None or not queued.settings.is_modelled:

@@ -15,6 +15,7 @@ from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.jobs import has_quota
 from generator.checks.quota.queues import CountedJob, Queues
+from generator.checks.registry import ERROR, WARNING, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value as quoted
 from generator.errors import SimulationError
@@ -33,8 +34,13 @@ _COUNTED_ELSEWHERE = (
 """Names with a domain that other evaluators than that of pods count: of volumes, of device claims, of OpenShift's."""
 
 
+@check("quota/double-counted", severity=ERROR, needs=Objects)
 def double_counted(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """A ResourceQuota below what Kueue can admit in its namespace; with scopes it counts other pods, or not all."""
+    """Report a ResourceQuota that is lower than the quota of Kueue.
+
+    A ResourceQuota, in a namespace with a LocalQueue, allows less of a resource than Kueue can admit there. Kueue
+    does not look at it: it admits, the API server refuses the pods, and the job holds its quota without running.
+    """
     queued = gathered.view(Queues.read)
     if queued is None:
         return
@@ -82,8 +88,12 @@ def _admitted(queued: Queues, namespace: str) -> Mapping[str, int]:
     return sums
 
 
+@check("quota/unenforced", severity=WARNING, needs=Objects)
 def unenforced(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """A device in a ResourceQuota by a name that no evaluator knows."""
+    """Report a ResourceQuota of a device that the API server does not count.
+
+    A ResourceQuota names a device without `requests.`. The API server takes it and counts nothing.
+    """
     for manifest in gathered.of("", "ResourceQuota"):
         for key, value in mapping(manifest.body, "spec", "hard").items():
             name = str(key).removeprefix("limits.")
@@ -115,8 +125,13 @@ _GIVEN = (("default", "max"), ("defaultRequest", "default", "max", "min"))
 """What a container without a limit, and one without a request of its own gets: the first of these that is written."""
 
 
+@check("quota/limit-range", severity=ERROR, needs=Objects)
 def limit_range(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Devices and hugepages for everybody, and limits that the runtimes of the namespace exceed."""
+    """Report a LimitRange that gives devices to every container, or rejects jobs that have quota.
+
+    A LimitRange gives devices or huge pages to every container that does not ask for them: a `max` is also the
+    default. Or it allows less than a runtime asks for, for which the queue has quota: Kueue never admits such jobs.
+    """
     for manifest in gathered.of("", "LimitRange"):
         for number, item in indexed_mappings(mapping(manifest.body, "spec").get("limits")):
             path: Path = ("spec", "limits", number)

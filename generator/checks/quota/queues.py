@@ -112,6 +112,22 @@ def counted(runtime: Manifest, said: Mapping[str, Any] | None = None) -> Manifes
 
 
 KUEUE = "kueue.x-k8s.io"
+KINDS = frozenset(
+    {
+        "AdmissionCheck",
+        "ClusterQueue",
+        "Cohort",
+        "LimitRange",
+        "LocalQueue",
+        "Namespace",
+        "ResourceFlavor",
+        "ResourceQuota",
+        "RuntimeClass",
+        "Topology",
+        "WorkloadPriorityClass",
+    }
+)
+"""What they read beside TrainJobs, runtimes, and Kueue's own configuration."""
 TRAINER = "trainer.kubeflow.org"
 RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 _Amount = TypeVar("_Amount")

@@ -13,6 +13,7 @@ from generator.checks.fabric.fabrics import Fabrics
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import TRAINER
+from generator.checks.registry import ERROR, WARNING, check
 from generator.checks.trainer import (
     AMOUNTS,
     FIELD,
@@ -33,11 +34,18 @@ from generator.quantities import amount_of
 _REPLACING = "2.2"
 
 
+@check("trainjob/lost-devices", severity=ERROR, needs=Objects)
 def lost_devices(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Amounts are lost on Trainer 2.2. What was claimed of a driver is lost on both, as only amounts are carried over.
+    """Report devices of the runtime that a TrainJob loses.
 
-    trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0 pkg/runtime/core/trainingruntime.go
-    newRuntimeInfo
+    Trainer 2.2 puts `trainer.resourcesPerNode` in the place of all resources that the runtime asks for. A TrainJob
+    that names only some runs without the others, and so without a device. Trainer 2.3 replaces only those that are
+    named, but what the runtime claims of a device driver (`resources.claims`) is lost on both. For this check and
+    the next ones the TrainJob and its runtime are to be among the files, both below the same `release.json` or
+    below none.
+
+    Source: trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0
+    pkg/runtime/core/trainingruntime.go newRuntimeInfo
     """
     is_old = gathered.targets.get("trainer") == _REPLACING
     for pair in on_runtimes(gathered):
@@ -54,8 +62,12 @@ def lost_devices(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             yield _left_out("lost-devices", pair, devices, f"{_PLACED}: its pods run without them{rest}")
 
 
+@check("trainjob/lost-resources", severity=WARNING, needs=Objects)
 def lost_resources(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """The same, of a TrainJob that keeps its devices: pods without memory are the first that a node evicts."""
+    """Report CPU or memory of the runtime that a TrainJob loses.
+
+    The same on Trainer 2.2, of a TrainJob that loses only CPU, memory or the like.
+    """
     for pair in on_runtimes(gathered):
         is_lost = gathered.targets.get("trainer") == _REPLACING and pair.names_amounts
         if is_lost and pair.left_out and not _devices(pair.left_out):
@@ -63,8 +75,16 @@ def lost_resources(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             yield _left_out("lost-resources", pair, pair.left_out, why, Severity.WARNING)
 
 
+@check("trainjob/uncounted-resources", severity=ERROR, needs=Objects)
 def uncounted_resources(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """What Kueue does not count is used beyond the quota, and then missing where Kueue says that it is free."""
+    """Report resources of a TrainJob that Kueue does not count.
+
+    On Trainer 2.3 a TrainJob keeps what its `resourcesPerNode` does not name, but Kueue 0.18 and 0.19 count as
+    Trainer 2.2 would run it. So a device is used that no quota is charged for, unless an init container asks for as
+    many, as the one of a [fabric](../../explanations/fabrics.md#no-silent-tcp) does. Where only CPU, memory or the
+    like are left out it is a warning. Said of TrainJobs that name a queue, and of those in a namespace with a
+    LocalQueue called `default`.
+    """
     kueue = gathered.targets.get("kueue")
     for pair in on_runtimes(gathered):
         if pair.names_amounts and (lost := pair.uncounted) and is_queued(pair.job, gathered):
@@ -73,10 +93,15 @@ def uncounted_resources(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             yield _left_out("uncounted-resources", pair, _devices(lost) or lost, why, severity)
 
 
+@check("trainjob/contradicting-resources", severity=ERROR, needs=Objects)
 def contradicting_resources(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """A limit of the TrainJob meets a request of the runtime, or the other way round.
+    """Report a limit and a request that contradict each other after merging.
 
-    k8s.io/kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateContainerResourceRequirements
+    Trainer 2.3 merges limits and requests one by one. A TrainJob that lowers only the limit of what the runtime
+    requests, or raises only the request, gets pods that the API server refuses; of a device both are to be the
+    same.
+
+    Source: k8s.io/kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateContainerResourceRequirements
     """
     if gathered.targets.get("trainer") == _REPLACING:
         return
@@ -130,10 +155,14 @@ def _told(
 _Job = tuple[Manifest, Manifest, MpiRuntime]
 
 
+@check("trainjob/one-node", severity=WARNING, needs=Objects)
 def one_node(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report `numNodes: 1` on a runtime whose launcher is a host: Trainer makes a second host.
+    """Report `numNodes: 1` on a runtime that then gets two hosts.
 
-    trainer v2.3.0 and v2.2.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy
+    `numNodes` is 1 on a runtime with `runLauncherAsNode`. Trainer makes a launcher and at least one more host, so
+    the job gets, and pays for, two hosts.
+
+    Source: trainer v2.3.0 and v2.2.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy
     """
     for job, manifest, runtime in _on_mpi(gathered):
         nodes = mapping(job.body, "spec", "trainer").get("numNodes")
@@ -153,10 +182,14 @@ def one_node(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             )
 
 
+@check("trainjob/launcher-image", severity=WARNING, needs=Objects)
 def launcher_image(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report an image that only the launcher gets.
 
-    trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; the same in v2.2.0
+    `trainer.image` of a TrainJob on an MPI runtime. Trainer gives it to the launcher only, and the other hosts keep
+    the image of the runtime.
+
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; the same in v2.2.0
     """
     for job, manifest, runtime in _on_mpi(gathered):
         image = mapping(job.body, "spec", "trainer").get("image")

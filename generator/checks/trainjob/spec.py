@@ -14,7 +14,9 @@ from typing import Any
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import RUNTIMES, TRAINER
-from generator.checks.trainer import reference_of
+from generator.checks.registry import ERROR, WARNING, check
+from generator.checks.runtime import broken_values
+from generator.checks.trainer import TrainJob, reference_of
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts import env
@@ -30,11 +32,17 @@ _KINDS = ("ClusterTrainingRuntime", "TrainingRuntime")
 _GENERATED = 5  # letters that the API server puts after `generateName`
 
 
-def name(body: Body) -> Iterator[Breach]:
-    """The pods of a JobSet are named after it, their job and their numbers, and are to fit a label.
+@check("trainjob/name", severity=ERROR, needs=TrainJob)
+def name(job: TrainJob) -> Iterator[Breach]:
+    """Report a name that is too long for the names of its pods.
 
-    jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, pkg/util/placement GenPodName
+    JobSet rejects pod names with more than 63 letters. A TrainJob on an MPI runtime can have 44 letters, and a
+    TrainJob on any runtime 51. Trainer accepts 63. The check does not read the runtime: 45 to 51 letters are a
+    warning, more are an error.
+
+    Source: jobset v0.12.0 pkg/webhooks/jobset_webhook.go ValidateCreate, pkg/util/placement GenPodName
     """
+    body = job.body
     metadata = mapping(body, "metadata")
     field, more = ("name", 0) if metadata.get("name") else ("generateName", _GENERATED)
     said = metadata.get(field)
@@ -53,11 +61,16 @@ def name(body: Body) -> Iterator[Breach]:
     )
 
 
-def runtime_kind(body: Body) -> Iterator[Breach]:
-    """Trainer knows two kinds of runtimes, and looks them up as they are written.
+@check("trainjob/runtime-kind", severity=ERROR, needs=TrainJob)
+def runtime_kind(job: TrainJob) -> Iterator[Breach]:
+    """Report a reference to a runtime of an unsupported kind.
 
-    trainer v2.3.0 pkg/webhooks/trainjob_webhook.go ValidateCreate, pkg/runtime/core/registry.go
+    `runtimeRef` names another kind than ClusterTrainingRuntime and TrainingRuntime, or another API group. Trainer
+    refuses the TrainJob.
+
+    Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go ValidateCreate, pkg/runtime/core/registry.go
     """
+    body = job.body
     said = mapping(body, "spec", "runtimeRef")
     for field, known in (("apiGroup", (_GROUP,)), ("kind", _KINDS)):
         value = said.get(field, known[0])
@@ -72,11 +85,15 @@ def runtime_kind(body: Body) -> Iterator[Breach]:
             )
 
 
-def reserved_variable(body: Body) -> Iterator[Breach]:
-    """What Trainer sets in the launcher nobody else may.
+@check("trainjob/reserved-variable", severity=ERROR, needs=TrainJob, since="trainer 2.3")
+def reserved_variable(job: TrainJob) -> Iterator[Breach]:
+    """Report a variable that Trainer sets itself.
 
-    trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go Validate
+    `trainer.env` sets a variable that Trainer 2.3 sets itself in MPI launchers, and so refuses.
+
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go Validate
     """
+    body = job.body
     for number, variable in indexed_mappings(mapping(body, "spec", "trainer").get("env")):
         if variable.get("name") in env.RESERVED_BY_TRAINER:
             yield Breach(
@@ -108,12 +125,20 @@ _UNKNOWN = "terminationGracePeriodSeconds"
 """The one field of a TrainJob's spec that Trainer 2.3 has and 2.2 has not."""
 
 
-def empty_value(body: Body) -> Iterator[Breach]:
-    """The API server refuses what Kueue writes if it changes a field that is not to change.
+@check("trainjob/empty-value", severity=ERROR, needs=TrainJob)
+def empty_value(job: TrainJob) -> Iterator[Breach]:
+    """Report an empty value that Kueue removes from an immutable field.
 
-    trainer v2.2.1 pkg/apis/trainer/v1alpha1/trainjob_types.go (`omitempty`, and the rules `self == oldSelf`);
-    k8s.io/api v0.36.2 core/v1/types.go
+    A list, a text or a mapping without anything in it, such as `env: []` or a variable with `value: ""`, or
+    `readOnly: false`. Kueue admits a TrainJob by writing all of it, and leaves such fields out; they are not to
+    change, so the API server refuses it, and the TrainJob is suspended for ever. A warning where the TrainJob names
+    no queue. (The Kubeflow SDK 0.5 writes `env: []` for a dataset initializer that is given a `storage_uri` and
+    nothing else.)
+
+    Source: trainer v2.2.1 pkg/apis/trainer/v1alpha1/trainjob_types.go (`omitempty`, and the rules `self ==
+    oldSelf`); k8s.io/api v0.36.2 core/v1/types.go
     """
+    body = job.body
     for path, value in _fixed(body):
         yield Breach(
             path,
@@ -127,12 +152,19 @@ def empty_value(body: Body) -> Iterator[Breach]:
         )
 
 
-def dropped_field(body: Body) -> Iterator[Breach]:
-    """JobSet refuses other pods than those that the TrainJob was queued with.
+@check("trainjob/dropped-field", severity=WARNING, needs=TrainJob)
+def dropped_field(job: TrainJob) -> Iterator[Breach]:
+    """Report a field that Kueue removes when it admits the TrainJob.
 
-    trainer v2.3.0 pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch; jobset v0.12.0
+    A patch in `runtimePatches` sets `terminationGracePeriodSeconds`, which came with Trainer 2.3. Kueue 0.18 and
+    0.19 know the fields of Trainer 2.2: they admit the TrainJob without it, JobSet refuses pods that are not those
+    that were queued, and the TrainJob holds its quota and never starts. A warning where it names no queue. In the
+    runtime the field does what it should.
+
+    Source: trainer v2.3.0 pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch; jobset v0.12.0
     pkg/webhooks/jobset_webhook.go ValidateUpdate
     """
+    body = job.body
     for path, pod in _patched_pods(body):
         if pod.get(_UNKNOWN) is not None:
             yield Breach(
@@ -198,8 +230,14 @@ def _is_left_out(parent: str | int, key: str, value: object) -> bool:
     return type(value) is type(_LEFT_OUT[key]) and value == _LEFT_OUT[key]
 
 
+@check("trainjob/missing-runtime", severity=WARNING, needs=Objects)
 def missing_runtime(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Judged where the files hold a runtime of that kind, or one of another kind by that name."""
+    """Report a reference to a runtime that is in no file.
+
+    A TrainJob names a runtime that is in no file, while others of its kind are; a TrainingRuntime must be in its
+    namespace. Or one of the other kind has the name: a `runtimeRef` without `kind` means a ClusterTrainingRuntime.
+    The API server refuses the TrainJob.
+    """
     for job in gathered.of(TRAINER, "TrainJob"):
         reference = reference_of(job)
         known = {kind: _names(kind, job.namespace, gathered) for kind in RUNTIMES}
@@ -234,3 +272,12 @@ def _fix(kind: str, name: str, known: dict[str, AbstractSet[str]]) -> str:
     if close:
         return f"add it, or name `{close[0]}`, if that is meant"
     return f"add it, or name one of these: {', '.join(sorted(known[kind])[:5])}" if known[kind] else ""
+
+
+@check("trainjob/broken-value", severity=ERROR, needs=TrainJob)
+def broken_value(job: TrainJob) -> Iterator[Breach]:
+    """Report a value of a TrainJob that the kubelet breaks at a `$`.
+
+    The same in `spec.trainer` of a TrainJob.
+    """
+    yield from broken_values(mapping(job.body, "spec", "trainer"), ("spec", "trainer"), "trainjob/broken-value")

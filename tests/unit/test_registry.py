@@ -1,0 +1,82 @@
+"""The registry: every check is complete, and every finding of a fixture comes from a registered check."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from generator.checks import registry
+from generator.checks.finding import Breach as Found
+from generator.checks.finding import Severity
+from generator.checks.objects import Objects
+from generator.checks.registry import Breach, Check, Stage, check, declare
+from generator.manifests import Manifest
+from tests.checks import CASES
+from tests.unit.test_check_cases import WORDS
+
+CHECKS = {each.id: each for each in registry.checks()}
+NO_CASE = {"kubeconform", "object", "platform", "schema", "secret", "yaml"}
+"""Families with tests of their own, because their findings do not come from single YAML texts."""
+_REPORTED = re.compile(r"^\S+: (error|warning|info): ([\w-]+/[\w-]+): ", re.MULTILINE)
+_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
+
+
+@pytest.mark.parametrize("each", CHECKS.values(), ids=CHECKS)
+def test_a_check_says_what_it_reports_and_why(each: Check) -> None:
+    assert each.text.startswith("Report ")
+    assert each.summary
+    assert each.why
+    assert "Source:" not in each.why
+
+
+def test_every_finding_of_a_fixture_comes_from_a_registered_check_and_is_no_worse() -> None:
+    for severity, name in _REPORTED.findall("\n".join(WORDS.values())):
+        assert _ORDER.index(Severity(severity)) >= _ORDER.index(CHECKS[name].severity), name
+
+
+def test_every_rule_has_a_case() -> None:
+    without = CHECKS.keys() - {case.check for case in CASES.values()}
+    assert {name for name in without if CHECKS[name].family not in NO_CASE} == {"policy/case", "policy/untested"}
+
+
+def test_a_rule_has_the_name_of_its_check_and_an_id_of_its_own() -> None:
+    with pytest.raises(ValueError, match="is called right"):
+
+        @check("quota/wrong", severity=Severity.ERROR, needs=Objects)
+        def right(_: Objects) -> Iterator[Breach]:
+            yield from ()
+
+    with pytest.raises(ValueError, match="two checks are called quota/order"):
+        declare("quota/order", severity=Severity.ERROR, text="Report anything.")
+
+
+def test_a_check_fills_in_its_id_and_its_severity() -> None:
+    place = Manifest({"kind": "X"}, "x.yaml")
+
+    def rule(_: object) -> Iterator[Breach]:
+        yield from [
+            Breach(("a",), "m", "w", "f", place),
+            Breach(("b",), "m", "w", "f", place, severity=Severity.INFO),
+        ]
+
+    found = list(Check("x/y", Severity.WARNING, Objects, "", "", rule).run(Objects((), {})))
+    assert found == [
+        (place, Found(("a",), "x/y", "m", "w", "f", Severity.WARNING)),
+        (place, Found(("b",), "x/y", "m", "w", "f", Severity.INFO)),
+    ]
+
+
+@pytest.mark.parametrize(("targets", "holds"), [({"trainer": "2.2"}, False), ({"trainer": "2.3"}, True), ({}, True)])
+def test_a_check_holds_from_a_version_on(targets: dict[str, str], holds: bool) -> None:
+    assert CHECKS["trainjob/reserved-variable"].holds_for(targets) is holds
+
+
+def test_the_runner_measures_each_rule() -> None:
+    case = CASES["quota/lends-nobody"]
+    with registry.profile() as seconds:
+        case.find(case.bad)
+    assert "quota/lends-nobody" in seconds
+    assert seconds.keys() <= CHECKS.keys()
+    assert all(each.stage is Stage.ELSEWHERE or each.rule for each in CHECKS.values())
