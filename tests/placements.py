@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from random import Random
 
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import requested
+from generator.objects.amounts import parse_amounts
 from generator.objects.queue import Flavor
-from generator.simulate.kueue.nodes import machines
+from generator.simulate.kueue.nodes import read_machines
 from generator.simulate.kueue.placement import NoPlace, Placed, Sites, Stay
 from generator.simulate.kueue.podsets import PodSet
 from generator.simulate.kueue.topology import TopologyMode, TopologyRequest
@@ -55,7 +55,7 @@ def written(question: Question, answers: Sequence[Answer]) -> str:
 def predicted(question: Question) -> list[Answer]:
     """What mpigen says."""
     flavor = Flavor("f", topology="t", levels=tuple(question.levels))
-    sites = Sites({"f": flavor}, machines(Manifest(each, "nodes.yaml") for each in question.nodes))
+    sites = Sites({"f": flavor}, read_machines(Manifest(each, "nodes.yaml") for each in question.nodes))
     answers: list[Answer] = []
     running: list[tuple[Stay, ...]] = []
     for event in question.events:
@@ -77,7 +77,7 @@ def _podset(pods: Body) -> PodSet:
     asked = pods.get("topology", {})
     level = "" if wish in (None, TopologyMode.UNCONSTRAINED) else asked[wish.value] if wish else ""
     topology = TopologyRequest(wish, level, asked.get("podSetGroupName", "")) if wish else None
-    return PodSet(pods["name"], pods["count"], requested(pods["requests"], "pods"), topology=topology)
+    return PodSet(pods["name"], pods["count"], parse_amounts(pods["requests"], "pods"), topology=topology)
 
 
 def _answer(event: Body, stays: Sequence[Stay]) -> Answer:

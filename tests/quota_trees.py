@@ -15,9 +15,9 @@ from random import Random
 from typing import Any
 
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import FlavorResource, requested
+from generator.objects.amounts import FlavorResource, parse_amounts
 from generator.simulate.kueue.podsets import podsets
-from generator.simulate.kueue.queues import QueueTree, queue_tree
+from generator.simulate.kueue.queues import QueueTree, read_queue_tree
 from tests.conftest import ROOT
 from tests.unit.simulate.runtimes import STEP, runtime
 from tests.unit.simulate.trees import door, flavor, kueue
@@ -74,7 +74,7 @@ class Tree:
 
     def queue_tree(self, version: str) -> QueueTree:
         """Return the tree as mpigen reads it for a version of Kueue."""
-        return queue_tree(self.objects(), version)
+        return read_queue_tree(self.objects(), version)
 
     def sizes(self) -> dict[str, list[list[Body]]]:
         """Return the pods of each runtime's job for every `numNodes` from 1 to LARGEST."""
@@ -120,7 +120,7 @@ def usage(written_usage: Mapping[str, Mapping[str, str]]) -> dict[str, dict[Flav
     """Return the usage of a recorded state: queue → `flavor/resource` → quantity."""
     return {
         queue: {
-            FlavorResource(*key.split("/", 1)): requested({key.split("/", 1)[1]: value}, key)[key.split("/", 1)[1]]
+            FlavorResource(*key.split("/", 1)): parse_amounts({key.split("/", 1)[1]: value}, key)[key.split("/", 1)[1]]
             for key, value in amounts.items()
         }
         for queue, amounts in written_usage.items()

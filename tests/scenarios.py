@@ -13,11 +13,11 @@ from random import Random
 from typing import Any
 
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import requested
+from generator.objects.amounts import parse_amounts
 from generator.simulate.kueue.admission import predict
 from generator.simulate.kueue.podsets import PodSet
 from generator.simulate.kueue.preemption import FINAL, INITIAL
-from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.queues import read_queue_tree
 from generator.simulate.kueue.workloads import Finished, Job, Outcome, State
 from tests.conftest import ROOT
 from tests.unit.simulate.trees import Quotas, cohort, flavor, groups, queue
@@ -59,7 +59,7 @@ def written(scenario: Scenario, outcomes: Mapping[str, Outcomes]) -> str:
 
 def predicted(scenario: Scenario, version: str) -> Outcomes:
     """What mpigen says of a scenario, as Kueue's outcomes are recorded."""
-    tree = queue_tree((Manifest(body, "scenario") for body in scenario.objects), version)
+    tree = read_queue_tree((Manifest(body, "scenario") for body in scenario.objects), version)
     steps = [Finished(step["finish"]) if "finish" in step else _job(step) for step in scenario.steps]
     return {name: _outcome(each) for name, each in predict(tree, steps, scenario.fair).items()}
 
@@ -69,7 +69,7 @@ def _job(step: Body) -> Job:
         PodSet(
             pods["name"],
             pods["count"],
-            requested(pods["requests"], step["name"]),
+            parse_amounts(pods["requests"], step["name"]),
             tolerations=tuple(pods.get("tolerations", ())),
         )
         for pods in step["podsets"]

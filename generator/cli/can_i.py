@@ -14,7 +14,7 @@ from generator.documents.messages import shorten
 from generator.errors import ExitCode
 
 if TYPE_CHECKING:
-    from generator.simulate.access import Asked, Who
+    from generator.simulate.access import AccessRequest, Requester
 
 _REQUESTS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 _VERBS = (*_REQUESTS, "use", "bind", "escalate", "impersonate", "approve", "sign", "attest")
@@ -51,12 +51,12 @@ def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: t
     """
     from generator.cli.inputs import read_manifests
     from generator.report import access as report
-    from generator.simulate.access import access
+    from generator.simulate.access import read_access
 
     *question, path = words
     who, asked = _question(question, groups, namespace, subresource)
     with progress("reading"):
-        granted = access(read_manifests([Path(path)]))
+        granted = read_access(read_manifests([Path(path)]))
     if who is None or asked is None:
         show(form, report.facts(granted, who), report.text(granted, who, table_width()))
         return ExitCode.OK
@@ -69,13 +69,13 @@ def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: t
 
 def _question(
     words: list[str], groups: Iterable[str], namespace: str, subresource: str
-) -> tuple[Who | None, Asked | None]:
-    from generator.simulate.access import somebody
+) -> tuple[Requester | None, AccessRequest | None]:
+    from generator.simulate.access import parse_requester
 
     if len(words) not in (0, 1, 3):
         raise click.UsageError(f"write {_WORDS}")
     try:
-        who = somebody(words[0], groups) if words else None
+        who = parse_requester(words[0], groups) if words else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="WHO") from None
     return who, _asked(words[1], words[2], namespace, subresource) if len(words) > 1 else None
@@ -88,31 +88,31 @@ def _misspelt(verb: str, what: str) -> Iterator[str]:
     """
     from generator.errors import suggest
     from generator.schemas.catalog import Catalog
-    from generator.simulate.kinds import resource
+    from generator.simulate.kinds import find_resource
 
     verbs = _URL_VERBS if what.startswith("/") else _VERBS
     if verb.lower() not in (*verbs, "*"):
         yield shorten(f"`{verb}` is no verb that Kubernetes uses; {suggest(verb, verbs)}", _LONGEST)
     kind = what.partition("/")[0]
-    if kind not in ("", "*") and resource(Catalog.bundled(), kind).is_namespaced is None:
+    if kind not in ("", "*") and find_resource(Catalog.bundled(), kind).is_namespaced is None:
         known = {entry.plural for entry in Catalog.bundled().entries.values()}
         name = kind.lower().partition(".")[0]
         near = f"; {suggest(name, known)}" if difflib.get_close_matches(name, known, n=1) else ""
         yield shorten(f"no schema of mpigen has the resource `{kind}`, so its name may be misspelt{near}", _LONGEST)
 
 
-def _asked(verb: str, what: str, namespace: str, subresource: str) -> Asked:
+def _asked(verb: str, what: str, namespace: str, subresource: str) -> AccessRequest:
     from generator.schemas.catalog import Catalog
-    from generator.simulate.access import Asked
-    from generator.simulate.kinds import resource
+    from generator.simulate.access import AccessRequest
+    from generator.simulate.kinds import find_resource
 
     if what.startswith("/"):
-        return Asked(verb.lower(), url=what)
+        return AccessRequest(verb.lower(), url=what)
     kind, _, name = what.partition("/")
-    found = resource(Catalog.bundled(), kind)
+    found = find_resource(Catalog.bundled(), kind)
     if found.is_namespaced is False and verb.lower() in _REQUESTS:
         # What is in no namespace is asked for in none; but a Namespace is asked for in itself (apiserver v0.34.2
         # pkg/endpoints/request/requestinfo.go `NewRequestInfo`). A role is bound in that of the binding (kubernetes
         # v1.34.2 pkg/registry/rbac/escalation_check.go `BindingAuthorized`).
         namespace = name if found.plural == "namespaces" else ""
-    return Asked(verb.lower(), found.group, found.plural, subresource, name, namespace)
+    return AccessRequest(verb.lower(), found.group, found.plural, subresource, name, namespace)

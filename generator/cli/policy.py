@@ -72,15 +72,15 @@ def test(
     from generator.cli.inputs import read_manifests
     from generator.config.cases.release import own_cases
     from generator.report import policies as report
-    from generator.simulate.policies.cases import coverage
-    from generator.simulate.policies.policy import World
+    from generator.simulate.policies.cases import compute_coverage
+    from generator.simulate.policies.policy import PolicyCluster
 
     adoption = options.load()
     with progress("judging"):
         objects, catalog = read_manifests(paths), _catalog(paths, targets)
         ours = own_cases(objects)
         outcomes = _outcomes(objects, [*ours, *_cases(case_files or _of_manifests(paths), needed=not ours)], catalog)
-        rules = coverage(World(objects, catalog), outcomes)
+        rules = compute_coverage(PolicyCluster(objects, catalog), outcomes)
         findings = [*failures(outcomes), *untested(rules, lambda file: read_text(file).encode())]
     outcome = adoption.apply(findings, Run(text_of=read_text))
     lines = report.text(outcomes, rules, table_width())
@@ -124,11 +124,11 @@ def _outcomes(objects: Sequence[Manifest], cases: Sequence[Case], catalog: Catal
     """Return the outcome of every case. The `given` objects of a file exist for its cases only."""
     from itertools import groupby
 
-    from generator.simulate.policies.cases import run
-    from generator.simulate.policies.policy import World
+    from generator.simulate.policies.cases import run_case
+    from generator.simulate.policies.policy import PolicyCluster
 
     outcomes = []
     for given, together in groupby(cases, key=lambda case: case.given):
-        world = World([*objects, *given], catalog)
-        outcomes += [run(case, world) for case in together]
+        world = PolicyCluster([*objects, *given], catalog)
+        outcomes += [run_case(case, world) for case in together]
     return outcomes

@@ -37,10 +37,10 @@ def queues(paths: tuple[Path, ...], targets: dict[str, str], form: str) -> None:
     from generator.cli.inputs import read_cluster
     from generator.report import queues as report
     from generator.simulate.kueue.largest import largest_jobs
-    from generator.simulate.kueue.queues import queue_tree
+    from generator.simulate.kueue.queues import read_queue_tree
 
     with progress("computing"):
         manifests, made_for = read_cluster(paths)
-        tree = queue_tree(manifests, {**made_for, **targets}.get("kueue", ""))
+        tree = read_queue_tree(manifests, {**made_for, **targets}.get("kueue", ""))
         largest = list(largest_jobs(tree, manifests))
     show(form, report.facts(tree, largest), report.text(tree, largest, table_width()))

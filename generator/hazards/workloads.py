@@ -15,7 +15,7 @@ from generator.config.rules.pools import hardware_of, shares_devices
 from generator.facts.devices import MIG_PREFIX, device_of, is_known, known_profiles
 from generator.facts.images import is_below, software_hidden_by
 from generator.hazards.hazard import Hazard
-from generator.objects.amounts import requested, shown
+from generator.objects.amounts import format_amount, parse_amounts
 from generator.quantities import Quantity
 from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
 
@@ -99,7 +99,7 @@ def _needed(runtime: Runtime, size: NodeSize, hosts: int, platform: Platform) ->
     if runtime.has_separate_launcher:
         for resource, amount in launcher_resources(runtime, size).items():
             wanted[resource] = wanted.get(resource, ZERO) + quantities.parse(amount)
-    asked = requested({resource: str(amount) for resource, amount in wanted.items()}, runtime.name)
+    asked = parse_amounts({resource: str(amount) for resource, amount in wanted.items()}, runtime.name)
     return platform.queues.counting.of(asked)
 
 
@@ -110,10 +110,10 @@ def _lack(
     most = tenant.limits.hosts_per_job
     if most is not None and hosts > most:
         return f"`{tenant.name}` may use {most} hosts per job (`limits.hostsPerJob`)"
-    has = requested({resource: str(amount) for resource, amount in may_use.items()}, tenant.name)
+    has = parse_amounts({resource: str(amount) for resource, amount in may_use.items()}, tenant.name)
     for resource in sorted(needed, key=lambda name: "/" not in name):
         if needed[resource] > has.get(resource, 0):
-            takes, there = (shown(resource, each.get(resource, 0)) for each in (needed, has))
+            takes, there = (format_amount(resource, each.get(resource, 0)) for each in (needed, has))
             return f"it takes {takes} {resource}, and `{tenant.name}` never gets more than {there}"
     room = pool.nodes * _hosts_on_a_node(size, pool)
     if not tenant.multi_kueue and hosts > room:

@@ -17,7 +17,7 @@ from generator.networks.attachments import resource_claim_template
 from generator.policies.namespace import namespace
 from generator.runtimes.training_runtime import training_runtimes
 from generator.simulate.kueue.largest import Largest, largest_jobs
-from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.queues import read_queue_tree
 from generator.simulate.kueue.search import NO_LIMIT
 
 
@@ -58,7 +58,7 @@ def reaches(platform: Platform, tenants: Sequence[Tenant], runtime: Runtime) -> 
     pool = platform.pool(runtime.pool)
     homes = [tenant.name for tenant in tenants] if runtime.tenants else []
     rendered += [Manifest(body, "") for body in training_runtimes(runtime, pool, platform.cluster, namespaces=homes)]
-    tree = queue_tree(rendered, platform.cluster.versions.kueue)
+    tree = read_queue_tree(rendered, platform.cluster.versions.kueue)
     found = {each.namespace: each for each in largest_jobs(tree, rendered)}
     return {
         tenant.name: _reach(found[tenant.name], pool.nodes) if tenant.name in found else _NOWHERE for tenant in tenants

@@ -29,7 +29,7 @@ Requests = Mapping[str, int]
 _BYTES = ("memory", "ephemeral-storage", "storage")
 
 
-def counted(resource: str, value: object, place: str) -> int:
+def parse_amount(resource: str, value: object, place: str) -> int:
     """Parse an amount of a resource.
 
     Raises:
@@ -50,13 +50,13 @@ def _round_up(text: str, *, is_cpu: bool) -> int:
     return ceil(amount * 1000) if is_cpu else ceil(amount)
 
 
-def requested(resources: object, place: str) -> dict[str, int]:
+def parse_amounts(resources: object, place: str) -> dict[str, int]:
     """Parse the amounts of a resource list, such as `requests`."""
     amounts = resources if isinstance(resources, dict) else {}
-    return {str(name): counted(str(name), value, place) for name, value in amounts.items()}
+    return {str(name): parse_amount(str(name), value, place) for name, value in amounts.items()}
 
 
-def shown(resource: str, amount: int) -> str:
+def format_amount(resource: str, amount: int) -> str:
     """Format an amount as a quantity.
 
     >>> shown("cpu", 57500), shown("memory", 2 * 1024**3), shown("nvidia.com/gpu", 8)

@@ -21,13 +21,13 @@ def is_namespace(manifest: Manifest) -> bool:
     return (manifest.group, manifest.kind) == ("", "Namespace")
 
 
-def most_hosts(manifest: Manifest) -> int | None:
+def read_host_limit(manifest: Manifest) -> int | None:
     """Return the host limit of a Namespace; None if its annotation is absent or not a number."""
     value = mapping(manifest.body, "metadata", "annotations").get(ANNOTATION)
     return int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else None
 
 
-def hosts_per_job(manifests: Iterable[Manifest]) -> Mapping[str, int]:
+def read_host_limits(manifests: Iterable[Manifest]) -> Mapping[str, int]:
     """Return the largest `numNodes` that the API server accepts, for each namespace with a limit.
 
     Raises:
@@ -36,7 +36,7 @@ def hosts_per_job(manifests: Iterable[Manifest]) -> Mapping[str, int]:
     namespaces: dict[str, Manifest] = {}
     for manifest in filter(is_namespace, manifests):
         first = namespaces.setdefault(manifest.name, manifest)
-        if most_hosts(first) != most_hosts(manifest):
+        if read_host_limit(first) != read_host_limit(manifest):
             raise conflict_error(manifest, first)
-    limits = {name: most_hosts(manifest) for name, manifest in namespaces.items()}
+    limits = {name: read_host_limit(manifest) for name, manifest in namespaces.items()}
     return {name: limit for name, limit in limits.items() if limit is not None}

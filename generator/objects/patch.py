@@ -14,7 +14,7 @@ from generator.manifests import Body
 _STEP = re.compile(r'\.(?P<word>[^.\[\]"]+)|\[(?P<index>[0-9]{1,9})\]|\["(?P<quoted>[^"]*)"\]')
 
 
-def path_of(text: str) -> Path:
+def parse_path(text: str) -> Path:
     """Parse a path such as `metadata.labels["kueue.x-k8s.io/queue-name"]` or `spec.containers[0].image`.
 
     Raises:
@@ -26,7 +26,7 @@ def path_of(text: str) -> Path:
     return tuple(int(step["index"]) if step["index"] else step["word"] or step["quoted"] or "" for step in steps)
 
 
-def changed(body: Body, changes: Mapping[str, Any]) -> Body:
+def set_values(body: Body, changes: Mapping[str, Any]) -> Body:
     """Return a copy with values set at paths; null removes a field.
 
     Absent parents are created, and the index after the last item of a list appends.
@@ -36,7 +36,7 @@ def changed(body: Body, changes: Mapping[str, Any]) -> Body:
     """
     result = copy.deepcopy(body)
     for text, value in changes.items():
-        path = path_of(text)
+        path = parse_path(text)
         parent: Any = result
         for step, following in pairwise(path):
             parent = _enter(parent, step, [] if isinstance(following, int) else {}, text)
@@ -70,7 +70,7 @@ def _no_field(text: str, step: str | int) -> ValueError:
     return ValueError(f"`{text}` leads through a value that has no {step!r}")
 
 
-def merged(body: Any, patch: Any) -> Any:
+def merge_patch(body: Any, patch: Any) -> Any:
     """Return a copy with a JSON merge patch applied (RFC 7386)."""
     if not isinstance(patch, dict):
         return copy.deepcopy(patch)
@@ -79,5 +79,5 @@ def merged(body: Any, patch: Any) -> Any:
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = merged(result.get(key), value)
+            result[key] = merge_patch(result.get(key), value)
     return result

@@ -14,7 +14,7 @@ from generator.documents.scalars import int64
 from generator.errors import Problem, SimulationError
 from generator.facts.names import ALLOCATABLE, MULTI_KUEUE, NODES, PROVISIONING
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import FlavorResource, Requests, counted, requested
+from generator.objects.amounts import FlavorResource, Requests, parse_amount, parse_amounts
 from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
 from generator.quantities import parse
 
@@ -178,7 +178,7 @@ def _read_allocatable(manifest: Manifest, text: str) -> Requests:
         amounts = None
     if not isinstance(amounts, dict):
         raise _malformed(manifest, f"the annotation {ALLOCATABLE} is not a JSON object")
-    return requested(amounts, f"{manifest.resource}, annotation {ALLOCATABLE}")
+    return parse_amounts(amounts, f"{manifest.resource}, annotation {ALLOCATABLE}")
 
 
 def _malformed(manifest: Manifest, message: str) -> SimulationError:
@@ -258,7 +258,7 @@ def _read_quotas(flavor: str, body: Body, place: str) -> Iterator[tuple[FlavorRe
     for quota in mappings(body.get("resources")):
         name = string(quota.get("name"))
         nominal, borrowing, lending = (
-            None if quota.get(limit) is None else counted(name, quota[limit], f"{place}, {limit}")
+            None if quota.get(limit) is None else parse_amount(name, quota[limit], f"{place}, {limit}")
             for limit in ("nominalQuota", "borrowingLimit", "lendingLimit")
         )
         yield FlavorResource(flavor, name), Quota(nominal or 0, borrowing, lending)

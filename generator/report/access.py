@@ -7,14 +7,14 @@ from typing import Any
 
 from generator.documents.messages import shorten
 from generator.report import table
-from generator.simulate.access import Access, Asked, Grant, Rule, Subject, Who
+from generator.simulate.access import Access, AccessRequest, Grant, Requester, Rule, Subject
 
 _BINDINGS = ("WHO", "WHERE", "ROLE", "BY")
 _RULES = ("ROLE", "MAY", "ON")
 _EVERYWHERE = "everywhere"
 
 
-def verdict(access: Access, who: Who, asked: Asked) -> tuple[dict[str, Any], list[str]]:
+def verdict(access: Access, who: Requester, asked: AccessRequest) -> tuple[dict[str, Any], list[str]]:
     """Whether somebody may do something, for machines and for people."""
     by = access.allowed(who, asked)
     gaps = () if by else access.gaps(who, asked.namespace)
@@ -23,7 +23,7 @@ def verdict(access: Access, who: Who, asked: Asked) -> tuple[dict[str, Any], lis
     return facts, [shorten(line, len(line)) for line in lines]
 
 
-def text(access: Access, who: Who | None, width: int | None = None) -> Iterator[str]:
+def text(access: Access, who: Requester | None, width: int | None = None) -> Iterator[str]:
     """Bindings, of one person or of everybody, and below them what their roles allow."""
     grants = list(_grants(access, who))
     rows = {
@@ -72,12 +72,12 @@ def _targets(rule: Rule) -> Iterator[str]:
     yield from rule.urls
 
 
-def facts(access: Access, who: Who | None) -> dict[str, Any]:
+def facts(access: Access, who: Requester | None) -> dict[str, Any]:
     """The same for machines, each grant with its rules."""
     return {"grants": [_facts(each) for each in _grants(access, who)]}
 
 
-def _grants(access: Access, who: Who | None) -> Iterable[Grant]:
+def _grants(access: Access, who: Requester | None) -> Iterable[Grant]:
     """Those of one person wherever they are, or all."""
     return access.grants if who is None else (each for each in access.grants if each.means(who))
 

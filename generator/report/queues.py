@@ -8,13 +8,13 @@ from fractions import Fraction
 from typing import Any
 
 from generator.documents.messages import shorten
-from generator.objects.amounts import FlavorResource, shown
+from generator.objects.amounts import FlavorResource, format_amount
 from generator.objects.queue import ClusterQueue, Cohort
 from generator.report import table
-from generator.simulate.kueue.capacity import Capacity, capacity
+from generator.simulate.kueue.capacity import Capacity, compute_capacity
 from generator.simulate.kueue.largest import Largest
 from generator.simulate.kueue.queues import QueueTree
-from generator.simulate.kueue.quota_tree import Node, balance
+from generator.simulate.kueue.quota_tree import Node, build_quota_tree
 from generator.simulate.kueue.search import NO_LIMIT
 
 _HEADER = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MAY BORROW", "LENDS", "OWNED", "RECLAIMABLE", "IDLE", "NODES")
@@ -28,7 +28,7 @@ def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) 
         yield "there is no ClusterQueue among these objects, so nobody has any quota"
         yield from _doorless(tree)
         return
-    nodes = balance(tree)
+    nodes = build_quota_tree(tree)
     rows = list(_rows(tree, nodes))
     lines = table.table(_HEADER, [row for row in rows if len(row) > 1])
     yield next(lines)
@@ -62,7 +62,7 @@ def _unknown(tree: QueueTree, nodes: Mapping[str, Node], largest: Iterable[Large
         f"RECLAIMABLE of `{name}` is unknown for {key.resource} of flavor `{key.flavor}`: {own.reason}"
         for name, node in sorted(nodes.items())
         for key in told(tree.queues[name])
-        if (own := capacity(node, key)).reclaimable is None
+        if (own := compute_capacity(node, key)).reclaimable is None
     ]
     lines += [
         f"{column} of `{each.queue}` is unknown for `{each.runtime}`: {each.unknown}"
@@ -125,7 +125,7 @@ def _queue(tree: QueueTree, nodes: Mapping[str, Node], queue: ClusterQueue, dept
         yield (f"{name} (admits nothing: {stopped})",)
     if queue.name in nodes:
         for key in told(queue):
-            yield _amounts(tree, name, key, capacity(nodes[queue.name], key), is_elsewhere=queue.is_multi_kueue)
+            yield _amounts(tree, name, key, compute_capacity(nodes[queue.name], key), is_elsewhere=queue.is_multi_kueue)
 
 
 def told(queue: ClusterQueue) -> list[FlavorResource]:
@@ -136,10 +136,10 @@ def told(queue: ClusterQueue) -> list[FlavorResource]:
 
 
 def _amounts(tree: QueueTree, name: str, key: FlavorResource, own: Capacity, *, is_elsewhere: bool = False) -> _Row:
-    limits = ("all" if limit is None else shown(key.resource, limit) for limit in (own.borrowing, own.lending))
+    limits = ("all" if limit is None else format_amount(key.resource, limit) for limit in (own.borrowing, own.lending))
     sizes = (own.owned, own.reclaimable, own.idle)
-    amounts = ("unknown" if size is None else shown(key.resource, size) for size in sizes)
-    cells = (shown(key.resource, own.nominal), *limits, *amounts)
+    amounts = ("unknown" if size is None else format_amount(key.resource, size) for size in sizes)
+    cells = (format_amount(key.resource, own.nominal), *limits, *amounts)
     nodes = _in_nodes(tree, key, own, is_elsewhere=is_elsewhere)
     return name, key.flavor, key.resource, *cells, nodes
 
@@ -165,7 +165,7 @@ def facts(tree: QueueTree, largest: Iterable[Largest]) -> dict[str, Any]:
 
     None is without limit for `borrowing` and `lending`, and unknown for what the queue gets; `reason` says why.
     """
-    nodes = balance(tree)
+    nodes = build_quota_tree(tree)
     return {
         "kueue": tree.rules.version,
         "cohorts": [
@@ -189,12 +189,13 @@ def _facts(tree: QueueTree, node: Node | None, queue: ClusterQueue) -> dict[str,
         "elsewhere": queue.is_multi_kueue,
         "admitsNothing": tree.inactive_reason(queue),
         "localQueues": [f"{door.namespace}/{door.name}" for door in tree.local_queues_of(queue.name)],
-        "quotas": [_quota(key, capacity(node, key)) for key in queue.quotas] if node else [],
+        "quotas": [_quota(key, compute_capacity(node, key)) for key in queue.quotas] if node else [],
     }
 
 
 def _quota(key: FlavorResource, own: Capacity) -> dict[str, Any]:
     amounts = {
-        name: shown(key.resource, value) if isinstance(value, int) else value for name, value in asdict(own).items()
+        name: format_amount(key.resource, value) if isinstance(value, int) else value
+        for name, value in asdict(own).items()
     }
     return {"flavor": key.flavor, "resource": key.resource, **amounts}

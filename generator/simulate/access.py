@@ -19,7 +19,7 @@ _SUPERUSERS = "system:masters"
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class Requester:
     """Somebody who asks.
 
     Attributes:
@@ -32,7 +32,7 @@ class Who:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AccessRequest:
     """A request.
 
     Attributes:
@@ -64,7 +64,7 @@ class Rule:
     names: tuple[str, ...]
     urls: tuple[str, ...]
 
-    def allows(self, asked: Asked) -> bool:
+    def allows(self, asked: AccessRequest) -> bool:
         """Whether the request is among it."""
         if not _holds(self.verbs, asked.verb):
             return False
@@ -82,7 +82,7 @@ def _covers(url: str, asked: str) -> bool:
     return url in (_ALL, asked) or (url.endswith("*") and asked.startswith(url.rstrip("*")))
 
 
-def _is(resource: str, asked: Asked) -> bool:
+def _is(resource: str, asked: AccessRequest) -> bool:
     """`pods`, `pods/log`, `*` for everything, or `*/log` for that of every resource."""
     if not asked.subresource:
         return resource in (_ALL, asked.resource)
@@ -103,7 +103,7 @@ class Subject:
     name: str
     written: str = ""
 
-    def matches(self, who: Who) -> bool:
+    def matches(self, who: Requester) -> bool:
         """Whether somebody is meant."""
         return self.name in who.groups if self.is_group else bool(who.user) and self.name == who.user
 
@@ -130,11 +130,11 @@ class Grant:
     gap: str
     file: str
 
-    def means(self, who: Who) -> bool:
+    def means(self, who: Requester) -> bool:
         """Whether it is granted to somebody."""
         return any(subject.matches(who) for subject in self.subjects)
 
-    def reason(self, who: Who) -> str:
+    def reason(self, who: Requester) -> str:
         """What the API server says where it allows something to somebody by this."""
         subject = next(each for each in self.subjects if each.matches(who))
         kind, _, named = self.binding.partition(" ")
@@ -149,13 +149,13 @@ class Access:
 
     grants: tuple[Grant, ...]
 
-    def of(self, who: Who, namespace: str = "") -> Iterator[Grant]:
+    def of(self, who: Requester, namespace: str = "") -> Iterator[Grant]:
         """What somebody is granted in a namespace, with what is granted everywhere."""
         for grant in self.grants:
             if grant.namespace in ("", namespace) and grant.means(who):
                 yield grant
 
-    def allowed(self, who: Who, asked: Asked) -> str:
+    def allowed(self, who: Requester, asked: AccessRequest) -> str:
         """What allows a request, in the words of the API server's authorizers; empty when nothing does.
 
         The group of superusers is never asked for a role: pkg/kubeapiserver/authorizer/reload.go.
@@ -164,7 +164,7 @@ class Access:
             return f"the group {_SUPERUSERS} may do anything"
         return next((f"{each.binding} of {each.role}" for each in self._allowing(who, asked)), "")
 
-    def reasons(self, who: Who, asked: Asked) -> tuple[str, ...]:
+    def reasons(self, who: Requester, asked: AccessRequest) -> tuple[str, ...]:
         """What the API server says of why it allows a request; none when it does not.
 
         It asks the bindings of the whole cluster first, and those of one kind in any order: which of several it names
@@ -176,16 +176,16 @@ class Access:
         of_cluster = [each for each in found if not each.namespace]
         return tuple(each.reason(who) for each in of_cluster or found)
 
-    def _allowing(self, who: Who, asked: Asked) -> Iterator[Grant]:
+    def _allowing(self, who: Requester, asked: AccessRequest) -> Iterator[Grant]:
         namespace = "" if asked.url else asked.namespace
         return (each for each in self.of(who, namespace) if any(rule.allows(asked) for rule in each.rules))
 
-    def gaps(self, who: Who, namespace: str = "") -> tuple[str, ...]:
+    def gaps(self, who: Requester, namespace: str = "") -> tuple[str, ...]:
         """Why somebody may be allowed more than is known."""
         return tuple(dict.fromkeys(f"{each.binding}: {each.gap}" for each in self.of(who, namespace) if each.gap))
 
 
-def somebody(text: str, groups: Iterable[str] = ()) -> Who:
+def parse_requester(text: str, groups: Iterable[str] = ()) -> Requester:
     """`group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`, logged in, with the groups that this brings.
 
     apiserver v0.34.2 pkg/authentication/serviceaccount/util.go `MakeGroupNames`, pkg/authentication/group.
@@ -205,7 +205,7 @@ def somebody(text: str, groups: Iterable[str] = ()) -> Who:
         case _:
             raise ValueError(f"`{text}` names nobody: write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME")
     everybody = "system:unauthenticated" if "system:unauthenticated" in own else "system:authenticated"
-    return Who(user, frozenset([*own, *groups, everybody]))
+    return Requester(user, frozenset([*own, *groups, everybody]))
 
 
 def _groups_of(user: str) -> list[str]:
@@ -250,7 +250,7 @@ GRANTS = (
 """The grants; none that is for parts of Kubernetes, or for superusers."""
 
 
-def with_everybody(found: Access) -> Access:
+def with_default_grants(found: Access) -> Access:
     """With what everybody is granted, where the files do not say what that is."""
     named = {each.binding for each in found.grants}
     return Access((*(each for each in GRANTS if each.binding not in named), *found.grants))
@@ -262,7 +262,7 @@ _SAYS = ("rules", "aggregationRule", "roleRef", "subjects")
 _Roles = Mapping[tuple[str, str, str], Manifest]
 
 
-def access(manifests: Iterable[Manifest]) -> Access:
+def read_access(manifests: Iterable[Manifest]) -> Access:
     """What all the bindings grant; what is no object of RBAC is passed over.
 
     Raises:

@@ -25,7 +25,7 @@ class Resource:
     is_namespaced: bool | None
 
 
-def resource(catalog: Catalog, text: str) -> Resource:
+def find_resource(catalog: Catalog, text: str) -> Resource:
     """The resource of `trainjobs`, `trainjob`, `TrainJob` or `trainjobs.trainer.kubeflow.org`.
 
     Where several groups have one of that name, the first one that the API server lists: the core group before others.
@@ -69,7 +69,7 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
-def defined(definition: Manifest) -> Iterator[Kind]:
+def defined_kinds(definition: Manifest) -> Iterator[Kind]:
     """The kind that a CustomResourceDefinition defines, in each version that is served."""
     spec = mapping(definition.body, "spec")
     names = mapping(spec, "names")
@@ -84,7 +84,7 @@ def defined(definition: Manifest) -> Iterator[Kind]:
             )
 
 
-def known(catalog: Catalog) -> Iterator[Kind]:
+def catalog_kinds(catalog: Catalog) -> Iterator[Kind]:
     """All kinds of a catalogue."""
     for entry in catalog.entries.values():
         group, _, version = entry.api_version.rpartition("/")

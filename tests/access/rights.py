@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from generator.simulate.access import Asked, Who, somebody
+from generator.simulate.access import AccessRequest, Requester, parse_requester
 
 PLATFORM = Path(__file__).with_name("platform.yaml")
 _TABLE: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("rights.yaml").read_text())
-PERSONAS: dict[str, Who] = {persona: somebody(who) for persona, who in _TABLE["personas"].items()}
+PERSONAS: dict[str, Requester] = {persona: parse_requester(who) for persona, who in _TABLE["personas"].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Row:
         may: the personas who may; nobody else.
     """
 
-    asked: Asked
+    asked: AccessRequest
     may: frozenset[str]
 
     def __str__(self) -> str:
@@ -46,13 +46,15 @@ def rows() -> list[Row]:
     return found
 
 
-def _asked(row: dict[str, Any]) -> Asked:
+def _asked(row: dict[str, Any]) -> AccessRequest:
     what = row["what"]
     if what.startswith("/"):
-        return Asked(row["verb"], url=what)
+        return AccessRequest(row["verb"], url=what)
     kind, _, subresource = what.partition("/")
     plural, _, group = kind.partition(".")
-    return Asked(row["verb"], group, plural, subresource, row.get("name", ""), row.get("in", _implied(plural, row)))
+    return AccessRequest(
+        row["verb"], group, plural, subresource, row.get("name", ""), row.get("in", _implied(plural, row))
+    )
 
 
 def _implied(plural: str, row: dict[str, Any]) -> str:

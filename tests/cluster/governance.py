@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from generator import pipeline
-from generator.simulate.access import Asked, Who
+from generator.simulate.access import AccessRequest, Requester
 from tests.access.rights import PERSONAS, PLATFORM
 from tests.cluster import trees
 from tests.cluster.argocd_order import in_order
@@ -26,12 +26,12 @@ def deploy(admin: Client) -> Deployed:
         if found.file == _GRANT:
             admin.apply(found.body)
     argocd = PERSONAS["argocd"]
-    last = Asked("bind", "rbac.authorization.k8s.io", "clusterroles", name="mpigen-gitops")
+    last = AccessRequest("bind", "rbac.authorization.k8s.io", "clusterroles", name="mpigen-gitops")
     wait_until("Argo CD's rights are known", partial(may, admin, argocd, last))
     return trees.deploy(admin, platform, in_order(read_by(pointer, tree)), admin.as_user(argocd.user))
 
 
-def may(admin: Client, who: Who, asked: Asked) -> bool:
+def may(admin: Client, who: Requester, asked: AccessRequest) -> bool:
     """What the API server's authorizers say."""
     if asked.url:
         attributes = {"nonResourceAttributes": {"path": asked.url, "verb": asked.verb}}

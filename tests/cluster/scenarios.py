@@ -16,7 +16,7 @@ from generator.manifests import Manifest
 from generator.pipeline import render
 from generator.simulate.kueue.admission import predict
 from generator.simulate.kueue.podsets import podsets
-from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.queues import read_queue_tree
 from generator.simulate.kueue.workloads import Finished, Job, Outcome, State
 from tests.cluster.client import Body
 from tests.cluster.nodes import nodes
@@ -66,12 +66,12 @@ class Scenario:
         (runtime,) = [found.body for found in rendered if found.kind == "ClusterTrainingRuntime"]
         steps = [Finished(step.job) if step.body is None else self._sent(step.body, runtime) for step in self.steps]
         there = [Manifest(node, "nodes.yaml") for node in nodes(self.platform)]
-        return predict(queue_tree(rendered), steps, STRATEGIES if self.is_fair else (), there)
+        return predict(read_queue_tree(rendered), steps, STRATEGIES if self.is_fair else (), there)
 
     @property
     def predicted(self) -> dict[str, str]:
         """TopologyMode each job ends by that."""
-        queues = queue_tree(self.tree).queues
+        queues = read_queue_tree(self.tree).queues
         closed = {name for name, queue in queues.items() if queue.stop_policy != "None"}
         homes = {step.job: step.body["metadata"]["namespace"] for step in self.steps if step.body is not None}
         return {job: _words(outcome, homes[job] in closed) for job, outcome in self.outcomes.items()}

@@ -8,7 +8,16 @@ from random import Random
 import pytest
 
 from generator.manifests import Manifest
-from generator.simulate.access import GRANTS, Access, Asked, Grant, Subject, Who, access, somebody
+from generator.simulate.access import (
+    GRANTS,
+    Access,
+    AccessRequest,
+    Grant,
+    Requester,
+    Subject,
+    parse_requester,
+    read_access,
+)
 from tests.access.rights import PERSONAS, Row, rows
 from tests.cluster import judges
 from tests.cluster.client import Client, RefusedError, wait_until
@@ -24,19 +33,19 @@ _RBAC = "rbac.authorization.k8s.io/v1"
 @pytest.fixture(scope="module")
 def files(governed: Deployed, admin: Client) -> Access:
     """What mpigen reads from what was applied, once the API server has read it too."""
-    found = access([*governed.stored])
+    found = read_access([*governed.stored])
     last = max(governed.stored, key=lambda each: each.kind == "RoleBinding")
     assert last.kind == "RoleBinding"
     wait_until("the rights are known", lambda: all(may(admin, who, asked) for who, asked in _each_grant(found)))
     return found
 
 
-def _each_grant(found: Access) -> Iterable[tuple[Who, Asked]]:
+def _each_grant(found: Access) -> Iterable[tuple[Requester, AccessRequest]]:
     """One request for each binding."""
     for grant in found.grants:
         rule = grant.rules[0]
         name = rule.names[0] if rule.names else ""
-        asked = Asked(rule.verbs[0], rule.groups[0], rule.resources[0], name=name, namespace=grant.namespace)
+        asked = AccessRequest(rule.verbs[0], rule.groups[0], rule.resources[0], name=name, namespace=grant.namespace)
         yield from ((_who(subject), asked) for subject in grant.subjects if "/" not in asked.resource)
 
 
@@ -71,7 +80,7 @@ def test_mpigen_says_what_the_api_server_says_of_all_roles_of_a_cluster(
     """Kubernetes' own, and those of Trainer, JobSet and Kueue, of which some are aggregated."""
     # What stands in a namespace that ends goes one by one, between our answer and that of the API server.
     wait_until("no namespace is ending", lambda: not _ending(admin), 240)
-    found = access(_stored(admin))
+    found = read_access(_stored(admin))
     assert len(found.grants) > len(files.grants)
     chance = Random(seed)
     asked = [_request(chance, found) for _ in range(250)]
@@ -88,7 +97,7 @@ def _ending(admin: Client) -> list[str]:
 def test_what_everybody_is_granted_is_what_the_api_server_writes_itself(admin: Client) -> None:
     everybody = {subject.name for grant in GRANTS for subject in grant.subjects}
     written = [each for each in _stored(admin) if _BUILT_IN in each.body["metadata"].get("labels", {})]
-    found = [grant for grant in access(written).grants if everybody & {subject.name for subject in grant.subjects}]
+    found = [grant for grant in read_access(written).grants if everybody & {subject.name for subject in grant.subjects}]
     assert {each.binding: _without_order(each) for each in found} == {
         each.binding: _without_order(each) for each in GRANTS
     }
@@ -114,16 +123,16 @@ def _stored(admin: Client) -> Iterable[Manifest]:
             yield Manifest({"apiVersion": _RBAC, "kind": kind, **kept}, "cluster")
 
 
-def _request(chance: Random, found: Access) -> tuple[Who, Asked]:
+def _request(chance: Random, found: Access) -> tuple[Requester, AccessRequest]:
     """Somebody, and something that they or others are granted somewhere."""
     mine, other = (chance.choice([each for each in found.grants if each.rules and each.subjects]) for _ in range(2))
     who = _who(chance.choice(mine.subjects))
     rule = chance.choice(chance.choice((mine, mine, other)).rules)
     verb = chance.choice(chance.choice((rule, chance.choice(other.rules))).verbs)
     if rule.urls:
-        return who, Asked(verb, url=chance.choice(rule.urls).replace("*", "x"))
+        return who, AccessRequest(verb, url=chance.choice(rule.urls).replace("*", "x"))
     resource, _, subresource = chance.choice(rule.resources).partition("/")
-    return who, Asked(
+    return who, AccessRequest(
         verb,
         chance.choice(rule.groups),
         resource,
@@ -137,7 +146,7 @@ def _place(chance: Random, mine: Grant, other: Grant) -> str:
     return chance.choice((mine.namespace, mine.namespace, other.namespace, "kube-system", ""))
 
 
-def _who(subject: Subject) -> Who:
+def _who(subject: Subject) -> Requester:
     if subject.is_group:
-        return somebody(f"group:{subject.name}")
-    return somebody(f"user:{subject.name}")
+        return parse_requester(f"group:{subject.name}")
+    return parse_requester(f"user:{subject.name}")

@@ -14,9 +14,9 @@ from generator.checks.schema import breaches
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.simulate.policies.cases import Case, request_of, run
+from generator.simulate.policies.cases import Case, request_of, run_case
 from generator.simulate.policies.judge import Decision, judge
-from generator.simulate.policies.policy import World
+from generator.simulate.policies.policy import PolicyCluster
 from tests.cluster.client import Client, RefusedError
 from tests.cluster.control_plane import Cluster
 from tests.cluster.policies import Said, installed, put, rights, type_warnings
@@ -60,10 +60,10 @@ def test_the_api_server_decides_each_case_as_mpigen_does(folder: CaseFolder, clu
     targets = {name: program.minor for name, program in cluster.versions.programs.items()}
     catalog, wrong, unknown = Catalog.bundled(targets), [], []
     for cases in folder.files.values():
-        world = World([*folder.manifests, *cases[0].given], catalog)
+        world = PolicyCluster([*folder.manifests, *cases[0].given], catalog)
         unknown += [case.name for case in cases if not _is_known(case, catalog)]
         asked = [case for case in cases if case.name not in unknown]
-        wrong += [text for case in asked if (text := run(case, world).complaint)]  # the rights change nothing
+        wrong += [text for case in asked if (text := run_case(case, world).complaint)]  # the rights change nothing
         wrong += [text for case in asked if (text := _disagreement(cluster.admin, case, world))]
     assert not wrong, "\n".join(wrong)
     assert not unknown or catalog.targets != Catalog.bundled().targets, "every case is for the newest releases"
@@ -81,7 +81,7 @@ def _is_known(case: Case, catalog: Catalog) -> bool:
     return not any(each.check == "schema/unknown-field" for each in found)
 
 
-def _disagreement(admin: Client, case: Case, world: World) -> str:
+def _disagreement(admin: Client, case: Case, world: PolicyCluster) -> str:
     """What differs, also after a while; empty if nothing does."""
     dry = replace(case, is_dry_run=case.operation != "CONNECT")
     ours = [each for each in judge(request_of(dry, world), world) if not each.holds]

@@ -10,11 +10,11 @@ import pytest
 from generator import Platform
 from generator.app import App
 from generator.manifests import Manifest
-from generator.objects.amounts import counted, requested
+from generator.objects.amounts import parse_amount, parse_amounts
 from generator.pipeline import render
 from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.podsets import pod_context, podsets
-from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.podsets import podsets, read_pod_context
+from generator.simulate.kueue.queues import read_queue_tree
 from generator.simulate.kueue.search import Limit
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, wait_for, wait_until
@@ -87,13 +87,13 @@ def submitted(admin: Client, nodes: int) -> Training:
 def used(workload: Body) -> dict[str, Mapping[str, int]]:
     """Kind of pods → what Kueue charges for all of them."""
     assignments = workload["status"]["admission"]["podSetAssignments"]
-    return {each["name"]: requested(each["resourceUsage"], "") for each in assignments}
+    return {each["name"]: parse_amounts(each["resourceUsage"], "") for each in assignments}
 
 
 def test_the_largest_job_is_charged_what_mpigen_computes_and_one_more_host_is_too_many(
     tree: list[Manifest], cluster: Cluster
 ) -> None:
-    (found,) = largest_jobs(queue_tree(tree), tree)
+    (found,) = largest_jobs(read_queue_tree(tree), tree)
     assert (found.idle, found.reason) == (
         4,
         f"5 nodes take 50 {MEMORY} of flavor `counting`, and `counting-team` never gets more than 40",
@@ -106,7 +106,7 @@ def test_the_largest_job_is_charged_what_mpigen_computes_and_one_more_host_is_to
     wait_until("it is gone", partial(trees.is_gone, cluster.admin, too_many.body))
     fits = submitted(cluster.admin, most)
     workload = wait_for("Kueue admits it", lambda: _admitted(fits, cluster.admin))
-    around = pod_context(tree, "counting-team", queue_tree(tree).settings.counting)
+    around = read_pod_context(tree, "counting-team", read_queue_tree(tree).settings.counting)
     (runtime,) = [each.body for each in tree if each.kind == "ClusterTrainingRuntime"]
     expected = {
         pods.name: {name: amount * pods.count for name, amount in pods.counted.items()}
@@ -117,7 +117,7 @@ def test_the_largest_job_is_charged_what_mpigen_computes_and_one_more_host_is_to
         "launcher": {"cpu", "memory", CREDITS},
         "node": {"cpu", "memory", CREDITS, MEMORY},
     }
-    assert expected["node"][CREDITS] == 4 * counted(CREDITS, 2, "")  # 1.5 of each host, rounded up
+    assert expected["node"][CREDITS] == 4 * parse_amount(CREDITS, 2, "")  # 1.5 of each host, rounded up
     wait_until("all of its pods run", lambda: len(_running(fits, cluster.admin)) == fits.pod_count)
 
 
@@ -126,7 +126,7 @@ def test_a_limit_range_keeps_out_what_there_is_quota_for(tree: list[Manifest], c
     limits = {"limits": [{"type": "Pod", "max": {"cpu": "4"}}]}
     narrow: Body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": limits}
     cluster.admin.create(narrow)
-    (found,) = largest_jobs(queue_tree(tree), [*tree, Manifest(narrow, "narrow.yaml")])
+    (found,) = largest_jobs(read_queue_tree(tree), [*tree, Manifest(narrow, "narrow.yaml")])
     assert (found.idle, found.limit) == (0, Limit.LIMIT_RANGE)
     assert "`narrow` allows a pod to request at most 4 cpu, and `node` asks for 5" in found.reason
     training = submitted(cluster.admin, 1)

@@ -14,7 +14,7 @@ from generator.facts.names import PART_OF, TENANT_LABEL
 from generator.objects.namespace import ANNOTATION
 from generator.policies.admission.policy import binding, policy
 from generator.policies.admission.trainjobs import size
-from generator.simulate.kueue.podsets import usual_nodes
+from generator.simulate.kueue.podsets import default_nodes
 from tests.checks import CASES
 from tests.cluster.client import Body, Client, RefusedError, wait_until
 from tests.cluster.control_plane import Cluster
@@ -102,7 +102,7 @@ def two_at_most(admin: Client) -> Iterator[None]:
 @pytest.mark.usefixtures("two_at_most")
 @pytest.mark.parametrize("name", _RUNTIMES)
 def test_a_job_that_names_no_hosts_has_those_of_its_runtime_and_more_than_are_allowed(admin: Client, name: str) -> None:
-    assert usual_nodes({"spec": _RUNTIMES[name]}) == 3
+    assert default_nodes({"spec": _RUNTIMES[name]}) == 3
     assert create(admin, train_job(f"on-{name}", name, {})) == ""
     attempt = Attempt(admin, f"on-{name}", NAMESPACE)
     wait_until("it may start", lambda: attempt.job_set["spec"].get("suspend") is False)

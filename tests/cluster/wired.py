@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from generator import Platform
-from generator.objects.amounts import requested
+from generator.objects.amounts import parse_amounts
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.training import JOB, Training, conditions
@@ -96,7 +96,7 @@ class WiredJob:
 def charged(workload: Body, device: str) -> int:
     """How many of a device are taken from the quota."""
     assignments = workload["status"]["admission"]["podSetAssignments"]
-    return sum(requested(each["resourceUsage"], "").get(device, 0) for each in assignments)
+    return sum(parse_amounts(each["resourceUsage"], "").get(device, 0) for each in assignments)
 
 
 def container(pod: Body) -> Body:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from generator import pipeline
-from generator.simulate.access import Access, access
+from generator.simulate.access import Access, read_access
 from tests.access.rights import PERSONAS, PLATFORM, Row, rows
 
 
@@ -13,7 +13,7 @@ from tests.access.rights import PERSONAS, PLATFORM, Row, rows
 def granted() -> Access:
     """What the rendered platform grants."""
     platform, app = pipeline.load(PLATFORM)
-    return access(pipeline.render(platform, app)[0])
+    return read_access(pipeline.render(platform, app)[0])
 
 
 def test_the_table_has_at_least_sixty_requests_each_once() -> None:

@@ -17,8 +17,8 @@ from generator.facts.transport_variables import transport_variables
 from generator.jobs.job import Wanted, new_job
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
-from generator.simulate.policies.cases import run
-from generator.simulate.policies.policy import World
+from generator.simulate.policies.cases import run_case
+from generator.simulate.policies.policy import PolicyCluster
 from tests.conftest import EXAMPLES, small_platform
 
 _FABRICS: dict[str, dict[str, Any]] = {
@@ -120,7 +120,7 @@ def test_what_measures_a_fabric_passes_the_rule(name: str) -> None:
                 body["metadata"] |= {"labels": {"kueue.x-k8s.io/queue-name": "default"}}
                 cases = {"as": "ada", "cases": [{"name": "it", "create": body, "expect": "accepted"}]}
                 (case,) = load_cases(Path("cases.yaml"), json.dumps(cases).encode())
-                assert run(case, World(tree, Catalog.bundled())).complaint == ""
+                assert run_case(case, PolicyCluster(tree, Catalog.bundled())).complaint == ""
             assert runtimes
 
 

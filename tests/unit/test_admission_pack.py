@@ -12,8 +12,8 @@ from generator.app import App
 from generator.config.cases.release import own_cases
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
-from generator.simulate.policies.cases import Case, coverage, run
-from generator.simulate.policies.policy import World
+from generator.simulate.policies.cases import Case, compute_coverage, run_case
+from generator.simulate.policies.policy import PolicyCluster
 from tests.conftest import EXAMPLES, small_platform
 from tests.policy_cases import FOLDERS, CaseFolder
 
@@ -23,25 +23,25 @@ _CASES = [case for cases in _PACK.files.values() for case in cases]
 
 
 @cache
-def _world() -> World:
-    return World(_PACK.manifests, Catalog.bundled())
+def _world() -> PolicyCluster:
+    return PolicyCluster(_PACK.manifests, Catalog.bundled())
 
 
 @pytest.mark.parametrize("case", _CASES, ids=lambda case: case.name)
 def test_each_case_comes_out_as_written(case: Case) -> None:
-    assert run(case, _world()).complaint == ""
+    assert run_case(case, _world()).complaint == ""
 
 
 @pytest.mark.parametrize("name", ["openshift", "trainer-2.2"])
 def test_each_case_of_another_platform_comes_out_as_written(name: str) -> None:
     folder = CaseFolder.of(next(folder for folder in FOLDERS if folder.name == name))
-    world = World(folder.manifests, Catalog.bundled())
+    world = PolicyCluster(folder.manifests, Catalog.bundled())
     (cases,) = folder.files.values()
-    assert [complaint for case in cases if (complaint := run(case, world).complaint)] == []
+    assert [complaint for case in cases if (complaint := run_case(case, world).complaint)] == []
 
 
 def test_every_demand_of_every_rule_refuses_something() -> None:
-    rules = coverage(_world(), [run(case, _world()) for case in _CASES])
+    rules = compute_coverage(_world(), [run_case(case, _world()) for case in _CASES])
     assert len(rules) > 25
     idle = [rule.policy.name for rule in rules if not rule.rejecting]
     assert idle == []
@@ -100,19 +100,19 @@ def test_a_release_brings_cases_for_all_of_its_rules(name: str) -> None:
     platform, app = pipeline.load(EXAMPLES[name])
     tree, _ = pipeline.render(platform, app)
     cases = own_cases(tree)
-    world = World([*tree, *cases[0].given], Catalog.bundled())
-    outcomes = [run(case, world) for case in cases]
+    world = PolicyCluster([*tree, *cases[0].given], Catalog.bundled())
+    outcomes = [run_case(case, world) for case in cases]
     assert [outcome.complaint for outcome in outcomes if outcome.complaint] == []
-    idle = {rule.policy.name for rule in coverage(world, outcomes) if not rule.rejecting}
+    idle = {rule.policy.name for rule in compute_coverage(world, outcomes) if not rule.rejecting}
     assert idle == set()
 
 
 def test_where_every_rule_is_on_all_of_them_have_cases() -> None:
     cases = own_cases(_PACK.manifests)
-    world = World([*_PACK.manifests, *cases[0].given], Catalog.bundled())
-    outcomes = [run(case, world) for case in cases]
+    world = PolicyCluster([*_PACK.manifests, *cases[0].given], Catalog.bundled())
+    outcomes = [run_case(case, world) for case in cases]
     assert [outcome.complaint for outcome in outcomes if outcome.complaint] == []
-    idle = {rule.policy.name for rule in coverage(world, outcomes) if not rule.rejecting}
+    idle = {rule.policy.name for rule in compute_coverage(world, outcomes) if not rule.rejecting}
     assert idle == set()
 
 
@@ -122,8 +122,8 @@ def test_a_rule_is_tried_where_no_team_is_relaxed_from_it() -> None:
     platform = Platform.model_validate(data)
     tree, _ = pipeline.render(platform, App(platform))
     cases = own_cases(tree)
-    world = World([*tree, *cases[0].given], Catalog.bundled())
-    assert [outcome.complaint for case in cases if (outcome := run(case, world)).complaint] == []
+    world = PolicyCluster([*tree, *cases[0].given], Catalog.bundled())
+    assert [outcome.complaint for case in cases if (outcome := run_case(case, world)).complaint] == []
     tried = {case.namespace for case in cases if case.name == "a job with a priority that is not the team's"}
     assert tried == {platform.tenants[1].name}
 

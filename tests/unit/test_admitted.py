@@ -10,13 +10,13 @@ from generator.app import App
 from generator.checks.finding import Severity
 from generator.checks.run import check_rendered
 from generator.manifests import Manifest, write
-from generator.objects.amounts import counted
+from generator.objects.amounts import parse_amount
 from generator.pipeline import render
 from generator.quantities import parse
 from generator.schemas.catalog import Catalog
 from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.podsets import PodSet, pod_context, podsets
-from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.podsets import PodSet, podsets, read_pod_context
+from generator.simulate.kueue.queues import read_queue_tree
 from tests.random_platforms import random_platform
 
 pytestmark = pytest.mark.slow
@@ -40,9 +40,9 @@ def test_the_largest_job_of_each_team_on_each_runtime_is_refused_by_nothing(firs
 def largest(tree: list[Manifest]) -> Iterator[tuple[str, tuple[PodSet, ...]]]:
     """Namespace and pods of the largest job that Kueue ever admits there, of each runtime."""
     runtimes = {found.name: found.body for found in tree if found.kind.endswith("TrainingRuntime")}
-    for found in largest_jobs(queue_tree(tree), tree):
+    for found in largest_jobs(read_queue_tree(tree), tree):
         if found.idle:
-            around = pod_context(tree, found.namespace)
+            around = read_pod_context(tree, found.namespace)
             yield found.namespace, podsets(runtimes[found.runtime], found.idle, around)
 
 
@@ -53,7 +53,7 @@ def refusals(tree: list[Manifest], namespace: str, pods: tuple[PodSet, ...]) -> 
             for key, amount in found.body["spec"]["hard"].items():
                 resource = key.removeprefix("requests.")
                 asked = sum(each.count * each.requests.get(resource, 0) for each in pods)
-                if resource != key and asked > counted(resource, amount, key):
+                if resource != key and asked > parse_amount(resource, amount, key):
                     yield f"{asked} {key} of {amount}"
                 if key == "count/trainjobs.trainer.kubeflow.org" and parse(amount).value < 1:
                     yield "no TrainJob"

@@ -17,9 +17,9 @@ from generator.manifests import Manifest, read
 from generator.objects.amounts import FlavorResource
 from generator.pipeline import render
 from generator.quantities import parse
-from generator.simulate.kueue.configuration import Counting, Settings, Transformation, settings
+from generator.simulate.kueue.configuration import Counting, Settings, Transformation, read_settings
 from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.queues import read_queue_tree
 from tests.checks import CASES
 from tests.conftest import ROOT
 from tests.random_platforms import random_platform
@@ -58,7 +58,7 @@ def test_a_runtime_is_too_large_where_the_largest_job_has_no_nodes(first: int, c
         found = {
             (each.name, breach.message.split("`")[1]) for each, breach in breaches(tree) if "large" in breach.check
         }
-        for each in largest_jobs(queue_tree(tree), tree):
+        for each in largest_jobs(read_queue_tree(tree), tree):
             is_told = (each.queue, each.runtime) in found
             assert not is_told or each.idle == 0, (number, each)
             assert is_told or each.idle != 0 or has_nothing(tree, each.queue, each.runtime), (number, each)
@@ -183,7 +183,7 @@ COUNTED = Counting(classes={})
     ],
 )
 def test_kueues_own_configuration_is_read_wherever_it_stands(texts: tuple[str, ...], expected: Settings) -> None:
-    assert settings(each for text in texts for each in objects(text)) == expected
+    assert read_settings(each for text in texts for each in objects(text)) == expected
 
 
 def test_what_kueue_counts_otherwise_is_not_judged() -> None:

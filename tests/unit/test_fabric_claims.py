@@ -13,9 +13,9 @@ from generator.app import App
 from generator.jobs.reach import reach
 from generator.kueue.configuration import KEY
 from generator.manifests import Manifest
-from generator.simulate.kueue.configuration import settings
+from generator.simulate.kueue.configuration import read_settings
 from generator.simulate.kueue.largest import Largest, largest_jobs
-from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.queues import read_queue_tree
 from tests.conftest import small_platform
 
 _NODES = {"cpu": 384, "memory": "4Ti", "nvidia.com/gpu": 32}
@@ -38,12 +38,12 @@ def _tree(platform: Platform) -> list[Manifest]:
 @pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
 def test_what_claims_count_as_is_read_from_what_kueue_is_told(distribution: str) -> None:
     tree = _tree(_platform(cluster={"distribution": distribution}))
-    assert settings(tree).counting.classes == {"fast": "dra.net/fast"}
+    assert read_settings(tree).counting.classes == {"fast": "dra.net/fast"}
 
 
 def _largest(tree: list[Manifest]) -> Largest:
     """The largest job of the team on the nodes with the fabric."""
-    return next(each for each in largest_jobs(queue_tree(tree), tree) if each.runtime == "openmpi-gpu")
+    return next(each for each in largest_jobs(read_queue_tree(tree), tree) if each.runtime == "openmpi-gpu")
 
 
 def test_the_queues_cover_claimed_devices() -> None:

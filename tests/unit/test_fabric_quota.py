@@ -11,7 +11,7 @@ from generator import Platform, pipeline
 from generator.app import App
 from generator.jobs.reach import Reach, reach
 from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.queues import read_queue_tree
 from tests.conftest import small_platform
 
 _NODES = {"cpu": 384, "memory": "4Ti", "nvidia.com/gpu": 32}
@@ -42,7 +42,7 @@ def _reach(platform: Platform) -> Reach:
     runtime = next(each for each in platform.runtimes if each.pool == "gpu")
     found = reach(platform, platform.tenants[0], runtime)
     tree, _ = pipeline.render(platform, App(platform))
-    said = {each.runtime: each.idle for each in largest_jobs(queue_tree(tree), tree)}
+    said = {each.runtime: each.idle for each in largest_jobs(read_queue_tree(tree), tree)}
     assert said[runtime.name] == found.idle
     return found
 

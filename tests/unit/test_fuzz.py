@@ -16,7 +16,7 @@ from generator.config.cases.load import load_cases
 from generator.documents.credentials import is_placeholder
 from generator.documents.scalars import int64
 from generator.errors import suggest
-from generator.objects.patch import path_of
+from generator.objects.patch import parse_path
 from generator.objects.selectors import _number
 from generator.release.previous import precedence
 from generator.simulate.policies.functions.quantity import _parsed
@@ -123,7 +123,7 @@ def test_every_reader_of_digits_has_an_answer_for_many() -> None:
     assert precedence(f"1.0.{MANY}") > precedence("1.0.10") > precedence("1.0.9")
     assert precedence(f"1.0.0-{MANY}") > precedence("1.0.0-10") > precedence("1.0.0-9")
     with pytest.raises(ValueError, match="is no path"):
-        path_of(f"spec.containers[{MANY}]")
+        parse_path(f"spec.containers[{MANY}]")
 
 
 @pytest.mark.parametrize("exponent", ["1e2000000000", "1e-2000000000", f"1e{MANY}", f"1e-{MANY}"])

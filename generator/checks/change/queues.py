@@ -12,7 +12,7 @@ from generator.checks.registry import WARNING, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value as quoted
 from generator.manifests import Manifest
-from generator.objects.amounts import FlavorResource, shown
+from generator.objects.amounts import FlavorResource, format_amount
 from generator.objects.fields import mapping, string
 
 _STOPS = ("None", "Hold", "HoldAndDrain")
@@ -209,7 +209,7 @@ def _less_quota(after: Queues, queue: str, flavor: str, less: _Less) -> Breach:
 def _told(less: _Less) -> str:
     """`nvidia.com/gpu 64 → 32, cpu 1536 → 768`."""
     mine = sorted(((key.resource, *amounts) for key, amounts in less.items()), key=lambda each: "/" not in each[0])
-    return ", ".join(f"{name} {shown(name, was)} → {shown(name, now)}" for name, was, now in mine)
+    return ", ".join(f"{name} {format_amount(name, was)} → {format_amount(name, now)}" for name, was, now in mine)
 
 
 @check("change/less-to-borrow", severity=WARNING, needs=ChangedQueues)

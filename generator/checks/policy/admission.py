@@ -18,10 +18,10 @@ from generator.facts.names import METADATA_NAME
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mappings, strings
 from generator.simulate.kinds import Kind
-from generator.simulate.policies.judge import Asked
+from generator.simulate.policies.judge import Evaluation
 from generator.simulate.policies.policy import Policy
-from generator.simulate.policies.request import Person, Request, stored
-from generator.simulate.policies.syntax import readings
+from generator.simulate.policies.request import Request, UserInfo, as_stored
+from generator.simulate.policies.syntax import find_readings
 
 if TYPE_CHECKING:
     from generator.simulate.policies.expression import Expression
@@ -48,7 +48,7 @@ def errors_of_bare_objects(policy: Policy) -> Iterator[tuple[int, str, str]]:
     told: set[int] = set()
     for request in _requests(policy):
         try:
-            decisions = list(Asked(policy, (), request, _NAMESPACE, None).decisions())
+            decisions = list(Evaluation(policy, (), request, _NAMESPACE, None).decisions())
         except NotModelledError:
             continue
         for each in decisions:
@@ -66,7 +66,7 @@ def _when(policy: Policy, rule: int | None, message: str, operation: str) -> tup
     absent = _NOT_THERE.get(operation)
     if rule is None or words != _NULL or absent is None:
         return "", ""
-    read = {each.root for each in readings(policy.validations[rule].expression.text)}
+    read = {each.root for each in find_readings(policy.validations[rule].expression.text)}
     return (_DONE[operation], f"{absent} is null") if absent in read else ("", "")
 
 
@@ -86,13 +86,13 @@ def _requests(policy: Policy) -> Iterator[Request]:
 
 def _request(operation: str, kind: Kind) -> Request:
     written = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "any"}, "spec": {}}
-    body = stored(written, "any", kind)
+    body = as_stored(written, "any", kind)
     return Request(
         operation=operation,
         kind=kind,
         object=None if operation == "DELETE" else body,
         old=None if operation == "CREATE" else body,
-        person=Person("anybody"),
+        person=UserInfo("anybody"),
         namespace="any",
         name="any",
     )

@@ -18,7 +18,7 @@ from generator.documents.json_text import read_json
 from generator.documents.load import Path
 from generator.facts.names import NODES, RESERVATIONS
 from generator.manifests import Manifest
-from generator.objects.amounts import FlavorResource, Requests, shown
+from generator.objects.amounts import FlavorResource, Requests, format_amount
 from generator.objects.fields import mapping
 from generator.objects.queue import Quota
 from generator.simulate.kueue.quota_tree import Node
@@ -111,12 +111,12 @@ def _is_over(nodes: int | None, offered: Requests, resource: str, holders: _Hold
 
 def _breach(nodes: int, offered: Requests, over: Mapping[str, _Holders]) -> Breach:
     sums = [
-        f"{shown(name, sum(holders.values()))} {name} of {shown(name, nodes * offered.get(name, 0))}"
+        f"{format_amount(name, sum(holders.values()))} {name} of {format_amount(name, nodes * offered.get(name, 0))}"
         for name, holders in sorted(over.items(), key=_devices_first)
     ]
     name, holders = min(over.items(), key=_devices_first)
     largest = sorted(holders.items(), key=lambda each: (-each[1], each[0]))
-    told = [f"{holder} {shown(name, amount)} {name}" for holder, amount in largest[:_NAMED]]
+    told = [f"{holder} {format_amount(name, amount)} {name}" for holder, amount in largest[:_NAMED]]
     lends = any(" lends" in holder for holder in holders)
     rest = [f"{len(largest) - _NAMED} more the rest"] if len(largest) > _NAMED else []
     return Breach(
@@ -286,7 +286,7 @@ def no_share(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
 
 
 def _no_share(path: Path, key: FlavorResource, node: Node) -> Breach:
-    beyond = f"{shown(key.resource, node.potential(key) - node.has(key))} {key.resource} of `{key.flavor}`"
+    beyond = f"{format_amount(key.resource, node.potential(key) - node.has(key))} {key.resource} of `{key.flavor}`"
     return Breach(
         path,
         "quota/no-share",

@@ -17,13 +17,13 @@ from generator.checks.trainer import OnRuntime, queue_of, runtime_of
 from generator.documents.load import Path
 from generator.facts.names import MULTI_KUEUE
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import FlavorResource, shown
+from generator.objects.amounts import FlavorResource, format_amount
 from generator.objects.fields import indexed_mappings, integer, mapping
-from generator.objects.namespace import ANNOTATION, most_hosts
+from generator.objects.namespace import ANNOTATION, read_host_limit
 from generator.objects.queue import ClusterQueue, Flavor
-from generator.simulate.kueue.fit import mismatch, no_room, oversize
+from generator.simulate.kueue.fit import explain_flavor_mismatch, explain_oversize, find_missing_room
 from generator.simulate.kueue.largest import Largest
-from generator.simulate.kueue.podsets import usual_nodes
+from generator.simulate.kueue.podsets import default_nodes
 from generator.simulate.kueue.search import Limit
 
 _NO_QUOTA = "is ever admitted", "whoever trains on it waits for ever, and only the status of the Workload says why"
@@ -160,14 +160,14 @@ def _never(queued: Queues, queue: ClusterQueue, job: CountedJob) -> tuple[Limit,
 def _lack(flavor: Flavor, most: Mapping[FlavorResource, int], job: CountedJob, queue: str) -> tuple[Limit, str]:
     """What the only flavor that is meant for a job has too little of."""
     for pods in job.pods:
-        if words := oversize([flavor], pods):
+        if words := explain_oversize([flavor], pods):
             return Limit.NODE, words
     for name in sorted(job.total, key=lambda each: "/" not in each):
         has, takes = most.get(FlavorResource(flavor.name, name), 0), job.total[name]
         if takes > has:
-            what = f"its pods take {shown(name, takes)} {name} of flavor `{flavor.name}`"
-            return Limit.QUOTA, f"{what}, and `{queue}` never gets more than {shown(name, has)}"
-    lack = no_room(flavor, job.pods)
+            what = f"its pods take {format_amount(name, takes)} {name} of flavor `{flavor.name}`"
+            return Limit.QUOTA, f"{what}, and `{queue}` never gets more than {format_amount(name, has)}"
+    lack = find_missing_room(flavor, job.pods)
     if lack and lack.is_one:
         return Limit.PLACE, f"its pods have no room on one node of flavor `{flavor.name}`, where all of them must be"
     return Limit.NODES, f"its pods have no room on the nodes of flavor `{flavor.name}`"
@@ -210,7 +210,9 @@ def unmatched_flavor(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
 
 
 def _unmatched(path: tuple[str | int, ...], flavor: Flavor, jobs: Sequence[CountedJob]) -> Breach:
-    reasons = dict.fromkeys(f"`{job.runtime.name}`: {mismatch(pods, flavor)}" for job in jobs for pods in job.pods[-1:])
+    reasons = dict.fromkeys(
+        f"`{job.runtime.name}`: {explain_flavor_mismatch(pods, flavor)}" for job in jobs for pods in job.pods[-1:]
+    )
     return Breach(
         path,
         "quota/unmatched-flavor",
@@ -229,7 +231,7 @@ _UNSEEN = "no policy sees the hosts of a runtime: such a job is taken, and is la
 def allowed(namespace: str, gathered: Objects) -> int | None:
     """The largest `numNodes` that the API server takes in a namespace; None where no limit is known."""
     home = gathered.one("", "Namespace", namespace)
-    return most_hosts(home) if home else None
+    return read_host_limit(home) if home else None
 
 
 @check("quota/too-many-hosts", severity=ERROR, needs=Objects)
@@ -255,7 +257,7 @@ def _judge_hosts(job: Manifest, most: int, gathered: Objects) -> Iterator[Breach
         why = "the API server refuses the TrainJob"
         yield Breach(_NODES, check, f"asks for {nodes} hosts, and {limit}", why, fix, value=nodes)
     runtime = None if "numNodes" in trainer else runtime_of(job, gathered)
-    if runtime and (usual := usual_nodes(runtime.body)) > most:
+    if runtime and (usual := default_nodes(runtime.body)) > most:
         message = f"names no number of hosts, so that it has the {usual} of `{runtime.name}`, and {limit}"
         yield Breach(("spec", "runtimeRef"), check, message, _UNSEEN, fix, value=runtime.name)
 
@@ -272,10 +274,10 @@ def default_hosts(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
         most = allowed(home.name, gathered)
         if most is None:
             continue
-        large = [each for each in gathered.of(TRAINER, *RUNTIMES) if usual_nodes(each.body) > most]
+        large = [each for each in gathered.of(TRAINER, *RUNTIMES) if default_nodes(each.body) > most]
         used = [each for each in large if _is_used(each, home.name, gathered.view(Queues.read))]
         if used:
-            usual = " and ".join(sorted({f"{usual_nodes(each.body)} on `{each.name}`" for each in used}))
+            usual = " and ".join(sorted({f"{default_nodes(each.body)} on `{each.name}`" for each in used}))
             breach = Breach(
                 ("metadata", "annotations", ANNOTATION),
                 "quota/default-hosts",
@@ -355,7 +357,7 @@ def _judge_job(
         yield Breach(("spec", "trainer"), "quota/never-admitted", message, why, fix)
         return
     trainer = mapping(manifest.body, *map(str, _NUM_NODES[:-1]))
-    nodes = integer(trainer.get("numNodes"), usual_nodes(job.runtime.body)) if job.grows else 1
+    nodes = integer(trainer.get("numNodes"), default_nodes(job.runtime.body)) if job.grows else 1
     largest = queued.largest(queue.name, job) if queued.knows_lenders(queue) else None
     if largest is None or largest.idle is None or nodes <= largest.idle:
         return

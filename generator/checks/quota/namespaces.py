@@ -20,9 +20,9 @@ from generator.documents.load import Path
 from generator.documents.messages import format_value as quoted
 from generator.errors import SimulationError
 from generator.manifests import Manifest
-from generator.objects.amounts import counted, shown
+from generator.objects.amounts import format_amount, parse_amount
 from generator.objects.fields import indexed_mappings, mapping
-from generator.simulate.kueue.podsets import Bound, Refusal, bounds, refusals
+from generator.simulate.kueue.podsets import Bound, BoundBreach, find_broken_bounds, read_bounds
 
 _PLAIN = ("cpu", "memory", "ephemeral-storage")
 _COUNTED_ELSEWHERE = (
@@ -52,7 +52,7 @@ def double_counted(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             resource = _resource(str(key))
             most, hard = admitted.get(resource, 0), _amount(resource, value)
             if hard is not None and hard < most:
-                yield manifest, _double_counted(str(key), value, shown(resource, most))
+                yield manifest, _double_counted(str(key), value, format_amount(resource, most))
 
 
 def _double_counted(key: str, value: object, most: str) -> Breach:
@@ -116,7 +116,7 @@ def unenforced(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
 
 def _amount(resource: str, value: object) -> int | None:
     try:
-        return counted(resource, value, "") if resource else None
+        return parse_amount(resource, value, "") if resource else None
     except SimulationError:
         return None
 
@@ -169,22 +169,22 @@ def _jobs(queued: Queues, namespace: str) -> list[CountedJob]:
 def _refused(manifest: Manifest, queued: Queues) -> Iterator[Breach]:
     """What the first job that a limit refuses asks for."""
     with suppress(SimulationError):  # where an amount is none, the jobs of the namespace are not known either
-        if not any(bounds(manifest)):
+        if not any(read_bounds(manifest)):
             return
     seen: set[Bound] = set()
     for job in _jobs(queued, manifest.namespace):
-        for found in refusals(job.runtime.body, job.around):
+        for found in find_broken_bounds(job.runtime.body, job.around):
             if found.bound.limit_range == manifest.name and found.bound not in seen:
                 seen.add(found.bound)
                 yield _too_narrow(found, job.runtime.name, manifest)
 
 
-def _too_narrow(found: Refusal, runtime: str, manifest: Manifest) -> Breach:
+def _too_narrow(found: BoundBreach, runtime: str, manifest: Manifest) -> Breach:
     bound = found.bound
     path: Path = ("spec", "limits", bound.item, bound.field, bound.resource)
     value = manifest.body["spec"]["limits"][bound.item][bound.field][bound.resource]
     words = "more" if bound.field == "max" else "less"
-    what = f"{shown(bound.resource, found.amount)} {bound.resource}, {words} than {value}"
+    what = f"{format_amount(bound.resource, found.amount)} {bound.resource}, {words} than {value}"
     return Breach(
         path,
         "quota/limit-range",
@@ -197,6 +197,6 @@ def _too_narrow(found: Refusal, runtime: str, manifest: Manifest) -> Breach:
 
 def _amount_of(name: str, value: object) -> int | None:
     try:
-        return counted(name, value, "")
+        return parse_amount(name, value, "")
     except SimulationError:
         return None

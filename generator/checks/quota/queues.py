@@ -17,15 +17,15 @@ from generator.checks.trainer import JOB_SET, resized_containers
 from generator.documents.load import Path
 from generator.errors import SimulationError
 from generator.manifests import Manifest
-from generator.objects.amounts import FlavorResource, shown
+from generator.objects.amounts import FlavorResource, format_amount
 from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.queue import ClusterQueue, LocalQueue, Quota
 from generator.simulate.kueue.configuration import Settings
-from generator.simulate.kueue.fit import mismatch, no_room
+from generator.simulate.kueue.fit import explain_flavor_mismatch, find_missing_room
 from generator.simulate.kueue.largest import Largest, largest_jobs
-from generator.simulate.kueue.podsets import PodContext, PodSet, pod_context, podsets, with_nodes
-from generator.simulate.kueue.queues import QueueTree, of_kinds, queue_tree
-from generator.simulate.kueue.quota_tree import Node, balance
+from generator.simulate.kueue.podsets import PodContext, PodSet, podsets, read_pod_context, with_nodes
+from generator.simulate.kueue.queues import QueueTree, index_objects, read_queue_tree
+from generator.simulate.kueue.quota_tree import Node, build_quota_tree
 
 _SLICES = "kueue.x-k8s.io/podset-slice-"
 _AMOUNTS = ("limits", "requests")
@@ -81,13 +81,15 @@ def counted_job(runtime: Manifest, namespace: str, around: Sequence[Manifest], t
     """
     flavors = tree.flavors
     try:
-        here = pod_context(around, namespace, tree.settings.counting)
+        here = read_pod_context(around, namespace, tree.settings.counting)
         pods = podsets(runtime.body, 1, here)
-        places = tuple(frozenset(name for name in flavors if not mismatch(each, flavors[name])) for each in pods)
+        places = tuple(
+            frozenset(name for name in flavors if not explain_flavor_mismatch(each, flavors[name])) for each in pods
+        )
     except SimulationError:
         return None
     common = frozenset(flavors).intersection(*places)
-    homes = frozenset(name for name in common if not no_room(flavors[name], pods))
+    homes = frozenset(name for name in common if not find_missing_room(flavors[name], pods))
     return CountedJob(runtime, namespace, here, pods, places, common, homes)
 
 
@@ -165,7 +167,7 @@ def by_flavor(amounts: Mapping[FlavorResource, _Amount]) -> Iterator[tuple[str, 
 def told(amounts: Mapping[FlavorResource, int]) -> str:
     """`8 nvidia.com/gpu and 64 cpu`: of one flavor, devices first."""
     found = sorted(amounts.items(), key=lambda each: "/" not in each[0].resource)
-    return " and ".join(f"{shown(key.resource, amount)} {key.resource}" for key, amount in found)
+    return " and ".join(f"{format_amount(key.resource, amount)} {key.resource}" for key, amount in found)
 
 
 @dataclass(frozen=True)
@@ -188,14 +190,14 @@ class Queues:
             None where an amount is no quantity, or two objects of one name differ: the files are for several clusters.
         """
         try:
-            return cls(gathered.manifests, queue_tree(gathered.manifests, gathered.targets.get("kueue", "")))
+            return cls(gathered.manifests, read_queue_tree(gathered.manifests, gathered.targets.get("kueue", "")))
         except SimulationError:
             return None
 
     @cached_property
     def found(self) -> Mapping[str, Mapping[str, Manifest]]:
         """Kind → name → object of Kueue's; a LocalQueue is called `namespace/name`."""
-        return of_kinds(self.manifests)
+        return index_objects(self.manifests)
 
     def of(self, kind: str) -> Mapping[str, Manifest]:
         """Name → object of a kind of Kueue's."""
@@ -209,7 +211,7 @@ class Queues:
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
         """Queue → its place in the tree, with nothing in use; none for those in a circle of cohorts."""
-        return balance(self.tree)
+        return build_quota_tree(self.tree)
 
     @cached_property
     def most(self) -> Mapping[str, Mapping[FlavorResource, int]]:

@@ -17,9 +17,9 @@ from generator.documents.locate import locate_all
 from generator.documents.messages import format_value
 from generator.errors import ConfigError, DocumentError, InputError, Problem, suggest
 from generator.manifests import Body, Manifest, read
-from generator.objects.patch import changed, merged
+from generator.objects.patch import merge_patch, set_values
 from generator.simulate.policies.cases import ACTIONS, Case, Expected
-from generator.simulate.policies.request import Person
+from generator.simulate.policies.request import UserInfo
 
 _Place = tuple[str | int, ...]
 _NOBODY = Who(user="somebody")
@@ -139,7 +139,7 @@ class _Reader:
             return _Sent("CONNECT", written.connect.options, None)
         if written.patch:
             old = self._object(written.patch.of, (*here, "of"))
-            return _Sent("UPDATE", merged(old, written.patch.with_), old)
+            return _Sent("UPDATE", merge_patch(old, written.patch.with_), old)
         update = written.update or written.status
         if update is None:
             raise AssertionError(word)
@@ -169,7 +169,7 @@ class _Reader:
 
     def _changed(self, body: Body, changes: Mapping[str, Any], path: _Place) -> Body:
         try:
-            return changed(body, changes)
+            return set_values(body, changes)
         except ValueError as error:
             raise _RefusedError(path, str(error), "name a place that the object can have") from None
 
@@ -185,8 +185,8 @@ class _Reader:
         return found[0].body
 
 
-def _person(who: Who) -> Person:
-    return Person(who.user, who.groups, who.uid, who.extra)
+def _person(who: Who) -> UserInfo:
+    return UserInfo(who.user, who.groups, who.uid, who.extra)
 
 
 def _expected(written: Expect) -> Expected:

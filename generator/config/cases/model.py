@@ -9,14 +9,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from generator.config.model.fields import Section, Text, invalid
 from generator.documents.messages import format_value
-from generator.objects.patch import path_of
+from generator.objects.patch import parse_path
 
 Body = dict[str, Any]
 
 
 def _is_path(text: str) -> str:
     try:
-        path_of(text)
+        parse_path(text)
     except ValueError:
         fix = 'write it like metadata.labels["kueue.x-k8s.io/queue-name"] or spec.containers[0].image'
         raise invalid(f"{format_value(text)} is no path", fix) from None

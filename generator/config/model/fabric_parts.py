@@ -130,12 +130,12 @@ def _is_cel(value: str) -> str:
     """The API server compiles it, too, with all functions of Kubernetes, which may be newer than what is known here."""
     from cel_expr_python import cel  # type: ignore[import-untyped]
 
-    from generator.simulate.policies.expression import all_words
+    from generator.simulate.policies.expression import error_messages
 
     try:
         made = cel.NewEnv(variables={"device": cel.Type.DYN}).compile(value).return_type()
     except RuntimeError as error:
-        if wrong := next((words for words in all_words(error) if words.startswith("Syntax error")), ""):
+        if wrong := next((words for words in error_messages(error) if words.startswith("Syntax error")), ""):
             raise invalid(
                 f"{format_value(value)} is not CEL: {wrong.partition(' expecting ')[0]}", "correct it"
             ) from None

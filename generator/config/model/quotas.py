@@ -17,7 +17,7 @@ from generator.config.model.fields import (
     require_whole_devices,
 )
 from generator.config.model.pools import Pool
-from generator.objects.amounts import requested, shown
+from generator.objects.amounts import format_amount, parse_amounts
 from generator.quantities import Quantity
 from generator.simulate.kueue.configuration import Counting
 
@@ -43,11 +43,11 @@ class Supply:
 
 def pool_supply(pool: Pool, how: Counting) -> Supply:
     """Return what a pool provides to quotas."""
-    asked = requested(pool.offered, pool.name)
+    asked = parse_amounts(pool.offered, pool.name)
     counted = how.of(asked)
     if counted == asked:
         return Supply(pool.name, pool.nodes, pool.offered, pool.accelerator)
-    amounts = {name: shown(name, amount) for name, amount in counted.items()}
+    amounts = {name: format_amount(name, amount) for name, amount in counted.items()}
     uncounted = {name: how.instead(name) for name in asked if name not in counted}
     return Supply(pool.name, pool.nodes, amounts, pool.accelerator, uncounted)
 

@@ -19,7 +19,7 @@ from generator.config.model.queues import Queues
 from generator.config.model.quotas import Supply, pool_supply
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
-from generator.simulate.kueue.configuration import AS_ASKED, Counting
+from generator.simulate.kueue.configuration import DEFAULT_COUNTING, Counting
 
 UNKNOWN_NAME = ""
 """The name of an entry whose name is missing or invalid."""
@@ -108,7 +108,7 @@ class PartialPlatform:
     @cached_property
     def supplies(self) -> Mapping[int, Supply]:
         """Return the resources that each pool provides to quotas."""
-        return {index: pool_supply(pool, self.counting or AS_ASKED) for index, pool in self.pools.items()}
+        return {index: pool_supply(pool, self.counting or DEFAULT_COUNTING) for index, pool in self.pools.items()}
 
     @cached_property
     def supply_by_name(self) -> Mapping[str, Supply]:

@@ -33,11 +33,11 @@ from generator.objects.amounts import Amounts
 from generator.objects.queue import ClusterQueue
 from generator.simulate.kueue.assignment import Assignment, Mode
 from generator.simulate.kueue.flavor_assigner import Assigner
-from generator.simulate.kueue.nodes import machines
+from generator.simulate.kueue.nodes import read_machines
 from generator.simulate.kueue.placement import Sites
 from generator.simulate.kueue.preemption import STRATEGIES
 from generator.simulate.kueue.queues import QueueTree
-from generator.simulate.kueue.quota_tree import balance
+from generator.simulate.kueue.quota_tree import build_quota_tree
 from generator.simulate.kueue.scheduler import Head, Scheduler, Waiting
 from generator.simulate.kueue.topology import Machine
 from generator.simulate.kueue.workloads import Cluster, Finished, Job, Outcome, State, Workload, add
@@ -65,7 +65,7 @@ def predict(
     """
     if strategies and tuple(strategies) not in STRATEGIES:
         raise SimulationError((Problem(f"Kueue rejects these strategies: {', '.join(strategies)}"),))
-    simulation = _Simulation(tree, tuple(strategies), machines(nodes))
+    simulation = _Simulation(tree, tuple(strategies), read_machines(nodes))
     for step in steps:
         if isinstance(step, Job):
             simulation.submit(step)
@@ -85,7 +85,7 @@ def would_admit(
             is in use: the nodes in use are unknown.
     """
     used = {key.flavor for amounts in (usage or {}).values() for key, amount in amounts.items() if amount}
-    simulation = _Simulation(tree, (), machines(nodes), used)
+    simulation = _Simulation(tree, (), read_machines(nodes), used)
     for queue, amounts in (usage or {}).items():
         add(simulation.cluster.nodes[queue], amounts)
     simulation.submit(job)
@@ -122,7 +122,7 @@ class _Simulation:
     ) -> None:
         self._tree = tree
         self._machines = nodes
-        self.cluster = Cluster(balance(tree), Sites(tree.flavors, nodes, unknown, tree.rules))
+        self.cluster = Cluster(build_quota_tree(tree), Sites(tree.flavors, nodes, unknown, tree.rules))
         self._scheduler = Scheduler(self.cluster, tree.flavors, strategies, tree.rules)
         self._waiting = Waiting(tree.rules)
         self._records: dict[str, _Record] = {}
@@ -239,7 +239,7 @@ class _Simulation:
 
     def _assign_alone(self, job: Job) -> Assignment:
         """Return the assignment of a job while all queues are idle."""
-        queue, node = self._tree.queues[job.queue], balance(self._tree)[job.queue]
+        queue, node = self._tree.queues[job.queue], build_quota_tree(self._tree)[job.queue]
         rules = self._tree.rules
         sites = Sites(self._tree.flavors, self._machines, rules=rules)
         assigner = Assigner(

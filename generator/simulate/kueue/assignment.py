@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from generator.objects.amounts import Amounts, FlavorResource, shown
+from generator.objects.amounts import Amounts, FlavorResource, format_amount
 from generator.objects.queue import Fungibility
 from generator.simulate.kueue.placement import Stay
 
@@ -60,8 +60,8 @@ class Shortage:
 
     def __str__(self) -> str:
         flavor, resource = self.key
-        needs = f"with {self.pods} the job needs {shown(resource, self.takes)} {resource} of flavor `{flavor}`"
-        amount = shown(resource, self.has)
+        needs = f"with {self.pods} the job needs {format_amount(resource, self.takes)} {resource} of flavor `{flavor}`"
+        amount = format_amount(resource, self.has)
         return f"{needs}, and {f'`{self.queue}` never gets more than {amount}' if self.queue else f'{amount} is free'}"
 
 

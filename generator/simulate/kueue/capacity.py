@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from generator.objects.amounts import FlavorResource, shown
+from generator.objects.amounts import FlavorResource, format_amount
 from generator.simulate.kueue.quota_tree import Holding, Node
 
 _UNLIMITED = 1 << 80
@@ -69,7 +69,7 @@ class _Step:
         return max(0, usage - self.local)
 
 
-def guarantee(node: Node, key: FlavorResource) -> Guarantee:
+def compute_guarantee(node: Node, key: FlavorResource) -> Guarantee:
     """Return what the ClusterQueue of a node gets in every state."""
     path = _path(node, key)
     full = _outward(path, [step.all for step in path])
@@ -223,19 +223,21 @@ class Capacity:
     reason: str = ""
 
 
-def capacity(node: Node, key: FlavorResource) -> Capacity:
+def compute_capacity(node: Node, key: FlavorResource) -> Capacity:
     """Return the capacity of a ClusterQueue."""
     quota = node.quota(key)
     if node.refusal:
         return Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0, f"it admits no job: {node.refusal}")
-    guaranteed = guarantee(node, key)
-    low, high = reclaimed(node, guaranteed)
-    reclaimable, reason = (low, "") if low == high else (None, unknown(node, f"at least {shown(key.resource, low)}"))
+    guaranteed = compute_guarantee(node, key)
+    low, high = reclaim_range(node, guaranteed)
+    reclaimable, reason = (
+        (low, "") if low == high else (None, explain_unknown(node, f"at least {format_amount(key.resource, low)}"))
+    )
     potential = node.potential(key)
     return Capacity(quota.nominal, quota.borrowing, quota.lending, guaranteed.owned, reclaimable, potential, reason)
 
 
-def reclaimed(node: Node, guaranteed: Guarantee) -> tuple[int, int]:
+def reclaim_range(node: Node, guaranteed: Guarantee) -> tuple[int, int]:
     """Return the bounds of what a ClusterQueue gets in every state with its preemption.
 
     `LowerPriority` adds nothing: in some states all running jobs have the highest priority (kueue v0.19.2
@@ -245,7 +247,7 @@ def reclaimed(node: Node, guaranteed: Guarantee) -> tuple[int, int]:
         node: the ClusterQueue.
         guaranteed: amounts of a resource, or numbers of nodes that follow from them.
     """
-    if not preempts(node):
+    if not can_reclaim(node):
         return guaranteed.owned, guaranteed.owned
     classical = max(guaranteed.owned, *guaranteed.levels), max(guaranteed.owned, *guaranteed.levels, guaranteed.bound)
     fair = (
@@ -257,12 +259,12 @@ def reclaimed(node: Node, guaranteed: Guarantee) -> tuple[int, int]:
     return fair if node.is_fair else classical
 
 
-def preempts(node: Node) -> bool:
+def can_reclaim(node: Node) -> bool:
     """Return True if a job can preempt jobs of other queues whatever their priority (`CanAlwaysReclaim`)."""
     return bool(node.parent and node.queue and node.queue.preemption.reclaim_within_cohort == "Any")
 
 
-def unknown(node: Node, least: str) -> str:
+def explain_unknown(node: Node, least: str) -> str:
     """Return why it is unknown what a ClusterQueue can reclaim."""
     if node.is_fair:
         return f"{least}: how much more it reclaims while it borrows depends on the shares of the running jobs"

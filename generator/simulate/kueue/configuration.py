@@ -144,7 +144,7 @@ class Counting:
         return tuple(self.transformations.get(resource, _NO_TRANSFORMATION).outputs)
 
 
-AS_ASKED = Counting()
+DEFAULT_COUNTING = Counting()
 """Counting of requests as they are."""
 
 
@@ -160,18 +160,18 @@ class Settings:
     """
 
     is_fair: bool | None = None
-    counting: Counting = AS_ASKED
+    counting: Counting = DEFAULT_COUNTING
     is_modelled: bool = True
 
 
-UNTOLD = Settings()
+DEFAULT_SETTINGS = Settings()
 """Settings without any configuration file."""
 
 
-def settings(manifests: Iterable[Manifest]) -> Settings:
+def read_settings(manifests: Iterable[Manifest]) -> Settings:
     """Return the settings of the only configuration; of several, for several clusters, none applies."""
     configured = [settings_ for manifest in manifests for settings_ in _read_all(manifest)]
-    return configured[0] if len(configured) == 1 else UNTOLD
+    return configured[0] if len(configured) == 1 else DEFAULT_SETTINGS
 
 
 def is_configuration(manifest: Manifest) -> bool:

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 
 from generator.facts.names import HOSTNAME
 from generator.manifests import Body
-from generator.objects.amounts import Requests, shown
+from generator.objects.amounts import Requests, format_amount
 from generator.objects.fields import mappings
 from generator.objects.queue import Flavor
 from generator.objects.selectors import find_untolerated_taint, format_taint, meets_requirements
-from generator.simulate.kueue.podsets import PodSet, grouped
+from generator.simulate.kueue.podsets import PodSet, group_podsets
 from generator.simulate.kueue.topology import TopologyMode
 
 
-def mismatch(pods: PodSet, flavor: Flavor) -> str:
+def explain_flavor_mismatch(pods: PodSet, flavor: Flavor) -> str:
     """Return why pods cannot run on the nodes of a flavor; empty if they can.
 
     Raises:
@@ -61,26 +61,26 @@ class NoRoom:
     is_one: bool
 
 
-def no_room(flavor: Flavor, podsets: Sequence[PodSet]) -> NoRoom | None:
+def find_missing_room(flavor: Flavor, podsets: Sequence[PodSet]) -> NoRoom | None:
     """Return the nodes that do not hold the pods of a job even while idle; None if they do, or if unknown.
 
     Pods that must share a node have one node, and the others all nodes.
     """
-    groups = [group for _, group in grouped(podsets)]
-    for pods, nodes in [*((group, within(flavor, group)) for group in groups), (podsets, flavor)]:
+    groups = [group for _, group in group_podsets(podsets)]
+    for pods, nodes in [*((group, limit_to_one_node(flavor, group)) for group in groups), (podsets, flavor)]:
         if not has_room(nodes, [(podset.count, podset.requests) for podset in pods]):
             return NoRoom(flavor.name, nodes.nodes, is_one=nodes is not flavor)
     return None
 
 
-def within(flavor: Flavor, group: Sequence[PodSet]) -> Flavor:
+def limit_to_one_node(flavor: Flavor, group: Sequence[PodSet]) -> Flavor:
     """Return the flavor with one node if a PodSet group must be on one node."""
     topologies = [pods.topology for pods in group if pods.topology]
     is_on_one = any(item.mode is TopologyMode.REQUIRED and item.level == HOSTNAME for item in topologies)
     return replace(flavor, nodes=1) if is_on_one and flavor.topology and flavor.nodes else flavor
 
 
-def oversize(flavors: Iterable[Flavor], pods: PodSet) -> str:
+def explain_oversize(flavors: Iterable[Flavor], pods: PodSet) -> str:
     """Return why no node of any flavor holds a single pod; empty if one does, or if the nodes are unknown.
 
     Flavors without a device that the pods request are left out.
@@ -92,7 +92,7 @@ def oversize(flavors: Iterable[Flavor], pods: PodSet) -> str:
         return ""
     flavor = suitable[0]
     exceeded = [name for name in (*devices, *requests) if requests[name] > flavor.allocatable.get(name, requests[name])]
-    has, takes = (shown(exceeded[0], amounts[exceeded[0]]) for amounts in (flavor.allocatable, requests))
+    has, takes = (format_amount(exceeded[0], amounts[exceeded[0]]) for amounts in (flavor.allocatable, requests))
     return f"a pod of `{pods.name}` requests {takes} {exceeded[0]}, and a node of flavor `{flavor.name}` has {has}"
 
 

@@ -22,9 +22,9 @@ from generator.simulate.kueue.assignment import (
     tries_next_flavor,
 )
 from generator.simulate.kueue.configuration import NEWEST, Rules
-from generator.simulate.kueue.fit import mismatch
+from generator.simulate.kueue.fit import explain_flavor_mismatch
 from generator.simulate.kueue.placement import NoPlace, Placed, Sites
-from generator.simulate.kueue.podsets import PodSet, grouped, named
+from generator.simulate.kueue.podsets import PodSet, group_podsets, join_names
 from generator.simulate.kueue.quota_tree import Node
 from generator.simulate.kueue.topology import FlavorTopology, explain_topology_mismatch
 
@@ -154,7 +154,7 @@ class Assigner:
             NotModelledError: pods request slices of a topology, or tolerate taints by comparing numbers.
         """
         assignment = Assignment()
-        for index, group in grouped(podsets):
+        for index, group in group_podsets(podsets):
             needs = [self._needs(pods) for pods in group]
             total: dict[str, int] = {}
             for need in needs:
@@ -222,7 +222,7 @@ class Assigner:
             if resource in choices or (group is None and total[resource] == 0):
                 continue
             if group is None:
-                message = f"{named(pods)} requests {resource}, and `{self.queue.name}` has no quota for it"
+                message = f"{join_names(pods)} requests {resource}, and `{self.queue.name}` has no quota for it"
                 assignment.rejections.append(message)
                 return {}
             start = self.tried[index].get(resource, -1) + 1 if index < len(self.tried) else 0
@@ -271,7 +271,8 @@ class Assigner:
         levels = flavor.levels if flavor.topology else ()
         topology = FlavorTopology(flavor.name, levels, resources.resources, self.is_by_topology)
         reasons = (
-            explain_topology_mismatch(pods.name, pods.topology, pods.requests, topology) or mismatch(pods, flavor)
+            explain_topology_mismatch(pods.name, pods.topology, pods.requests, topology)
+            or explain_flavor_mismatch(pods, flavor)
             for pods in group
         )
         return next(filter(None, reasons), "")
@@ -312,11 +313,11 @@ class Assigner:
         """`fitsResourceQuota`."""
         most, free = self.node.potential(key), max(0, self.node.available(key))
         if amount > most:
-            return Mode.NO_FIT, 0, Shortage(named(pods), key, amount, most, self.queue.name)
+            return Mode.NO_FIT, 0, Shortage(join_names(pods), key, amount, most, self.queue.name)
         borrowing, has_parent = lowest_that_fits(self.node, key, amount)
         if amount <= free:
             return Mode.FIT, borrowing, None
-        shortage = Shortage(named(pods), key, amount, free)
+        shortage = Shortage(join_names(pods), key, amount, free)
         if self.node.quota(key).nominal >= amount or has_parent or self._can_preempt_while_borrowing():
             return *self.oracle(key, amount), shortage
         return Mode.NO_FIT, borrowing, shortage

@@ -9,14 +9,14 @@ from functools import cached_property
 from generator.errors import NotModelledError
 from generator.manifests import Manifest
 from generator.objects.amounts import FlavorResource
-from generator.objects.namespace import hosts_per_job
+from generator.objects.namespace import read_host_limits
 from generator.objects.queue import ClusterQueue
-from generator.simulate.kueue.capacity import Guarantee, guarantee, preempts, reclaimed, unknown
-from generator.simulate.kueue.nodes import machines
+from generator.simulate.kueue.capacity import Guarantee, can_reclaim, compute_guarantee, explain_unknown, reclaim_range
+from generator.simulate.kueue.nodes import read_machines
 from generator.simulate.kueue.placement import Sites
-from generator.simulate.kueue.podsets import pod_context, refusals
+from generator.simulate.kueue.podsets import find_broken_bounds, read_pod_context
 from generator.simulate.kueue.queues import QueueTree
-from generator.simulate.kueue.quota_tree import Node, balance
+from generator.simulate.kueue.quota_tree import Node, build_quota_tree
 from generator.simulate.kueue.search import JobTemplate, Limit, Search
 
 _STRANDS = "PreemptionOverBorrowing"
@@ -69,14 +69,14 @@ def largest_jobs(tree: QueueTree, manifests: Iterable[Manifest]) -> Iterator[Lar
             hosts of a namespace's jobs differently.
     """
     objects = list(manifests)
-    nodes, cluster_nodes, limits = balance(tree), machines(objects), hosts_per_job(objects)
+    nodes, cluster_nodes, limits = build_quota_tree(tree), read_machines(objects), read_host_limits(objects)
     sites = Sites(tree.flavors, cluster_nodes, rules=tree.rules) if cluster_nodes else None
     runtimes = [item for item in objects if item.group == "trainer.kubeflow.org" and item.kind in _RUNTIMES]
     runtimes.sort(key=lambda runtime: runtime.name)
     for _, queue in sorted(tree.queues.items()):
         guarantees = _Guarantees(nodes[queue.name]) if queue.name in nodes else None
         for namespace in sorted({local_queue.namespace for local_queue in tree.local_queues_of(queue.name)}):
-            context = pod_context(objects, namespace, tree.settings.counting)
+            context = read_pod_context(objects, namespace, tree.settings.counting)
             for runtime in runtimes:
                 if runtime.kind == "ClusterTrainingRuntime" or runtime.namespace == namespace:
                     local_sites = None if queue.is_multi_kueue else sites
@@ -94,7 +94,7 @@ class _Guarantees:
     @cached_property
     def by_key(self) -> Mapping[FlavorResource, Guarantee]:
         """Guarantee by flavor and resource."""
-        return {key: guarantee(self.node, key) for key in self.node.quotas}
+        return {key: compute_guarantee(self.node, key) for key in self.node.quotas}
 
 
 def _find_sizes(
@@ -106,7 +106,7 @@ def _find_sizes(
     if not tree.settings.is_modelled:
         reason = "unknown: Kueue's configuration counts resources in a way that is not simulated"
         return None, None, None, Limit.UNKNOWN, reason, ""
-    for refusal in refusals(job.runtime, job.context):
+    for refusal in find_broken_bounds(job.runtime, job.context):
         return 0, 0, 0, Limit.LIMIT_RANGE, str(refusal), ""
     try:
         return _search_sizes(tree, queue, guarantees, job)
@@ -136,16 +136,16 @@ def _search_sizes(tree: QueueTree, queue: ClusterQueue, guarantees: _Guarantees,
             reason = f"Kueue {tree.rules.version} may choose a flavor in use over one that the queue can borrow"
             return None, None, idle, *search.reason(idle), f"at least {sure} nodes: {reason}"
     low, high = owned, owned
-    if preempts(node) and owned < idle:
+    if can_reclaim(node) and owned < idle:
         steps = range(len([node, *node.path()]))
         levels = tuple(largest({key: item.levels[step] for key, item in by_key.items()}) for step in steps)
         bound = largest_of(lambda item: max(item.bound, item.owned))
         is_exact = all(item.bound == max(item.levels) for item in by_key.values())
         fair_bound = largest_of(lambda item: max(item.fair_bound, item.owned))
-        low, high = reclaimed(node, Guarantee(owned, levels, max(levels) if is_exact else bound, fair_bound))
+        low, high = reclaim_range(node, Guarantee(owned, levels, max(levels) if is_exact else bound, fair_bound))
     reason = ""
     if low != high:
-        reason = unknown(node, f"at least {low} nodes")
+        reason = explain_unknown(node, f"at least {low} nodes")
     elif low != owned and has_choice:
         reason = f"at least {owned} nodes: how much more depends on the flavor that Kueue tries first"
     return owned, None if reason else low, idle, *search.reason(idle), reason

@@ -17,11 +17,11 @@ from dataclasses import replace
 
 from generator.facts.names import HOSTNAME, PODSET_PREFIX, QUEUE_NAME
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import Requests, add_requests, requested
+from generator.objects.amounts import Requests, add_requests, parse_amounts
 from generator.objects.fields import mapping, mappings, string, string_map
 from generator.objects.queue import Flavor
 from generator.objects.selectors import find_untolerated_taint, meets_requirements
-from generator.simulate.kueue.podsets import PodContext, PodSet, pod_context, requests
+from generator.simulate.kueue.podsets import PodContext, PodSet, pod_requests, read_pod_context
 from generator.simulate.kueue.topology import Machine
 
 _DAEMON_TOLERATIONS: tuple[Body, ...] = tuple(
@@ -41,7 +41,7 @@ _QUEUED = ("kueue.x-k8s.io/podset", "kueue.x-k8s.io/cluster-queue-name", QUEUE_N
 _MANY = 1_000_000  # pods of a node whose limit is unknown
 
 
-def machines(manifests: Iterable[Manifest]) -> tuple[Machine, ...]:
+def read_machines(manifests: Iterable[Manifest]) -> tuple[Machine, ...]:
     """Return the Nodes among manifests, with the room that pods leave which Kueue does not place.
 
     A Node without conditions, as in a file written by hand, counts as ready.
@@ -56,7 +56,7 @@ def machines(manifests: Iterable[Manifest]) -> tuple[Machine, ...]:
             name=node.name,
             labels=string_map(mapping(node.body, "metadata", "labels")),
             taints=mappings(mapping(node.body, "spec").get("taints")),
-            allocatable=requested(mapping(node.body, "status").get("allocatable"), node.resource),
+            allocatable=parse_amounts(mapping(node.body, "status").get("allocatable"), node.resource),
         )
         for node in objects
         if (node.group, node.kind) == ("", "Node") and _accepts_pods(node.body)
@@ -79,22 +79,22 @@ def _sum_usage(manifests: Sequence[Manifest], nodes: Sequence[Machine]) -> Mappi
     """Return what pods use of each Node; `pods` is their number."""
     used: dict[str, dict[str, int]] = {}
     running: set[tuple[str, str, str]] = set()
-    bare = PodContext(overheads=pod_context(manifests, "").overheads)
+    bare = PodContext(overheads=read_pod_context(manifests, "").overheads)
     for manifest in manifests:
         node = string(mapping(manifest.body, "spec").get("nodeName"))
         if (manifest.group, manifest.kind) == ("", "Pod") and node and not _is_terminated(manifest):
             running |= {(manifest.namespace, name, node) for name in _owning_daemon_sets(manifest)}
             if not _is_of_job(manifest):
-                amounts = requests(dict(mapping(manifest.body, "spec")), bare, manifest.resource)
+                amounts = pod_requests(dict(mapping(manifest.body, "spec")), bare, manifest.resource)
                 add_requests(used.setdefault(node, {}), {**amounts, "pods": 1})
     contexts: dict[str, PodContext] = {}
     for manifest in manifests:
         if (manifest.group, manifest.kind) != ("apps", "DaemonSet"):
             continue
         if manifest.namespace not in contexts:
-            contexts[manifest.namespace] = pod_context(manifests, manifest.namespace)
+            contexts[manifest.namespace] = read_pod_context(manifests, manifest.namespace)
         pod = dict(mapping(manifest.body, "spec", "template", "spec"))
-        amounts = requests(pod, contexts[manifest.namespace], manifest.resource)
+        amounts = pod_requests(pod, contexts[manifest.namespace], manifest.resource)
         for machine in nodes:
             is_running = (manifest.namespace, manifest.name, machine.name) in running
             if not is_running and _runs_on(pod, machine):

@@ -16,7 +16,7 @@ from generator.objects.amounts import Requests, add_requests
 from generator.objects.queue import Flavor
 from generator.simulate.kueue.configuration import NEWEST, Rules
 from generator.simulate.kueue.nodes import generic_machines, is_feasible, is_of_flavor
-from generator.simulate.kueue.podsets import PodSet, grouped, named
+from generator.simulate.kueue.podsets import PodSet, group_podsets, join_names
 from generator.simulate.kueue.topology import Domain, Key, Machine, TopologyMode, TopologyTree, count_in
 
 _ONE_POD = {"pods": 1}
@@ -284,7 +284,7 @@ class Sites:
         assumed: _Usage = {}
         by_flavor = sorted(pods, key=lambda placed: placed.flavor)
         for flavor, members in groupby(by_flavor, key=lambda placed: placed.flavor):
-            for _, group in grouped([placed.pods for placed in members]):
+            for _, group in group_podsets([placed.pods for placed in members]):
                 placed = self._place(flavor, group, [assumed] if is_empty else [assumed, self._used])
                 if placed is None:
                     return NoPlace(group, flavor)
@@ -409,7 +409,7 @@ def _workers_and_leader(group: Sequence[PodSet]) -> tuple[PodSet, PodSet | None]
         workers, leader = leader, workers
     is_group = bool(workers.topology and workers.topology.group)
     if len(group) != 1 + is_group or (leader and leader.count != 1):
-        message = f"Kueue rejects the group {named(group)}: a group has two PodSets, one of them with a single pod"
+        message = f"Kueue rejects the group {join_names(group)}: a group has two PodSets, one of them with a single pod"
         raise NotModelledError((Problem(message),))
     return workers, leader
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from generator.facts.names import STEP
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import Requests, add_requests, counted, requested, shown
+from generator.objects.amounts import Requests, add_requests, format_amount, parse_amount, parse_amounts
 from generator.objects.fields import indexed_mappings, integer, mapping, mappings, string, string_map
-from generator.simulate.kueue.configuration import AS_ASKED, Counting
+from generator.simulate.kueue.configuration import DEFAULT_COUNTING, Counting
 from generator.simulate.kueue.topology import TopologyRequest, topology_request
 
 _POD_LEVEL = ("cpu", "memory")
@@ -49,11 +49,11 @@ class Bound:
 
     def __str__(self) -> str:
         limit = "at most" if self.field == "max" else "at least"
-        amount = shown(self.resource, self.amount)
+        amount = format_amount(self.resource, self.amount)
         return f"the LimitRange `{self.limit_range}` allows a {self.kind.lower()} to request {limit} {amount}"
 
 
-def bounds(manifest: Manifest) -> Iterator[Bound]:
+def read_bounds(manifest: Manifest) -> Iterator[Bound]:
     """Yield the bounds of a LimitRange that Kueue enforces.
 
     Raises:
@@ -63,7 +63,7 @@ def bounds(manifest: Manifest) -> Iterator[Bound]:
         kind = string(item.get("type"))
         for limit in ("max", "min") if kind in ("Container", "Pod") else ():
             for name, value in mapping(item, limit).items():
-                amount = counted(str(name), value, manifest.resource)
+                amount = parse_amount(str(name), value, manifest.resource)
                 yield Bound(manifest.name, index, kind, limit, str(name), amount)
 
 
@@ -84,14 +84,16 @@ class PodContext:
     requests: Requests = field(default_factory=dict)
     overheads: Mapping[str, Requests] = field(default_factory=dict)
     bounds: tuple[Bound, ...] = ()
-    counting: Counting = AS_ASKED
+    counting: Counting = DEFAULT_COUNTING
     claims: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 _NO_CONTEXT = PodContext()
 
 
-def pod_context(manifests: Iterable[Manifest], namespace: str, counting: Counting = AS_ASKED) -> PodContext:
+def read_pod_context(
+    manifests: Iterable[Manifest], namespace: str, counting: Counting = DEFAULT_COUNTING
+) -> PodContext:
     """Read the context of the pods of a namespace; the first LimitRange that sets a default applies.
 
     Raises:
@@ -103,13 +105,13 @@ def pod_context(manifests: Iterable[Manifest], namespace: str, counting: Countin
     for manifest in manifests:
         place = manifest.resource
         if (manifest.group, manifest.kind) == ("node.k8s.io", "RuntimeClass"):
-            overheads[manifest.name] = requested(mapping(manifest.body, "overhead").get("podFixed"), place)
+            overheads[manifest.name] = parse_amounts(mapping(manifest.body, "overhead").get("podFixed"), place)
         elif manifest.namespace != namespace:
             continue
         elif (manifest.group, manifest.kind) == ("resource.k8s.io", "ResourceClaimTemplate"):
             claims[manifest.name] = _count_devices(manifest.body)
         elif manifest.kind == "LimitRange":
-            limited += bounds(manifest)
+            limited += read_bounds(manifest)
             for item in mappings(mapping(manifest.body, "spec").get("limits")):
                 if item.get("type") == "Container":
                     default_limits, default_requests = _read_defaults(item, place)
@@ -126,7 +128,7 @@ def _count_devices(template: Body) -> dict[str, int]:
     return devices
 
 
-def claimed(pod: Body, context: PodContext) -> Requests:
+def count_claims(pod: Body, context: PodContext) -> Requests:
     """Return the amounts that Kueue counts for the devices that a pod claims, apart from its requests."""
     devices: dict[str, int] = {}
     for claim in mappings(pod.get("resourceClaims")):
@@ -136,11 +138,15 @@ def claimed(pod: Body, context: PodContext) -> Requests:
 
 def _read_defaults(item: Body, place: str) -> tuple[Requests, Requests]:
     """Return the default limits and requests of a LimitRange item, as the API server fills them in."""
-    limits = {**requested(item.get("max"), place), **requested(item.get("default"), place)}
-    return limits, {**requested(item.get("min"), place), **limits, **requested(item.get("defaultRequest"), place)}
+    limits = {**parse_amounts(item.get("max"), place), **parse_amounts(item.get("default"), place)}
+    return limits, {
+        **parse_amounts(item.get("min"), place),
+        **limits,
+        **parse_amounts(item.get("defaultRequest"), place),
+    }
 
 
-def requests(pod: Body, context: PodContext, place: str) -> Requests:
+def pod_requests(pod: Body, context: PodContext, place: str) -> Requests:
     """Return the requests of a pod `spec`.
 
     Raises:
@@ -159,12 +165,12 @@ def requests(pod: Body, context: PodContext, place: str) -> Requests:
             _raise_to(initial, {name: needed.get(name, 0) + sidecars.get(name, 0) for name in {**needed, **sidecars}})
     _raise_to(total, initial)
     total.update(_pod_level_requests(pod, place))
-    overhead = requested(pod.get("overhead"), place)
+    overhead = parse_amounts(pod.get("overhead"), place)
     add_requests(total, overhead or context.overheads.get(string(pod.get("runtimeClassName")), {}))
     return total
 
 
-def beyond(pod: Body, context: PodContext, place: str) -> Iterator[tuple[Bound, int]]:
+def broken_bounds(pod: Body, context: PodContext, place: str) -> Iterator[tuple[Bound, int]]:
     """Yield the bounds that a pod `spec` breaks, each with the amount that breaks it (`ValidatePodSpec`).
 
     Raises:
@@ -177,7 +183,7 @@ def beyond(pod: Body, context: PodContext, place: str) -> Iterator[tuple[Bound, 
         "Container": [
             amounts for container in containers for amounts in _container_resources(container, context, place)
         ],
-        "Pod": [requests(pod, context, place)],
+        "Pod": [pod_requests(pod, context, place)],
     }
     for bound in context.bounds:
         amounts = [resources[bound.resource] for resources in amounts_of[bound.kind] if bound.resource in resources]
@@ -189,14 +195,14 @@ def _container_resources(container: Body, context: PodContext, place: str) -> tu
     """Return requests and limits. A request defaults to the default of the namespace, and then to the limit."""
     resources = mapping(container, "resources")
     place = f"{place}, container {container.get('name')}"
-    limits = {**context.limits, **requested(resources.get("limits"), place)}
-    return {**limits, **context.requests, **requested(resources.get("requests"), place)}, limits
+    limits = {**context.limits, **parse_amounts(resources.get("limits"), place)}
+    return {**limits, **context.requests, **parse_amounts(resources.get("requests"), place)}, limits
 
 
 def _pod_level_requests(pod: Body, place: str) -> Requests:
     """Return the pod-level requests, which count instead of the requests of the containers."""
     resources = mapping(pod, "resources")
-    amounts = {**requested(resources.get("limits"), place), **requested(resources.get("requests"), place)}
+    amounts = {**parse_amounts(resources.get("limits"), place), **parse_amounts(resources.get("requests"), place)}
     return {name: amount for name, amount in amounts.items() if name in _POD_LEVEL or name.startswith("hugepages-")}
 
 
@@ -251,7 +257,7 @@ def podsets(runtime: Body, nodes: int | None = None, context: PodContext = _NO_C
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class BoundBreach:
     """A bound of a LimitRange that the pods of a replicated job break.
 
     Attributes:
@@ -265,19 +271,19 @@ class Refusal:
     amount: int
 
     def __str__(self) -> str:
-        amount = shown(self.bound.resource, self.amount)
+        amount = format_amount(self.bound.resource, self.amount)
         return f"{self.bound} {self.bound.resource}, and `{self.pods}` requests {amount}"
 
 
-def refusals(runtime: Body, context: PodContext) -> Iterator[Refusal]:
+def find_broken_bounds(runtime: Body, context: PodContext) -> Iterator[BoundBreach]:
     """Yield the bounds that keep Kueue from admitting any job on a runtime in a namespace.
 
     Raises:
         SimulationError: an amount is not a quantity.
     """
     for job in _jobs(runtime):
-        for bound, amount in beyond(dict(mapping(_template(job), "spec")), context, _place(runtime, job)):
-            yield Refusal(bound, string(job.get("name")), amount)
+        for bound, amount in broken_bounds(dict(mapping(_template(job), "spec")), context, _place(runtime, job)):
+            yield BoundBreach(bound, string(job.get("name")), amount)
 
 
 def _place(runtime: Body, job: Body) -> str:
@@ -295,7 +301,7 @@ def with_nodes(runtime: Body, known: tuple[PodSet, ...], nodes: int | None) -> t
     return tuple(replace(pods, count=_count(job, policy, nodes)) for job, pods in pairs)
 
 
-def usual_nodes(runtime: Body) -> int:
+def default_nodes(runtime: Body) -> int:
     """Return the `numNodes` that equals an unset one; 1 if `numNodes` has no effect.
 
     With MPI it follows from the pods of `node`, whatever `mlPolicy.numNodes` sets for the launcher.
@@ -308,7 +314,7 @@ def usual_nodes(runtime: Body) -> int:
     return 1
 
 
-def grouped(podsets: Sequence[PodSet]) -> list[tuple[int, Sequence[PodSet]]]:
+def group_podsets(podsets: Sequence[PodSet]) -> list[tuple[int, Sequence[PodSet]]]:
     """Return the PodSet groups, which get one flavor, with the index of their first PodSet (`assignFlavors`)."""
     groups: dict[str | int, list[int]] = {}
     for index, pods in enumerate(podsets):
@@ -316,7 +322,7 @@ def grouped(podsets: Sequence[PodSet]) -> list[tuple[int, Sequence[PodSet]]]:
     return [(indexes[0], [podsets[index] for index in indexes]) for indexes in groups.values()]
 
 
-def named(podsets: Sequence[PodSet]) -> str:
+def join_names(podsets: Sequence[PodSet]) -> str:
     """Join the names of PodSets for a sentence."""
     return " and ".join(f"`{pods.name}`" for pods in podsets)
 
@@ -343,8 +349,8 @@ def _podset(job: Body, context: PodContext, place: str) -> PodSet:
     template = _template(job)
     pod = dict(mapping(template, "spec"))
     required = mapping(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    amounts = requests(pod, context, place)
-    charged = {**context.counting.of(amounts), **claimed(pod, context)}
+    amounts = pod_requests(pod, context, place)
+    charged = {**context.counting.of(amounts), **count_claims(pod, context)}
     return PodSet(
         name=string(job.get("name")),
         count=1,

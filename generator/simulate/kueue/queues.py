@@ -26,7 +26,7 @@ from generator.objects.queue import (
     read_local_queue,
 )
 from generator.objects.selectors import selects
-from generator.simulate.kueue.configuration import NEWEST, UNTOLD, Rules, Settings, rules_of, settings
+from generator.simulate.kueue.configuration import DEFAULT_SETTINGS, NEWEST, Rules, Settings, read_settings, rules_of
 
 _KUEUE = "kueue.x-k8s.io"
 _LONGEST = 200  # letters of a cycle in a message
@@ -44,7 +44,7 @@ class QueueTree:
     queues: Mapping[str, ClusterQueue]
     local_queues: tuple[LocalQueue, ...] = ()
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    settings: Settings = UNTOLD
+    settings: Settings = DEFAULT_SETTINGS
     rules: Rules = NEWEST
 
     def ancestors(self, cohort: str) -> Iterator[Cohort]:
@@ -135,7 +135,7 @@ def _join(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def queue_tree(manifests: Iterable[Manifest], kueue: str = "") -> QueueTree:
+def read_queue_tree(manifests: Iterable[Manifest], kueue: str = "") -> QueueTree:
     """Read the queues, the configuration of Kueue, and the Namespaces.
 
     Args:
@@ -146,7 +146,7 @@ def queue_tree(manifests: Iterable[Manifest], kueue: str = "") -> QueueTree:
         SimulationError: an amount is not a quantity, or two objects of the same name differ.
     """
     objects = list(manifests)
-    kinds = of_kinds(objects)
+    kinds = index_objects(objects)
     controllers = {
         name: string(mapping(check.body, "spec").get("controllerName"))
         for name, check in kinds.get("AdmissionCheck", {}).items()
@@ -165,12 +165,12 @@ def queue_tree(manifests: Iterable[Manifest], kueue: str = "") -> QueueTree:
             name: {METADATA_NAME: name, **string_map(mapping(namespace.body, "metadata", "labels"))}
             for name, namespace in kinds.get("Namespace", {}).items()
         },
-        settings=settings(objects),
+        settings=read_settings(objects),
         rules=rules_of(kueue),
     )
 
 
-def of_kinds(manifests: Iterable[Manifest]) -> Mapping[str, Mapping[str, Manifest]]:
+def index_objects(manifests: Iterable[Manifest]) -> Mapping[str, Mapping[str, Manifest]]:
     """Index Kueue's objects and the Namespaces by kind and name; the name of a LocalQueue is `namespace/name`.
 
     Objects without a name are left out: no other object can refer to them.

@@ -185,7 +185,7 @@ class Node:
 _HELD, _DRAINED = "Hold", "HoldAndDrain"
 
 
-def balance(tree: QueueTree) -> Mapping[str, Node]:
+def build_quota_tree(tree: QueueTree) -> Mapping[str, Node]:
     """Return the node of each ClusterQueue, with no usage.
 
     A ClusterQueue below a cycle of Cohorts has no node: Kueue leaves it out. An inactive ClusterQueue has one, because

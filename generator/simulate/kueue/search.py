@@ -8,14 +8,21 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from generator.manifests import Body
-from generator.objects.amounts import FlavorResource, shown
+from generator.objects.amounts import FlavorResource, format_amount
 from generator.objects.queue import ClusterQueue, Flavor, Quota, ResourceGroup
 from generator.simulate.kueue.assignment import Assignment, Mode, Shortage
 from generator.simulate.kueue.configuration import NEWEST, Rules
-from generator.simulate.kueue.fit import NoRoom, fit_on_one, mismatch, no_room, oversize, within
+from generator.simulate.kueue.fit import (
+    NoRoom,
+    explain_flavor_mismatch,
+    explain_oversize,
+    find_missing_room,
+    fit_on_one,
+    limit_to_one_node,
+)
 from generator.simulate.kueue.flavor_assigner import Assigner
 from generator.simulate.kueue.placement import Sites
-from generator.simulate.kueue.podsets import PodContext, PodSet, grouped, podsets, with_nodes
+from generator.simulate.kueue.podsets import PodContext, PodSet, group_podsets, podsets, with_nodes
 from generator.simulate.kueue.quota_tree import Node
 from generator.simulate.kueue.topology import TopologyMode
 
@@ -108,7 +115,7 @@ class Search:
             for name in group.flavors
             if needs
             and all(self._limits.get(FlavorResource(name, resource), 0) >= amount for resource, amount in needs)
-            and not mismatch(pods, self._assigner.flavors[name])
+            and not explain_flavor_mismatch(pods, self._assigner.flavors[name])
         ]
 
     def largest(self) -> int:
@@ -134,7 +141,7 @@ class Search:
     def _fit_alone(self) -> bool:
         """Return True if the PodSets fit that do not grow with the job."""
         grown = {self._pods[number].name for number in self._grows()}
-        groups = [group for _, group in grouped(self._job(1))]
+        groups = [group for _, group in group_podsets(self._job(1))]
         alone = [pods for group in groups if not grown & {pods.name for pods in group} for pods in group]
         return self._assigner.assign_at_last(alone).mode is Mode.FIT
 
@@ -169,7 +176,7 @@ class Search:
                         if amount
                     )
                     for name in group.flavors
-                    if any(needs.values()) and not mismatch(two[number], self._assigner.flavors[name])
+                    if any(needs.values()) and not explain_flavor_mismatch(two[number], self._assigner.flavors[name])
                 ]
                 most = min([most, max(sizes, default=most)])
         return max(most, 1)
@@ -196,7 +203,7 @@ class Search:
         for group in self._assigner.queue.groups:
             if any(pods.counted.get(name) for name in group.resources):
                 flavors = [self._assigner.flavors[name] for name in group.flavors]
-                known = [self._room_in(flavor, pods) for flavor in flavors if not mismatch(pods, flavor)]
+                known = [self._room_in(flavor, pods) for flavor in flavors if not explain_flavor_mismatch(pods, flavor)]
                 if None not in known:
                     rooms.append(max((room for room in known if room is not None), default=0))
         return min(rooms, default=None)
@@ -204,7 +211,7 @@ class Search:
     def _room_in(self, flavor: Flavor, pods: PodSet) -> int | None:
         if self._assigner.sites is not None and flavor.levels and flavor.name not in self._assigner.queue.provisioned:
             return self._assigner.sites.most(flavor.name, pods)
-        nodes, on_one = within(flavor, [pods]).nodes, fit_on_one(flavor, self._in(flavor, pods).requests)
+        nodes, on_one = limit_to_one_node(flavor, [pods]).nodes, fit_on_one(flavor, self._in(flavor, pods).requests)
         return None if nodes is None or on_one is None else nodes * on_one
 
     def _in(self, flavor: Flavor, pods: PodSet) -> PodSet:
@@ -239,8 +246,8 @@ class Search:
             for group in self._assigner.queue.groups:
                 if any(pods.counted.get(name) for name in group.resources):
                     flavors = (self._assigner.flavors[name] for name in group.flavors)
-                    suitable = [flavor for flavor in flavors if not mismatch(pods, flavor)]
-                    words = oversize(suitable, self._in(suitable[0], pods)) if suitable else ""
+                    suitable = [flavor for flavor in flavors if not explain_flavor_mismatch(pods, flavor)]
+                    words = explain_oversize(suitable, self._in(suitable[0], pods)) if suitable else ""
                     if words:
                         return Limit.NODE, words
         return Limit.NOTHING, ""
@@ -273,8 +280,8 @@ class Search:
     def _explain(nodes: int, short: Shortage) -> str:
         flavor, resource = short.key
         take = "nodes take" if nodes > 1 else "node takes"
-        amount = f"{nodes} {take} {shown(resource, short.takes)} {resource} of flavor `{flavor}`"
-        return f"{amount}, and `{short.queue}` never gets more than {shown(resource, short.has)}"
+        amount = f"{nodes} {take} {format_amount(resource, short.takes)} {resource} of flavor `{flavor}`"
+        return f"{amount}, and `{short.queue}` never gets more than {format_amount(resource, short.has)}"
 
     def _job(self, nodes: int) -> tuple[PodSet, ...]:
         return with_nodes(self._runtime, self._pods, nodes)
@@ -293,6 +300,6 @@ class Search:
                 for podset in job
                 if flavor.name in {choice.flavor for choice in result.podsets[podset.name].values()}
             ]
-            if lack := no_room(flavor, pods):
+            if lack := find_missing_room(flavor, pods):
                 return lack
         return True

@@ -11,8 +11,8 @@ from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, string
 from generator.simulate.kinds import Kind
 from generator.simulate.policies.judge import Decision, judge
-from generator.simulate.policies.policy import World
-from generator.simulate.policies.request import Person, Request, name_of, stored
+from generator.simulate.policies.policy import PolicyCluster
+from generator.simulate.policies.request import Request, UserInfo, as_stored, name_of
 
 ACTIONS = {"denied": "Deny", "warned": "Warn", "audited": "Audit"}
 """What a case calls it → what a binding does."""
@@ -61,7 +61,7 @@ class Case:
     operation: str
     object: Body | None
     old: Body | None
-    person: Person
+    person: UserInfo
     expected: Expected
     namespace: str = ""
     subresource: str = ""
@@ -120,7 +120,7 @@ class Rule:
         return f"{self.policy.name} #{self.number + 1}" if several else self.policy.name
 
 
-def request_of(case: Case, world: World) -> Request:
+def request_of(case: Case, world: PolicyCluster) -> Request:
     """A case as the API server sees it.
 
     Raises:
@@ -149,10 +149,10 @@ def request_of(case: Case, world: World) -> Request:
 def _sent(case: Case, body: Body | None, namespace: str, kind: Kind) -> Body | None:
     if body is None or case.operation == "CONNECT":
         return body
-    return stored(body, namespace, kind)
+    return as_stored(body, namespace, kind)
 
 
-def run(case: Case, world: World) -> Outcome:
+def run_case(case: Case, world: PolicyCluster) -> Outcome:
     """Put one case to the policies."""
     try:
         decisions = tuple(judge(request_of(case, world), world))
@@ -208,7 +208,7 @@ def _told(expected: Expected) -> str:
     return ", ".join(f"{word} by {' and '.join(names)}" for word, names in expected.done.items()) or "accepted"
 
 
-def coverage(world: World, outcomes: Iterable[Outcome]) -> list[Rule]:
+def compute_coverage(world: PolicyCluster, outcomes: Iterable[Outcome]) -> list[Rule]:
     """Every rule of every policy, with the cases that it was asked about."""
     rejecting: dict[tuple[str, int | None], dict[int, Case]] = {}
     accepting: dict[tuple[str, int | None], dict[int, Case]] = {}

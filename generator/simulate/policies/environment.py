@@ -88,22 +88,24 @@ _COMPARISONS = tuple(
 """Google's CEL for Python compares numbers of different types only where it does not know them before."""
 
 
-def named(path: tuple[str, ...]) -> str:
+def flat_name(path: tuple[str, ...]) -> str:
     """What a field of a known type is called while its expression is compiled: `request.userInfo.groups`."""
     return "__".join(("", *path))
 
 
-def leaves(fields: Fields = TYPED, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+def typed_fields(fields: Fields = TYPED, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
     """All fields of known types, with those types."""
     for name, found in fields.items():
         if isinstance(found, str):
             yield (*path, name), found
         else:
-            yield from leaves(found, (*path, name))
+            yield from typed_fields(found, (*path, name))
 
 
 @lru_cache(_REMEMBERED)
-def checking(minor: int, variables: tuple[tuple[str, str], ...], *, has_params: bool, has_authorizer: bool) -> Any:
+def check_environment(
+    minor: int, variables: tuple[tuple[str, str], ...], *, has_params: bool, has_authorizer: bool
+) -> Any:
     """Where expressions are held against the types of Kubernetes.
 
     Args:
@@ -113,7 +115,7 @@ def checking(minor: int, variables: tuple[tuple[str, str], ...], *, has_params: 
         has_authorizer: whether the authorizer may be asked.
     """
     fields = {root: each for root, each in TYPED.items() if root != "authorizer" or has_authorizer}
-    known = {named(path): cel.Type(type_) for path, type_ in leaves(fields)}
+    known = {flat_name(path): cel.Type(type_) for path, type_ in typed_fields(fields)}
     roots = ("object", "oldObject", "request", "namespaceObject", *(("params",) if has_params else ()))
     config, added = _checked(minor)
     asked = {"authorizer": cel.Type(AUTHORIZER)} if has_authorizer else {}
@@ -129,12 +131,12 @@ def _checked(minor: int) -> tuple[Any, Any]:
 
 
 @cache
-def running(names: tuple[str, ...]) -> Any:
+def evaluation_environment(names: tuple[str, ...]) -> Any:
     """Where expressions are evaluated; with the names that the policy's own variables have there."""
     return _running(names, *_run())
 
 
-def running_with(functions: Iterable[Function], names: tuple[str, ...]) -> Any:
+def evaluation_environment_with(functions: Iterable[Function], names: tuple[str, ...]) -> Any:
     """The same with functions that only one expression has."""
     config, _ = _run()
     return _running(names, config, implementations((*FUNCTIONS, *OPTIONS, *functions)))

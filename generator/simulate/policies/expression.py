@@ -13,18 +13,24 @@ from typing import Any
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from generator.errors import NotModelledError, Problem
-from generator.simulate.access import Access, Asked, Who, with_everybody
-from generator.simulate.policies.environment import TYPED, checking, named, running, running_with
+from generator.simulate.access import Access, AccessRequest, Requester, with_default_grants
+from generator.simulate.policies.environment import (
+    TYPED,
+    check_environment,
+    evaluation_environment,
+    evaluation_environment_with,
+    flat_name,
+)
 from generator.simulate.policies.functions import authorizer
 from generator.simulate.policies.signatures import CHECKED, Function
 from generator.simulate.policies.syntax import (
     OPTIONAL_READING,
     Reading,
-    checkable,
-    conversions,
-    evaluable,
-    readings,
-    tokens,
+    find_conversions,
+    find_readings,
+    rewrite_for_check,
+    rewrite_for_evaluation,
+    tokenize,
 )
 
 UNSET = "no value of the variable "
@@ -43,18 +49,18 @@ _SAID = (
 """What Google's CEL in C++ says → what it says in Go."""
 
 
-def words(error: RuntimeError) -> str:
+def error_message(error: RuntimeError) -> str:
     """All that the compiler says, on one line."""
-    return "; ".join(all_words(error))
+    return "; ".join(error_messages(error))
 
 
-def all_words(error: RuntimeError) -> list[str]:
+def error_messages(error: RuntimeError) -> list[str]:
     """What the compiler says, without the places, which are not those of the text as it was written."""
     said = [match["words"] for match in _ERROR.finditer(str(error))] or [str(error).splitlines()[0]]
     return [re.sub(r"__(\w+?)__", r"\1.", words).removesuffix(" (in container '')") for words in said]
 
 
-def in_go(words: str) -> str:
+def to_go_message(words: str) -> str:
     """What evaluating it would have said in Go; as it is, where nobody has compared."""
     for pattern, instead in _SAID:
         if pattern.search(words):
@@ -94,13 +100,13 @@ class Authorizer:
 
     def _decided(self, asked: Mapping[str, Any], verb: str) -> dict[str, dict[str, Any]]:
         said = {key: value for key, value in asked.items() if key not in ("user", "groups")}
-        who, request = Who(asked["user"], frozenset(asked["groups"])), Asked(verb, **said)
-        reasons = with_everybody(self.access).reasons(who, request)
+        who, request = Requester(asked["user"], frozenset(asked["groups"])), AccessRequest(verb, **said)
+        reasons = with_default_grants(self.access).reasons(who, request)
         if not reasons:
             self._doubt(self._unknown(who, request), _FIX)
         return authorizer.decision(is_allowed=bool(reasons), reasons=reasons)
 
-    def _unknown(self, who: Who, asked: Asked) -> str:
+    def _unknown(self, who: Requester, asked: AccessRequest) -> str:
         """Why somebody may be allowed more than is known; empty if it is all."""
         may = f"whether {who.user} may {asked.verb} {asked.url or asked.resource}"
         if not self.access.grants:
@@ -122,7 +128,7 @@ class Authorizer:
             raise UnknownError(message)
 
 
-def _is_of_kubernetes(who: Who) -> bool:
+def _is_of_kubernetes(who: Requester) -> bool:
     """bootstrappolicy/{policy,controller_policy,namespace_policy}.go name no other service accounts."""
     is_part = who.user.startswith(_KUBERNETES) or (
         who.user.startswith("system:") and not who.user.startswith(_ACCOUNT) and who.user != "system:anonymous"
@@ -198,7 +204,7 @@ class Expression:
         try:
             result = self._program.eval(data=dict(data))
         except RuntimeError as error:  # such as a function that gives a value that it cannot take
-            raise NotModelledError((Problem(f"mpigen cannot evaluate it: {words(error)}"),)) from None
+            raise NotModelledError((Problem(f"mpigen cannot evaluate it: {error_message(error)}"),)) from None
         value = _plain(result)
         if result.type() != cel.Type.ERROR:
             return value
@@ -208,7 +214,7 @@ class Expression:
             raise NotModelledError((Problem("it uses a value that mpigen cannot hand on"),))
         if any(each in value for each in _ASKS_OPTIONALLY) or (_SELECTS in value and _HAS.search(self.text)):
             raise NotModelledError((Problem("it asks whether something has a field that is no mapping"),))
-        return Failed(in_go(value))
+        return Failed(to_go_message(value))
 
     @property
     def declared(self) -> str:
@@ -290,7 +296,7 @@ def compile_expression(text: str, scope: Scope, returns: Collection[str] = ()) -
         scope: what it may use.
         returns: the types that its result may have; any if there are none.
     """
-    found = list(readings(text))
+    found = list(find_readings(text))
     reads = tuple(dict.fromkeys(each.fields[0] for each in found if each.root == "variables" and each.fields))
     if _VALIDATES.search(text):
         return Expression(text, "", "", "of what `validate` gives, mpigen knows `hasValue` and `value` alone", reads)
@@ -299,35 +305,35 @@ def compile_expression(text: str, scope: Scope, returns: Collection[str] = ()) -
     try:
         type_ = _type(text, found, scope)
     except RuntimeError as error:
-        problem = words(error)
+        problem = error_message(error)
         lacking = "it writes an address as text, which mpigen does not" if _HERE_ONLY.fullmatch(problem) else ""
         return Expression(text, "", "" if lacking else problem, lacking, reads)
     if returns and type_ not in returns:
         expected = next(iter(returns)) if len(returns) == 1 else f"one of [{' '.join(returns)}]"
         return Expression(text, type_, f"must evaluate to {expected} but got {type_}", reads=reads)
     forms = {name: each.reading for name, each in scope.variables.items()}
-    changed = evaluable(text, found, forms, _converted(text, scope))
+    changed = rewrite_for_evaluation(text, found, forms, _converted(text, scope))
     return _runnable(Expression(text, type_, reads=reads), changed, scope.access)
 
 
 def _type(text: str, found: list[Reading], scope: Scope, others: Collection[str] = ()) -> str:
     """The type of a text, with other names that may have any."""
-    types = {named(("variables", name)): each.declared for name, each in scope.variables.items()}
-    env = checking(
+    types = {flat_name(("variables", name)): each.declared for name, each in scope.variables.items()}
+    env = check_environment(
         scope.minor,
         tuple(sorted({**types, **dict.fromkeys(others, "dyn")}.items())),
         has_params=scope.has_params,
         has_authorizer=scope.has_authorizer,
     )
-    written = str(env.compile(checkable(text, found, scope.variables)).return_type())
+    written = str(env.compile(rewrite_for_check(text, found, scope.variables)).return_type())
     return re.sub(r"\b[A-Z_]+\b", lambda word: word[0].lower(), written)
 
 
 def _converted(text: str, scope: Scope) -> list[tuple[int, int, str]]:
     """What is converted, and the type for which it is taken, where that is one and not any."""
     converted = []
-    for start, end in conversions(text):
-        found = list(readings(text[start:end]))
+    for start, end in find_conversions(text):
+        found = list(find_readings(text[start:end]))
         others = {each.root for each in found} - {*_ROOTS, *_WORDS}
         try:
             type_ = _type(text[start:end], found, scope, others).partition("<")[0]
@@ -351,20 +357,20 @@ def _unknown_fields(found: list[Reading]) -> Iterator[str]:
 
 def _runnable(compiled: Expression, changed: str, access: Access | None) -> Expression:
     """What runs of an expression that compiles."""
-    names = tuple(named(("variables", name)) for name in compiled.reads)
+    names = tuple(flat_name(("variables", name)) for name in compiled.reads)
     doubts: list[Problem] = []
-    if not any(each.text in ANSWERS for each in tokens(compiled.text)):
-        env = running(names)
+    if not any(each.text in ANSWERS for each in tokenize(compiled.text)):
+        env = evaluation_environment(names)
     elif access is None:
         return replace(compiled, lacking="it asks the authorizer, and nobody says who may do what")
     else:
         authorizer = Authorizer(access)
-        env, doubts = running_with(authorizer.functions(), names), authorizer.doubts
+        env, doubts = evaluation_environment_with(authorizer.functions(), names), authorizer.doubts
     ready = compiled.giving.replace("$", changed)
     try:
         program = env.compile(ready)
     except RuntimeError as error:
-        if not all(map(_COMPARES_NUMBERS.fullmatch, all_words(error))):
-            return replace(compiled, lacking=f"it uses what mpigen does not evaluate: {words(error)}")
+        if not all(map(_COMPARES_NUMBERS.fullmatch, error_messages(error))):
+            return replace(compiled, lacking=f"it uses what mpigen does not evaluate: {error_message(error)}")
         program = env.compile(ready, disable_check=True)
     return replace(compiled, _program=program, _doubts=doubts)

@@ -13,11 +13,11 @@ from typing import Any
 from generator.errors import NotModelledError, Problem
 from generator.manifests import Body
 from generator.objects.fields import mapping
-from generator.simulate.policies.environment import named
+from generator.simulate.policies.environment import flat_name
 from generator.simulate.policies.expression import UNSET, Expression, Failed
-from generator.simulate.policies.matching import ConfigurationError, is_exempt, matches, parameters
-from generator.simulate.policies.policy import Policy, Validation, World
-from generator.simulate.policies.request import Request, stored
+from generator.simulate.policies.matching import ConfigurationError, find_parameters, is_exempt, matches
+from generator.simulate.policies.policy import Policy, PolicyCluster, Validation
+from generator.simulate.policies.request import Request, as_stored
 
 
 class Values:
@@ -49,7 +49,7 @@ class Values:
     def _readable(self, expression: Expression) -> Mapping[str, Any]:
         """The data, with the variables of the policy that an expression reads and that are no errors."""
         for name in expression.reads:
-            key, variable = named(("variables", name)), self.policy.variables.get(name)
+            key, variable = flat_name(("variables", name)), self.policy.variables.get(name)
             if variable is None or key in self.data or name in self.failed:
                 continue
             value = variable.evaluate(self._readable(variable))
@@ -92,13 +92,13 @@ class Decision:
     is_error: bool = False
 
 
-def misconfigured(policy: Policy, message: str) -> Iterator[Decision]:
+def reject_misconfigured(policy: Policy, message: str) -> Iterator[Decision]:
     """Refused whatever the binding says: dispatcher.go `addConfigError`."""
     if not policy.ignores_errors:
         yield Decision(policy.name, None, holds=False, actions=("Deny",), message=message, is_error=True)
 
 
-class Asked:
+class Evaluation:
     """One policy, asked about one request with one parameter."""
 
     def __init__(
@@ -178,7 +178,7 @@ class Asked:
         for _, expression in self.policy.annotations:
             result = self.for_annotations.of(expression)
             if isinstance(result, Failed):
-                yield from misconfigured(self.policy, result.words)
+                yield from reject_misconfigured(self.policy, result.words)
 
     def _message(self, rule: Validation) -> str:
         result = self.for_words.of(rule.words) if rule.words else ""
@@ -188,7 +188,7 @@ class Asked:
         return said or rule.message.strip() or f"failed expression: {rule.expression.text.strip()}"
 
 
-def judge(request: Request, world: World) -> list[Decision]:
+def judge(request: Request, world: PolicyCluster) -> list[Decision]:
     """What each rule said that was asked.
 
     Raises:
@@ -204,7 +204,7 @@ def judge(request: Request, world: World) -> list[Decision]:
     return decisions
 
 
-def _of_policy(policy: Policy, request: Request, world: World) -> Iterator[Decision]:
+def _of_policy(policy: Policy, request: Request, world: PolicyCluster) -> Iterator[Decision]:
     constraints = mapping(policy.spec.get("matchConstraints"))
     bindings = [each for each in world.bindings if each.policy == policy.name]
     if not bindings:  # policy_source.go: only what is bound is asked
@@ -213,25 +213,27 @@ def _of_policy(policy: Policy, request: Request, world: World) -> Iterator[Decis
         if not matches(constraints, request, world):
             return
     except ConfigurationError as error:
-        yield from misconfigured(policy, f"failed to configure policy: {error}")
+        yield from reject_misconfigured(policy, f"failed to configure policy: {error}")
         return
     for binding in bindings:
         try:
             if not matches(mapping(binding.spec.get("matchResources")), request, world):
                 continue
-            found = parameters(policy, binding, request, world)
+            found = find_parameters(policy, binding, request, world)
         except ConfigurationError as error:
-            yield from misconfigured(policy, f"failed to configure binding: {error}")
+            yield from reject_misconfigured(policy, f"failed to configure binding: {error}")
             continue
         for param in found:
-            yield from Asked(policy, binding.actions, request, _namespace_object(request, world), param).decisions()
+            yield from Evaluation(
+                policy, binding.actions, request, _namespace_object(request, world), param
+            ).decisions()
 
 
-def _namespace_object(request: Request, world: World) -> Body | None:
+def _namespace_object(request: Request, world: PolicyCluster) -> Body | None:
     if not request.namespace or (request.kind.group, request.kind.kind) == ("", "Namespace"):
         return None
     found = world.namespace(request.namespace)
     if found is None:
         message = f"there is no Namespace {request.namespace}"
         raise NotModelledError((Problem(message, "add it to the files, or to `given`"),))
-    return stored(found, "", world.kind("v1", "Namespace"))
+    return as_stored(found, "", world.kind("v1", "Namespace"))

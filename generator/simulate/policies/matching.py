@@ -16,8 +16,8 @@ from generator.manifests import Body
 from generator.objects.fields import mapping, mappings, string, string_map, strings
 from generator.objects.selectors import selects
 from generator.simulate.kinds import Kind
-from generator.simulate.policies.policy import GROUP, Binding, Policy, World
-from generator.simulate.policies.request import Request, stored
+from generator.simulate.policies.policy import GROUP, Binding, Policy, PolicyCluster
+from generator.simulate.policies.request import Request, as_stored
 
 _NEVER = {
     "validatingadmissionpolicies",
@@ -37,7 +37,7 @@ def is_exempt(request: Request) -> bool:
     return request.kind.group == GROUP and request.kind.resource in _NEVER
 
 
-def matches(constraints: Mapping[str, object], request: Request, world: World) -> bool:
+def matches(constraints: Mapping[str, object], request: Request, world: PolicyCluster) -> bool:
     """Whether a request is one of those that `matchConstraints` or `matchResources` describe.
 
     Raises:
@@ -53,7 +53,7 @@ def matches(constraints: Mapping[str, object], request: Request, world: World) -
     return not rules or _any_rule(rules, request, world, is_exact=is_exact)
 
 
-def _is_in_namespaces(constraints: Mapping[str, object], request: Request, world: World) -> bool:
+def _is_in_namespaces(constraints: Mapping[str, object], request: Request, world: PolicyCluster) -> bool:
     is_namespace = request.kind.group == "" and request.kind.resource == "namespaces"
     selector = mapping(constraints.get("namespaceSelector"))
     if not any(selector.get(part) for part in _SELECTORS) or not (request.namespace or is_namespace):
@@ -77,7 +77,7 @@ def _labels(body: Body | None) -> Mapping[str, str]:
     return string_map(mapping(body, "metadata").get("labels"))
 
 
-def _any_rule(rules: tuple[Body, ...], request: Request, world: World, *, is_exact: bool) -> bool:
+def _any_rule(rules: tuple[Body, ...], request: Request, world: PolicyCluster, *, is_exact: bool) -> bool:
     if any(_matches(rule, request, request.kind.version) for rule in rules):
         return True
     for version in () if is_exact else world.versions(request.kind):
@@ -118,7 +118,7 @@ def _is_resource(written: str, request: Request) -> bool:
     return resource in ("*", request.kind.resource) and subresource in ("*", request.subresource)
 
 
-def parameters(policy: Policy, binding: Binding, request: Request, world: World) -> list[Body | None]:
+def find_parameters(policy: Policy, binding: Binding, request: Request, world: PolicyCluster) -> list[Body | None]:
     """One for each time that the policy is asked; None where it has no parameters.
 
     Raises:
@@ -131,7 +131,7 @@ def parameters(policy: Policy, binding: Binding, request: Request, world: World)
     kind = world.kind(*policy.param_kind)
     namespace = _namespace(string(reference.get("namespace")), kind, request)
     found = [
-        {**stored(body, namespace, kind), "apiVersion": policy.param_kind[0], "kind": kind.kind}
+        {**as_stored(body, namespace, kind), "apiVersion": policy.param_kind[0], "kind": kind.kind}
         for body in world.of_kind(kind)
         if string(mapping(body, "metadata").get("namespace")) == namespace and _is_meant(body, reference)
     ]

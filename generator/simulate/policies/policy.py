@@ -14,8 +14,8 @@ from generator.errors import NotModelledError, Problem
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string, strings
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import Access, access
-from generator.simulate.kinds import Kind, defined, known
+from generator.simulate.access import Access, read_access
+from generator.simulate.kinds import Kind, catalog_kinds, defined_kinds
 from generator.simulate.policies.expression import Expression, Scope, compile_expression
 
 GROUP = "admissionregistration.k8s.io"
@@ -159,7 +159,7 @@ class Binding(_Read):
         return strings(self.spec.get("validationActions"))
 
 
-class World:
+class PolicyCluster:
     """What is in the cluster while requests come: the policies, and whatever they read."""
 
     def __init__(self, manifests: Iterable[Manifest], catalog: Catalog) -> None:
@@ -185,7 +185,7 @@ class World:
     @cached_property
     def access(self) -> Access:
         """Who may do what."""
-        return access(self.objects.values())
+        return read_access(self.objects.values())
 
     @cached_property
     def bindings(self) -> tuple[Binding, ...]:
@@ -224,4 +224,4 @@ class World:
     @cached_property
     def _kinds(self) -> tuple[Kind, ...]:
         definitions = self._all("apiextensions.k8s.io", "CustomResourceDefinition")
-        return (*(kind for found in definitions for kind in defined(found)), *known(self.catalog))
+        return (*(kind for found in definitions for kind in defined_kinds(found)), *catalog_kinds(self.catalog))

@@ -23,7 +23,7 @@ _METADATA = "metadata"
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class UserInfo:
     """Who asks.
 
     Attributes:
@@ -72,7 +72,7 @@ class Request:
     kind: Kind
     object: Body | None
     old: Body | None
-    person: Person
+    person: UserInfo
     namespace: str
     name: str
     subresource: str = ""
@@ -140,7 +140,7 @@ def name_of(body: Body) -> str:
     return string(metadata.get("name")) or (f"{generated}{_GENERATED}" if generated else "")
 
 
-def stored(body: Body, namespace: str, kind: Kind) -> Body:
+def as_stored(body: Body, namespace: str, kind: Kind) -> Body:
     """An object as the API server has it when policies see it: with what it writes into `metadata` itself.
 
     pkg/registry/rest/create.go `BeforeCreate`; kubernetes v1.34.2 pkg/apis/core/v1/defaults.go `SetDefaults_Namespace`.

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from generator.simulate.policies.environment import TYPED, named
+from generator.simulate.policies.environment import TYPED, flat_name
 from generator.simulate.policies.signatures import IS
 
 _TOKEN = re.compile(
@@ -61,15 +61,15 @@ class Reading(NamedTuple):
 
 
 @lru_cache(_REMEMBERED)
-def tokens(expression: str) -> tuple[Token, ...]:
+def tokenize(expression: str) -> tuple[Token, ...]:
     """All tokens but blanks and comments; a text that does not end is cut into signs, as nobody can compile it."""
     found = (Token(str(one.lastgroup), one.group(), one.start(), one.end()) for one in _TOKEN.finditer(expression))
     return tuple(token for token in found if token.kind != "space")
 
 
-def readings(expression: str) -> Iterator[Reading]:
+def find_readings(expression: str) -> Iterator[Reading]:
     """The variables that an expression reads; also those of its own comprehensions, which look alike."""
-    words = tokens(expression)
+    words = tokenize(expression)
     for index, token in enumerate(words):
         before, after = _text(words, index - 1), _text(words, index + 1)
         is_field = before == "." or (before == "?" and _text(words, index - 2) == ".")
@@ -77,9 +77,9 @@ def readings(expression: str) -> Iterator[Reading]:
             yield _reading(words, index)
 
 
-def conversions(expression: str) -> Iterator[tuple[int, int]]:
+def find_conversions(expression: str) -> Iterator[tuple[int, int]]:
     """Where the arguments of conversions stand: of `string(…)`, `int(…)` and the like."""
-    words = tokens(expression)
+    words = tokenize(expression)
     for index, token in enumerate(words):
         if token.text in _CONVERSIONS and _text(words, index - 1) != "." and _text(words, index + 1) == "(":
             end = _closing(words, index + 1)
@@ -126,18 +126,18 @@ _VARIABLES = "variables"
 _Change = tuple[int, int, str]
 
 
-def checkable(text: str, found: Collection[Reading], variables: Collection[str]) -> str:
+def rewrite_for_check(text: str, found: Collection[Reading], variables: Collection[str]) -> str:
     """The text with names of their own for variables of the policy, and for fields of known types."""
     changes = []
     for each in found:
         if _is_variable(each, variables):
             changes.append(_variable(each, text, "$"))
         elif each.root in TYPED and not each.is_tested and (path := _known_path(each)):
-            changes.append((each.start, each.ends[len(path) - 1], named(path)))
+            changes.append((each.start, each.ends[len(path) - 1], flat_name(path)))
     return _changed(text, changes)
 
 
-def evaluable(
+def rewrite_for_evaluation(
     text: str, found: Collection[Reading], variables: Mapping[str, str], converted: Collection[tuple[int, int, str]]
 ) -> str:
     """The text with names of their own for variables of the policy, and nothing asked of what is null.
@@ -189,7 +189,7 @@ def _variable(reading: Reading, text: str, form: str) -> _Change:
     """It is there, whoever asks."""
     if reading.is_tested and len(reading.fields) == 1:
         return text.rindex("has", 0, reading.start), text.index(")", reading.ends[1]) + 1, "true"
-    name = form.replace("$", named((_VARIABLES, reading.fields[0])))
+    name = form.replace("$", flat_name((_VARIABLES, reading.fields[0])))
     return reading.start, reading.ends[1], name if reading.certain else f"optional.of({name})"
 
 

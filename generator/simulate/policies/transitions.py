@@ -34,11 +34,11 @@ def is_accepted(transition: Transition) -> bool:
 
 @cache
 def _compiled(rule: str, *, is_optional: bool) -> Any:
-    from generator.simulate.policies.environment import running
-    from generator.simulate.policies.syntax import tokens
+    from generator.simulate.policies.environment import evaluation_environment
+    from generator.simulate.policies.syntax import tokenize
 
     if is_optional:
-        read = [each for each in tokens(rule) if each.text == "oldSelf"]
+        read = [each for each in tokenize(rule) if each.text == "oldSelf"]
         for token in reversed(read):
             rule = rule[: token.start] + _OPTIONAL + rule[token.end :]
-    return running(_NAMES).compile(rule)
+    return evaluation_environment(_NAMES).compile(rule)

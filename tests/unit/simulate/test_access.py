@@ -7,8 +7,8 @@ import pytest
 from generator import manifests
 from generator.errors import SimulationError
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import Access, Asked, access, somebody
-from generator.simulate.kinds import Resource, resource
+from generator.simulate.access import Access, AccessRequest, parse_requester, read_access
+from generator.simulate.kinds import Resource, find_resource
 
 ROLE = """\
 apiVersion: rbac.authorization.k8s.io/v1
@@ -39,28 +39,34 @@ def binding(subject: str, to: str = "{kind: ClusterRole, name: r}", namespace: s
 
 READ_PODS = "{apiGroups: [''], resources: [pods], verbs: [get]}"
 ADA = "{kind: User, name: ada}"
-GET_POD = Asked("get", resource="pods", namespace="a", name="p")
+GET_POD = AccessRequest("get", resource="pods", namespace="a", name="p")
 
 
 def of(*texts: str) -> Access:
-    return access(manifests.read("".join(texts), "a.yaml"))
+    return read_access(manifests.read("".join(texts), "a.yaml"))
 
 
 @pytest.mark.parametrize(
     ("rule", "asked"),
     [
         ("{apiGroups: [''], resources: [pods], verbs: [get]}", GET_POD),
-        ("{apiGroups: ['*'], resources: ['*'], verbs: ['*']}", Asked("create", "x.y", "z", "s")),
-        ("{apiGroups: [''], resources: ['pods/log'], verbs: [get]}", Asked("get", resource="pods", subresource="log")),
-        ("{apiGroups: [''], resources: ['*/log'], verbs: [get]}", Asked("get", resource="pods", subresource="log")),
+        ("{apiGroups: ['*'], resources: ['*'], verbs: ['*']}", AccessRequest("create", "x.y", "z", "s")),
+        (
+            "{apiGroups: [''], resources: ['pods/log'], verbs: [get]}",
+            AccessRequest("get", resource="pods", subresource="log"),
+        ),
+        (
+            "{apiGroups: [''], resources: ['*/log'], verbs: [get]}",
+            AccessRequest("get", resource="pods", subresource="log"),
+        ),
         ("{apiGroups: [''], resources: [pods], verbs: [get], resourceNames: [q, p]}", GET_POD),
-        ("{nonResourceURLs: [/metrics], verbs: [get]}", Asked("get", url="/metrics")),
-        ("{nonResourceURLs: ['/healthz/*'], verbs: ['*']}", Asked("get", url="/healthz/etcd")),
-        ("{nonResourceURLs: ['*'], verbs: [get]}", Asked("get", url="/")),
+        ("{nonResourceURLs: [/metrics], verbs: [get]}", AccessRequest("get", url="/metrics")),
+        ("{nonResourceURLs: ['/healthz/*'], verbs: ['*']}", AccessRequest("get", url="/healthz/etcd")),
+        ("{nonResourceURLs: ['*'], verbs: [get]}", AccessRequest("get", url="/")),
     ],
 )
-def test_a_rule_allows(rule: str, asked: Asked) -> None:
-    assert of(role("r", rule), binding(ADA)).allowed(somebody("user:ada"), asked)
+def test_a_rule_allows(rule: str, asked: AccessRequest) -> None:
+    assert of(role("r", rule), binding(ADA)).allowed(parse_requester("user:ada"), asked)
 
 
 @pytest.mark.parametrize(
@@ -69,21 +75,30 @@ def test_a_rule_allows(rule: str, asked: Asked) -> None:
         ("{apiGroups: [''], resources: [pods], verbs: [list]}", GET_POD),
         ("{apiGroups: [apps], resources: [pods], verbs: [get]}", GET_POD),
         ("{resources: [pods], verbs: [get]}", GET_POD),
-        ("{apiGroups: [''], resources: [pods], verbs: [get]}", Asked("get", resource="pods", subresource="log")),
-        ("{apiGroups: [''], resources: ['pods/*'], verbs: [get]}", Asked("get", resource="pods", subresource="log")),
-        ("{apiGroups: [''], resources: ['*/log'], verbs: [get]}", Asked("get", resource="pods")),
+        (
+            "{apiGroups: [''], resources: [pods], verbs: [get]}",
+            AccessRequest("get", resource="pods", subresource="log"),
+        ),
+        (
+            "{apiGroups: [''], resources: ['pods/*'], verbs: [get]}",
+            AccessRequest("get", resource="pods", subresource="log"),
+        ),
+        ("{apiGroups: [''], resources: ['*/log'], verbs: [get]}", AccessRequest("get", resource="pods")),
         ("{apiGroups: [''], resources: ['pods/log'], verbs: [get]}", GET_POD),
         ("{apiGroups: [''], resources: [pods], verbs: [get], resourceNames: [q]}", GET_POD),
-        ("{apiGroups: [''], resources: [pods], verbs: [list], resourceNames: [q]}", Asked("list", resource="pods")),
-        ("{apiGroups: ['*'], resources: ['*'], verbs: ['*']}", Asked("get", url="/metrics")),
-        ("{nonResourceURLs: [/metrics], verbs: [get]}", Asked("get", url="/metrics/x")),
+        (
+            "{apiGroups: [''], resources: [pods], verbs: [list], resourceNames: [q]}",
+            AccessRequest("list", resource="pods"),
+        ),
+        ("{apiGroups: ['*'], resources: ['*'], verbs: ['*']}", AccessRequest("get", url="/metrics")),
+        ("{nonResourceURLs: [/metrics], verbs: [get]}", AccessRequest("get", url="/metrics/x")),
         ("{nonResourceURLs: ['*'], verbs: ['*']}", GET_POD),
         ("{apiGroups: [''], resources: pods, verbs: [get]}", GET_POD),
         ("nonsense", GET_POD),
     ],
 )
-def test_a_rule_does_not_allow(rule: str, asked: Asked) -> None:
-    assert not of(role("r", rule), binding(ADA)).allowed(somebody("user:ada"), asked)
+def test_a_rule_does_not_allow(rule: str, asked: AccessRequest) -> None:
+    assert not of(role("r", rule), binding(ADA)).allowed(parse_requester("user:ada"), asked)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +116,7 @@ def test_a_rule_does_not_allow(rule: str, asked: Asked) -> None:
     ],
 )
 def test_a_binding_means_somebody(subject: str, who: str) -> None:
-    assert of(role("r", READ_PODS), binding(subject)).allowed(somebody(who), GET_POD)
+    assert of(role("r", READ_PODS), binding(subject)).allowed(parse_requester(who), GET_POD)
 
 
 @pytest.mark.parametrize(
@@ -117,25 +132,25 @@ def test_a_binding_means_somebody(subject: str, who: str) -> None:
     ],
 )
 def test_a_binding_does_not_mean_somebody(subject: str, who: str) -> None:
-    assert not of(role("r", READ_PODS), binding(subject)).allowed(somebody(who), GET_POD)
+    assert not of(role("r", READ_PODS), binding(subject)).allowed(parse_requester(who), GET_POD)
 
 
 def test_somebody_has_the_groups_that_are_said() -> None:
     granted = of(role("r", READ_PODS), binding("{kind: Group, name: a}"))
-    assert granted.allowed(somebody("user:ada", ["a"]), GET_POD)
+    assert granted.allowed(parse_requester("user:ada", ["a"]), GET_POD)
 
 
 def test_a_role_binding_holds_in_its_namespace_only() -> None:
     granted = of(role("r", READ_PODS), binding(ADA, namespace="a"))
-    ada = somebody("user:ada")
+    ada = parse_requester("user:ada")
     assert granted.allowed(ada, GET_POD) == "RoleBinding a/b of ClusterRole r"
-    assert not granted.allowed(ada, Asked("get", resource="pods", namespace="b"))
-    assert not granted.allowed(ada, Asked("get", resource="pods"))
+    assert not granted.allowed(ada, AccessRequest("get", resource="pods", namespace="b"))
+    assert not granted.allowed(ada, AccessRequest("get", resource="pods"))
 
 
 def test_urls_are_granted_to_the_whole_cluster_only() -> None:
     granted = of(role("r", "{nonResourceURLs: [/metrics], verbs: [get]}"), binding(ADA, namespace="a"))
-    assert not granted.allowed(somebody("user:ada"), Asked("get", url="/metrics", namespace="a"))
+    assert not granted.allowed(parse_requester("user:ada"), AccessRequest("get", url="/metrics", namespace="a"))
 
 
 def test_a_role_binding_finds_the_role_of_its_namespace() -> None:
@@ -143,25 +158,25 @@ def test_a_role_binding_finds_the_role_of_its_namespace() -> None:
     granted = of(
         role("r", READ_PODS, namespace="a"), binding(ADA, to, "a"), binding("{kind: User, name: bob}", to, "b")
     )
-    assert granted.allowed(somebody("user:ada"), GET_POD)
-    assert not granted.allowed(somebody("user:bob"), Asked("get", resource="pods", namespace="b"))
-    assert granted.gaps(somebody("user:bob"), "b") == ("RoleBinding b/b: its role is not among the files",)
+    assert granted.allowed(parse_requester("user:ada"), GET_POD)
+    assert not granted.allowed(parse_requester("user:bob"), AccessRequest("get", resource="pods", namespace="b"))
+    assert granted.gaps(parse_requester("user:bob"), "b") == ("RoleBinding b/b: its role is not among the files",)
 
 
 def test_an_account_without_a_namespace_is_that_of_the_binding() -> None:
     granted = of(role("r", READ_PODS), binding("{kind: ServiceAccount, name: x}", namespace="a"))
-    assert granted.allowed(somebody("serviceaccount:a/x"), GET_POD)
+    assert granted.allowed(parse_requester("serviceaccount:a/x"), GET_POD)
 
 
 def test_an_aggregated_role_has_the_rules_of_others_and_none_of_its_own() -> None:
-    get = Asked("get", resource="secrets")
+    get = AccessRequest("get", resource="secrets")
     secrets = "{apiGroups: [''], resources: [secrets], verbs: [get]}"
     texts = [aggregated("r", "{matchLabels: {x: y}}"), binding(ADA), role("s", secrets, labels="x: y")]
     granted = of(*texts)
-    assert granted.allowed(somebody("user:ada"), get)
-    assert not granted.allowed(somebody("user:ada"), GET_POD)
+    assert granted.allowed(parse_requester("user:ada"), get)
+    assert not granted.allowed(parse_requester("user:ada"), GET_POD)
     alone = of(*texts[:2])
-    assert alone.gaps(somebody("user:ada")) == (
+    assert alone.gaps(parse_requester("user:ada")) == (
         "ClusterRoleBinding b: what is aggregated into its role is not among the files",
     )
 
@@ -173,11 +188,11 @@ def test_roles_that_are_aggregated_into_each_other_have_the_rules_of_both() -> N
         role("s", "{apiGroups: [''], resources: [secrets], verbs: [get]}", labels="w: w"),
         binding(ADA),
     )
-    assert granted.allowed(somebody("user:ada"), Asked("get", resource="secrets"))
+    assert granted.allowed(parse_requester("user:ada"), AccessRequest("get", resource="secrets"))
 
 
 def test_superusers_may_do_anything() -> None:
-    assert of().allowed(somebody("group:system:masters"), Asked("impersonate", resource="users"))
+    assert of().allowed(parse_requester("group:system:masters"), AccessRequest("impersonate", resource="users"))
 
 
 def test_two_roles_of_one_name_are_of_two_clusters() -> None:
@@ -189,7 +204,7 @@ def test_two_roles_of_one_name_are_of_two_clusters() -> None:
 @pytest.mark.parametrize("text", ["ada", "user:", "group:", "serviceaccount:a", "serviceaccount:a/", "role:x", ""])
 def test_nobody_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="names nobody"):
-        somebody(text)
+        parse_requester(text)
 
 
 @pytest.mark.parametrize(
@@ -206,4 +221,4 @@ def test_nobody_is_refused(text: str) -> None:
     ],
 )
 def test_resources_are_called_as_kubectl_takes_them(text: str, found: Resource) -> None:
-    assert resource(Catalog.bundled(), text) == found
+    assert find_resource(Catalog.bundled(), text) == found

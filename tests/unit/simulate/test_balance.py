@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from generator.manifests import Manifest
 from generator.objects.amounts import FlavorResource
 from generator.objects.queue import ClusterQueue, Cohort, Preemption, Quota
-from generator.simulate.kueue.capacity import capacity
+from generator.simulate.kueue.capacity import compute_capacity
 from generator.simulate.kueue.queues import QueueTree
-from generator.simulate.kueue.quota_tree import Node, balance
+from generator.simulate.kueue.quota_tree import Node, build_quota_tree
 from tests.unit.simulate.trees import Quotas, cohort, queue, tree
 
 CPU = FlavorResource("f", "cpu")
@@ -23,7 +23,7 @@ GPU = FlavorResource("f", "a.com/gpu")
 
 
 def nodes(*manifests: Any) -> Mapping[str, Node]:
-    return balance(tree(*manifests))
+    return build_quota_tree(tree(*manifests))
 
 
 def cores(node: Node) -> tuple[int, int]:
@@ -152,7 +152,7 @@ def test_a_queue_owns_what_it_never_lends_and_reclaims_the_rest(
     found = nodes(
         queue("a", {"f/cpu": ("4", None, lending)}, "c", preemption=preemption), queue("b", {"f/cpu": "0"}, "c")
     )
-    own = capacity(found["a"], CPU)
+    own = compute_capacity(found["a"], CPU)
     assert (own.owned, own.reclaimable, own.idle) == (owned * 1000, reclaimable * 1000, 4000)
 
 
@@ -168,23 +168,23 @@ def test_a_queue_owns_what_it_never_lends_and_reclaims_the_rest(
     ],
 )
 def test_a_queue_owns_all_of_its_quota_if_no_other_can_borrow_it(other: Manifest) -> None:
-    own = capacity(nodes(queue("a", {"f/cpu": "4"}, "c"), other)["a"], CPU)
+    own = compute_capacity(nodes(queue("a", {"f/cpu": "4"}, "c"), other)["a"], CPU)
     assert own.owned >= 4000
 
 
 def test_a_queue_alone_in_its_cohort_owns_all_of_its_quota() -> None:
-    assert capacity(nodes(queue("a", {"f/cpu": "4"}, "c"))["a"], CPU).owned == 4000
+    assert compute_capacity(nodes(queue("a", {"f/cpu": "4"}, "c"))["a"], CPU).owned == 4000
 
 
 def test_no_job_of_a_queue_on_hold_is_preempted() -> None:
     mine = queue("a", {"f/cpu": "4"}, "c", preemption={"reclaimWithinCohort": "Any"})
     other = queue("b", {"f/cpu": "2"}, "c", stopPolicy="Hold")
-    own = capacity(nodes(mine, other)["a"], CPU)
+    own = compute_capacity(nodes(mine, other)["a"], CPU)
     assert (own.owned, own.reclaimable, own.idle) == (0, 0, 6000)
 
 
 def test_a_queue_that_admits_nothing_gets_nothing() -> None:
-    own = capacity(nodes(queue("a", {"f/cpu": "4"}, "c", stopPolicy="Hold"))["a"], CPU)
+    own = compute_capacity(nodes(queue("a", {"f/cpu": "4"}, "c", stopPolicy="Hold"))["a"], CPU)
     assert (own.nominal, own.owned, own.reclaimable, own.idle) == (4000, 0, 0, 0)
     assert own.reason == "it admits no job: its `stopPolicy` is `Hold`"
 
@@ -213,9 +213,9 @@ def trees(draw: st.DrawFn) -> QueueTree:
 
 @given(trees())
 def test_a_queue_has_never_less_than_its_own_nor_more_than_it_may_borrow(found: QueueTree) -> None:
-    for node in balance(found).values():
+    for node in build_quota_tree(found).values():
         for key in (CPU, GPU):
-            own = capacity(node, key)
+            own = compute_capacity(node, key)
             assert own.owned <= (own.reclaimable or own.owned) <= own.idle
             assert own.nominal <= (own.reclaimable or own.idle)
             assert own.borrowing is None or own.idle <= own.nominal + own.borrowing
@@ -232,7 +232,7 @@ def _everything(root: Node) -> list[Node]:
 def test_whoever_takes_what_is_free_leaves_each_cohort_with_no_more_in_use_than_there_is(
     found: QueueTree, data: st.DataObject
 ) -> None:
-    placed = balance(found)
+    placed = build_quota_tree(found)
     taken = dict.fromkeys(placed, 0)
     for name in data.draw(st.lists(st.sampled_from(sorted(placed)), max_size=8)):
         node = placed[name]
@@ -249,10 +249,10 @@ def test_whoever_takes_what_is_free_leaves_each_cohort_with_no_more_in_use_than_
 @given(trees(), st.data())
 @settings(max_examples=60)
 def test_what_others_hold_within_their_own_never_touches_ones_own(found: QueueTree, data: st.DataObject) -> None:
-    placed = balance(found)
+    placed = build_quota_tree(found)
     mine = data.draw(st.sampled_from(sorted(placed)))
     for name, node in placed.items():
         if name != mine:
             node.add(CPU, data.draw(st.integers(0, node.quota(CPU).nominal)))
-    own = capacity(placed[mine], CPU)
+    own = compute_capacity(placed[mine], CPU)
     assert placed[mine].available(CPU) >= min(own.nominal, own.reclaimable or own.nominal)

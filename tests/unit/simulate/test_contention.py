@@ -13,13 +13,13 @@ from generator.objects.queue import ClusterQueue, Cohort, Flavor, Preemption, Qu
 from generator.simulate.kueue import preemption
 from generator.simulate.kueue import preemption as fair_preemption
 from generator.simulate.kueue.assignment import Assignment, Choice, Mode
-from generator.simulate.kueue.capacity import Capacity, capacity
+from generator.simulate.kueue.capacity import Capacity, compute_capacity
 from generator.simulate.kueue.configuration import Settings
 from generator.simulate.kueue.flavor_assigner import lowest_that_fits
 from generator.simulate.kueue.placement import Sites
 from generator.simulate.kueue.preemption import Demand
 from generator.simulate.kueue.queues import QueueTree
-from generator.simulate.kueue.quota_tree import Node, balance
+from generator.simulate.kueue.quota_tree import Node, build_quota_tree
 from generator.simulate.kueue.workloads import Cluster, Job, Workload
 
 KEY = FlavorResource("f", "x.com/n")
@@ -77,7 +77,7 @@ def states(nodes: Mapping[str, Node], names: Sequence[str]) -> Iterator[None]:
 
 def running(tree: QueueTree, nodes: Mapping[str, Node], names: Sequence[str]) -> Cluster:
     """Return the same state as jobs of one unit each, which is the worst for whoever preempts."""
-    found = Cluster(balance(tree), Sites(tree.flavors, ()))
+    found = Cluster(build_quota_tree(tree), Sites(tree.flavors, ()))
     number = 0
     for name in names:
         for _ in range(nodes[name].uses(KEY)):
@@ -110,7 +110,7 @@ def gets(cluster: Cluster, amount: int, strategies: tuple[str, ...]) -> bool:
 
 def exact(tree: QueueTree, strategies: tuple[str, ...] = ()) -> tuple[int, int, int] | None:
     """Return the three numbers by trying all states; None if there are too many."""
-    nodes, names = balance(tree), uses(tree)
+    nodes, names = build_quota_tree(tree), uses(tree)
     node = nodes["q0"]
     idle = owned = reclaimable = node.potential(KEY)
     for number, _ in enumerate(states(nodes, names)):
@@ -124,7 +124,7 @@ def exact(tree: QueueTree, strategies: tuple[str, ...] = ()) -> tuple[int, int, 
 
 
 def computed(tree: QueueTree) -> Capacity:
-    return capacity(balance(tree)["q0"], KEY)
+    return compute_capacity(build_quota_tree(tree)["q0"], KEY)
 
 
 @given(trees())

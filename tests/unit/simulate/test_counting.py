@@ -12,7 +12,7 @@ from generator.manifests import Manifest, read
 from generator.objects.amounts import Requests
 from generator.simulate.kueue.configuration import Counting, Transformation
 from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.queues import read_queue_tree
 from tests.unit.simulate.runtimes import mpi
 from tests.unit.simulate.trees import door, flavor, kueue, queue
 
@@ -55,12 +55,12 @@ def told(*manifests: Manifest) -> list[Manifest]:
 
 def test_the_largest_job_takes_what_is_counted_and_has_room_for_what_is_asked() -> None:
     quota = queue("q", {"f/cpu": "9", "f/example.com/memory": "60"})
-    (found,) = largest_jobs(queue_tree(told(quota)), told(quota, mpi(**ASKED)))
+    (found,) = largest_jobs(read_queue_tree(told(quota)), told(quota, mpi(**ASKED)))
     assert found.reason == "4 nodes take 80 example.com/memory of flavor `f`, and `q` never gets more than 60"
     annotations = {"mpigen.dev/nodes": "2", "mpigen.dev/allocatable": '{"cpu": "9", "a.com/gpu": "4", "rdma/hca": "1"}'}
     nodes = kueue("ResourceFlavor", "f", {}, annotations=annotations)
     known = [each for each in told(quota, mpi(**ASKED)) if each.kind != "ResourceFlavor"]
-    (found,) = largest_jobs(queue_tree([nodes, *known]), [nodes, *known])
+    (found,) = largest_jobs(read_queue_tree([nodes, *known]), [nodes, *known])
     assert found.reason == "there is no room for 3 on the 2 nodes of flavor `f`"
 
 
@@ -69,7 +69,7 @@ def test_what_is_not_simulated_is_not_known_to_anybody() -> None:
     others = told(quota, runtime)[:-1]
     text = SETTINGS.replace("outputs: {", "multiplyBy: cpu, outputs: {")
     known = [*others, *read(text, "kueue.yaml")]
-    (found,) = largest_jobs(queue_tree(known), known)
+    (found,) = largest_jobs(read_queue_tree(known), known)
     assert (found.idle, found.reason.partition(":")[0]) == (None, "unknown")
 
 

@@ -15,7 +15,7 @@ from generator.simulate.kueue.admission import predict
 from generator.simulate.kueue.configuration import NEWEST, rules_of
 from generator.simulate.kueue.largest import largest_jobs
 from generator.simulate.kueue.podsets import PodSet
-from generator.simulate.kueue.queues import QueueTree, queue_tree
+from generator.simulate.kueue.queues import QueueTree, read_queue_tree
 from generator.simulate.kueue.topology import TopologyMode, TopologyRequest
 from generator.simulate.kueue.workloads import Job, Outcome
 from tests.conftest import Run
@@ -92,4 +92,4 @@ def test_the_version_reaches_every_answer(mpigen: Run, tmp_path: Path) -> None:
         assert f'"kueue": "{version}"' in ran.stdout
     known = Queues.read(Objects((), {"kueue": "0.18"}))
     assert known
-    assert known.tree.rules.version == queue_tree([], "0.18").rules.version == "0.18"
+    assert known.tree.rules.version == read_queue_tree([], "0.18").rules.version == "0.18"

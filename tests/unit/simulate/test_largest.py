@@ -13,7 +13,7 @@ from generator.objects.queue import Flavor
 from generator.pipeline import load, render
 from generator.simulate.kueue.fit import has_room
 from generator.simulate.kueue.largest import Largest, largest_jobs
-from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.queues import read_queue_tree
 from generator.simulate.kueue.search import NO_LIMIT
 from tests.conftest import EXAMPLES
 from tests.unit.simulate.runtimes import job, mpi, runtime
@@ -171,7 +171,7 @@ def test_a_queue_that_admits_nothing_has_no_job() -> None:
     selector = {"matchLabels": {"kubernetes.io/metadata.name": "others"}}
     namespace = Manifest({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, "n.yaml")
     everything = [queue("q", {"f/cpu": "3"}, namespaceSelector=selector), flavor("f"), door("team", "q"), mpi(cpu="1")]
-    (found,) = largest_jobs(queue_tree([*everything, namespace]), everything)
+    (found,) = largest_jobs(read_queue_tree([*everything, namespace]), everything)
     assert (found.idle, found.reason) == (0, "`q` admits no job: its `namespaceSelector` does not select `team`")
 
 
@@ -190,7 +190,7 @@ def test_manifests_say_the_same_as_the_platform_that_they_come_from(name: str) -
     manifests = render(platform, app)[0]
     found: dict[tuple[str, str], tuple[int | None, ...]] = {
         (each.queue, each.runtime): (each.owned, each.reclaimable, each.idle)
-        for each in largest_jobs(queue_tree(manifests), manifests)
+        for each in largest_jobs(read_queue_tree(manifests), manifests)
     }
     assert found
     for tenant in platform.tenants:
@@ -202,7 +202,7 @@ def test_manifests_say_the_same_as_the_platform_that_they_come_from(name: str) -
 def test_the_example_for_many_teams_is_computed_in_no_time() -> None:
     folder = Path(__file__).parents[3] / "output" / "university" / "1.0.0"
     manifests = [each for file in sorted(folder.rglob("*.yaml")) for each in read(file.read_bytes(), str(file))]
-    found = list(largest_jobs(queue_tree(manifests), manifests))
+    found = list(largest_jobs(read_queue_tree(manifests), manifests))
     assert {each.namespace for each in found} == {each.namespace for each in manifests if each.kind == "LocalQueue"}
     assert all(each.reason and each.idle is not None for each in found)
 

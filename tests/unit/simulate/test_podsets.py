@@ -11,8 +11,8 @@ from generator.errors import NotModelledError, SimulationError
 from generator.manifests import Body, Manifest
 from generator.objects.queue import Flavor
 from generator.runtimes.training_runtime import training_runtimes
-from generator.simulate.kueue.fit import mismatch
-from generator.simulate.kueue.podsets import PodContext, PodSet, pod_context, podsets, requests, usual_nodes
+from generator.simulate.kueue.fit import explain_flavor_mismatch
+from generator.simulate.kueue.podsets import PodContext, PodSet, default_nodes, pod_requests, podsets, read_pod_context
 from tests.unit.simulate.runtimes import job, mpi, runtime
 
 
@@ -22,7 +22,7 @@ def box(restart: str = "", limits: Body | None = None, **asked: str) -> Body:
 
 
 def cores(pod: Body, around: PodContext | None = None) -> float:
-    return requests(pod, around or PodContext(), "here").get("cpu", 0) / 1000
+    return pod_requests(pod, around or PodContext(), "here").get("cpu", 0) / 1000
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def limit_range(**item: Any) -> Manifest:
 )
 def test_a_container_that_asks_for_nothing_gets_the_defaults_of_its_namespace(item: Body, expected: float) -> None:
     pod = {"containers": [box(), box(cpu="1")]}
-    assert cores(pod, pod_context([limit_range(**item)], "team")) == expected
-    assert cores(pod, pod_context([limit_range(**item)], "other")) == 1
+    assert cores(pod, read_pod_context([limit_range(**item)], "team")) == expected
+    assert cores(pod, read_pod_context([limit_range(**item)], "other")) == 1
 
 
 def test_a_runtime_class_has_an_overhead() -> None:
     body = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}}
-    known = pod_context([Manifest({**body, "overhead": {"podFixed": {"cpu": "2"}}}, "r.yaml")], "team")
+    known = read_pod_context([Manifest({**body, "overhead": {"podFixed": {"cpu": "2"}}}, "r.yaml")], "team")
     assert cores({"containers": [box(cpu="1")], "runtimeClassName": "kata"}, known) == 3
     assert cores({"containers": [box(cpu="1")], "runtimeClassName": "runc"}, known) == 1
 
@@ -139,14 +139,16 @@ BEARS = ({"key": "gpu", "operator": "Exists"},)
     ],
 )
 def test_pods_must_bear_the_taints_of_a_flavor(tolerations: tuple[Body, ...], borne: bool) -> None:
-    assert (mismatch(PodSet("node", 1, {}, tolerations=tolerations), GPUS) == "") is borne
+    assert (explain_flavor_mismatch(PodSet("node", 1, {}, tolerations=tolerations), GPUS) == "") is borne
 
 
 def test_the_tolerations_of_a_flavor_are_added_and_soft_taints_are_none() -> None:
     pods = PodSet("node", 1, {})
-    assert mismatch(pods, Flavor("f", taints=GPUS.taints, tolerations=BEARS)) == ""
-    assert mismatch(pods, Flavor("f", taints=({"key": "a", "effect": "PreferNoSchedule"},))) == ""
-    assert mismatch(pods, GPUS) == "`node` does not tolerate the taint gpu=yes:NoSchedule of flavor `gpus`"
+    assert explain_flavor_mismatch(pods, Flavor("f", taints=GPUS.taints, tolerations=BEARS)) == ""
+    assert explain_flavor_mismatch(pods, Flavor("f", taints=({"key": "a", "effect": "PreferNoSchedule"},))) == ""
+    assert (
+        explain_flavor_mismatch(pods, GPUS) == "`node` does not tolerate the taint gpu=yes:NoSchedule of flavor `gpus`"
+    )
 
 
 def term(key: str, operator: str, *values: str) -> Body:
@@ -166,13 +168,13 @@ def term(key: str, operator: str, *values: str) -> Body:
     ],
 )
 def test_pods_go_where_they_select(wish: dict[str, Any], granted: bool) -> None:
-    assert (mismatch(PodSet("node", 1, {}, tolerations=BEARS, **wish), GPUS) == "") is granted
+    assert (explain_flavor_mismatch(PodSet("node", 1, {}, tolerations=BEARS, **wish), GPUS) == "") is granted
 
 
 def test_of_a_toleration_that_compares_numbers_nothing_is_said() -> None:
     pods = PodSet("node", 1, {}, tolerations=({"key": "a", "operator": "Gt", "value": "1"},))
     with pytest.raises(NotModelledError):
-        mismatch(pods, Flavor("f"))
+        explain_flavor_mismatch(pods, Flavor("f"))
 
 
 @pytest.mark.parametrize(
@@ -195,5 +197,5 @@ def test_of_a_toleration_that_compares_numbers_nothing_is_said() -> None:
     ],
 )
 def test_a_job_that_names_no_nodes_has_as_many_pods_as_one_that_names_the_usual(body: Manifest, nodes: int) -> None:
-    assert usual_nodes(body.body) == nodes
+    assert default_nodes(body.body) == nodes
     assert podsets(body.body) == podsets(body.body, nodes)

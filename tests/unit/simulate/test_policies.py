@@ -10,12 +10,12 @@ import pytest
 
 from generator.errors import MpigenError, NotModelledError
 from generator.manifests import Manifest
-from generator.objects.patch import changed, merged, path_of
+from generator.objects.patch import merge_patch, parse_path, set_values
 from generator.schemas.catalog import Catalog
-from generator.simulate.policies.cases import Case, coverage, run
+from generator.simulate.policies.cases import Case, compute_coverage, run_case
 from generator.simulate.policies.expression import Expression, Failed, Scope, compile_expression
-from generator.simulate.policies.policy import World
-from generator.simulate.policies.syntax import readings
+from generator.simulate.policies.policy import PolicyCluster
+from generator.simulate.policies.syntax import find_readings
 from tests.policy_cases import FOLDERS, CaseFolder
 
 _SCOPE = Scope(minor=33, has_params=True)
@@ -24,10 +24,10 @@ _READ = CaseFolder.of(_SEMANTICS)
 
 
 @cache
-def _world(file: str) -> World:
+def _world(file: str) -> PolicyCluster:
     """For the cases of a file, with what they give beside the rest."""
     given = _READ.files[file][0].given if file else ()
-    return World([*_READ.manifests, *given], Catalog.bundled())
+    return PolicyCluster([*_READ.manifests, *given], Catalog.bundled())
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def _world(file: str) -> World:
     [pytest.param(name, case, id=f"{name}: {case.name}") for name, cases in _READ.files.items() for case in cases],
 )
 def test_each_case_comes_out_as_written(file: str, case: Case) -> None:
-    assert run(case, _world(file)).complaint == ""
+    assert run_case(case, _world(file)).complaint == ""
 
 
 def test_every_rule_of_the_fixtures_is_compiled_without_a_problem() -> None:
@@ -45,8 +45,8 @@ def test_every_rule_of_the_fixtures_is_compiled_without_a_problem() -> None:
 
 
 def test_a_rule_that_only_ever_holds_or_errs_rejects_nothing() -> None:
-    outcomes = [run(case, _world(file)) for file, cases in _READ.files.items() for case in cases]
-    untested = {rule.policy.name for rule in coverage(_world(""), outcomes) if not rule.rejecting}
+    outcomes = [run_case(case, _world(file)) for file, cases in _READ.files.items() for case in cases]
+    untested = {rule.policy.name for rule in compute_coverage(_world(""), outcomes) if not rule.rejecting}
     assert untested == {"vap-conditions", "vap-errors", "vap-nowhere", "vap-variables"}
 
 
@@ -183,7 +183,7 @@ def test_variables_are_found_past_texts_comments_and_calls() -> None:
         request.?userInfo.username == 'request.no' // request.neither
         && r'\\' != "request.\\"no" && has(request.name) && variables.x.y.startsWith(object['request.no'])
     """
-    found = [(each.root, each.fields, each.certain, each.is_tested) for each in readings(expression)]
+    found = [(each.root, each.fields, each.certain, each.is_tested) for each in find_readings(expression)]
     assert found == [
         ("request", ("userInfo", "username"), 0, False),
         ("request", ("name",), 1, True),
@@ -207,27 +207,27 @@ def test_an_expression_is_compiled_as_it_was_written() -> None:
     ],
 )
 def test_paths_are_written_as_people_write_them(path: str, steps: tuple[object, ...]) -> None:
-    assert path_of(path) == steps
+    assert parse_path(path) == steps
 
 
 @pytest.mark.parametrize("path", ["", ".a", "a..b", "a[b]", 'a["b', "a.", "[0]x"])
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="not a path"):
-        path_of(path)
+        parse_path(path)
 
 
 def test_a_variant_differs_where_it_says_and_nowhere_else() -> None:
     body = {"a": {"b": [1, 2]}, "c": 3}
-    assert changed(body, {"a.b[2]": 4, "c": None, "d.e": 5}) == {"a": {"b": [1, 2, 4]}, "d": {"e": 5}}
-    assert changed(body, {"a.b[0]": None}) == {"a": {"b": [2]}, "c": 3}
+    assert set_values(body, {"a.b[2]": 4, "c": None, "d.e": 5}) == {"a": {"b": [1, 2, 4]}, "d": {"e": 5}}
+    assert set_values(body, {"a.b[0]": None}) == {"a": {"b": [2]}, "c": 3}
     assert body == {"a": {"b": [1, 2]}, "c": 3}
     for wrong in ("c.d", "a.b.c", "a[0]", "a.b[5]"):
         with pytest.raises(ValueError, match="leads through"):
-            changed(body, {wrong: 1})
+            set_values(body, {wrong: 1})
 
 
 def test_a_merge_patch_takes_away_what_is_null() -> None:
-    assert merged({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": None}, "d": [2]}) == {"a": {"c": 2}, "d": [2]}
+    assert merge_patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": None}, "d": [2]}) == {"a": {"c": 2}, "d": [2]}
 
 
 def test_a_request_in_another_version_than_the_rule_is_an_error_and_no_verdict() -> None:
@@ -237,15 +237,15 @@ def test_a_request_in_another_version_than_the_rule_is_an_error_and_no_verdict()
     body = {**policy.body, "spec": {**policy.body["spec"], "matchConstraints": {"resourceRules": [rule]}}}
     scaler = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "x"}}
     case = Case("", "", 0, "CREATE", scaler, None, found.person, found.expected, namespace="vap-matching")
-    world = World([*_READ.manifests, Manifest(body, "")], Catalog.bundled())
-    assert "not converted" in run(case, world).complaint
+    world = PolicyCluster([*_READ.manifests, Manifest(body, "")], Catalog.bundled())
+    assert "not converted" in run_case(case, world).complaint
 
 
 def test_a_kind_that_nobody_knows_is_an_error_and_no_verdict() -> None:
     found = next(iter(_READ.files.values()))[0]
     strange = {"apiVersion": "example.com/v1", "kind": "Strange", "metadata": {"name": "x"}}
     case = Case("", "", 0, "CREATE", strange, None, found.person, found.expected)
-    assert "nobody knows the kind Strange" in run(case, _world("")).complaint
+    assert "nobody knows the kind Strange" in run_case(case, _world("")).complaint
 
 
 def test_problems_are_bad_input_of_the_user() -> None:

@@ -9,12 +9,12 @@ import pytest
 from generator.errors import NotModelledError
 from generator.manifests import Manifest, read
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import Access, access
+from generator.simulate.access import Access, read_access
 from generator.simulate.kinds import Kind
 from generator.simulate.policies.expression import Failed, Scope, compile_expression
 from generator.simulate.policies.judge import judge
-from generator.simulate.policies.policy import World
-from generator.simulate.policies.request import Person, Request
+from generator.simulate.policies.policy import PolicyCluster
+from generator.simulate.policies.request import Request, UserInfo
 
 _KIND = Kind("", "v1", "Pod", "pods", is_namespaced=True)
 _PODS = "authorizer.group('').resource('pods').namespace('a')"
@@ -47,11 +47,11 @@ def _objects(*texts: str) -> list[Manifest]:
 
 def _request(user: str = "ada", *groups: str) -> Request:
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a"}}
-    return Request("CREATE", _KIND, body, None, Person(user, groups), "a", "p")
+    return Request("CREATE", _KIND, body, None, UserInfo(user, groups), "a", "p")
 
 
 def _says(expression: str, *texts: str, who: Request | None = None, **variables: Any) -> Any:
-    found = compile_expression(expression, Scope(33, has_params=False, access=access(_objects(*texts))))
+    found = compile_expression(expression, Scope(33, has_params=False, access=read_access(_objects(*texts))))
     assert (found.problem, found.lacking) == ("", "")
     request = who or _request()
     return found.evaluate({"request": request.variable(), "authorizer": request.authorizer(), **variables})
@@ -159,7 +159,7 @@ def test_an_error_of_an_expression_that_was_answered_is_one() -> None:
 def test_one_question_after_another_is_answered_by_itself() -> None:
     found = compile_expression(
         f"{_GET}.allowed()",
-        Scope(33, has_params=False, access=access(_objects(_KNOWN, _bound("d", "x", "{kind: User, name: bob}")))),
+        Scope(33, has_params=False, access=read_access(_objects(_KNOWN, _bound("d", "x", "{kind: User, name: bob}")))),
     )
     with pytest.raises(NotModelledError):
         found.evaluate({"authorizer": _request("bob").authorizer()})
@@ -177,7 +177,7 @@ def test_who_asks_for_what_is_known_of_a_request() -> None:
 
 
 def test_questions_are_handed_on_by_variables() -> None:
-    scope = Scope(33, has_params=False, access=access(_objects(_KNOWN)))
+    scope = Scope(33, has_params=False, access=read_access(_objects(_KNOWN)))
     given = compile_expression(_PODS, scope)
     assert given.type == "kubernetes.authorization.ResourceCheck"
     value = given.evaluate({"authorizer": _request().authorizer()})
@@ -228,7 +228,7 @@ spec:
 
 
 def test_a_condition_that_does_not_hold_outweighs_one_that_nobody_can_answer() -> None:
-    assert judge(_request(), World(_objects(_POLICY), Catalog.bundled())) == []
-    asked = World(_objects(_POLICY.replace("'q'", "'p'")), Catalog.bundled())
+    assert judge(_request(), PolicyCluster(_objects(_POLICY), Catalog.bundled())) == []
+    asked = PolicyCluster(_objects(_POLICY.replace("'q'", "'p'")), Catalog.bundled())
     with pytest.raises(NotModelledError, match="v: nothing says whether ada may get pods"):
         judge(_request(), asked)

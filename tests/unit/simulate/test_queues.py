@@ -8,9 +8,9 @@ import pytest
 
 from generator.errors import SimulationError
 from generator.manifests import Manifest, read
-from generator.objects.amounts import FlavorResource, counted, shown
+from generator.objects.amounts import FlavorResource, format_amount, parse_amount
 from generator.objects.queue import Fungibility, Preemption, Quota, ResourceGroup
-from generator.simulate.kueue.queues import QueueTree, queue_tree
+from generator.simulate.kueue.queues import QueueTree, read_queue_tree
 from tests.unit.simulate.trees import cohort, door, flavor, kueue, queue, tree
 
 OUTPUT = Path(__file__).parents[3] / "output"
@@ -69,7 +69,7 @@ def test_a_circle_of_thousands_is_told_in_a_line() -> None:
 
 
 def test_a_queue_without_its_flavor_or_that_is_stopped_admits_nothing() -> None:
-    lacking = queue_tree([queue("q", {"f/cpu": "1"}), queue("held", {}, stopPolicy="Hold")])
+    lacking = read_queue_tree([queue("q", {"f/cpu": "1"}), queue("held", {}, stopPolicy="Hold")])
     assert lacking.inactive_reason(lacking.queues["q"]) == "there is no ResourceFlavor `f`"
     assert lacking.inactive_reason(lacking.queues["held"]) == "its `stopPolicy` is `Hold`"
 
@@ -89,7 +89,9 @@ def test_a_queue_without_its_flavor_or_that_is_stopped_admits_nothing() -> None:
 )
 def test_a_selector_says_whose_jobs_a_queue_takes(selector: dict[str, object] | None, takes: bool) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": {"who": "us"}}}
-    found = queue_tree([kueue("ClusterQueue", "q", {"namespaceSelector": selector}), Manifest(namespace, "n.yaml")])
+    found = read_queue_tree(
+        [kueue("ClusterQueue", "q", {"namespaceSelector": selector}), Manifest(namespace, "n.yaml")]
+    )
     assert (found.rejection(found.queues["q"], "team") == "") is takes
 
 
@@ -100,7 +102,7 @@ def test_of_a_namespace_that_nobody_wrote_down_nothing_is_said() -> None:
 
 def test_a_flavor_says_how_many_nodes_it_has() -> None:
     annotations = {"mpigen.dev/nodes": "4", "mpigen.dev/allocatable": '{"cpu": "16", "memory": "64Gi", "a.com/b": 2}'}
-    found = queue_tree([kueue("ResourceFlavor", "f", {}, annotations=annotations)]).flavors["f"]
+    found = read_queue_tree([kueue("ResourceFlavor", "f", {}, annotations=annotations)]).flavors["f"]
     assert (found.nodes, found.allocatable) == (4, {"cpu": 16000, "memory": 64 * 2**30, "a.com/b": 2})
 
 
@@ -117,17 +119,17 @@ def test_a_flavor_says_how_many_nodes_it_has() -> None:
 )
 def test_what_cannot_be_understood_is_said(manifests: list[Manifest]) -> None:
     with pytest.raises(SimulationError):
-        queue_tree(manifests)
+        read_queue_tree(manifests)
 
 
 def test_the_same_object_twice_is_one() -> None:
-    assert list(queue_tree([flavor("f"), flavor("f")]).flavors) == ["f"]
+    assert list(read_queue_tree([flavor("f"), flavor("f")]).flavors) == ["f"]
 
 
 def test_manifests_of_any_shape_are_read() -> None:
     bodies = [{"resourceGroups": 3}, {"resourceGroups": [4, {"flavors": [None, {"name": "f", "resources": [5]}]}]}, []]
     manifests = [kueue("ClusterQueue", f"q{number}", body) for number, body in enumerate(bodies)]  # type: ignore[arg-type]
-    assert [len(each.quotas) for each in queue_tree(manifests).queues.values()] == [0, 0, 0]
+    assert [len(each.quotas) for each in read_queue_tree(manifests).queues.values()] == [0, 0, 0]
 
 
 def test_local_queues_are_the_doors_of_queues() -> None:
@@ -137,9 +139,14 @@ def test_local_queues_are_the_doors_of_queues() -> None:
 
 def test_amounts_are_counted_as_kueue_does() -> None:
     amounts: list[tuple[str, object]] = [("cpu", "1500u"), ("cpu", 2), ("memory", "1.5Gi"), ("memory", "100m")]
-    counts = [counted(resource, value, "here") for resource, value in amounts]
+    counts = [parse_amount(resource, value, "here") for resource, value in amounts]
     assert counts == [2, 2000, 3 * 2**29, 1]
-    assert [shown("cpu", 2500), shown("cpu", 2000), shown("memory", 3 * 2**29), shown("a.com/b", 1000)] == [
+    assert [
+        format_amount("cpu", 2500),
+        format_amount("cpu", 2000),
+        format_amount("memory", 3 * 2**29),
+        format_amount("a.com/b", 1000),
+    ] == [
         "2500m",
         "2",
         "1536Mi",
@@ -149,7 +156,7 @@ def test_amounts_are_counted_as_kueue_does() -> None:
 
 def test_what_mpigen_renders_is_read_whole() -> None:
     files = sorted((OUTPUT / "university" / "1.0.0").rglob("*.yaml"))
-    found = queue_tree(manifest for file in files for manifest in read(file.read_bytes(), str(file)))
+    found = read_queue_tree(manifest for file in files for manifest in read(file.read_bytes(), str(file)))
     assert {door.queue for door in found.local_queues} <= found.queues.keys()
     assert (len(found.local_queues), sorted(found.flavors)) == (13, ["cpu", "mi300x"])
     assert [each.name for each in found.roots()] == ["university"]

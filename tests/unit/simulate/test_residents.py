@@ -8,7 +8,7 @@ import pytest
 
 from generator.manifests import Body, Manifest
 from generator.simulate.kueue.largest import largest_jobs
-from generator.simulate.kueue.nodes import machines
+from generator.simulate.kueue.nodes import read_machines
 from tests.unit.simulate.nodes import HOST, RACK, node, racks
 from tests.unit.simulate.runtimes import mpi
 from tests.unit.simulate.trees import door, kueue, queue, topology, tree
@@ -32,7 +32,7 @@ def pod(cpu: str = "1", on: str = "n0", metadata: Body | None = None, phase: str
 
 def room(*manifests: Manifest) -> list[int]:
     """Return the cores that are left on each node."""
-    return [each.allocatable["cpu"] // 1000 for each in machines(manifests)]
+    return [each.allocatable["cpu"] // 1000 for each in read_machines(manifests)]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_pod_of_a_daemon_set_counts_once() -> None:
 
 
 def test_each_pod_takes_one_of_the_pods_of_a_node() -> None:
-    assert [each.allocatable["pods"] for each in machines([*racks(1), daemon_set(), pod()])] == [108]
+    assert [each.allocatable["pods"] for each in read_machines([*racks(1), daemon_set(), pod()])] == [108]
 
 
 @pytest.mark.parametrize(

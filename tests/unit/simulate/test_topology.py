@@ -10,7 +10,7 @@ from generator.errors import NotModelledError
 from generator.manifests import Body, Manifest
 from generator.simulate.kueue.largest import Largest, largest_jobs
 from generator.simulate.kueue.podsets import podsets
-from generator.simulate.kueue.queues import queue_tree
+from generator.simulate.kueue.queues import read_queue_tree
 from generator.simulate.kueue.topology import (
     FlavorTopology,
     TopologyMode,
@@ -109,7 +109,7 @@ def grouped(how: str = "required", launcher: str = "2", host: str = "2") -> Mani
 
 def largest(*manifests: Manifest) -> Largest:
     known = [*manifests, door("team", "q")]
-    (found,) = largest_jobs(queue_tree(known), known)
+    (found,) = largest_jobs(read_queue_tree(known), known)
     return found
 
 
@@ -204,5 +204,5 @@ def test_nodes_that_are_created_on_demand_limit_no_job() -> None:
     cases: list[tuple[Body, int]] = [(asks, 5), ({}, 2)]
     for spec, size in cases:
         manifests = [*known, queue("q", {"f/cpu": "20"}, **spec), *racks(2), runtime(host, torch={})]
-        (found,) = largest_jobs(queue_tree(manifests), manifests)
+        (found,) = largest_jobs(read_queue_tree(manifests), manifests)
         assert found.idle == size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from generator.manifests import Body, Manifest
-from generator.simulate.kueue.queues import QueueTree, queue_tree
+from generator.simulate.kueue.queues import QueueTree, read_queue_tree
 
 Quotas = dict[str, str | tuple[Any, ...]]
 """`flavor/resource` → nominal, or nominal, borrowingLimit and lendingLimit (None: not written)."""
@@ -63,4 +63,4 @@ def tree(*manifests: Manifest) -> QueueTree:
         for each in group["flavors"]
     }
     there = {manifest.name for manifest in manifests if manifest.kind == "ResourceFlavor"}
-    return queue_tree([*manifests, *(flavor(name) for name in sorted(named - there))])
+    return read_queue_tree([*manifests, *(flavor(name) for name in sorted(named - there))])
