@@ -61,6 +61,7 @@ class Subject:
         targets: component → minor version to check for; else what each file's release was made for, or the newest.
         since: the folder of the trees over which these are to be applied; None if nobody asks what that breaks.
         today: the day on which is judged what ends on a day; None if nobody asks.
+        is_serial: True to check on one processor, so that times of checks can be measured.
     """
 
     paths: Sequence[Path]
@@ -69,6 +70,7 @@ class Subject:
     targets: Mapping[str, str] = field(default_factory=dict)
     since: Path | None = None
     today: dt.date | None = None
+    is_serial: bool = False
 
 
 def validate(subject: Subject, engine: str, cache: Path) -> Validation:
@@ -142,7 +144,7 @@ def _parts(search: Search, subject: Subject) -> list[_Part]:
 def _embedded(search: Search, subject: Subject, parts: list[_Part]) -> Checked:
     checked = Checked()
     for index, part in enumerate(parts):
-        done = check_everywhere(part.files, part.catalog, cores())
+        done = check_everywhere(part.files, part.catalog, 1 if subject.is_serial else cores())
         if subject.stdin is not None and index == 0:
             done.add(check_text(subject.stdin, STDIN, Engine(part.catalog)))
         done.findings += _together(done.related, part, subject)

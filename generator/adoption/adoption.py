@@ -58,14 +58,14 @@ class Adoption:
         today: the day of the run; None if waivers have no end.
         known: the fingerprints of the baseline.
         changed: the files that differ from a revision; None for all files.
-        checks: the ids of all checks.
+        checks: returns the ids of all checks. It is asked only if an object declares waivers.
     """
 
     settings: Settings = field(default_factory=Settings)
     today: dt.date | None = None
     known: Counter[str] = field(default_factory=Counter)
     changed: ChangedFiles | None = None
-    checks: Collection[str] = ()
+    checks: Callable[[], Collection[str]] = tuple
 
     @property
     def fail_on(self) -> str:

@@ -73,6 +73,7 @@ class Settings:
         ignore: the checks and families that are not.
         fail_on: the lowest severity that fails a run; empty for the default.
         baseline: the baseline file; empty for none.
+        docs: the address of the site of the docs; empty if it is not published.
         paths: selections for some files.
         waivers: the findings that are accepted until a day.
     """
@@ -82,6 +83,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     fail_on: str = ""
     baseline: str = ""
+    docs: str = ""
     paths: tuple[PathSettings, ...] = ()
     waivers: tuple[Waiver, ...] = ()
 
@@ -220,6 +222,7 @@ def _settings(file: Path, data: Mapping[str, Any], places: TomlPlaces) -> Settin
         ignore=tuple(data.get("ignore", ())),
         fail_on=data.get("fail-on", ""),
         baseline=data.get("baseline", ""),
+        docs=data.get("docs", ""),
         paths=tuple(
             PathSettings(each["path"], tuple(each.get("select", ())), tuple(each.get("ignore", ())))
             for each in data.get("paths", ())

@@ -16,11 +16,38 @@ from pathlib import Path
 from generator.adoption.paths import matches, relative
 from generator.adoption.settings import Place, Waiver
 from generator.checks.finding import WAIVERS, Finding, Severity, waivers_of
+from generator.checks.registry import WARNING, declare
 from generator.documents.locate import locate_everywhere
 from generator.documents.messages import format_path
 from generator.manifests import Manifest
 
 UNUSED, EXPIRED, INVALID = "waiver/unused", "waiver/expired", "waiver/invalid"
+declare(
+    UNUSED,
+    severity=WARNING,
+    text="""Report a waiver that accepts no finding.
+
+    The finding was fixed, or the waiver has a typing error. The waiver would hide the next finding of the check
+    without review. Runs over single files do not report unused waivers.
+    """,
+)
+declare(
+    EXPIRED,
+    severity=WARNING,
+    text="""Report a waiver whose last day is over.
+
+    Its finding is reported again. Fix the finding and remove the waiver, or agree on a later day.
+    """,
+)
+declare(
+    INVALID,
+    severity=WARNING,
+    text="""Report an annotation `mpigen.dev/waive` that is not a waiver.
+
+    The annotation has one waiver per line, `CHECK until YYYY-MM-DD: REASON`. An invalid line has no effect.
+    """,
+)
+
 _PATH = ("metadata", "annotations", WAIVERS)
 _LINE = re.compile(r"(?P<check>\S+)\s+until\s+(?P<until>\S+?):\s*(?P<reason>\S.*)")
 _FORM = "`CHECK until YYYY-MM-DD: REASON`"
@@ -42,7 +69,7 @@ class Waivers:
         root: the folder that their paths start from.
         objects: the objects with the annotation.
         text_of: returns the text of a file.
-        checks: the ids of all checks; empty if they are unknown.
+        checks: returns the ids of all checks; none if they are unknown.
     """
 
     def __init__(
@@ -51,13 +78,13 @@ class Waivers:
         root: Path,
         objects: Iterable[Manifest] = (),
         text_of: Callable[[str], str] = lambda _file: "",
-        checks: Collection[str] = (),
+        checks: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._root = root
         self._declared = [_Declared(waiver) for waiver in waivers]
         self._invalid: list[Finding] = []
         for manifest in objects:
-            self._read(manifest, text_of(manifest.file), checks)
+            self._read(manifest, text_of(manifest.file), checks())
         self._used: set[int] = set()
 
     def _read(self, manifest: Manifest, text: str, checks: Collection[str]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, wraps
 from pathlib import Path
@@ -40,6 +41,22 @@ class FindingOptions:
     write_baseline: bool
     changed_since: str | None
     config: Path | None
+    profile: bool
+
+    @contextmanager
+    def profiling(self) -> Iterator[None]:
+        """Print the time of each check to standard error after the body, if the user asks for it."""
+        if not self.profile:
+            yield
+            return
+        from generator.checks.registry import profile
+        from generator.report.table import table
+
+        with profile() as seconds:
+            yield
+        slowest = sorted(seconds.items(), key=lambda entry: -entry[1])
+        for line in table(("CHECK", "SECONDS"), [(check, f"{time:.3f}") for check, time in slowest]):
+            click.echo(line, err=True)
 
     def load(self) -> Adoption:
         """Return the settings file with these options in place of its values.
@@ -62,7 +79,7 @@ class FindingOptions:
             today=read_today(),
             **({"known": load_baseline(Path(settings.baseline))} if is_read else {}),
             changed=ChangedFiles(self.changed_since, Path()) if self.changed_since else None,
-            checks=known_checks(),
+            checks=known_checks,
         )
 
     def _settings(self) -> Settings:
@@ -73,12 +90,13 @@ class FindingOptions:
             file = file.relative_to(Path.cwd())
         settings = load_settings(file, known_checks()) if file else Settings()
         settings = replace(settings, baseline=str(settings.root / settings.baseline) if settings.baseline else "")
+        known = known_checks() if self.select or self.ignore else ()
         given = {"select": _split(self.select), "ignore": _split(self.ignore)}
         wrong = [
-            Problem(f"there is no check `{check}`", suggest(check, known_checks()), path=f"--{option}")
+            Problem(f"there is no check `{check}`", suggest(check, known), path=f"--{option}")
             for option, checks in given.items()
             for check in checks
-            if not is_known(check, known_checks(), has_families=True)
+            if not is_known(check, known, has_families=True)
         ]
         if wrong:
             raise ConfigError(tuple(wrong))
@@ -111,6 +129,7 @@ class FindingOptions:
             text_of=text_of,
             fail_on=adoption.fail_on,
             has_color=has_color(sys.stdout),
+            docs=adoption.settings.docs,
         )
         emit(self.form, result)
         return result.exit_code
@@ -127,8 +146,10 @@ def _split(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def known_checks() -> tuple[str, ...]:
-    """Return the ids of all checks; empty while they are not in one registry."""
-    return ()
+    """Return the ids of all checks."""
+    from generator.checks.registry import checks
+
+    return tuple(check.id for check in checks())
 
 
 _OPTIONS = (
@@ -168,6 +189,7 @@ _OPTIONS = (
         metavar="FILE",
         help="The settings. Default: mpigen.toml, or [tool.mpigen] in pyproject.toml, here or in a folder above.",
     ),
+    click.option("--profile", is_flag=True, help="Print the time of each check to standard error."),
 )
 
 

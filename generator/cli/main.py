@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from generator.cli.can_i import can_i
+from generator.cli.checks import explain, list_checks
 from generator.cli.completion import completion
 from generator.cli.fabrics import fabrics
 from generator.cli.init import init
@@ -46,7 +47,11 @@ def mpigen(debug: bool) -> None:
     """Turn one platform.yaml into a checked, plain-YAML GitOps tree for MPI training on Kubernetes."""
 
 
-for _command in (init, synth, validate, runtimes, fabrics, queues, can_i, policy, job, schema, schemas, completion):
+_COMMANDS = (
+    *(init, synth, validate, list_checks, explain, runtimes, fabrics, queues, can_i, policy, job),
+    *(schema, schemas, completion),
+)
+for _command in _COMMANDS:
     mpigen.add_command(_command)
 
 

@@ -76,7 +76,7 @@ def test(
     from generator.simulate.policies.policy import PolicyCluster
 
     adoption = options.load()
-    with progress("judging"):
+    with progress("judging"), options.profiling():
         objects, catalog = read_manifests(paths), _catalog(paths, targets)
         ours = own_cases(objects)
         outcomes = _outcomes(objects, [*ours, *_cases(case_files or _of_manifests(paths), needed=not ours)], catalog)

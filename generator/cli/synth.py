@@ -50,7 +50,7 @@ def synth(
 
     adoption = options.load()
     choices = pipeline.Choices(replace=replace, discard_edits=discard_edits, promote=promote, adoption=adoption)
-    with progress(f"rendering {platform}"):
+    with progress(f"rendering {platform}"), options.profiling():
         done = pipeline.synth(platform, output, choices)
     return options.show(adoption, done.outcome, _summary(done), _lines(done), done.text_of)
 

@@ -66,8 +66,10 @@ def validate(
     stdin = read_stdin("pipe manifests into `mpigen validate -`") if Path("-") in paths else None
     files = [path for path in paths if str(path) != "-"]
     adoption = options.load()
-    with progress("checking"):
-        subject = validation.Subject(files, stdin, ignore_missing_schemas, targets, since, adoption.today)
+    with progress("checking"), options.profiling():
+        subject = validation.Subject(
+            files, stdin, ignore_missing_schemas, targets, since, adoption.today, is_serial=options.profile
+        )
         done = validation.validate(subject, engine, Path() if engine == "embedded" else _cache())
     text_of = read_text if stdin is None else _with_stdin(stdin)
     folders = [path for path in files if path.is_dir()]

@@ -35,6 +35,7 @@ class Result:
         problem_code: the exit code if there are problems.
         fail_on: the lowest severity that fails the run.
         has_color: True if text may use colors.
+        docs: the address of the site of the docs; empty if it is not published.
     """
 
     summary: Mapping[str, Any] = field(default_factory=dict)
@@ -45,6 +46,7 @@ class Result:
     problem_code: ExitCode = ExitCode.INVALID_INPUT
     fail_on: str = "error"
     has_color: bool = False
+    docs: str = ""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -67,6 +69,11 @@ def reaches(severity: str, threshold: str) -> bool:
 def subject(finding: Finding) -> str:
     """Return the object of a finding and the path inside it, such as `Pod web $.spec`; either can be missing."""
     return " ".join(part for part in (finding.resource, finding.path) if part and (finding.resource or part != "$"))
+
+
+def page_url(check: str, docs: str = "") -> str:
+    """Return the page of a check: on the site of the docs, or else its file in the repository of mpigen."""
+    return f"{docs.rstrip('/')}/checks/{check}/" if docs else f"docs/checks/{check}.md"
 
 
 def fingerprint(finding: Finding) -> str:

@@ -9,8 +9,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from generator.checks.registry import get
 from generator.report.json import dump
-from generator.report.result import Result, fingerprint, subject
+from generator.report.result import Result, fingerprint, page_url, subject
 
 if TYPE_CHECKING:
     from generator.checks.finding import Finding
@@ -24,8 +25,13 @@ def render(result: Result) -> str:
     """Render one run with a rule for every check that has a finding."""
     rules = sorted({finding.check for finding in result.findings})
     numbers = {rule: number for number, rule in enumerate(rules)}
+    driver = {
+        "name": "mpigen",
+        "version": version("mpigen"),
+        "rules": [_rule(rule, result.docs) for rule in rules],
+    }
     run = {
-        "tool": {"driver": {"name": "mpigen", "version": version("mpigen"), "rules": [_rule(rule) for rule in rules]}},
+        "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "invocations": [_invocation(result)],
         "results": [_result(finding, numbers[finding.check]) for finding in result.findings],
@@ -33,8 +39,15 @@ def render(result: Result) -> str:
     return dump({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _rule(check: str) -> dict[str, Any]:
-    return {"id": check}
+def _rule(check: str, docs: str) -> dict[str, Any]:
+    rule: dict[str, Any] = {"id": check}
+    if registered := get(check):
+        rule["shortDescription"] = {"text": f"{registered.summary}."}
+        rule["fullDescription"] = {"text": registered.why or f"{registered.summary}."}
+        rule["defaultConfiguration"] = {"level": _LEVELS[registered.severity]}
+    if docs:
+        rule["helpUri"] = page_url(check, docs)
+    return rule
 
 
 def _invocation(result: Result) -> dict[str, Any]:

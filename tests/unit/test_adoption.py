@@ -226,7 +226,7 @@ def test_an_object_declares_its_own_waivers() -> None:
 )
 def test_an_annotation_that_is_no_waiver_is_a_finding(line: str, message: str) -> None:
     _, run = annotated(QUEUE.replace("schema/unknown-field until 2026-06-01: fixed in the next release", line))
-    found = Adoption(today=TODAY, checks=CHECKS).apply([replace(FINDING, file="q.yaml")], run).findings
+    found = Adoption(today=TODAY, checks=lambda: CHECKS).apply([replace(FINDING, file="q.yaml")], run).findings
     assert [(each.check, each.message) for each in found] == [
         ("schema/unknown-field", "unknown field `x`"),
         ("waiver/invalid", message),

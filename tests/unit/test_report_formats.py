@@ -210,3 +210,11 @@ def test_a_message_about_another_object_is_another_cause() -> None:
 def test_colors_are_added_only_where_they_are_wanted() -> None:
     assert "\x1b[1;31merror\x1b[0m" in text(ERROR, has_color=True)
     assert "\x1b" not in text(ERROR)
+
+
+def test_links_lead_to_the_site_that_the_settings_name() -> None:
+    result = replace(RESULTS["findings"], docs="https://docs.example.com/mpigen/")
+    address = "https://docs.example.com/mpigen/checks/schema/unknown-field/"
+    assert rendered("json", result)["findings"][0]["url"] == address
+    (rule,) = rendered("sarif", result)["runs"][0]["tool"]["driver"]["rules"]
+    assert (rule["helpUri"], rule["defaultConfiguration"]) == (address, {"level": "error"})
