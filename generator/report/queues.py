@@ -30,10 +30,10 @@ def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) 
         return
     nodes = build_quota_tree(tree)
     rows = list(_rows(tree, nodes))
-    lines = table.table(_HEADER, [row for row in rows if len(row) > 1])
-    yield next(lines)
+    lines = table.table_rows(_HEADER, [row for row in rows if len(row) > 1], width)
+    yield from next(lines)
     for row in rows:
-        yield next(lines) if len(row) > 1 else shorten(row[0], len(row[0]))
+        yield from next(lines) if len(row) > 1 else [shorten(row[0], len(row[0]))]
     if largest:
         yield ""
         yield "The largest TrainJob, in nodes (`numNodes`):"

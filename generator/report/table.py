@@ -14,7 +14,13 @@ _NARROWEST = 6
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> Iterator[str]:
-    """Yield the lines of a table. An empty cell is a `-`, so that columns can be counted.
+    """Yield the lines of a table, see `table_rows`."""
+    for lines in table_rows(header, rows, width):
+        yield from lines
+
+
+def table_rows(header: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> Iterator[list[str]]:
+    """Yield the lines of the header and of each row. An empty cell is a `-`, so that columns can be counted.
 
     Args:
         header: the names of the columns.
@@ -28,15 +34,21 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], width: int | Non
         widths = _narrow(widths, words, width)
     for row in cells:
         wrapped = [_wrap(cell, size) for cell, size in zip(row, widths, strict=True)]
-        for line in zip_longest(*wrapped, fillvalue=""):
-            yield "".join(part.ljust(size + _GAP) for part, size in zip(line, widths, strict=True)).rstrip()
+        yield [
+            "".join(part.ljust(size + _GAP) for part, size in zip(line, widths, strict=True)).rstrip()
+            for line in zip_longest(*wrapped, fillvalue="")
+        ]
 
 
-def _narrow(widths: Sequence[int], words: Sequence[int], width: int) -> list[int]:
-    """Return widths of columns that fit a line: the widest one shrinks first, and words break only where they must."""
+def _narrow(widths: Sequence[int], words: list[int], width: int) -> list[int]:
+    """Return widths of columns that fit a line.
+
+    The widest column shrinks first. Words break only if they must, and those of the first column never do.
+    """
     sizes = list(widths)
     room = width - _GAP * (len(sizes) - 1)
     for least in (words, [_NARROWEST] * len(sizes)):
+        least[0] = widths[0]
         while sum(sizes) > room:
             spare = [size - limit for size, limit in zip(sizes, least, strict=True)]
             if max(spare) <= 0:

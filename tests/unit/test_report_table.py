@@ -31,3 +31,11 @@ def test_topics_are_told_once_and_long_points_are_wrapped() -> None:
 def test_a_name_cannot_command_the_terminal() -> None:
     assert list(table.table(("A",), [("\x1b[2J",)]))[1] == "\\x1b[2J"
     assert list(table.topics([("a", "\x1b[2J")])) == ["a  \\x1b[2J"]
+
+
+def test_words_of_other_columns_break_before_a_line_is_too_long() -> None:
+    rows = [(f"a-long-name-of-{number}", "nvidia.com/gpu", "unbreakable" * 3, "x") for number in range(3)]
+    lines = list(table.table(("NAME", "RESOURCE", "TEXT", "Y"), rows, 60))
+    assert all(len(line) <= 60 for line in lines)
+    assert [line.split()[0] for line in lines if line.startswith("a-")] == [row[0] for row in rows]
+    assert len(list(table.table_rows(("NAME", "RESOURCE", "TEXT", "Y"), rows, 60))) == 4
