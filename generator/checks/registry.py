@@ -46,7 +46,7 @@ _OF_TREES = (
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_CHANGES = ("change.immutable", "change.nodes", "change.queues", "change.runtimes")
 """Modules with the rules over two trees, which only `synth` and `validate --since` import."""
-_ELSEWHERE = ("run", "kubeconform", "policy.cases", ".hazards.find")
+_ELSEWHERE = ("run", "kubeconform", "policy.cases", ".hazards.find", ".adoption.waivers")
 """Modules with checks that the runner does not call."""
 
 

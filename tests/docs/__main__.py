@@ -21,6 +21,7 @@ def main() -> None:
             if after != before:
                 page.write_text(after, "utf-8")
     for page, text in generated().items():
+        page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(text, "utf-8")
 
 

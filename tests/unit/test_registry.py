@@ -17,7 +17,7 @@ from tests.checks import CASES
 from tests.unit.test_check_cases import WORDS
 
 CHECKS = {each.id: each for each in registry.checks()}
-NO_CASE = {"kubeconform", "object", "platform", "schema", "secret", "yaml"}
+NO_CASE = {"waiver", "kubeconform", "object", "platform", "schema", "secret", "yaml"}
 """Families with tests of their own, because their findings do not come from single YAML texts."""
 _REPORTED = re.compile(r"^\S+: (error|warning|info): ([\w-]+/[\w-]+): ", re.MULTILINE)
 _ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
