@@ -58,18 +58,18 @@ def _show_server(form: str, name: str) -> None:
     from generator.documents.messages import format_value
     from generator.errors import suggest
     from generator.facts.servers import SERVERS
-    from generator.jobs.servers import about_server, server_facts
+    from generator.jobs.servers import describe_server, server_facts
     from generator.report import table
 
     if name not in SERVERS:
         problem = Problem(f"there is no server type {format_value(name)}", suggest(name, SERVERS), path="--server")
         raise ConfigError((problem,))
-    show(form, {"server": server_facts(SERVERS[name])}, table.topics(about_server(SERVERS[name])))
+    show(form, {"server": server_facts(SERVERS[name])}, table.topics(describe_server(SERVERS[name])))
 
 
 def _show_fabrics(form: str, platform: Path) -> None:
     from generator.cli.inputs import load_declared
-    from generator.jobs.fabrics import about_fabric, fabric_facts
+    from generator.jobs.fabrics import describe_fabric, fabric_facts
     from generator.report import table
 
     declaration = load_declared(platform)
@@ -77,7 +77,9 @@ def _show_fabrics(form: str, platform: Path) -> None:
         "platform": declaration.platform,
         "fabrics": [fabric_facts(declaration, fabric) for fabric in declaration.fabrics],
     }
-    lines = [line for fabric in declaration.fabrics for line in (*table.topics(about_fabric(declaration, fabric)), "")]
+    lines = [
+        line for fabric in declaration.fabrics for line in (*table.topics(describe_fabric(declaration, fabric)), "")
+    ]
     show(form, summary, lines[:-1] or ["this platform declares no fabric: ranks use the network of pods"])
 
 

@@ -112,13 +112,13 @@ def new(  # noqa: PLR0913 - one for each option
     platform isolates jobs from each other, the NetworkPolicy of the job comes first.
     """
     from generator.cli.inputs import load_declared
-    from generator.jobs.job import Wanted, job_network_policies, new_job
+    from generator.jobs.job import Request, job_network_policies, new_job
 
     if not runtime and not fabric:
         raise click.UsageError("Missing option '--runtime'.")
     if link and not (smoke and fabric):
         raise click.UsageError("--link is for a measurement: pass --smoke and --fabric too.")
-    request = Wanted(
+    request = Request(
         runtime, tenant, name, nodes or 0, queue, command, smoke, namespace, priority, owner, labels, fabric, link or 0
     )
     declaration = load_declared(platform)

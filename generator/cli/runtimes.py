@@ -100,10 +100,10 @@ def show_runtime(name: str, platform: Path | None, form: str) -> None:
     if runtime is None and name not in FAMILIES:
         raise ConfigError((_unknown(name, declaration),))
     family = runtime.family if runtime else FAMILIES[name]
-    summary, lines = {"family": contract.family_facts(family)}, [*table.topics(contract.about_family(family))]
+    summary, lines = {"family": contract.family_facts(family)}, [*table.topics(contract.describe_family(family))]
     if declaration and runtime:
         summary = {"runtime": contract.runtime_facts(declaration, runtime), **summary}
-        lines = [*table.topics(contract.about_runtime(declaration, runtime)), "", *lines]
+        lines = [*table.topics(contract.describe_runtime(declaration, runtime)), "", *lines]
     show(form, summary, lines)
 
 

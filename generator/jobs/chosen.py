@@ -1,4 +1,4 @@
-"""Whose job it is and on what it runs: what somebody names, or the only one that fits."""
+"""The runtime and the tenant of a job: the named ones, or the only ones that fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class JobError(MpigenError):
 
 
 def runtime_for(platform: Platform, name: str, fabric: str) -> Runtime:
-    """The runtime of that name; without a name the only one on a fabric.
+    """Return the runtime with a name; without a name the only one on a fabric.
 
     Raises:
         JobError: there is none, or it is not on the fabric.
@@ -26,7 +26,7 @@ def runtime_for(platform: Platform, name: str, fabric: str) -> Runtime:
     by_name = {runtime.name: runtime for runtime in platform.runtimes}
     if name not in by_name:
         fix = suggest(name, by_name) if by_name else "declare it in the platform file"
-        raise JobError((Problem(f"there is no runtime {format_value(name)}", fix, path="--runtime"),))
+        raise JobError((Problem(f"the platform has no runtime {format_value(name)}", fix, path="--runtime"),))
     if fabric and by_name[name] not in _on(platform, fabric):
         fix = "name one that is on it" if _on(platform, fabric) else "declare one on a pool that has the fabric"
         raise JobError((Problem(f"ranks of runtime `{name}` do not use the fabric `{fabric}`", fix, path="--runtime"),))
@@ -34,7 +34,7 @@ def runtime_for(platform: Platform, name: str, fabric: str) -> Runtime:
 
 
 def _on(platform: Platform, fabric: str) -> list[Runtime]:
-    """The runtimes whose ranks use a fabric.
+    """Return the runtimes whose ranks use a fabric.
 
     Raises:
         JobError: there is no such fabric.
@@ -42,7 +42,7 @@ def _on(platform: Platform, fabric: str) -> list[Runtime]:
     declared = [each.name for each in platform.fabrics]
     if fabric not in declared:
         fix = suggest(fabric, declared) if declared else "declare it in the platform file"
-        raise JobError((Problem(f"there is no fabric {format_value(fabric)}", fix, path="--fabric"),))
+        raise JobError((Problem(f"the platform has no fabric {format_value(fabric)}", fix, path="--fabric"),))
     found = ((runtime, fabric_of(runtime, platform.pool(runtime.pool))) for runtime in platform.runtimes)
     return [runtime for runtime, its in found if its is not None and its.name == fabric]
 
@@ -59,12 +59,14 @@ def _only_one_on(platform: Platform, fabric: str) -> Runtime:
 
 
 def tenant_for(platform: Platform, runtime: Runtime, name: str) -> Tenant:
-    """The tenant of that name; without a name the only one that can have the runtime."""
+    """Return the tenant with a name; without a name the only one that can use the runtime."""
     by_name = {tenant.name: tenant for tenant in platform.tenants}
     if name and name not in by_name:
-        raise JobError((Problem(f"there is no tenant {format_value(name)}", suggest(name, by_name), path="--tenant"),))
+        raise JobError(
+            (Problem(f"the platform has no tenant {format_value(name)}", suggest(name, by_name), path="--tenant"),)
+        )
     if name and not is_for(runtime, name):
-        what = f"runtime `{runtime.name}` is not for `{name}`"
+        what = f"runtime `{runtime.name}` is not available to `{name}`"
         raise JobError((Problem(what, others_for(platform, by_name[name]), path="--runtime"),))
     if name:
         return by_name[name]
@@ -73,21 +75,21 @@ def tenant_for(platform: Platform, runtime: Runtime, name: str) -> Tenant:
     able = [each for each in asking if far[each.name].can_have(fewest_hosts(runtime))]
     if not able:
         has_some = any(_has_some(platform, each, runtime.pool) for each in asking)
-        fix = "pass --tenant to see why of each" if has_some else f"give one a quota of pool `{runtime.pool}`"
-        raise JobError((Problem(f"no tenant can have a host of runtime `{runtime.name}`", fix, path="--runtime"),))
+        fix = "pass --tenant to see the reason" if has_some else f"give a tenant quota in pool `{runtime.pool}`"
+        raise JobError((Problem(f"no tenant can use a host of runtime `{runtime.name}`", fix, path="--runtime"),))
     if len(able) > 1:
         fix = f"name one of: {', '.join(each.name for each in able)}"
-        raise JobError((Problem(f"several tenants can have runtime `{runtime.name}`", fix, path="--tenant"),))
+        raise JobError((Problem(f"several tenants can use runtime `{runtime.name}`", fix, path="--tenant"),))
     return able[0]
 
 
 def _has_some(platform: Platform, tenant: Tenant, pool: str) -> bool:
-    """Whether a tenant owns or borrows anything of a pool."""
+    """Return True if the tenant owns or can borrow quota in the pool."""
     return any(pool in quota_amounts(shares, platform.supplies) for shares in (*tenant.quotas, tenant.borrow))
 
 
 def is_for(runtime: Runtime, tenant: str) -> bool:
-    """Whether a tenant may use it."""
+    """Return True if the tenant may use the runtime."""
     return not runtime.tenants or tenant in runtime.tenants
 
 
@@ -97,7 +99,7 @@ def fewest_hosts(runtime: Runtime) -> int:
 
 
 def others_for(platform: Platform, tenant: Tenant) -> str:
-    """The runtimes that a tenant can have, in words."""
+    """Return advice with the runtimes that a tenant can use."""
     able = [each for each in platform.runtimes if is_for(each, tenant.name)]
     usable = [each.name for each in able if reach(platform, tenant, each).can_have(fewest_hosts(each))]
-    return f"it can have: {', '.join(usable)}" if usable else "there is no other runtime that it can have"
+    return f"it can use: {', '.join(usable)}" if usable else "it can use no other runtime"

@@ -1,4 +1,4 @@
-"""What a runtime promises to programs and asks of images: of a family, and of one that a platform declares."""
+"""The contract of a runtime with programs and images, for a family and for a runtime of a platform."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ Topics = Iterator[tuple[str, str]]
 """A topic, and one thing to be said of it."""
 
 _RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_DEVICE_MEMORY = "device memory is sent as it is only by an MPI that was built for that; else copy it to the host first"
+_DEVICE_MEMORY = "only an MPI that is built for it sends device memory; otherwise copy the data to the host first"
 _HOROVOD = "Horovod 0.28.1, of 2023, is the last release: it builds with"
 # horovod issues #3996 and #4290; deepspeed 0.19.8 comm/torch.py `build_shm_op`, op_builder/builder.py `load` (0.14.5
 # failed so here); torch docs/source/distributed.md; megatron-core 0.16.1 arguments.py.
 _LIMITS: Mapping[FamilyName, tuple[str, ...]] = {
     "openmpi": (_DEVICE_MEMORY,),
-    "intel-mpi": ("device memory is sent as it is with I_MPI_OFFLOAD=1 only",),
+    "intel-mpi": ("Intel MPI sends device memory only with I_MPI_OFFLOAD=1",),
     "mpich": (_DEVICE_MEMORY,),
     "horovod-pytorch": (f"{_HOROVOD} PyTorch 2.0",),
     "horovod-tensorflow": (f"{_HOROVOD} TensorFlow 2.12",),
     "deepspeed": (
-        "what it compiles when first used, every pod compiles anew: build it into the image (DS_BUILD_OPS=1)",
-        "on CPUs it compiles when it starts: build with DS_ACCELERATOR=cpu DS_BUILD_SHM_COMM=1, or have g++ and ninja",
+        "every pod compiles operators at first use: build them into the image (DS_BUILD_OPS=1)",
+        "on CPUs it compiles at start: build with DS_ACCELERATOR=cpu DS_BUILD_SHM_COMM=1, or install g++ and ninja",
     ),
-    "pytorch-mpi": ("the backend `mpi` is only in a PyTorch that was built with MPI: use gloo, nccl, xccl or hccl",),
+    "pytorch-mpi": ("only a PyTorch that is built with MPI has the backend `mpi`: use gloo, nccl, xccl or hccl",),
     "megatron": ("CUDA_DEVICE_MAX_CONNECTIONS is not set: the right value depends on the parallelism and the GPU",),
 }
 
 
 def family_facts(family: Family) -> Facts:
-    """A family for machines."""
+    """Return the description of a family for machines."""
     return {
         "name": family.name,
         "title": family.title,
@@ -56,7 +56,7 @@ def family_facts(family: Family) -> Facts:
 
 
 def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
-    """A runtime that the platform declares, for machines."""
+    """Return the description of a platform's runtime for machines."""
     pool = platform.pool(runtime.pool)
     size = node_size(runtime, pool)
     return {
@@ -81,12 +81,12 @@ def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
 
 
 def mpi_versions(family: Family) -> str:
-    """The MPI of a family with its versions: what the image of the plain family contains."""
+    """Return the MPI of a family with its versions."""
     return FAMILIES[family.mpi].image
 
 
-def about_family(family: Family) -> Topics:
-    """A family for people."""
+def describe_family(family: Family) -> Topics:
+    """Yield the description of a family for people."""
     yield "family", f"{family.name}: {family.title}"
     yield "devices", ", ".join(family.devices)
     for device, why in family.not_on.items():
@@ -96,25 +96,25 @@ def about_family(family: Family) -> Topics:
     default = f"; on CPU pools {family.default_image}, if you name none" if family.default_image else ""
     yield "image", f"must have {family.image}, a shell, ssh and /usr/sbin/sshd{default}"
     if family.rank_variables:
-        yield "launcher", "a small pod of its own, without devices; numNodes counts the other hosts"
+        yield "launcher", "a small separate pod without devices; numNodes counts the hosts"
     else:
-        yield "launcher", "one of the hosts, and numNodes counts it in: 2 or more; or separate, a small pod of its own"
+        yield "launcher", "one of the hosts, counted by numNodes (2 or more); or separate, a small pod"
     cpus = "one" if family.cpu_ranks else "one for each whole CPU"
     yield "ranks", f"one for each device; on CPU nodes {cpus}, unless processesPerNode says otherwise"
-    yield "ranks", f"know who they are by {', '.join(_rank_variables(family))}"
-    yield "variables", "all of the launcher reach all ranks: trainer.env of a TrainJob, what you declare, and"
+    yield "ranks", f"read their rank from {', '.join(_rank_variables(family))}"
+    yield "variables", "all variables of the launcher reach all ranks: trainer.env of a TrainJob, `environment`, and"
     yield "variables", ", ".join(_variables(family))
-    yield "pods", "run as user 1000, on OpenShift as the namespace's own, and never as root"
-    yield "pods", f"can write to {HOME}, /tmp and /dev/shm, which are empty at first, and to your volumes"
-    yield "pods", "listen on port 2222 (sshd); ranks meet on any port of the other pods of the tenant"
+    yield "pods", "run as user 1000, on OpenShift as the user of the namespace, never as root"
+    yield "pods", f"can write to {HOME}, /tmp and /dev/shm, which start empty, and to your volumes"
+    yield "pods", "listen on port 2222 (sshd); ranks connect to any port of the tenant's other pods"
     for limit in _limits(family):
         yield "limits", limit
     yield "example", " ".join(family.command)
     yield "options", ", ".join(_options(family))
 
 
-def about_runtime(platform: Platform, runtime: Runtime) -> Topics:
-    """A runtime that the platform declares, for people: its numbers. What holds for all of its family comes after."""
+def describe_runtime(platform: Platform, runtime: Runtime) -> Topics:
+    """Yield the description of a platform's runtime for people; the description of its family completes it."""
     facts = runtime_facts(platform, runtime)
     yield "runtime", f"{runtime.name}{', deprecated' if runtime.deprecated else ''}"
     yield "pool", f"{facts['pool']} ({facts['device']})"
@@ -136,7 +136,7 @@ def in_words(resources: Mapping[str, str]) -> str:
 
 
 def _hosts(platform: Platform, runtime: Runtime) -> Facts:
-    """How many hosts each tenant can have."""
+    """Return the sizes of the largest jobs of each tenant."""
     able = [tenant for tenant in platform.tenants if not runtime.tenants or tenant.name in runtime.tenants]
     far = reaches(platform, able, runtime)
     return {name: _numbers(each) for name, each in far.items() if each.idle != 0}
@@ -149,7 +149,7 @@ def _numbers(far: Reach) -> Facts:
 
 
 def _largest(hosts: Mapping[str, Any]) -> str:
-    """Return the sizes of jobs in words, without those that repeat another."""
+    """Return the sizes of jobs in words, without repeated ones."""
     owned, reclaimable, idle = hosts["owned"], hosts["reclaimable"], hosts["idle"]
     if idle is None:
         return f"{hosts['unknown']}"
@@ -178,8 +178,8 @@ def _rank_variables(family: Family) -> tuple[str, ...]:
 def _limits(family: Family) -> Iterator[str]:
     yield from _LIMITS[family.name]
     if "nvidia-mig" in family.devices:
-        yield "a pod has one MIG slice, since a CUDA process sees only one: jobs grow by nodes"
-    yield "a job has the size with which it starts: nothing elastic"
+        yield "a pod has one MIG slice, because a CUDA process sees only one: add nodes for more ranks"
+    yield "a job keeps its size: elastic training is not supported"
     # trainer v2.3.0 pkg/runtime/framework/plugins/jobset/builder.go: both go to the job that is the trainer step.
     yield "trainer.image of a TrainJob would reach the launcher only: declare a runtime for each image"
     if family.rank_variables:
@@ -187,7 +187,7 @@ def _limits(family: Family) -> Iterator[str]:
 
 
 def _variables(family: Family) -> list[str]:
-    """The names of what we set, on the first of its devices."""
+    """Return the names of the variables that mpigen sets, for the first device of the family."""
     runtime = Runtime(name="any", use=family.name, pool="any")
     return list(launcher_environment(runtime, NodeSize(1, 1, {}, ""), family.devices[0]))
 

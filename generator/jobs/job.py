@@ -25,13 +25,13 @@ from generator.manifests import Body
 
 
 def labels_for(platform: Platform, tenant: Tenant, given: Mapping[str, str]) -> dict[str, str]:
-    """The labels that every job has, with the values that the team has, and those that are given."""
+    """Return the labels of a job: required ones with the values of the team, and given ones."""
     known = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
     return {**known, **given}
 
 
 def deadline(tenant: Tenant) -> Body:
-    """The longest that a job of the team may run, where there is an end to it."""
+    """Return the deadline of the team's jobs, if it has one."""
     limit = tenant.limits.time_per_job
     return {"activeDeadlineSeconds": to_seconds(limit)} if limit else {}
 
@@ -39,15 +39,15 @@ def deadline(tenant: Tenant) -> Body:
 def _admission_problems(
     platform: Platform, tenant: Tenant, *, labels: Mapping[str, str], priority: str
 ) -> Iterator[Problem]:
-    """Why it would not run, as far as it is up to these; nothing of rules that do not deny."""
+    """Yield the reasons why admission would reject the job, for rules that deny."""
     denied = {rule for rule in ("labels", "priority") if platform.policies.admission.action(rule) == "deny"}
     declared = [each.name for each in platform.queues.priorities]
     if priority and priority not in declared:
-        # kueue v0.19.2: a class that does not exist gets no Workload, and only the log of Kueue tells
-        what = f"there is no priority {format_value(priority)}"
+        # kueue v0.19.2: Kueue creates no Workload for an undefined class, and reports it only in its log
+        what = f"the platform has no priority {format_value(priority)}"
         yield Problem(what, suggest(priority, declared), path="--priority")
     elif "priority" in denied and priority and tenant.priorities is not None and priority not in tenant.priorities:
-        what = f"{format_value(priority)} is not open to `{tenant.name}`"
+        what = f"`{tenant.name}` cannot use the priority {format_value(priority)}"
         yield Problem(what, suggest(priority, tenant.priorities), path="--priority")
     if "labels" in denied:
         yield from _wrong_labels(platform, tenant, labels)
@@ -55,16 +55,16 @@ def _admission_problems(
 
 def _wrong_labels(platform: Platform, tenant: Tenant, labels: Mapping[str, str]) -> Iterator[Problem]:
     for key in platform.policies.labels:
-        wanted, found = tenant.labels.get(key, ""), labels.get(key, "")
-        if not found:
-            yield Problem(f"a job here has the label `{key}`", f"pass --label {key}=VALUE", path="--label")
-        elif wanted and found != wanted:
-            what = f"{format_value(found)} is not what `{key}` is of `{tenant.name}`"
-            yield Problem(what, f"leave it out: it is {wanted}", path="--label")
+        required, given = tenant.labels.get(key, ""), labels.get(key, "")
+        if not given:
+            yield Problem(f"a job needs the label `{key}` here", f"pass --label {key}=VALUE", path="--label")
+        elif required and given != required:
+            what = f"the label `{key}` of `{tenant.name}` is `{required}`, not {format_value(given)}"
+            yield Problem(what, "remove --label, or set this value", path="--label")
 
 
 def job_network_policies(platform: Platform, train_job: Body) -> list[Body]:
-    """What a TrainJob needs beside it: its NetworkPolicy, unless all MPI pods of a namespace reach each other."""
+    """Return the NetworkPolicy of a TrainJob, if the platform isolates jobs; else nothing."""
     return [_policy(train_job["metadata"])] if platform.isolation.unit == "job" else []
 
 
@@ -96,25 +96,25 @@ _STARTER = re.compile(r"mpirun|mpiexec|prterun|orterun|horovodrun")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What somebody asks for; what is empty is chosen.
+class Request:
+    """The request for a job; empty fields have defaults.
 
     Attributes:
         runtime: its name in the platform; may be empty where a fabric is named that only one runtime is on.
-        tenant: whose job it is. Default: the only tenant that can have it.
+        tenant: the team of the job. Default: the only tenant that can use the runtime.
         name: of the TrainJob. Default: the runtime's, with `-smoke` for a smoke test.
         nodes: `numNodes`. Default: what the runtime says, or three pods for a smoke test.
         queue: a LocalQueue that is not the default one.
         command: what the launcher runs. Default: the example of the family.
         is_smoke: whether the job is the family's smoke test.
-        namespace: one of the tenant's. Default: the one of its name.
+        namespace: a namespace of the tenant. Default: the namespace with the tenant's name.
         priority: one of the platform's. Default: none. Kueue then takes that of the pods' PriorityClass, else of
             the cluster's default PriorityClass, else 0 (kueue v0.19.2 pkg/controller/jobframework/reconciler.go,
             `ExtractPriority`).
-        owner: the user name of who may stop it without being an editor. Default: nobody.
-        labels: beside those that the platform knows.
+        owner: the name of the user who may delete the job without being an editor. Default: no user.
+        labels: labels in addition to those of the platform.
         fabric: one of the platform. A smoke test measures it.
-        link: Gbit/s of each of its NICs, where the platform does not say of which servers it is.
+        link: Gbit/s of each NIC, if the fabric names no server type.
     """
 
     runtime: str
@@ -140,79 +140,83 @@ class Job:
     notes: tuple[str, ...]
 
 
-def new_job(platform: Platform, wanted: Wanted) -> Job:
-    """The TrainJob that is asked for.
+def new_job(platform: Platform, request: Request) -> Job:
+    """Return the TrainJob of a request.
 
     Raises:
-        JobError: it would be refused, wait for ever, or not do what its owner thinks; with every reason.
+        JobError: it would be rejected, stay pending, or not do what its owner expects; with every reason.
     """
-    runtime = runtime_for(platform, wanted.runtime, wanted.fabric)
-    tenant = tenant_for(platform, runtime, wanted.tenant)
-    measured = _measured(platform, runtime, wanted)
-    name = wanted.name or _usual_name(runtime, wanted)
-    nodes = measured.nodes if measured else wanted.nodes or _usual_nodes(runtime, tenant, wanted)
+    runtime = runtime_for(platform, request.runtime, request.fabric)
+    tenant = tenant_for(platform, runtime, request.tenant)
+    measured = _measured(platform, runtime, request)
+    name = request.name or _usual_name(runtime, request)
+    nodes = measured.nodes if measured else request.nodes or _usual_nodes(runtime, tenant, request)
     far = reach(platform, tenant, runtime)
-    labels = labels_for(platform, tenant, wanted.labels)
+    labels = labels_for(platform, tenant, request.labels)
     problems = [
-        *_of_name(name),
-        *_of_nodes(nodes, platform, tenant, runtime, far),
-        *_of_words(wanted),
-        *_of_place(wanted, tenant),
-        *_admission_problems(platform, tenant, labels=labels, priority=wanted.priority),
-        *(smoke.benchmark_problems(measured, has_own_command=bool(wanted.command)) if measured else ()),
+        *_name_problems(name),
+        *_node_problems(nodes, platform, tenant, runtime, far),
+        *_word_problems(request),
+        *_namespace_problems(request, tenant),
+        *_admission_problems(platform, tenant, labels=labels, priority=request.priority),
+        *(smoke.benchmark_problems(measured, has_own_command=bool(request.command)) if measured else ()),
     ]
     if problems:
         raise JobError(tuple(problems))
-    command = _command(platform, runtime, wanted, nodes, measured)
-    said = {**_labels(wanted, labels), **_owner(wanted)}
-    body = _train_job(runtime, {"name": name, "namespace": wanted.namespace or tenant.name, **said}, nodes, command)
+    command = _command(platform, runtime, request, nodes, measured)
+    metadata = {**_labels(request, labels), **_owner(request)}
+    body = _train_job(
+        runtime, {"name": name, "namespace": request.namespace or tenant.name, **metadata}, nodes, command
+    )
     body["spec"] |= deadline(tenant)
-    notes = [*_notes(runtime, wanted), *(smoke.benchmark_notes(measured) if measured else ())]
-    notes += _of_contention(tenant, nodes, far)
+    notes = [*_notes(runtime, request), *(smoke.benchmark_notes(measured) if measured else ())]
+    notes += _contention_notes(tenant, nodes, far)
     return Job(body, tuple(notes))
 
 
-def _measured(platform: Platform, runtime: Runtime, wanted: Wanted) -> Benchmark | None:
-    """What is measured, if anything is."""
+def _measured(platform: Platform, runtime: Runtime, request: Request) -> Benchmark | None:
+    """Return the benchmark of a smoke test on a fabric; None for other jobs."""
     pool = platform.pool(runtime.pool)
-    fabric = fabric_of(runtime, pool) if wanted.is_smoke and wanted.fabric else None
+    fabric = fabric_of(runtime, pool) if request.is_smoke and request.fabric else None
     if fabric is None:
         return None
-    link = wanted.link or (fabric.known_server.link if fabric.known_server else 0)
-    return Benchmark(runtime, pool, fabric, link, wanted.nodes or smoke.BENCHMARK_HOSTS)
+    link = request.link or (fabric.known_server.link if fabric.known_server else 0)
+    return Benchmark(runtime, pool, fabric, link, request.nodes or smoke.BENCHMARK_HOSTS)
 
 
-def _command(platform: Platform, runtime: Runtime, wanted: Wanted, nodes: int, measured: Benchmark | None) -> list[str]:
-    if wanted.command:
-        return list(wanted.command)
+def _command(
+    platform: Platform, runtime: Runtime, request: Request, nodes: int, measured: Benchmark | None
+) -> list[str]:
+    if request.command:
+        return list(request.command)
     if measured:
         return smoke.benchmark_command(measured)
-    if wanted.is_smoke:
+    if request.is_smoke:
         return smoke_command(runtime, platform.pool(runtime.pool), nodes)
     return list(runtime.family.command)
 
 
-def _usual_name(runtime: Runtime, wanted: Wanted) -> str:
-    if not wanted.is_smoke:
+def _usual_name(runtime: Runtime, request: Request) -> str:
+    if not request.is_smoke:
         return runtime.name
-    return f"{runtime.name}-{'bench' if wanted.fabric else 'smoke'}"
+    return f"{runtime.name}-{'bench' if request.fabric else 'smoke'}"
 
 
-def _usual_nodes(runtime: Runtime, tenant: Tenant, wanted: Wanted) -> int:
-    """What the runtime says, or as many of them as the tenant may have in one job."""
-    if wanted.is_smoke:
+def _usual_nodes(runtime: Runtime, tenant: Tenant, request: Request) -> int:
+    """Return the default of the runtime, at most the limit of the tenant."""
+    if request.is_smoke:
         return smoke_nodes(runtime)
     return min(runtime.nodes or 2, tenant.limits.hosts_per_job or 2**31)
 
 
-def _labels(wanted: Wanted, others: Mapping[str, str]) -> Body:
-    named = {QUEUE_NAME: wanted.queue, PRIORITY_CLASS: wanted.priority}
+def _labels(request: Request, others: Mapping[str, str]) -> Body:
+    named = {QUEUE_NAME: request.queue, PRIORITY_CLASS: request.priority}
     labels = {label: value for label, value in {**named, **others}.items() if value}
     return {"labels": labels} if labels else {}
 
 
-def _owner(wanted: Wanted) -> Body:
-    return {"annotations": {OWNER: wanted.owner}} if wanted.owner else {}
+def _owner(request: Request) -> Body:
+    return {"annotations": {OWNER: request.owner}} if request.owner else {}
 
 
 def _train_job(runtime: Runtime, metadata: Body, nodes: int, command: list[str]) -> Body:
@@ -227,74 +231,74 @@ def _train_job(runtime: Runtime, metadata: Body, nodes: int, command: list[str])
     }
 
 
-def _of_name(name: str) -> Iterator[Problem]:
+def _name_problems(name: str) -> Iterator[Problem]:
     if not _NAME.fullmatch(name):
-        fix = "begin with a letter, and go on with lower-case letters, digits and hyphens"
+        fix = "start with a letter, then use lower-case letters, digits and hyphens"
         yield Problem(f"{format_value(name)} cannot be the name of a TrainJob", fix, path="--name")
     elif len(name) > LONGEST_NAME:
-        what = f"{format_value(name)} has {len(name)} letters, too many for the names of pods that JobSet makes of it"
-        yield Problem(what, f"use at most {LONGEST_NAME}", path="--name")
+        what = f"{format_value(name)} has {len(name)} characters, too many for the names of JobSet's pods"
+        yield Problem(what, f"use at most {LONGEST_NAME} characters", path="--name")
 
 
-def _of_nodes(nodes: int, platform: Platform, tenant: Tenant, runtime: Runtime, far: Reach) -> Iterator[Problem]:
+def _node_problems(nodes: int, platform: Platform, tenant: Tenant, runtime: Runtime, far: Reach) -> Iterator[Problem]:
     fewest = fewest_hosts(runtime)
     if not far.can_have(fewest):
         what = f"`{tenant.name}` can have {far.idle or 'no'} host of runtime `{runtime.name}`: {far.reason}"
         yield Problem(what, others_for(platform, tenant), path="--runtime")
     elif nodes < fewest:
         # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: beside it max(numNodes - 1, 1) others
-        what = f"`{nodes}`, and Trainer would start 2: the launcher is one of them, and never the only one"
+        what = f"`{nodes}` is too few: the launcher is a host, and Trainer starts at least one other host"
         yield Problem(what, "pass 2 or more", path="--nodes")
     elif tenant.limits.hosts_per_job and nodes > tenant.limits.hosts_per_job:
-        what = f"`{nodes}` would be refused: a job of `{tenant.name}` has at most {tenant.limits.hosts_per_job} hosts"
-        yield Problem(what, "pass so many or less", path="--nodes")
+        what = f"the API server rejects `{nodes}`: jobs of `{tenant.name}` have at most {tenant.limits.hosts_per_job}"
+        yield Problem(what, f"pass {tenant.limits.hosts_per_job} or less", path="--nodes")
     elif not far.can_have(nodes):
-        yield Problem(f"`{nodes}` would wait for ever: {far.reason}", f"pass {far.idle} or less", path="--nodes")
+        yield Problem(f"Kueue never admits `{nodes}` hosts: {far.reason}", f"pass {far.idle} or less", path="--nodes")
 
 
-def _of_words(wanted: Wanted) -> Iterator[Problem]:
-    if wanted.queue and not _QUEUE.fullmatch(wanted.queue):
+def _word_problems(request: Request) -> Iterator[Problem]:
+    if request.queue and not _QUEUE.fullmatch(request.queue):
         yield Problem(
-            f"{format_value(wanted.queue)} is not the name of a queue",
-            "leave it out to take the team's",
+            f"{format_value(request.queue)} is not the name of a queue",
+            "remove it to use the team's queue",
             path="--queue",
         )
-    if wanted.is_smoke and wanted.command and not wanted.fabric:
-        yield Problem("a smoke test has a command of its own", "leave out yours, or --smoke", path="COMMAND")
-    for word in wanted.command:
+    if request.is_smoke and request.command and not request.fabric:
+        yield Problem("a smoke test has its own command", "remove the command or --smoke", path="COMMAND")
+    for word in request.command:
         if any("\ud800" <= letter <= "\udfff" for letter in word):  # how Python reads an argument that is not UTF-8
-            yield Problem(f"{format_value(word)} is not UTF-8", "write it so", path="COMMAND")
+            yield Problem(f"{format_value(word)} is not UTF-8", "encode it as UTF-8", path="COMMAND")
 
 
-def _of_place(wanted: Wanted, tenant: Tenant) -> Iterator[Problem]:
+def _namespace_problems(request: Request, tenant: Tenant) -> Iterator[Problem]:
     homes = [home.name for home in tenant.homes]
-    if wanted.namespace and wanted.namespace not in homes:
-        what = f"{format_value(wanted.namespace)} is no namespace of `{tenant.name}`"
-        yield Problem(what, suggest(wanted.namespace, homes), path="--namespace")
+    if request.namespace and request.namespace not in homes:
+        what = f"`{tenant.name}` has no namespace {format_value(request.namespace)}"
+        yield Problem(what, suggest(request.namespace, homes), path="--namespace")
 
 
-def _notes(runtime: Runtime, wanted: Wanted) -> Iterator[str]:
+def _notes(runtime: Runtime, request: Request) -> Iterator[str]:
     if runtime.deprecated:
-        yield f"runtime `{runtime.name}` is deprecated: ask your admins for its successor"
+        yield f"runtime `{runtime.name}` is deprecated: ask your platform admins for its successor"
     if runtime.placement and runtime.placement.required:
         place = f"one {runtime.placement.required}"
-        yield f"all pods must be in {place}: if none has room for them even when it is empty, the job waits for ever"
-    if wanted.is_smoke and not runtime.image and not wanted.fabric:
-        yield f"nothing in {runtime.family.default_image} calls MPI: this tests that ranks start, and no allreduce"
-    if not wanted.is_smoke and not wanted.command:
+        yield f"all pods must be in {place}: if an empty one is too small, Kueue never admits the job"
+    if request.is_smoke and not runtime.image and not request.fabric:
+        yield f"no program of {runtime.family.default_image} calls MPI: this tests the start of ranks, no allreduce"
+    if not request.is_smoke and not request.command:
         yield "the command is an example: pass your own after `--`"
-    if wanted.command and not any(_STARTER.search(word) for word in wanted.command):
-        yield f"{format_value(wanted.command[0])} runs once, in the launcher: what `mpirun` starts runs on all hosts"
+    if request.command and not any(_STARTER.search(word) for word in request.command):
+        yield f"{format_value(request.command[0])} runs once, in the launcher: only `mpirun` starts programs on hosts"
 
 
-def _of_contention(tenant: Tenant, nodes: int, far: Reach) -> Iterator[str]:
+def _contention_notes(tenant: Tenant, nodes: int, far: Reach) -> Iterator[str]:
     """Yield what the job can wait for while other teams use the cluster."""
     if far.owned is None or far.idle is None:
         yield f"it is unknown if Kueue admits the job at once: {far.unknown or far.reason}"
     elif nodes <= far.owned:
         return
     elif far.reclaimable is None:
-        yield f"it is unknown if Kueue admits the job at once: `{tenant.name}` is sure of {far.unknown}"
+        yield f"it is unknown if Kueue admits the job at once: `{tenant.name}` can rely on {far.unknown}"
     elif nodes <= far.reclaimable:
         yield (
             f"only {far.owned} of these {nodes} hosts are free for `{tenant.name}` in any case: for the rest Kueue may "
@@ -302,6 +306,6 @@ def _of_contention(tenant: Tenant, nodes: int, far: Reach) -> Iterator[str]:
         )
     else:
         yield (
-            f"`{tenant.name}` is sure of {far.reclaimable} of these {nodes} hosts: the job waits until other queues "
+            f"`{tenant.name}` can rely on {far.reclaimable} of these {nodes} hosts: the job waits until other queues "
             "leave the rest idle, and Kueue may preempt it when they want it back"
         )

@@ -1,4 +1,4 @@
-"""How many hosts a tenant's job can have: what the API server takes, Kueue may admit, and the nodes have room for."""
+"""The number of hosts of a tenant's largest job: by API server limits, Kueue's quota, and room on the nodes."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _NOWHERE = Reach(0, 0, 0, "it has no queue")
 
 
 def reach(platform: Platform, tenant: Tenant, runtime: Runtime) -> Reach:
-    """How many hosts of the runtime a job of the tenant can have, computed over what mpigen renders."""
+    """Return the size of the tenant's largest job on a runtime, computed from the rendered manifests."""
     return reaches(platform, [tenant], runtime)[tenant.name]
 
 
 def reaches(platform: Platform, tenants: Sequence[Tenant], runtime: Runtime) -> dict[str, Reach]:
-    """The same for several tenants, by their names: the queues are computed once."""
+    """Return the sizes for several tenants by name, with one computation of the queues."""
     rendered = [Manifest(body, "") for body in _queues(platform, tenants)]
     pool = platform.pool(runtime.pool)
     homes = [tenant.name for tenant in tenants] if runtime.tenants else []
@@ -73,7 +73,7 @@ def _reach(largest: Largest, nodes: int) -> Reach:
 
 
 def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
-    """All queues, since others lend, and how Kueue counts; the doors and limits of those tenants that ask."""
+    """Yield all ClusterQueues, because they lend, and the LocalQueues and limits of these tenants."""
     yield kueue_object(platform.queues, platform.cluster, platform.fabrics)
     yield from map(resource_flavor, platform.pools)
     yield from (topology(pool) for pool in platform.pools if pool.topology)

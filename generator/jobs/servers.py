@@ -1,4 +1,4 @@
-"""What is known of a type of server, for people and for machines."""
+"""The description of a server type, for people and for machines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENOUGH = 0.8
 
 
 def server_facts(server: Server) -> dict[str, Any]:
-    """A server type for machines."""
+    """Return the description of a server type for machines."""
     return {
         "name": server.name,
         "title": server.title,
@@ -37,8 +37,8 @@ def at_least(gigabits: float) -> float:
     return round(gigabits / 8 * ENOUGH, 1)
 
 
-def about_server(server: Server) -> Iterator[tuple[str, str]]:
-    """A server type for people: topics, and what is to be said of each."""
+def describe_server(server: Server) -> Iterator[tuple[str, str]]:
+    """Yield the description of a server type for people."""
     yield "server", f"{server.name}: {server.title}"
     sockets = f"{server.sockets} sockets" if server.sockets else "number of sockets unknown"
     yield "node", f"{server.accelerators}, {server.architecture}, {sockets}"

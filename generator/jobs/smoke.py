@@ -46,14 +46,14 @@ def smoke_nodes(runtime: Runtime) -> int:
 
 
 def smoke_command(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
-    """What the launcher runs: it prints PASS with the ranks and hosts that took part, or prints FAIL and fails."""
+    """Return the command of the smoke test: it prints PASS with the ranks and hosts, or FAIL and fails."""
     if not runtime.image:
         return ["sh", "-c", script("smoke/launch.sh"), "smoke", *_size(runtime, pool, nodes)]
     return python_command(runtime, pool, nodes, "smoke/pass")
 
 
 def python_command(runtime: Runtime, pool: Pool, nodes: int, verdict: str, *more: str, header: str = "") -> list[str]:
-    """The command that starts a program on every rank: the family's start, a sum, more, and what is said in the end.
+    """Return a command that runs a program on every rank: the start of the family, a sum, more scripts, a verdict.
 
     Args:
         runtime: whose ranks.
@@ -61,7 +61,7 @@ def python_command(runtime: Runtime, pool: Pool, nodes: int, verdict: str, *more
         nodes: `numNodes`.
         verdict: the script that says what came out, once the sum was right.
         more: scripts between the sum and the end.
-        header: what stands before all.
+        header: text before all scripts.
     """
     start, arguments = started_by(runtime, pool)
     parts = (f"smoke/{start}", "smoke/sum", *more, "smoke/verdict", verdict)
@@ -74,7 +74,7 @@ def _size(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
 
 
 def started_by(runtime: Runtime, pool: Pool) -> tuple[str, tuple[str, ...]]:
-    """The name of the script that starts the family, and what it is told beside the number of hosts and ranks."""
+    """Return the script that starts the family, and its arguments after the number of hosts and ranks."""
     family, (backend, device) = runtime.family, _TORCH[pool.device]
     if family.framework == "mpi":
         return "mpi", MPI[family.mpi].libraries
@@ -84,29 +84,29 @@ def started_by(runtime: Runtime, pool: Pool) -> tuple[str, tuple[str, ...]]:
 
 
 BENCHMARK_HOSTS = 2
-"""As many as what others measured was mostly measured on."""
+"""The number of hosts in most published measurements."""
 _TOO_SLOW = 10
-"""Microseconds for a small message by which TCP is told from RDMA, which takes about two.
+"""Microseconds of a small message that distinguish TCP from RDMA, which takes about two.
 
 https://blogs.oracle.com/cloud-infrastructure/zettascale-osu-nccl-benchmark-h100-ai-workloads
 """
 _WHY = {
-    "low": "Less than one NIC carries: ranks use TCP, or find no device (NCCL_DEBUG=INFO or UCX_LOG_LEVEL=info tells)",
-    "slow": "So long takes TCP: ranks find no device, or may not lock memory (`ulimit -l`)",
-    "part": "Some NICs carry nothing, or data goes through the memory of the hosts: look at rails, NUMA and GPUDirect",
-    "loss": "All NICs carry, but not enough: look for loss and congestion (PFC and ECN of RoCE, cables), other jobs",
+    "low": "One NIC carries more: ranks use TCP or find no device (set NCCL_DEBUG=INFO or UCX_LOG_LEVEL=info)",
+    "slow": "That is the latency of TCP: ranks find no device, or cannot lock memory (`ulimit -l`)",
+    "part": "Some NICs carry no data, or data passes through the memory of the hosts: check rails, NUMA and GPUDirect",
+    "loss": "All NICs carry data, but too little: check loss, congestion (PFC and ECN of RoCE, cables) and other jobs",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """What is measured.
+    """A measurement of a fabric.
 
     Attributes:
         runtime: whose ranks.
         pool: on whose nodes.
         fabric: of that pool.
-        link: Gbit/s of each NIC; 0 where nobody says.
+        link: Gbit/s of each NIC; 0 if unknown.
         nodes: `numNodes` of the TrainJob.
     """
 
@@ -118,12 +118,12 @@ class Benchmark:
 
     @property
     def is_of_devices(self) -> bool:
-        """Whether devices send, and not hosts."""
+        """Return True if devices send data, not hosts."""
         return self.runtime.family.framework != "mpi"
 
     @property
     def nics(self) -> float:
-        """How many NICs can carry at most: those of the devices that a host has of its node."""
+        """Return the number of NICs that carry data: the share of the devices that a host uses of its node."""
         if self.pool.device == "cpu":
             return self.fabric.per_node
         there = quantities.parse(self.pool.offered.get(self.pool.accelerator, "1")).value
@@ -132,7 +132,7 @@ class Benchmark:
 
     @property
     def at_least(self) -> float:
-        """What passes: GB/s by all NICs where devices send; where hosts do Gbit/s by one, which TCP does not reach."""
+        """Return the lowest result that passes: GB/s over all NICs for devices, Gbit/s over one NIC for hosts."""
         return self.bus_bandwidth if self.is_of_devices else round(self.link * ENOUGH, 2)
 
     @property
@@ -142,12 +142,12 @@ class Benchmark:
 
     @property
     def has_rdma_latency(self) -> bool:
-        """Whether small messages take about two microseconds. Amazon's take longer."""
+        """Return True if small messages take about two microseconds. Those of EFA take longer."""
         return self.fabric.type in ("infiniband", "roce")
 
 
 def benchmark_command(measured: Benchmark) -> list[str]:
-    """What the launcher runs."""
+    """Return the command of the launcher."""
     expected = {
         "fabric": measured.fabric.name,
         "atLeast": measured.at_least,
@@ -164,26 +164,26 @@ def benchmark_command(measured: Benchmark) -> list[str]:
 
 
 def benchmark_problems(measured: Benchmark, *, has_own_command: bool) -> Iterator[Problem]:
-    """Why it cannot be measured so."""
+    """Yield the reasons why the fabric cannot be measured."""
     runtime = measured.runtime
     if measured.nodes < BENCHMARK_HOSTS:
-        yield Problem(f"`{measured.nodes}`, and a host alone uses no fabric", "pass 2 or more", path="--nodes")
+        yield Problem(f"`{measured.nodes}` is too few: one host uses no fabric", "pass 2 or more", path="--nodes")
     if has_own_command:
         return
     if not measured.link:
-        what = f"nobody says how fast a NIC of `{measured.fabric.name}` is"
+        what = f"the speed of a NIC of `{measured.fabric.name}` is unknown"
         yield Problem(what, "pass --link GBIT, or name the `server` of the fabric", path="--link")
     if measured.is_of_devices and measured.pool.device == "cpu":
-        what = f"ranks of `{runtime.name}` add up on CPUs, which takes longer than the way there"
+        what = f"ranks of `{runtime.name}` sum on CPUs, which takes longer than sending"
         yield Problem(what, "name a runtime of openmpi, mpich or intel-mpi", path="--runtime")
     if not runtime.image:
-        what = f"nothing in {runtime.family.default_image} calls MPI"
+        what = f"no program of {runtime.family.default_image} calls MPI"
         fix = "name an `image` in the runtime, with python3; or pass a command after `--`"
         yield Problem(what, fix, path="--runtime")
 
 
 def benchmark_notes(measured: Benchmark) -> Iterator[str]:
-    """What its owner should know: what is expected, what others saw, and which programs measure more."""
+    """Yield notes for the owner: the expected result, published results, and programs that measure more."""
     if measured.link:
         unit = "GB/s of bus bandwidth" if measured.is_of_devices else "Gbit/s from one host to another"
         is_timed = measured.has_rdma_latency and not measured.is_of_devices
@@ -193,7 +193,7 @@ def benchmark_notes(measured: Benchmark) -> Iterator[str]:
         yield from _of_devices(measured)
     if not measured.is_of_devices:
         yield f"with other programs in the image pass `-- {MPI[measured.runtime.family.mpi].bandwidth_test}`"
-    yield "what low numbers mean: docs/tasks/measure-a-fabric.md"
+    yield "explanation of low numbers: docs/tasks/measure-a-fabric.md"
 
 
 def _of_devices(measured: Benchmark) -> Iterator[str]:
@@ -202,6 +202,6 @@ def _of_devices(measured: Benchmark) -> Iterator[str]:
     perf = "mpirun all_reduce_perf -b 8 -e 8G -f 2 -g 1"
     yield f"with nccl-tests or rccl-tests in the image pass `-- {perf}`{wanted}"
     for each in server.measured if server else ():
-        yield f"others measured {each.gigabytes} GB/s on {each.how}: {each.source}"
+        yield f"published: {each.gigabytes} GB/s on {each.how}: {each.source}"
     if server and GPU_CLIQUE in server.topology:
-        yield "NCCL joins hosts of one rack by NVLink, and the fabric is not used: place them in two racks"
+        yield "NCCL connects the hosts of one rack by NVLink and does not use the fabric: place them in two racks"

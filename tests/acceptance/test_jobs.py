@@ -92,18 +92,18 @@ def test_a_job_can_be_written_to_a_new_file_and_to_no_other(tmp_path: Path, mpig
     [
         (
             "--runtime openmp",
-            "error: --runtime: there is no runtime `openmp`; did you mean `openmpi`?\n",
+            "error: --runtime: the platform has no runtime `openmp`; did you mean `openmpi`?\n",
         ),
         (
             "--runtime openmpi --nodes 4",
             (
-                "error: --nodes: `4` would wait for ever: 4 nodes take 56 cpu of flavor `cpu`, and `team-sim` never "
-                "gets more than 48; pass 3 or less\n"
+                "error: --nodes: Kueue never admits `4` hosts: 4 nodes take 56 cpu of flavor `cpu`, and `team-sim` "
+                "never gets more than 48; pass 3 or less\n"
             ),
         ),
         (
             "--runtime openmpi --tenant sim --nodes 9",
-            "error: --tenant: there is no tenant `sim`; write team-sim\n",
+            "error: --tenant: the platform has no tenant `sim`; write team-sim\n",
         ),
     ],
     ids=["runtime", "nodes", "tenant"],

@@ -10,7 +10,7 @@ from generator import Platform
 from generator.app import App
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Tenant
-from generator.jobs.job import Wanted, new_job
+from generator.jobs.job import Request, new_job
 from generator.jobs.reach import reach
 from generator.pipeline import render
 from tests.cluster.client import Body, Client, wait_until
@@ -51,7 +51,7 @@ def _submit(admin: Client, platform: Platform, tenant: Tenant, runtime: Runtime,
     add_nodes(admin, platform)
     for found in render(platform, App(platform))[0]:
         admin.apply(found.body, "tests")
-    job = new_job(platform, Wanted(runtime.name, tenant.name, "largest", nodes)).body
+    job = new_job(platform, Request(runtime.name, tenant.name, "largest", nodes)).body
     (edit,) = tenant.access.edit
     admin.as_group(edit.removeprefix("group:")).create(job)
     return job, nodes + runtime.has_separate_launcher

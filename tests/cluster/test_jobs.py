@@ -13,7 +13,7 @@ from generator import Platform
 from generator.documents.emit import BriefEmitter
 from generator.facts.names import PARAMETER, PART_OF, TENANT_LABEL
 from generator.jobs.chosen import JobError
-from generator.jobs.job import LONGEST_NAME, Wanted, new_job
+from generator.jobs.job import LONGEST_NAME, Request, new_job
 from generator.jobs.reach import reach
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.control_plane import FINISH
@@ -40,7 +40,7 @@ def test_the_people_of_every_tenant_may_submit_what_is_printed(
     deployed: Deployed, admin: Client, is_smoke: bool
 ) -> None:
     for training in trainings(deployed.platform):
-        wanted = Wanted(training.runtime.name, training.tenant.name, nodes=2, is_smoke=is_smoke)
+        wanted = Request(training.runtime.name, training.tenant.name, nodes=2, is_smoke=is_smoke)
         printed = BriefEmitter().emit([new_job(deployed.platform, wanted).body])
         warnings = _people(training, admin).create(yaml.safe_load(printed), dry_run=True).warnings
         assert bool(warnings) == training.runtime.deprecated, warnings
@@ -66,7 +66,7 @@ def test_a_job_from_the_command_line_trains_until_it_is_complete(
 def test_a_name_that_is_refused_would_get_no_pods_and_only_an_event_would_tell(
     deployed: Deployed, admin: Client, ours: list[Training]
 ) -> None:
-    wanted = Wanted(ours[0].runtime.name, ours[0].tenant.name, LONGEST)
+    wanted = Request(ours[0].runtime.name, ours[0].tenant.name, LONGEST)
     body = new_job(deployed.platform, wanted).body
     body["metadata"]["name"] += "x"
     _people(ours[0], admin).create(body)
@@ -79,7 +79,7 @@ def test_as_many_hosts_as_are_allowed_run_and_one_more_never_does(
 ) -> None:
     for training in ours:
         most = reach(deployed.platform, training.tenant, training.runtime).idle or 0
-        wanted = Wanted(training.runtime.name, training.tenant.name, f"ordered-{training.pool.name}", most)
+        wanted = Request(training.runtime.name, training.tenant.name, f"ordered-{training.pool.name}", most)
         body = new_job(deployed.platform, wanted).body
         _people(training, admin).create(body)
         pod_count = most + training.pod_count - training.nodes
@@ -145,11 +145,11 @@ def _is_refused_with(said: str, job: Body, admin: Client) -> bool:
     return said in found and bool(said) == bool(found)
 
 
-def _one_more(platform: Platform, wanted: Wanted, body: Body) -> Body:
+def _one_more(platform: Platform, wanted: Request, body: Body) -> Body:
     """The same job with one host more, which nobody would print."""
     more = wanted.nodes + 1
-    with pytest.raises(JobError, match="would wait for ever"):
-        new_job(platform, Wanted(wanted.runtime, wanted.tenant, wanted.name, more))
+    with pytest.raises(JobError, match="Kueue never admits"):
+        new_job(platform, Request(wanted.runtime, wanted.tenant, wanted.name, more))
     trainer = {**body["spec"]["trainer"], "numNodes": more}
     name = f"{body['metadata']['name']}-more"
     return {**body, "metadata": {**body["metadata"], "name": name}, "spec": {**body["spec"], "trainer": trainer}}

@@ -14,7 +14,7 @@ from generator.config.cases.load import load_cases
 from generator.config.model.runtimes import fabric_of
 from generator.facts.families import FAMILIES, FamilyName
 from generator.facts.transport_variables import transport_variables
-from generator.jobs.job import Wanted, new_job
+from generator.jobs.job import Request, new_job
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.simulate.policies.cases import run_case
@@ -115,7 +115,7 @@ def test_what_measures_a_fabric_passes_the_rule(name: str) -> None:
         for fabric in platform.fabrics:
             runtimes = [each for each in platform.runtimes if fabric_of(each, platform.pool(each.pool)) == fabric]
             for runtime in runtimes:
-                wanted = Wanted(runtime.name, tenant.name, is_smoke=True, fabric=fabric.name, owner="ada")
+                wanted = Request(runtime.name, tenant.name, is_smoke=True, fabric=fabric.name, owner="ada")
                 body = {**new_job(platform, wanted).body}
                 body["metadata"] |= {"labels": {"kueue.x-k8s.io/queue-name": "default"}}
                 cases = {"as": "ada", "cases": [{"name": "it", "create": body, "expect": "accepted"}]}

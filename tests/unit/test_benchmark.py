@@ -19,7 +19,7 @@ from generator.documents.emit import BriefEmitter
 from generator.facts.devices import DeviceKind
 from generator.facts.families import FAMILIES, FamilyName
 from generator.jobs.chosen import JobError
-from generator.jobs.job import Job, Wanted, new_job
+from generator.jobs.job import Job, Request, new_job
 from generator.jobs.smoke import Benchmark, benchmark_command, benchmark_notes
 from generator.runtimes.init_containers import script
 from generator.schemas.catalog import Catalog
@@ -62,7 +62,7 @@ def platform(**changes: Any) -> Platform:
 
 
 def job(*, changes: dict[str, Any] | None = None, **wanted: Any) -> Job:
-    return new_job(platform(**(changes or {})), Wanted("", "team-a", is_smoke=True, fabric="ib", **wanted))
+    return new_job(platform(**(changes or {})), Request("", "team-a", is_smoke=True, fabric="ib", **wanted))
 
 
 def measured(family: FamilyName, device: DeviceKind, **fabric: Any) -> Benchmark:
@@ -94,7 +94,7 @@ def test_measurements_of_every_fabric_of_the_examples_pass_the_checks() -> None:
         for runtime in theirs.runtimes:
             fabric = fabric_of(runtime, theirs.pool(runtime.pool))
             if fabric is not None:
-                asked = [Wanted(runtime.name, each.name, is_smoke=True, fabric=fabric.name) for each in theirs.tenants]
+                asked = [Request(runtime.name, each.name, is_smoke=True, fabric=fabric.name) for each in theirs.tenants]
                 texts += [new_job(theirs, replace(each, nodes=2, link=400)).body for each in asked]
     checked = check_text(BriefEmitter().emit(texts).encode(), "jobs.yaml", Engine(Catalog.bundled()))
     assert texts
@@ -102,7 +102,7 @@ def test_measurements_of_every_fabric_of_the_examples_pass_the_checks() -> None:
 
 
 def test_a_fabric_names_the_runtime_of_other_jobs_too() -> None:
-    found = new_job(platform(), Wanted("", "team-a", fabric="ib", command=("mpirun", "./a.out")))
+    found = new_job(platform(), Request("", "team-a", fabric="ib", command=("mpirun", "./a.out")))
     assert (found.body["spec"]["runtimeRef"], found.notes) == ({"name": "openmpi-gpu"}, ())
 
 
@@ -112,7 +112,7 @@ def test_hosts_are_judged_by_one_nic_and_by_small_messages_devices_by_all_nics()
     )
     changes = {"use": "pytorch-mpi", "image": "quay.io/acme/torch:1"}
     assert job(changes=changes).notes[0] == "expected of `ib`: 320 GB/s of bus bandwidth or more"
-    assert "others measured 386 GB/s on 12 servers, 8 GiB: https://" in "\n".join(job(changes=changes).notes)
+    assert "published: 386 GB/s on 12 servers, 8 GiB: https://" in "\n".join(job(changes=changes).notes)
 
 
 def test_half_of_the_devices_of_a_node_can_use_half_of_its_nics() -> None:
@@ -131,7 +131,7 @@ def test_amazons_small_messages_and_those_of_tcp_are_not_judged() -> None:
 
 def test_hosts_that_nvlink_joins_measure_something_else() -> None:
     told = "\n".join(benchmark_notes(measured("pytorch-mpi", "nvidia", server="gb200-nvl72")))
-    assert "NCCL joins hosts of one rack by NVLink, and the fabric is not used: place them in two racks" in told
+    assert "NCCL connects the hosts of one rack by NVLink and does not use the fabric: place them in two racks" in told
 
 
 def test_ones_own_program_is_taken_instead_and_what_to_expect_is_said_all_the_same() -> None:
@@ -158,7 +158,7 @@ def test_each_mpi_has_other_programs(family: FamilyName, other: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "wanted", "told"),
     [
-        ({}, {"fabric": "ibs"}, "--fabric: there is no fabric `ibs`; did you mean `ib`?"),
+        ({}, {"fabric": "ibs"}, "--fabric: the platform has no fabric `ibs`; did you mean `ib`?"),
         (
             {},
             {"runtime": "openmpi-cpu"},
@@ -176,7 +176,7 @@ def test_each_mpi_has_other_programs(family: FamilyName, other: str) -> None:
         (
             {"launcher": "separate"},
             {"nodes": 1},
-            "--nodes: `1`, and a host alone uses no fabric; pass 2 or more",
+            "--nodes: `1` is too few: one host uses no fabric; pass 2 or more",
         ),
     ],
     ids=["fabric", "runtime", "none", "off", "alone"],
@@ -184,7 +184,7 @@ def test_each_mpi_has_other_programs(family: FamilyName, other: str) -> None:
 def test_what_cannot_be_measured_is_refused(changes: dict[str, Any], wanted: dict[str, Any], told: str) -> None:
     asked = {"runtime": "", "tenant": "team-a", "is_smoke": True, "fabric": "ib", **wanted}
     with pytest.raises(JobError) as refused:
-        new_job(platform(**changes), Wanted(**asked))
+        new_job(platform(**changes), Request(**asked))
     assert list(map(str, refused.value.problems)) == [told]
 
 
@@ -192,7 +192,7 @@ def test_of_several_runtimes_on_a_fabric_one_is_named() -> None:
     data = platform().model_dump(mode="json", by_alias=True, exclude_defaults=True)
     data["runtimes"].append({"name": "torch", "use": "pytorch-mpi", "pool": "gpu", "image": "quay.io/acme/torch:1"})
     with pytest.raises(JobError, match="several runtimes are on the fabric `ib`; name one of: openmpi-gpu, torch"):
-        new_job(Platform.model_validate(data), Wanted("", "team-a", is_smoke=True, fabric="ib"))
+        new_job(Platform.model_validate(data), Request("", "team-a", is_smoke=True, fabric="ib"))
 
 
 def test_images_without_programs_and_links_that_nobody_knows_measure_nothing() -> None:
@@ -200,9 +200,9 @@ def test_images_without_programs_and_links_that_nobody_knows_measure_nothing() -
     data["fabrics"] = [{"name": "ib", "type": "infiniband", "nics": {"vendor": "15b3"}}]
     data["pools"][1] |= {"fabric": "ib", "labels": {"example.com/pool": "cpu"}}
     with pytest.raises(JobError) as refused:
-        new_job(Platform.model_validate(data), Wanted("", "team-a", is_smoke=True, fabric="ib"))
+        new_job(Platform.model_validate(data), Request("", "team-a", is_smoke=True, fabric="ib"))
     assert [each.path for each in refused.value.problems] == ["--link", "--runtime"]
-    assert "nothing in docker.io/mpioperator/openmpi" in str(refused.value)
+    assert "no program of docker.io/mpioperator/openmpi" in str(refused.value)
 
 
 def test_sums_of_cpus_do_not_measure_a_fabric() -> None:
@@ -210,8 +210,8 @@ def test_sums_of_cpus_do_not_measure_a_fabric() -> None:
     data["fabrics"] = [{"name": "ib", "type": "infiniband", "nics": {"vendor": "15b3"}}]
     data["pools"][1] |= {"fabric": "ib", "labels": {"example.com/pool": "cpu"}}
     data["runtimes"][1] |= {"use": "horovod-pytorch", "image": "quay.io/acme/horovod:1"}
-    with pytest.raises(JobError, match=r"^--runtime: ranks of `openmpi-cpu` add up on CPUs, which takes longer"):
-        new_job(Platform.model_validate(data), Wanted("", "team-a", is_smoke=True, fabric="ib", link=100))
+    with pytest.raises(JobError, match=r"^--runtime: ranks of `openmpi-cpu` sum on CPUs, which takes longer"):
+        new_job(Platform.model_validate(data), Request("", "team-a", is_smoke=True, fabric="ib", link=100))
 
 
 def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -223,9 +223,9 @@ def run(program: str, *arguments: str, **environment: str) -> subprocess.Complet
     ("gigabytes", "code", "told"),
     [
         (357.0, 0, "PASS: ib: 357.0 GB/s, where 8 NICs carry 400; 320 or more was expected"),
-        (250.0, 1, "FAIL: ib: 250.0 GB/s, where 8 NICs carry 400; 320 or more was expected. All NICs carry, but"),
-        (99.5, 1, "FAIL: ib: 99.5 GB/s, where 8 NICs carry 400; 320 or more was expected. Some NICs carry nothing"),
-        (2.5, 1, "FAIL: ib: 2.5 GB/s, where 8 NICs carry 400; 320 or more was expected. Less than one NIC carries"),
+        (250.0, 1, "FAIL: ib: 250.0 GB/s, where 8 NICs carry 400; 320 or more was expected. All NICs carry data, but"),
+        (99.5, 1, "FAIL: ib: 99.5 GB/s, where 8 NICs carry 400; 320 or more was expected. Some NICs carry no data"),
+        (2.5, 1, "FAIL: ib: 2.5 GB/s, where 8 NICs carry 400; 320 or more was expected. One NIC carries more"),
     ],
     ids=["sound", "loss", "part", "tcp"],
 )

@@ -28,7 +28,7 @@ def told(points: Iterable[tuple[str, str]], topic: str) -> list[str]:
 
 
 def test_every_family_is_told_in_full_and_briefly(family: Family) -> None:
-    points = list(contract.about_family(family))
+    points = list(contract.describe_family(family))
     topics = {topic for topic, _ in points}
     assert topics == {
         "family", "devices", "image", "launcher", "ranks", "variables", "pods", "limits", "example", "options"
@@ -44,7 +44,7 @@ def test_every_device_is_either_supported_or_explained(family: Family) -> None:
 
 def test_the_variables_that_are_told_are_set(family: Family) -> None:
     pool = POOLS[family.devices[0]]
-    (_, names) = told(contract.about_family(family), "variables")
+    (_, names) = told(contract.describe_family(family), "variables")
     body = build(Runtime(name="r", use=family.name, pool=pool.name, image="i"), pool)
     assert names.split(", ") == list(variables(body))
 
@@ -57,7 +57,7 @@ def test_the_launcher_is_where_it_is_said_to_be(family: Family) -> None:
 
 
 def test_the_options_are_fields_of_the_platform_file(family: Family) -> None:
-    (names,) = told(contract.about_family(family), "options")
+    (names,) = told(contract.describe_family(family), "options")
     fields = {field.alias or name for name, field in Runtime.model_fields.items()}
     assert set(names.split(", ")) <= fields
     assert ("launcher" in names.split(", ")) == (not family.rank_variables)

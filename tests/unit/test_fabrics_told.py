@@ -9,7 +9,7 @@ import pytest
 from generator import Platform
 from generator.facts.servers import SERVERS
 from generator.jobs import fabrics
-from generator.jobs.servers import about_server, server_facts
+from generator.jobs.servers import describe_server, server_facts
 from tests.conftest import small_platform
 
 PORTS = ["ens1f0np0", "ens2f0np0"]
@@ -32,12 +32,12 @@ def platform(fabric: dict[str, Any], **shares: dict[str, Any]) -> Platform:
 
 
 def told(platform: Platform, topic: str) -> list[str]:
-    return [point for about, point in fabrics.about_fabric(platform, platform.fabrics[0]) if about == topic]
+    return [point for about, point in fabrics.describe_fabric(platform, platform.fabrics[0]) if about == topic]
 
 
 @pytest.mark.parametrize("server", SERVERS.values(), ids=lambda server: server.name)
 def test_what_is_told_of_a_server_can_be_followed_up(server: Any) -> None:
-    points = list(about_server(server))
+    points = list(describe_server(server))
     assert [point for topic, point in points if topic == "source"] == list(server.sources)
     assert sum(topic == "measured" for topic, _ in points) == len(server.measured)
     assert server_facts(server)["expected"]["busBandwidthAtLeast"] == server.line_rate / 10
@@ -56,7 +56,7 @@ def test_what_is_told_of_a_server_can_be_followed_up(server: Any) -> None:
 def test_how_hosts_are_attached_and_what_they_take(fabric: dict[str, Any], attached: str, taken: str) -> None:
     found = platform(fabric)
     assert told(found, "attached")[0] == attached
-    assert told(found, "nics")[1] == f"each host of a job takes {taken}"
+    assert told(found, "nics")[1] == f"each host of a job requests {taken}"
 
 
 def test_a_network_without_devices_takes_none() -> None:
@@ -66,58 +66,56 @@ def test_a_network_without_devices_takes_none() -> None:
 @pytest.mark.parametrize(
     ("fabric", "fix"),
     [
-        (INFINIBAND, "a partition of its own for each team: `tenants[].fabrics: [{name: fast, pkey: …}]`"),
-        (ROCE, "a VLAN of its own for each team: `tenants[].fabrics: [{name: fast, vlan: …}]`"),
-        (SHARED, "attached by rdma-shared there are no partitions: attach it by sriov, with a `pkey` for each team"),
-        (ETHERNET, "attached by macvlan there are no partitions: attach it by sriov, with a `vlan` for each team"),
-        (EFA, "nodes of its own for each team (`tenants[].dedicated`)"),
+        (INFINIBAND, "give each team a partition: `tenants[].fabrics: [{name: fast, pkey: …}]`"),
+        (ROCE, "give each team a VLAN: `tenants[].fabrics: [{name: fast, vlan: …}]`"),
+        (SHARED, "rdma-shared has no partitions: use sriov with a `pkey` for each team"),
+        (ETHERNET, "macvlan has no partitions: use sriov with a `vlan` for each team"),
+        (EFA, "give each team dedicated nodes (`tenants[].dedicated`)"),
     ],
     ids=["infiniband", "roce", "shared", "ethernet", "efa"],
 )
 def test_teams_that_share_are_named_and_what_would_separate_them(fabric: dict[str, Any], fix: str) -> None:
     who, what = told(platform(fabric), "teams")
-    assert who == "team-a, team-b: nothing separates them; each reaches the others' ranks"
-    assert what.startswith(f"no NetworkPolicy is asked here; what separates them: {fix}")
+    assert who == "team-a, team-b: share the fabric without separation; their ranks reach each other"
+    assert what.startswith(f"NetworkPolicies do not apply to this fabric; {fix}")
 
 
 def test_teams_with_partitions_of_their_own_are_said_to_be_apart_and_by_whom() -> None:
     found = platform(INFINIBAND, team_a={"pkey": "0x101"}, team_b={"pkey": "0x102"})
     assert told(found, "teams") == [
-        "team-a: pkey 0x101, its own; the subnet manager keeps others out",
-        "team-b: pkey 0x102, its own; the subnet manager keeps others out",
+        "team-a: pkey 0x101, of this team alone; the subnet manager enforces it",
+        "team-b: pkey 0x102, of this team alone; the subnet manager enforces it",
     ]
     found = platform(ROCE, team_a={"vlan": 7})
     assert told(found, "teams") == [
-        "team-b: none of its own; what has no VLAN, with whatever else is on the switches",
-        "team-a: vlan 7, its own; the switches keep others out",
+        "team-b: untagged traffic, shared with all other hosts on the switches",
+        "team-a: vlan 7, of this team alone; the switches enforce it",
     ]
     found = platform(INFINIBAND, team_a={"pkey": "0x101"})
-    assert told(found, "teams")[0] == (
-        "team-b: none of its own; the default partition, with whatever else is on the switches"
-    )
+    assert told(found, "teams")[0] == ("team-b: the default partition, shared with all other hosts on the switches")
 
 
 def test_a_partition_of_the_whole_fabric_separates_nobody_on_it() -> None:
     found = platform({**INFINIBAND, "pkey": "0x5"})
-    assert told(found, "teams")[0] == "team-a, team-b: pkey 0x5; each reaches the others' ranks"
+    assert told(found, "teams")[0] == "team-a, team-b: share pkey 0x5; their ranks reach each other"
 
 
 def test_only_teams_with_a_share_of_its_nodes_are_on_it() -> None:
     data = platform(INFINIBAND).model_dump(mode="json", by_alias=True, exclude_defaults=True)
     data["tenants"][1]["quota"] = {"cpu": 2}
-    assert told(Platform.model_validate(data), "teams") == ["team-a: nobody else is on it"]
+    assert told(Platform.model_validate(data), "teams") == ["team-a: the only team on this fabric"]
 
 
 def test_a_fabric_that_no_runtime_uses_is_said_to_be_idle() -> None:
     data = platform(INFINIBAND).model_dump(mode="json", by_alias=True, exclude_defaults=True)
     data["runtimes"][1]["fabric"] = "none"
     assert data["runtimes"][1]["name"] == "openmpi-gpu"
-    assert told(Platform.model_validate(data), "runtimes") == ["none: no runtime is on a pool that has it"]
+    assert told(Platform.model_validate(data), "runtimes") == ["none: no runtime uses a pool with this fabric"]
 
 
 def test_addresses_are_counted() -> None:
     assert told(platform(ROCE), "addresses") == [
-        "192.168.0.0/24 by whereabouts: 8 of 252 can be needed at the same time"
+        "192.168.0.0/24 by whereabouts: jobs can use 8 of 252 at the same time"
     ]
     found = fabrics.fabric_facts(
         platform({**ROCE, "operator": "nvidia"}), platform({**ROCE, "operator": "nvidia"}).fabrics[0]
@@ -138,13 +136,13 @@ def test_what_restarts_nodes_is_said() -> None:
     data["pools"][0]["fabric"] = "fast"
     found = Platform.model_validate(data)
     assert [line.split()[0] for line in told(found, "restarts")[2:]] == ["MachineConfig", "KubeletConfig"]
-    assert told(found, "memory") == ["openmpi-gpu: without limit on these nodes: this release lifts it"]
+    assert told(found, "memory") == ["openmpi-gpu: unlimited on these nodes, by this release"]
 
 
 def test_what_is_not_known_of_memory_is_said_too() -> None:
     (line,) = told(platform(INFINIBAND), "memory")
-    assert line.startswith("openmpi-gpu: as much as the nodes let everybody, which this file does not know")
-    assert told(platform(ETHERNET), "memory") == ["openmpi-gpu: nothing to lock: there is no RDMA"]
+    assert line.startswith("openmpi-gpu: limited by the nodes, whose limit is unknown")
+    assert told(platform(ETHERNET), "memory") == ["openmpi-gpu: none to lock, because there is no RDMA"]
 
 
 def test_machines_are_told_the_same() -> None:

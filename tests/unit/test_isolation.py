@@ -12,7 +12,7 @@ from generator import App, Cluster, Isolation, Platform
 from generator.config.model.isolation import Egress, Guard
 from generator.constructs import collect
 from generator.facts.names import RUNTIME_LABEL
-from generator.jobs.job import Wanted, job_network_policies, new_job
+from generator.jobs.job import Request, job_network_policies, new_job
 from generator.manifests import Body
 from generator.policies.network_policies import (
     NOT_ISOLATED,
@@ -236,7 +236,7 @@ def test_what_no_policy_could_keep_is_refused(case: str) -> None:
 def test_jobs_that_are_kept_apart_bring_a_policy_each() -> None:
     assert "np-mpi" not in made(unit="job")
     platform = Platform.model_validate({**small_platform(), "isolation": {"unit": "job"}})
-    job = new_job(platform, Wanted("openmpi-cpu", tenant="team-a", name="fft")).body
+    job = new_job(platform, Request("openmpi-cpu", tenant="team-a", name="fft")).body
     pods = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": "fft"}}
     (policy,) = job_network_policies(platform, job)
     assert policy["metadata"] == {"name": "np.fft", "namespace": "team-a"}
@@ -248,7 +248,7 @@ def test_jobs_that_are_kept_apart_bring_a_policy_each() -> None:
     }
     assert job_network_policies(Platform.model_validate(small_platform()), job) == []
     (policy,) = job_network_policies(
-        platform, new_job(platform, Wanted("openmpi-cpu", tenant="team-a", owner="ada")).body
+        platform, new_job(platform, Request("openmpi-cpu", tenant="team-a", owner="ada")).body
     )
     assert policy["metadata"]["annotations"] == {"mpigen.dev/owner": "ada"}
 

@@ -15,7 +15,7 @@ from generator.checks.run import check_text
 from generator.cli.inputs import load_declared
 from generator.documents.emit import BriefEmitter
 from generator.jobs.chosen import JobError
-from generator.jobs.job import LONGEST_NAME, Job, Wanted, new_job
+from generator.jobs.job import LONGEST_NAME, Job, Request, new_job
 from generator.manifests import Body
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
@@ -30,7 +30,7 @@ def platform(**changes: Any) -> Platform:
 
 
 def job(runtime: str = "openmpi-cpu", *, changes: dict[str, Any] | None = None, **wanted: Any) -> Job:
-    return new_job(platform(**(changes or {})), Wanted(runtime, **{"tenant": "team-a", **wanted}))
+    return new_job(platform(**(changes or {})), Request(runtime, **{"tenant": "team-a", **wanted}))
 
 
 def trainer(body: Body) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def test_jobs_on_every_runtime_of_every_example_pass_the_checks(example: Path, i
     """One of the examples has every family on every device."""
     theirs = load_declared(example)
     texts = [
-        BriefEmitter().emit([new_job(theirs, Wanted(runtime.name, tenant.name, nodes=2, is_smoke=is_smoke)).body])
+        BriefEmitter().emit([new_job(theirs, Request(runtime.name, tenant.name, nodes=2, is_smoke=is_smoke)).body])
         for tenant in theirs.tenants
         for runtime in theirs.runtimes
     ]
@@ -102,58 +102,58 @@ def test_the_only_tenant_that_can_have_a_runtime_need_not_be_named() -> None:
 def test_which_of_several_tenants_has_to_be_said() -> None:
     data = small_platform()
     data["tenants"][1]["quota"]["cpu"] = 2
-    with pytest.raises(JobError, match=r"^--tenant: several tenants can have .*; name one of: team-a, team-b$"):
-        new_job(Platform.model_validate(data), Wanted("openmpi-cpu"))
+    with pytest.raises(JobError, match=r"^--tenant: several tenants can use .*; name one of: team-a, team-b$"):
+        new_job(Platform.model_validate(data), Request("openmpi-cpu"))
 
 
 def test_a_platform_where_nobody_can_have_a_runtime_is_told_what_is_missing() -> None:
     data = {**small_platform(), "tenants": []}
-    with pytest.raises(JobError, match=r"^--runtime: no tenant can have a host .*; give one a quota of pool `cpu`$"):
-        new_job(Platform.model_validate(data), Wanted("openmpi-cpu"))
+    with pytest.raises(JobError, match=r"^--runtime: no tenant can use a host .*; give a tenant quota in pool `cpu`$"):
+        new_job(Platform.model_validate(data), Request("openmpi-cpu"))
 
 
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        ({"runtime": "openmpi"}, "--runtime: there is no runtime `openmpi`; did you mean `openmpi-gpu`?"),
-        ({"tenant": "team-c"}, "--tenant: there is no tenant `team-c`; did you mean `team-b`?"),
+        ({"runtime": "openmpi"}, "--runtime: the platform has no runtime `openmpi`; did you mean `openmpi-gpu`?"),
+        ({"tenant": "team-c"}, "--tenant: the platform has no tenant `team-c`; did you mean `team-b`?"),
         (
             {"nodes": 1},
             (
-                "--nodes: `1`, and Trainer would start 2: the launcher is one of them, and never the only one; "
+                "--nodes: `1` is too few: the launcher is a host, and Trainer starts at least one other host; "
                 "pass 2 or more"
             ),
         ),
         (
             {"nodes": 5},
             (
-                "--nodes: `5` would wait for ever: 5 nodes take 285 cpu of flavor `cpu`, and `team-a` never gets more "
-                "than 254; pass 4 or less"
+                "--nodes: Kueue never admits `5` hosts: 5 nodes take 285 cpu of flavor `cpu`, and `team-a` never gets "
+                "more than 254; pass 4 or less"
             ),
         ),
         (
             {"runtime": "openmpi-gpu", "tenant": "team-b"},
             (
                 "--runtime: `team-b` can have no host of runtime `openmpi-gpu`: 1 node takes 86 cpu of flavor "
-                "`gpu`, and `team-b` never gets more than 48; there is no other runtime that it can have"
+                "`gpu`, and `team-b` never gets more than 48; it can use no other runtime"
             ),
         ),
         (
             {"name": "Train_1"},
             (
-                "--name: `Train_1` cannot be the name of a TrainJob; begin with a letter, and go on with lower-case "
+                "--name: `Train_1` cannot be the name of a TrainJob; start with a letter, then use lower-case "
                 "letters, digits and hyphens"
             ),
         ),
         (
             {"queue": "Night Shift"},
-            "--queue: `Night Shift` is not the name of a queue; leave it out to take the team's",
+            "--queue: `Night Shift` is not the name of a queue; remove it to use the team's queue",
         ),
         (
             {"is_smoke": True, "command": ("x",)},
-            "COMMAND: a smoke test has a command of its own; leave out yours, or --smoke",
+            "COMMAND: a smoke test has its own command; remove the command or --smoke",
         ),
-        ({"command": ("\udcff",)}, "COMMAND: `\\udcff` is not UTF-8; write it so"),
+        ({"command": ("\udcff",)}, "COMMAND: `\\udcff` is not UTF-8; encode it as UTF-8"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )
@@ -163,7 +163,7 @@ def test_what_would_not_run_is_refused_with_a_way_out(wanted: dict[str, Any], to
 
 def test_a_runtime_of_other_tenants_is_refused() -> None:
     (told,) = problems(changes={"tenants": ["team-b"]})
-    assert told == "--runtime: runtime `openmpi-cpu` is not for `team-a`; it can have: openmpi-gpu"
+    assert told == "--runtime: runtime `openmpi-cpu` is not available to `team-a`; it can use: openmpi-gpu"
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
@@ -180,7 +180,7 @@ def test_names_are_as_long_as_jobset_can_use() -> None:
     assert len(f"{longest}-launcher-0-0-abcde") == 63
     assert job(name=longest).body["metadata"]["name"] == longest
     (told,) = problems(name=f"{longest}a")
-    assert "has 45 letters" in told
+    assert "has 45 characters" in told
 
 
 def test_a_separate_launcher_may_have_a_single_node() -> None:
@@ -193,7 +193,7 @@ def test_a_separate_launcher_may_have_a_single_node() -> None:
         ({}, {}, "the command is an example"),
         ({"command": ("mpirun", "x")}, {"deprecated": True}, "runtime `openmpi-cpu` is deprecated"),
         ({"command": ("python", "train.py")}, {}, "`python` runs once, in the launcher"),
-        ({"is_smoke": True}, {}, "nothing in docker.io/mpioperator/openmpi:v0.8.2 calls MPI"),
+        ({"is_smoke": True}, {}, "no program of docker.io/mpioperator/openmpi:v0.8.2 calls MPI"),
     ],
     ids=["example", "deprecated", "no mpirun", "launch only"],
 )
@@ -210,10 +210,10 @@ def test_a_command_that_starts_ranks_is_not_commented_on(command: tuple[str, ...
 def test_borrowed_hosts_are_noted() -> None:
     data = small_platform()
     data["tenants"][1] |= {"quota": {"gpu": 1}, "borrow": {"gpu": 3}}
-    found = new_job(Platform.model_validate(data), Wanted("openmpi-gpu", "team-a", nodes=3, command=("mpirun", "x")))
+    found = new_job(Platform.model_validate(data), Request("openmpi-gpu", "team-a", nodes=3, command=("mpirun", "x")))
     assert found.notes == (
         (
-            "`team-a` is sure of 2 of these 3 hosts: the job waits until other queues leave the rest idle, and Kueue "
+            "`team-a` can rely on 2 of these 3 hosts: the job waits until other queues leave the rest idle, and Kueue "
             "may preempt it when they want it back"
         ),
     )
@@ -223,14 +223,14 @@ def test_hosts_that_no_other_team_can_borrow_are_not_noted() -> None:
     data = small_platform()
     data["tenants"][0]["preemption"] = "never"
     data["tenants"][1]["quota"] = {"gpu": 1}
-    found = new_job(Platform.model_validate(data), Wanted("openmpi-gpu", "team-a", nodes=3, command=("mpirun", "x")))
+    found = new_job(Platform.model_validate(data), Request("openmpi-gpu", "team-a", nodes=3, command=("mpirun", "x")))
     assert found.notes == ()
 
 
 def test_hosts_that_kueue_may_have_to_reclaim_are_noted() -> None:
     data = small_platform()
     data["tenants"][1] |= {"quota": {"gpu": 1}, "borrow": {"gpu": 3}}
-    found = new_job(Platform.model_validate(data), Wanted("openmpi-gpu", "team-a", nodes=2, command=("mpirun", "x")))
+    found = new_job(Platform.model_validate(data), Request("openmpi-gpu", "team-a", nodes=2, command=("mpirun", "x")))
     assert found.notes == (
         "only 0 of these 2 hosts are free for `team-a` in any case: for the rest Kueue may preempt jobs that borrow",
     )
@@ -245,11 +245,11 @@ def test_a_job_on_a_pool_with_a_topology_is_as_large_as_on_any_other(
     data["pools"][0]["topology"] = ["example.com/rack", "kubernetes.io/hostname"]
     data["runtimes"][0] |= {"launcher": launcher, "placement": placement}
     racked = Platform.model_validate(data)
-    found = new_job(racked, Wanted("openmpi-gpu", "team-a", nodes=3))
+    found = new_job(racked, Request("openmpi-gpu", "team-a", nodes=3))
     assert trainer(found.body)["numNodes"] == 3
     assert any("all pods must be in one example.com/rack" in note for note in found.notes) is bool(placement)
     with pytest.raises(JobError) as refused:
-        new_job(racked, Wanted("openmpi-gpu", "team-a", nodes=4))
+        new_job(racked, Request("openmpi-gpu", "team-a", nodes=4))
     (problem,) = map(str, refused.value.problems)
     assert "never gets more than" in problem
     assert ("all must be in one example.com/rack" in problem) is bool(placement)
@@ -259,12 +259,12 @@ def test_where_a_single_host_is_allowed_the_launcher_needs_a_place_of_its_own() 
     data = small_platform()
     data["tenants"][0]["limits"] = {"hostsPerJob": 1}
     with pytest.raises(
-        JobError, match=r"can have 1 host of .*: the API server takes at most 1 in one job; there is no other"
+        JobError, match=r"can have 1 host of .*: the API server takes at most 1 in one job; it can use no other"
     ):
-        new_job(Platform.model_validate(data), Wanted("openmpi-cpu", "team-a"))
+        new_job(Platform.model_validate(data), Request("openmpi-cpu", "team-a"))
     for each in data["runtimes"]:
         each["launcher"] = "separate"
-    body = new_job(Platform.model_validate(data), Wanted("openmpi-cpu", "team-a")).body
+    body = new_job(Platform.model_validate(data), Request("openmpi-cpu", "team-a")).body
     assert body["spec"]["trainer"]["numNodes"] == 1
 
 
@@ -279,19 +279,19 @@ def test_a_job_says_what_its_platform_asks_of_it_as_far_as_that_is_known() -> No
     data["tenants"][0] |= {"labels": {"example.com/cost-centre": "4711"}, "limits": {"timePerJob": "2h"}}
     platform = Platform.model_validate(data)
     runtime, tenant = platform.runtimes[0].name, platform.tenants[0].name
-    made = new_job(platform, Wanted(runtime, tenant, labels={"example.com/owner": "ada"})).body
+    made = new_job(platform, Request(runtime, tenant, labels={"example.com/owner": "ada"})).body
     assert made["metadata"]["labels"] == {"example.com/cost-centre": "4711", "example.com/owner": "ada"}
     assert made["spec"]["activeDeadlineSeconds"] == 7200
     with pytest.raises(JobError) as told:
-        new_job(platform, Wanted(runtime, tenant))
+        new_job(platform, Request(runtime, tenant))
     assert [each.fix for each in told.value.problems] == ["pass --label example.com/owner=VALUE"]
     data["policies"]["admission"] = {"rules": {"labels": "warn"}}
-    assert new_job(Platform.model_validate(data), Wanted(runtime, tenant)).body
+    assert new_job(Platform.model_validate(data), Request(runtime, tenant)).body
 
 
 def test_a_priority_that_is_not_the_teams_is_refused() -> None:
     data = small_platform()
     data["tenants"][0]["priorities"] = ["research"]
     platform = Platform.model_validate(data)
-    with pytest.raises(JobError, match="`production` is not open to"):
-        new_job(platform, Wanted(platform.runtimes[0].name, platform.tenants[0].name, priority="production"))
+    with pytest.raises(JobError, match="cannot use the priority `production`"):
+        new_job(platform, Request(platform.runtimes[0].name, platform.tenants[0].name, priority="production"))

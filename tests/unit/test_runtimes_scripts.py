@@ -87,7 +87,7 @@ def test_a_launcher_waits_until_ssh_gets_into_every_host_but_its_own(tmp_path: P
 
 def test_a_launcher_that_waited_in_vain_says_for_whom_and_why(tmp_path: Path, sh: list[str]) -> None:
     refused = 'case "$*" in *node-0-0*) ;; *) echo "Connection refused"; exit 255;; esac'
-    words = "gave up after 0 s, as ssh does not get into job-node-0-1.job: Connection refused\n"
+    words = "ssh did not connect to job-node-0-1.job within 0 s: Connection refused\n"
     assert wait_for_hosts(tmp_path, sh, refused, 0) == (1, words)
 
 

@@ -1,5 +1,5 @@
-# Before ranks start on this host: can their user open its GPUs? Their files belong to a group of the node. Ranks that
-# cannot open them report no GPU, or train on CPUs.
+# Checks before ranks start that their user can open the GPUs of this host. The device files belong to a group of the node.
+# Ranks that cannot open them report no GPU or train on CPUs.
 set -eu
 pool=${pool:?}
 failed=
@@ -19,7 +19,7 @@ done
 
 if [ -z "$failed" ] && [ "$opened" -eq 0 ]; then
   failed=yes
-  echo "devices: there is neither /dev/kfd nor /dev/dri/renderD*: look at what the pod asks for, and at the device plugin of its node" >&2
+  echo "devices: /dev/kfd and /dev/dri/renderD* do not exist: check the resources of the pod and the device plugin of its node" >&2
 fi
 [ -z "$failed" ] || exit 1
 echo "devices: $opened device files can be opened"

@@ -1,5 +1,5 @@
-# Before ranks start on this host: are the devices of the fabric there, do their links work, and may ranks lock the memory
-# that they send? Where one of these is missing ranks would wait for each other, or take TCP without a word.
+# Checks this host before ranks start: the devices of the fabric, their links, and the limit of locked memory. Without one
+# of these, ranks would wait for each other or fall back to TCP silently.
 set -eu
 fabric=${fabric:?} devices=${devices:?} interfaces=${interfaces?} link=${link?} memory=${memory:?}
 failed=
@@ -8,7 +8,7 @@ missing() {
   failed=yes
 }
 
-# Of all devices of the node that /sys may show, those in /dev are the pod's.
+# /sys may show all devices of the node; the devices in /dev belong to the pod.
 there=0 active=0 inactive=
 for verbs in /dev/infiniband/uverbs*; do
   [ -e "$verbs" ] || continue

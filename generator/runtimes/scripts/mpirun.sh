@@ -1,6 +1,6 @@
 #!/run/mpi/sh
-# Stands for mpirun and mpiexec of Hydra, which cannot read Trainer's hostfile: a command that names it, as the Kubeflow SDK
-# does, gets ours, which says the same.
+# Replaces mpirun and mpiexec of Hydra, which cannot read Trainer's hostfile: in a command that names it, as the Kubeflow SDK
+# does, this program names the hostfile of /run/mpi with the same hosts.
 for argument do
   shift
   case $argument in
@@ -10,5 +10,5 @@ for argument do
   set -- "$@" "$argument"
 done
 PATH=${PATH#/run/mpi/bin:}
-# Every host has the environment already. Intel MPI would overwrite there what belongs to the host; MPICH reads HYDRA_ENV.
+# Every host has the environment already. Intel MPI would overwrite the variables of the host; MPICH reads HYDRA_ENV.
 exec "${0##*/}" ${I_MPI_HYDRA_HOST_FILE:+-genvnone} "$@"

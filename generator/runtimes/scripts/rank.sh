@@ -1,5 +1,6 @@
 #!/run/mpi/sh
-# Open MPI starts each rank through this: the variables from which PyTorch, DeepSpeed and Megatron learn who they are.
+# Open MPI starts each rank through this program, which sets the variables from which PyTorch, DeepSpeed and Megatron read
+# their rank.
 job=$(uname -n | sed -E 's/-(node|launcher)-[0-9]+-[0-9]+$//')
 export RANK="$OMPI_COMM_WORLD_RANK" WORLD_SIZE="$OMPI_COMM_WORLD_SIZE"
 export LOCAL_RANK="$OMPI_COMM_WORLD_LOCAL_RANK" LOCAL_WORLD_SIZE="$OMPI_COMM_WORLD_LOCAL_SIZE"

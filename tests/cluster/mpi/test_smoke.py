@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from generator.jobs.job import Wanted, new_job
+from generator.jobs.job import Request, new_job
 from tests.cluster.mpi.conftest import MPIS, Change, Play
 from tests.cluster.mpi.gangs import Gang
 from tests.cluster.mpi.test_worlds import command, without
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 def smoke(gang: Gang) -> Change:
     """Let the launcher of a gang run the smoke test of its runtime instead."""
-    trainer = new_job(gang.platform, Wanted(gang.runtime, is_smoke=True)).body["spec"]["trainer"]
+    trainer = new_job(gang.platform, Request(gang.runtime, is_smoke=True)).body["spec"]["trainer"]
     assert trainer["numNodes"] == gang.hosts
     return command(*trainer["command"])
 

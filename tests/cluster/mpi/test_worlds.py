@@ -96,7 +96,7 @@ def test_a_launcher_that_has_waited_for_too_long_says_for_whom(play: Play, gangs
     world = play(gangs["openmpi-5-gang"], change)
     assert "init container hosts of" in world.outcome.problem
     said = world.outcome.log(world.launcher, "hosts")
-    assert re.search(r"gave up after 2 s, as ssh does not get into openmpi-5-gang-node-0-0\..*: .*refused", said), said
+    assert re.search(r"ssh did not connect to openmpi-5-gang-node-0-0\..* within 2 s: .*refused", said), said
 
 
 def test_a_failing_program_fails_the_trainjob(play: Play, gangs: dict[str, Gang], admin: Client) -> None:

@@ -14,7 +14,8 @@ words() {
   sed "s/'/'\\\\''/g; s/^/'/; s/\$/'/" | tr '\n\001' ' \n' | sed "s/${two}a/$one/g; s/${two}b/$two/g"
 }
 
-# Select the variables that all hosts share, those of the host itself, and those that the launcher lends a host without.
+# Select the variables that all hosts share, the variables of the host, and the variables that a host takes from the launcher
+# if it has none of its own.
 shared() { sed -E "/^($of_host|$of_device|$of_process)=/d"; }
 own() { sed -n -E "/^($of_host|$of_device)=/p"; }
 lent() { sed -n -E "/^($of_device)=/p"; }
