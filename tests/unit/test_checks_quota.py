@@ -277,3 +277,16 @@ def test_each_group_of_resources_has_its_own_flavors(change: dict[str, str], exp
     for before, after in change.items():
         split = split.replace(before, after)
     assert checks("---\n".join([*parts, cores, split])) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("missing-flavor", "error"), ("missing-queue", "error"), ("missing-cohort", "warning")]
+)
+def test_a_dangling_reference_is_an_error_in_a_complete_release(name: str, expected: str) -> None:
+    """Kueue needs no object for a cohort."""
+    manifests, targets = objects(CASES[f"quota/{name}"].bad), {"kueue": "0.19", "trainer": "2.3"}
+    severities = {
+        is_complete: [each.severity for _, each in related.breaches(manifests, targets, is_complete=is_complete)]
+        for is_complete in (False, True)
+    }
+    assert severities == {False: ["warning"], True: [expected]}

@@ -177,7 +177,7 @@ class _Reference:
     name: str
 
 
-@check("quota/missing-flavor", severity=WARNING, needs=Objects)
+@check("quota/missing-flavor", severity=ERROR, needs=Objects)
 def missing_flavor(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report a reference to a ResourceFlavor that is in no file.
 
@@ -195,7 +195,7 @@ def missing_flavor(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
                 yield from _missing("quota/missing-flavor", manifest, reference, gathered, why)
 
 
-@check("quota/missing-topology", severity=WARNING, needs=Objects)
+@check("quota/missing-topology", severity=ERROR, needs=Objects)
 def missing_topology(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report a reference to a Topology that is in no file.
 
@@ -210,7 +210,7 @@ def missing_topology(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             yield from _missing("quota/missing-topology", manifest, reference, gathered, why)
 
 
-@check("quota/missing-queue", severity=WARNING, needs=Objects)
+@check("quota/missing-queue", severity=ERROR, needs=Objects)
 def missing_queue(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report a reference to a queue that is in no file.
 
@@ -231,7 +231,7 @@ def missing_queue(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
             yield from _missing("quota/missing-queue", manifest, reference, gathered, why)
 
 
-@check("quota/missing-priority", severity=WARNING, needs=Objects)
+@check("quota/missing-priority", severity=ERROR, needs=Objects)
 def missing_priority(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report a reference to a WorkloadPriorityClass that is in no file.
 
@@ -277,7 +277,8 @@ def _missing(
         where = f" in `{namespace}`" if namespace else ""
         message = f"no file holds the {reference.kind} `{reference.name}`{where}"
         fix = f"add it, or name {others}" if known else "add it"
-        yield manifest, Breach(reference.path, check, message, why, fix, Severity.WARNING, value=reference.name)
+        severity = Severity.ERROR if gathered.is_complete and reference.kind != "Cohort" else Severity.WARNING
+        yield manifest, Breach(reference.path, check, message, why, fix, severity, value=reference.name)
 
 
 def _is_told(namespace: str, kind: str, gathered: Objects) -> bool:

@@ -77,7 +77,7 @@ def test_what_is_not_simulated_is_not_known_to_anybody() -> None:
     ("quotas", "expected"),
     [
         ({"example.com/memory": "40"}, []),
-        ({"example.com/memory": "41"}, ["the quotas promise 41 example.com/memory of 40 that its 2 nodes have"]),
+        ({"example.com/memory": "41"}, ["the quotas exceed the 2 nodes, with 41 example.com/memory of 40"]),
         ({"a.com/gpu": "99", "rdma/hca": "99"}, []),  # nobody counts them
     ],
 )
