@@ -52,10 +52,10 @@ def run_platform_file(file: Path) -> dict[str, Any]:
 
 
 def check_platform_file(file: Path) -> None:
-    """Refuse what is not a file of limited size, without opening it.
+    """Reject a path that is not a file of limited size, without opening it.
 
     Raises:
-        ConfigError: it is missing, no regular file, or too large.
+        ConfigError: the file is missing, not a regular file, or too large.
     """
     if refused := find_read_problem(file):
         raise ConfigError((replace(refused, fix="name a platform.yaml or mpigen_platform.py"),))
@@ -94,10 +94,10 @@ def _failure(error: BaseException, file: Path) -> Problem:
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         return Problem(f"not Python: {error.msg}", "", error.filename, error.lineno or 0, error.offset or 0)
     message = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
-    return Problem(message, "mend the platform file", str(file), _line(error, file))
+    return Problem(message, "fix the platform file", str(file), _line(error, file))
 
 
 def _line(error: BaseException, file: Path) -> int:
-    """The line of the user's file nearest to where it failed; 0 when it failed elsewhere."""
+    """Return the line of the user's file nearest to the failure; 0 if the failure is elsewhere."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return frames[-1].lineno or 0 if frames else 0

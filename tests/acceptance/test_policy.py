@@ -161,8 +161,8 @@ def test_mistakes_in_a_file_of_cases_are_told_together(policies: Path, tmp_path:
     [
         ("{base: job}", "{base: jobb}", "there is no base `jobb`; did you mean `job`?"),
         ("{base: large}", "{file: none.yaml}", "`none.yaml` cannot be read"),
-        ("name: small", "name: large", "`large` is there twice"),
-        ("{base: job}", "{base: job, set: {kind.x: 1}}", "`kind.x` leads through what has no 'x'"),
+        ("name: small", "name: large", "`large` occurs twice"),
+        ("{base: job}", "{base: job, set: {kind.x: 1}}", "`kind.x` leads through a value that has no 'x'"),
     ],
 )
 def test_what_a_case_means_is_checked_too(

@@ -25,13 +25,13 @@ WRONG = {
     ),
     "an exception": (
         "def load():\n    return {}['pools']\n\n\nload()\n",
-        ["fleet.py:2: KeyError: 'pools'; mend the platform file"],
+        ["fleet.py:2: KeyError: 'pools'; fix the platform file"],
     ),
     "an exception of several lines": (
         "raise ValueError('one\\ntwo')\n",
-        ["fleet.py:1: ValueError: one; mend the platform file"],
+        ["fleet.py:1: ValueError: one; fix the platform file"],
     ),
-    "an exception without words": ("raise ValueError\n", ["fleet.py:1: ValueError; mend the platform file"]),
+    "an exception without words": ("raise ValueError\n", ["fleet.py:1: ValueError; fix the platform file"]),
     "an exception below the user's code": (
         "import json\n\njson.loads('{')\n",
         ["fleet.py:3: JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"],
@@ -42,12 +42,12 @@ WRONG = {
     ),
     "a slip in code that is made on the fly": (
         "import ast\n\nast.literal_eval('1 +')\n",
-        ["fleet.py:3: SyntaxError: invalid syntax (<unknown>, line 1); mend the platform file"],
+        ["fleet.py:3: SyntaxError: invalid syntax (<unknown>, line 1); fix the platform file"],
     ),
-    "an exit": ("import sys\nsys.exit(0)\n", ["fleet.py:2: SystemExit: 0; mend the platform file"]),
+    "an exit": ("import sys\nsys.exit(0)\n", ["fleet.py:2: SystemExit: 0; fix the platform file"]),
     "a module that is not there": (
         "import no_such_module\n",
-        ["fleet.py:1: ModuleNotFoundError: No module named 'no_such_module'; mend the platform file"],
+        ["fleet.py:1: ModuleNotFoundError: No module named 'no_such_module'; fix the platform file"],
     ),
     "a wrong pool": (
         "from generator import Pool\n\nPool(name='GPU', nodes=0, allocatable={'cpu': 'many'}, colour='green')\n",

@@ -26,21 +26,21 @@ _NOBODY = Who(user="somebody")
 
 
 def is_case_file(file: Path, text: bytes) -> bool:
-    """Whether a file holds cases: one document that says `cases`, and of no object what it is.
+    """Return True if a file holds policy cases: one document with `cases` and without `kind`.
 
     Raises:
-        DocumentError: it is no YAML; with file, line and column.
+        DocumentError: the file is not YAML; with file, line and column.
     """
     found = [document.data for document in _documents(file, text)]
     return len(found) == 1 and isinstance(found[0], dict) and "cases" in found[0] and not found[0].keys() & {"kind"}
 
 
 def load_cases(file: Path, text: bytes) -> list[Case]:
-    """Read a file of cases.
+    """Read a file of policy cases.
 
     Raises:
-        ConfigError: with every problem found, each with its line.
-        DocumentError: it is no YAML; with file, line and column.
+        ConfigError: with every problem of the file, each with its line.
+        DocumentError: the file is not YAML; with file, line and column.
     """
     document = _document(file, text)
     try:
@@ -60,12 +60,14 @@ def _documents(file: Path, text: bytes) -> list[Document]:
 def _document(file: Path, text: bytes) -> Document:
     found = _documents(file, text)
     if len(found) != 1 or not isinstance(found[0].data, dict):
-        raise ConfigError((Problem("no file of cases", "write `cases:` and a list of them", str(file), 1, 1),))
+        raise ConfigError(
+            (Problem("the file has no policy cases", "write `cases:` with a list of cases", str(file), 1, 1),)
+        )
     return found[0]
 
 
 class _RefusedError(ValueError):
-    """Something of the file that means nothing, at its place."""
+    """An invalid value of the file, with its path."""
 
     def __init__(self, path: _Place, message: str, fix: str) -> None:
         super().__init__(message)
@@ -74,7 +76,7 @@ class _RefusedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What is there before, and what is sent."""
+    """The object of a request, and the existing object."""
 
     operation: str
     object: Body | None
@@ -83,7 +85,7 @@ class _Sent:
 
 
 class _Reader:
-    """Makes cases of a file that has the right shape."""
+    """Converts a valid file into cases of the simulator."""
 
     def __init__(self, file: Path, found: CaseFile, text: bytes, document: Document) -> None:
         self.file, self.found, self.text, self.document = file, found, text, document
@@ -101,7 +103,9 @@ class _Reader:
         for index, name in enumerate(names):
             if name in names[:index]:
                 wrong.append(
-                    Mistake(("cases", index, "name"), f"{format_value(name)} is there twice", "name each once")
+                    Mistake(
+                        ("cases", index, "name"), f"{format_value(name)} occurs twice", "give each case its own name"
+                    )
                 )
         if wrong:
             raise ConfigError(place_mistakes(wrong, self.text, self.document, self.file))
@@ -171,7 +175,7 @@ class _Reader:
         try:
             return set_values(body, changes)
         except ValueError as error:
-            raise _RefusedError(path, str(error), "name a place that the object can have") from None
+            raise _RefusedError(path, str(error), "write a path that exists in the object") from None
 
     def _of_file(self, name: str, path: _Place) -> Body:
         file = self.file.parent / name
@@ -179,7 +183,7 @@ class _Reader:
             found = list(read(read_file(file), str(file)))
         except InputError as error:
             message = f"{format_value(name)} {error.problems[0].message}"
-            raise _RefusedError(path, message, "name a file beside this one") from None
+            raise _RefusedError(path, message, "name a file relative to this file") from None
         if len(found) != 1:
             raise _RefusedError(path, f"{format_value(name)} holds {len(found)} objects", "name a file with one object")
         return found[0].body

@@ -19,7 +19,7 @@ def _is_path(text: str) -> str:
         parse_path(text)
     except ValueError:
         fix = 'write it like metadata.labels["kueue.x-k8s.io/queue-name"] or spec.containers[0].image'
-        raise invalid(f"{format_value(text)} is no path", fix) from None
+        raise invalid(f"{format_value(text)} is not a path", fix) from None
     return text
 
 
@@ -28,7 +28,7 @@ def _is_pattern(text: str) -> str:
         re.compile(text)
     except re.error as error:
         raise invalid(
-            f"{format_value(text)} is no regular expression: {error}", "escape what stands for itself"
+            f"{format_value(text)} is not a regular expression: {error}", "escape special characters"
         ) from None
     return text
 
@@ -51,35 +51,35 @@ Names = Annotated[tuple[Text, ...], BeforeValidator(_one_or_more), Field(min_len
 
 
 class Who(Section):
-    """Who asks. `as: ada` says no more than the name."""
+    """The user of a request. `as: ada` sets only the name."""
 
     user: Text
-    """The name, such as `ada` or `system:serviceaccount:kueue-system:kueue-controller-manager`."""
+    """The user name, such as `ada` or `system:serviceaccount:kueue-system:kueue-controller-manager`."""
     groups: tuple[Text, ...] = ()
-    """The groups that a token gives. Those that the API server adds need not be written: `system:authenticated`, and
-    for a service account, if there are no others, those of its namespace."""
+    """The groups of the user's token. The API server adds `system:authenticated`, and those of a ServiceAccount if the
+    list is empty."""
     uid: str = ""
-    """Of the account."""
+    """The UID of the user."""
     extra: dict[str, tuple[Text, ...]] = Field(default={})
-    """What else the token says."""
+    """The extra fields of the token."""
 
 
 class Variant(Section):
-    """An object: one of `bases`, of a file, or written here, and what is other about it."""
+    """An object: one of `bases`, of a file, or inline, with changes."""
 
     base: Text | None = None
-    """One of the `bases` of this file."""
+    """The name of one of the `bases` of this file."""
     file: Text | None = None
-    """A file with one object, beside this one."""
+    """A file with one object, relative to this file."""
     body: Body | None = Field(None, alias="object")
     """The object itself."""
     set: dict[Path, Any] = Field(default={})
-    """Path → what stands there instead: `spec.suspend: false`. null takes away what is there."""
+    """Path → new value: `spec.suspend: false`. null removes the value."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
         if sum(each is not None for each in (self.base, self.file, self.body)) != 1:
-            raise invalid("an object comes from one place", "write one of `base`, `file`, or the object itself")
+            raise invalid("an object needs exactly one of `base`, `file` and `object`", "write one of them")
         return self
 
 
@@ -92,29 +92,29 @@ Object = Annotated[Variant, BeforeValidator(_variant)]
 
 
 class Update(Section):
-    """An object that is there, and what somebody makes of it."""
+    """An existing object and its update."""
 
     from_: Object = Field(alias="from")
-    """What is there."""
+    """The existing object."""
     to: Object | None = None
-    """What is sent instead."""
+    """The new object."""
     set: dict[Path, Any] = Field(default={})
-    """Or what is other about it: path → what stands there instead."""
+    """Changes instead of a new object: path → new value."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
         if (self.to is not None) is bool(self.set):
-            raise invalid("an update says once what is sent", "write either `to` or `set`")
+            raise invalid("an update needs either `to` or `set`", "write one of them")
         return self
 
 
 class Patch(Section):
-    """An object that is there, and a JSON merge patch."""
+    """An existing object and a JSON merge patch."""
 
     of: Object
-    """What is there."""
+    """The existing object."""
     with_: Body = Field(alias="with")
-    """The patch: null takes away what is there."""
+    """The patch: null removes a value."""
 
 
 class Connect(Section):
@@ -123,66 +123,67 @@ class Connect(Section):
     to: Object
     """The object, such as a Pod."""
     options: Body = Field(default={})
-    """What is sent, such as an object of the kind PodExecOptions."""
+    """The body of the request, such as an object of the kind PodExecOptions."""
 
 
 class Expect(Section):
-    """What comes of a request. `expect: accepted` says that nobody has anything against it."""
+    """The expected outcome of a request. `expect: accepted` expects that no policy rejects it."""
 
     rejected: Names | None = None
-    """The policies that are broken, whether their bindings deny, warn or audit."""
+    """The policies that are violated, whether their bindings deny, warn or audit."""
     denied: Names | None = None
-    """The policies that refuse it."""
+    """The policies that deny the request."""
     warned: Names | None = None
-    """The policies that warn about it."""
+    """The policies that warn about the request."""
     audited: Names | None = None
-    """The policies that write it into the audit log."""
+    """The policies that write the request to the audit log."""
     message: Pattern | None = None
-    """A regular expression that is found in what is said then."""
+    """A regular expression that matches the message of a policy."""
     error: Annotated[bool, Field(strict=True)] = False
-    """Whether they are broken because they cannot be evaluated. Otherwise that is no verdict of theirs."""
+    """If true, the policies are violated because their evaluation fails. By default this is no violation."""
 
     @model_validator(mode="after")
     def _is_once(self) -> Self:
         done = [each for each in (self.denied, self.warned, self.audited) if each]
         if self.rejected and done:
             raise invalid(
-                "`rejected` says what `denied`, `warned` and `audited` say more exactly", "write one of the two"
+                "`rejected` cannot be combined with `denied`, `warned` and `audited`",
+                "write either `rejected` or the others",
             )
         if (self.message or self.error) and not (self.rejected or done):
-            raise invalid("nothing is said of a request that is accepted", "add `rejected`, or remove the field")
+            raise invalid("`message` and `error` need a rejected request", "add `rejected`, or remove this field")
         return self
 
 
 class PolicyCase(Section):
-    """One request, and what is expected of it."""
+    """A request and its expected outcome."""
 
     name: Text
-    """Tells it from the others."""
+    """A unique name of the case."""
     who: Annotated[Who, BeforeValidator(_named)] | None = Field(None, alias="as")
-    """Who asks. Default: that of the file."""
+    """The user of the request. Default: that of the file."""
     namespace: Text | None = None
-    """Where. Default: that of the object, or of the file."""
+    """The namespace. Default: that of the object, or of the file."""
     create: Object | None = None
-    """An object that somebody creates."""
+    """An object that the request creates."""
     update: Update | None = None
-    """An object that somebody changes."""
+    """An object that the request updates."""
     patch: Patch | None = None
-    """An object that somebody patches."""
+    """An object that the request patches."""
     status: Update | None = None
-    """An object whose status somebody changes."""
+    """An object whose status the request updates."""
     delete: Object | None = None
-    """An object that somebody deletes."""
+    """An object that the request deletes."""
     connect: Connect | None = None
-    """An object that somebody connects to."""
+    """An object that the request connects to."""
     subresource: Text | None = None
-    """Which part of the object it is about, such as `scale` or `exec`."""
+    """The subresource, such as `scale` or `exec`."""
     of: Object | None = None
-    """Whose subresource it is, where another kind is sent: the Deployment of a Scale."""
+    """The object of the subresource if the body has another kind, such as the Deployment of a Scale."""
     dry_run: Annotated[bool, Field(strict=True)] = False
-    """Whether nothing is to be kept."""
+    """If true, the request is a dry run."""
     expect: Annotated[Expect, BeforeValidator(_nothing)]
-    """`accepted`, or which policies have something against it."""
+    """`accepted`, or the policies that are violated."""
 
     @model_validator(mode="after")
     def _asks_once(self) -> Self:
@@ -190,25 +191,25 @@ class PolicyCase(Section):
         if len(found) != 1:
             said = " and ".join(f"`{each}`" for each in found) or "nothing"
             raise invalid(
-                f"a case asks for one thing, and this one for {said}", f"write one of {', '.join(OPERATIONS)}"
+                f"a case needs exactly one operation, but this case has {said}", f"write one of {', '.join(OPERATIONS)}"
             )
         return self
 
 
 OPERATIONS = ("create", "update", "patch", "status", "delete", "connect")
-"""What a case can ask for."""
+"""The operations of a case."""
 
 
 class CaseFile(Section):
-    """A file of cases."""
+    """A file of policy cases."""
 
     who: Annotated[Who, BeforeValidator(_named)] | None = Field(None, alias="as")
-    """Who asks where a case does not say. Default: `somebody`, without groups."""
+    """The user of cases that name none. Default: `somebody`, without groups."""
     namespace: Text | None = None
-    """Where, if neither a case nor its object says."""
+    """The namespace of cases and objects that name none."""
     bases: dict[str, Object] = Field(default={})
-    """Objects from which cases start: name → object."""
+    """Objects that cases start from: name → object."""
     given: tuple[Body, ...] = ()
-    """What is in the cluster beside the files: Namespaces, parameters, and what defines their kinds."""
+    """Existing objects besides the files: Namespaces, parameters, and CRDs."""
     cases: tuple[PolicyCase, ...] = Field(min_length=1)
-    """Who asks for what, and what comes of it."""
+    """Requests and their expected outcome."""

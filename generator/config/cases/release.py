@@ -23,13 +23,13 @@ _WORDS = (
     ("DEVICE", "devices-per-host", ""),
     ("PLACE", "residency", ""),
 )
-"""What stands in a case → the parameter whose first entry, without its value, it is; what it is where there is none."""
+"""Placeholder → the parameter whose first entry replaces it, without its value → the replacement if there is none."""
 _VARIABLE = "VARIABLE"
-"""What stands in a case → the first variable by which a runtime leads its ranks to a fabric."""
+"""Placeholder for the first environment variable by which a runtime binds its ranks to a fabric."""
 
 
 def own_cases(manifests: Iterable[Manifest]) -> list[Case]:
-    """Those for every release among the manifests, in namespaces that say what a case is about."""
+    """Return the cases for every release among the manifests, in the first namespace with the required parameters."""
     manifests = list(manifests)
     ours = [each for each in manifests if each.kind == "ValidatingAdmissionPolicy" and _platform(each)]
     text = files("generator.config.cases").joinpath(_FILE).read_bytes()
@@ -47,7 +47,7 @@ def own_cases(manifests: Iterable[Manifest]) -> list[Case]:
 
 
 def _platform(policy: Manifest) -> str:
-    """Whose a policy of ours is; empty for others."""
+    """Return the platform of a generated policy; '' for other policies."""
     labels = mapping(policy.body, "metadata", "labels")
     return str(labels.get(PART_OF, "")) if labels.items() >= MANAGED_BY.items() else ""
 
@@ -60,7 +60,7 @@ def _is_home(namespace: Manifest, platform: str) -> bool:
 def _for(
     home: Manifest, homes: list[Manifest], cases: Iterable[Mapping[str, Any]], platform: str, policies: set[str]
 ) -> Iterator[Body]:
-    """Each case once: in the first namespace that says what it needs, and where its rule holds."""
+    """Yield each case once: in the first namespace with the parameters that it needs, and with its rule enforced."""
     for case in cases:
         needed = case.get("needs", "queues")
         expected = case["expect"]
@@ -73,13 +73,13 @@ def _for(
 
 
 def _said(home: Manifest, parameter: str) -> str:
-    """An annotation of the Namespace, or a label."""
+    """Return a label or an annotation of the Namespace."""
     metadata, key = mapping(home.body, "metadata"), f"{PARAMETER}{parameter}"
     return str({**mapping(metadata, "labels"), **mapping(metadata, "annotations")}.get(key, ""))
 
 
 def _filled(case: Body, home: Manifest) -> Body:
-    """With what the namespace says, where a case has a word in capitals for it."""
+    """Replace the placeholders of a case by parameters of the namespace."""
     text = json.dumps(case)
     for word, parameter, usual in _WORDS:
         text = text.replace(word, _said(home, parameter).partition(",")[0].partition("=")[0] or usual)
@@ -89,7 +89,7 @@ def _filled(case: Body, home: Manifest) -> Body:
 
 
 def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
-    """With the job, and with the labels of what is generated."""
+    """Add the jobs to the bases, and the labels of generated objects."""
     labels = {**MANAGED_BY, PART_OF: platform}
     marked = {
         name: {**body, "metadata": {**body["metadata"], "labels": labels}}
@@ -102,7 +102,7 @@ def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
 
 
 def _job(home: Manifest, listed: str) -> Body:
-    """A TrainJob that the namespace allows, with the first runtime that a parameter lists."""
+    """Return a TrainJob that the namespace allows, with the first runtime that a parameter lists."""
     kind, _, name = _said(home, listed).partition(",")[0].partition("=")[0].partition("/")
     wanted = (each.partition("=") for each in _said(home, "labels").split(",") if each)
     labels = {key: value or "case" for key, _, value in wanted}
