@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from generator.checks import registry, related
 from generator.checks.fabric import cni
 from generator.checks.finding import Breach, Finding, Severity, waivers_of
-from generator.checks.policy import admission
 from generator.checks.registry import ERROR, declare
 from generator.checks.schema import breaches, misplaced
 from generator.documents.load import Path
@@ -25,6 +24,7 @@ from generator.schemas.embedded import Engine
 
 _Found = tuple[Manifest, Breach]
 
+_POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 _LONGEST = 200  # letters of a value in a report, as JSON
 
 
@@ -153,7 +153,9 @@ def _placed_again(found: Sequence[_Found], text: bytes) -> list[Finding]:
 def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     yield from breaches(manifest, engine)
     if manifest.kind and manifest.api_version:
-        if manifest.kind in admission.KINDS:
+        if manifest.kind in _POLICIES:
+            from generator.checks.policy import admission  # importing CEL takes as long as checking a file
+
             yield from admission.breaches(manifest, engine.targets)
         elif manifest.kind in cni.KINDS:
             yield from cni.breaches(manifest)

@@ -107,8 +107,6 @@ _WHY = {
     "deny-and-warn": "the API server refuses the binding: who is refused is told anyhow",
     "absent": "with failurePolicy Fail an error refuses the request, and nobody is told what they did wrong",
 }
-KINDS = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-"""What is judged."""
 _GROUP = "admissionregistration.k8s.io"
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _LINES = re.compile(r"[\n\r]")
