@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from generator.errors import Problem, SimulationError
-from generator.manifests import Body, Manifest
+from generator.manifests import Body, Manifest, conflict_error
 from generator.objects.fields import mapping, mappings, string, string_map, strings
 from generator.objects.selectors import selects
 
@@ -20,12 +19,7 @@ _SUPERUSERS = "system:masters"
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Somebody who asks.
-
-    Attributes:
-        user: the user name; empty for anybody in the groups.
-        groups: all of theirs.
-    """
+    """A user with groups; the user name is empty for any member of the groups."""
 
     user: str
     groups: frozenset[str]
@@ -33,16 +27,16 @@ class Requester:
 
 @dataclass(frozen=True, slots=True)
 class AccessRequest:
-    """A request.
+    """A request to the API server.
 
     Attributes:
         verb: such as `create`.
-        group: the API group; empty for the core group.
-        resource: such as `pods`; empty when a URL is asked for.
+        group: API group; empty for the core group.
+        resource: such as `pods`; empty for a URL.
         subresource: such as `log`.
-        name: of the object; empty for all of them, or for a new one.
-        namespace: empty for all of them, and for what is in none.
-        url: what is no resource, such as `/metrics`.
+        name: name of the object; empty for all objects, or a new one.
+        namespace: empty for all namespaces, and for cluster-scoped resources.
+        url: non-resource URL, such as `/metrics`.
     """
 
     verb: str
@@ -56,7 +50,7 @@ class AccessRequest:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is allowed: verbs on resources, of some names if there are any, or on URLs."""
+    """A policy rule: verbs on resources, restricted to names if there are any, or on URLs."""
 
     verbs: tuple[str, ...]
     groups: tuple[str, ...]
@@ -64,39 +58,40 @@ class Rule:
     names: tuple[str, ...]
     urls: tuple[str, ...]
 
-    def allows(self, asked: AccessRequest) -> bool:
-        """Whether the request is among it."""
-        if not _holds(self.verbs, asked.verb):
+    def allows(self, request: AccessRequest) -> bool:
+        """Return True if the rule allows a request."""
+        if not _matches(self.verbs, request.verb):
             return False
-        if asked.url:
-            return any(_covers(url, asked.url) for url in self.urls)
-        named = not self.names or asked.name in self.names
-        return named and _holds(self.groups, asked.group) and any(_is(each, asked) for each in self.resources)
+        if request.url:
+            return any(_covers(url, request.url) for url in self.urls)
+        is_named = not self.names or request.name in self.names
+        is_in_group = is_named and _matches(self.groups, request.group)
+        return is_in_group and any(_is_resource(resource, request) for resource in self.resources)
 
 
-def _holds(allowed: tuple[str, ...], value: str) -> bool:
+def _matches(allowed: tuple[str, ...], value: str) -> bool:
     return _ALL in allowed or value in allowed
 
 
-def _covers(url: str, asked: str) -> bool:
-    return url in (_ALL, asked) or (url.endswith("*") and asked.startswith(url.rstrip("*")))
+def _covers(pattern: str, url: str) -> bool:
+    return pattern in (_ALL, url) or (pattern.endswith("*") and url.startswith(pattern.rstrip("*")))
 
 
-def _is(resource: str, asked: AccessRequest) -> bool:
-    """`pods`, `pods/log`, `*` for everything, or `*/log` for that of every resource."""
-    if not asked.subresource:
-        return resource in (_ALL, asked.resource)
-    return resource in (_ALL, f"{asked.resource}/{asked.subresource}", f"*/{asked.subresource}")
+def _is_resource(resource: str, request: AccessRequest) -> bool:
+    """Return True if `pods`, `pods/log`, `*` for all resources, or `*/log` matches a request."""
+    if not request.subresource:
+        return resource in (_ALL, request.resource)
+    return resource in (_ALL, f"{request.resource}/{request.subresource}", f"*/{request.subresource}")
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a binding names: a user by the name that the API server knows, or a group.
+    """A user or group of a binding.
 
     Attributes:
-        is_group: whether it is a group.
-        name: theirs.
-        written: how the API server writes it: `User "ada"`, `ServiceAccount "name/namespace"`.
+        is_group: True for a group.
+        name: name of the user or group, as the API server authenticates it.
+        written: notation of the API server: `User "ada"`, `ServiceAccount "name/namespace"`.
     """
 
     is_group: bool
@@ -104,22 +99,22 @@ class Subject:
     written: str = ""
 
     def matches(self, who: Requester) -> bool:
-        """Whether somebody is meant."""
+        """Return True if the subject is the user, or one of the groups."""
         return self.name in who.groups if self.is_group else bool(who.user) and self.name == who.user
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A binding, and what it grants.
+    """A binding, with the rules that it grants.
 
     Attributes:
         binding: such as `RoleBinding team-a/mpigen-edit`.
         role: such as `ClusterRole mpigen-edit` or `Role team-a/readers`.
-        namespace: where it holds; empty for everywhere, and for what is in no namespace.
-        subjects: to whom.
-        rules: what.
-        gap: why the rules may not be all; empty when they are.
-        file: that of the binding.
+        namespace: the namespace of the grant; empty for all namespaces and cluster-scoped resources.
+        subjects: the subjects of the binding.
+        rules: the rules of the role.
+        gap: why rules may be missing; empty if they are complete.
+        file: the file of the binding.
     """
 
     binding: str
@@ -131,12 +126,12 @@ class Grant:
     file: str
 
     def means(self, who: Requester) -> bool:
-        """Whether it is granted to somebody."""
+        """Return True if a subject matches."""
         return any(subject.matches(who) for subject in self.subjects)
 
     def reason(self, who: Requester) -> str:
-        """What the API server says where it allows something to somebody by this."""
-        subject = next(each for each in self.subjects if each.matches(who))
+        """Return the reason that the API server gives when this grant allows a request."""
+        subject = next(subject for subject in self.subjects if subject.matches(who))
         kind, _, named = self.binding.partition(" ")
         binding = "/".join(reversed(named.split("/")))  # rule.go `roleBindingDescriber`
         role, _, name = self.role.partition(" ")
@@ -145,53 +140,53 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """All grants of a cluster, or of some files of it; those of the whole cluster come first."""
+    """The grants of a cluster, or of some files of it; cluster-wide grants come first."""
 
     grants: tuple[Grant, ...]
 
     def of(self, who: Requester, namespace: str = "") -> Iterator[Grant]:
-        """What somebody is granted in a namespace, with what is granted everywhere."""
+        """Yield the grants of a requester in a namespace, including cluster-wide ones."""
         for grant in self.grants:
             if grant.namespace in ("", namespace) and grant.means(who):
                 yield grant
 
-    def allowed(self, who: Requester, asked: AccessRequest) -> str:
-        """What allows a request, in the words of the API server's authorizers; empty when nothing does.
+    def allowed(self, who: Requester, request: AccessRequest) -> str:
+        """Return the binding and role that allow a request; empty if none does.
 
-        The group of superusers is never asked for a role: pkg/kubeapiserver/authorizer/reload.go.
+        The API server asks no role for the group of superusers: pkg/kubeapiserver/authorizer/reload.go.
         """
         if _SUPERUSERS in who.groups:
             return f"the group {_SUPERUSERS} may do anything"
-        return next((f"{each.binding} of {each.role}" for each in self._allowing(who, asked)), "")
+        return next((f"{grant.binding} of {grant.role}" for grant in self._allowing(who, request)), "")
 
-    def reasons(self, who: Requester, asked: AccessRequest) -> tuple[str, ...]:
-        """What the API server says of why it allows a request; none when it does not.
+    def reasons(self, who: Requester, request: AccessRequest) -> tuple[str, ...]:
+        """Return the reasons that the API server may give for allowing a request; none if it does not.
 
-        It asks the bindings of the whole cluster first, and those of one kind in any order: which of several it names
-        is chance.
+        The API server asks cluster-wide bindings first, and bindings of one kind in any order: of several reasons it
+        gives any.
         """
         if _SUPERUSERS in who.groups:
             return ("",)
-        found = list(self._allowing(who, asked))
-        of_cluster = [each for each in found if not each.namespace]
-        return tuple(each.reason(who) for each in of_cluster or found)
+        grants = list(self._allowing(who, request))
+        cluster_wide = [grant for grant in grants if not grant.namespace]
+        return tuple(grant.reason(who) for grant in cluster_wide or grants)
 
-    def _allowing(self, who: Requester, asked: AccessRequest) -> Iterator[Grant]:
-        namespace = "" if asked.url else asked.namespace
-        return (each for each in self.of(who, namespace) if any(rule.allows(asked) for rule in each.rules))
+    def _allowing(self, who: Requester, request: AccessRequest) -> Iterator[Grant]:
+        namespace = "" if request.url else request.namespace
+        return (grant for grant in self.of(who, namespace) if any(rule.allows(request) for rule in grant.rules))
 
     def gaps(self, who: Requester, namespace: str = "") -> tuple[str, ...]:
-        """Why somebody may be allowed more than is known."""
-        return tuple(dict.fromkeys(f"{each.binding}: {each.gap}" for each in self.of(who, namespace) if each.gap))
+        """Return why a requester may be allowed more than the files grant."""
+        return tuple(dict.fromkeys(f"{grant.binding}: {grant.gap}" for grant in self.of(who, namespace) if grant.gap))
 
 
 def parse_requester(text: str, groups: Iterable[str] = ()) -> Requester:
-    """`group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`, logged in, with the groups that this brings.
+    """Parse `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`, and add the groups of authentication.
 
-    apiserver v0.34.2 pkg/authentication/serviceaccount/util.go `MakeGroupNames`, pkg/authentication/group.
+    Source: apiserver v0.34.2 pkg/authentication/serviceaccount/util.go `MakeGroupNames`, pkg/authentication/group.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the text has none of these forms.
     """
     kind, _, name = text.partition(":")
     match kind:
@@ -203,13 +198,14 @@ def parse_requester(text: str, groups: Iterable[str] = ()) -> Requester:
             user = f"system:serviceaccount:{name.replace('/', ':')}"
             own = _groups_of(user)
         case _:
-            raise ValueError(f"`{text}` names nobody: write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME")
-    everybody = "system:unauthenticated" if "system:unauthenticated" in own else "system:authenticated"
-    return Requester(user, frozenset([*own, *groups, everybody]))
+            message = f"`{text}` is not a subject: write group:NAME, user:NAME or serviceaccount:NAMESPACE/NAME"
+            raise ValueError(message)
+    implied = "system:unauthenticated" if "system:unauthenticated" in own else "system:authenticated"
+    return Requester(user, frozenset([*own, *groups, implied]))
 
 
 def _groups_of(user: str) -> list[str]:
-    """The groups that come with a name."""
+    """Return the groups that the API server adds to a user."""
     if user == "system:anonymous":
         return ["system:unauthenticated"]
     match user.split(":"):
@@ -237,7 +233,7 @@ def _get(*urls: str) -> Rule:
 
 
 def _default_grant(name: str, groups: Iterable[str], *rules: Rule) -> Grant:
-    subjects = tuple(Subject(is_group=True, name=each, written=f'Group "{each}"') for each in groups)
+    subjects = tuple(Subject(is_group=True, name=group, written=f'Group "{group}"') for group in groups)
     return Grant(f"ClusterRoleBinding {name}", f"ClusterRole {name}", "", subjects, rules, "", "")
 
 
@@ -247,45 +243,47 @@ GRANTS = (
     _default_grant("system:public-info-viewer", ["system:authenticated", "system:unauthenticated"], _get(*_HEALTH)),
     _default_grant("system:service-account-issuer-discovery", ["system:serviceaccounts"], _get(*_KEYS)),
 )
-"""The grants; none that is for parts of Kubernetes, or for superusers."""
+"""The default bindings to groups of all users, which the API server writes at every start.
+
+Source: kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go `ClusterRoleBindings`.
+"""
 
 
-def with_default_grants(found: Access) -> Access:
-    """With what everybody is granted, where the files do not say what that is."""
-    named = {each.binding for each in found.grants}
-    return Access((*(each for each in GRANTS if each.binding not in named), *found.grants))
+def with_default_grants(access: Access) -> Access:
+    """Return the grants with the default grants that the files do not redefine."""
+    bindings = {grant.binding for grant in access.grants}
+    return Access((*(grant for grant in GRANTS if grant.binding not in bindings), *access.grants))
 
 
 _RBAC = "rbac.authorization.k8s.io"
 _KINDS = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
-_SAYS = ("rules", "aggregationRule", "roleRef", "subjects")
+_FIELDS = ("rules", "aggregationRule", "roleRef", "subjects")
 _Roles = Mapping[tuple[str, str, str], Manifest]
 
 
 def read_access(manifests: Iterable[Manifest]) -> Access:
-    """What all the bindings grant; what is no object of RBAC is passed over.
+    """Read the grants of all bindings; other objects are ignored.
 
     Raises:
-        SimulationError: two objects of the same name say different things.
+        SimulationError: two objects of the same name differ.
     """
-    found = _of_rbac(manifests)
-    bindings = [each for each in found.values() if each.kind.endswith("Binding")]
-    return Access(tuple(_grant(each, found) for each in sorted(bindings, key=lambda each: each.kind)))
+    objects = _index(manifests)
+    bindings = [manifest for manifest in objects.values() if manifest.kind.endswith("Binding")]
+    return Access(tuple(_read_grant(binding, objects) for binding in sorted(bindings, key=lambda item: item.kind)))
 
 
-def _of_rbac(manifests: Iterable[Manifest]) -> _Roles:
-    """(kind, namespace, name) → object."""
-    found: dict[tuple[str, str, str], Manifest] = {}
-    for each in manifests:
-        if each.group == _RBAC and each.kind in _KINDS and each.name:
-            known = found.setdefault((each.kind, each.namespace, each.name), each)
-            if any(known.body.get(field) != each.body.get(field) for field in _SAYS):
-                message = f"{each.resource} is another one than in {known.file}"
-                raise SimulationError((Problem(message, "name the files of one cluster", each.file),))
-    return found
+def _index(manifests: Iterable[Manifest]) -> _Roles:
+    """Index the RBAC objects by kind, namespace and name."""
+    objects: dict[tuple[str, str, str], Manifest] = {}
+    for manifest in manifests:
+        if manifest.group == _RBAC and manifest.kind in _KINDS and manifest.name:
+            first = objects.setdefault((manifest.kind, manifest.namespace, manifest.name), manifest)
+            if any(first.body.get(field) != manifest.body.get(field) for field in _FIELDS):
+                raise conflict_error(manifest, first)
+    return objects
 
 
-def _grant(binding: Manifest, roles: _Roles) -> Grant:
+def _read_grant(binding: Manifest, roles: _Roles) -> Grant:
     reference = mapping(binding.body, "roleRef")
     kind, name = string(reference.get("kind")), string(reference.get("name"))
     role = roles.get((kind, binding.namespace if kind == "Role" else "", name))
@@ -293,30 +291,30 @@ def _grant(binding: Manifest, roles: _Roles) -> Grant:
         binding=binding.resource,
         role=f"{kind} {binding.namespace}/{name}" if kind == "Role" else f"{kind} {name}",
         namespace=binding.namespace,
-        subjects=tuple(_subjects(binding)),
-        rules=tuple(_rules(role, roles)) if role else (),
-        gap=_gap(role, roles),
+        subjects=tuple(_read_subjects(binding)),
+        rules=tuple(_read_rules(role, roles)) if role else (),
+        gap=_find_gap(role, roles),
         file=binding.file,
     )
 
 
-def _subjects(binding: Manifest) -> Iterator[Subject]:
-    for each in mappings(binding.body.get("subjects")):
-        name = string(each.get("name"))
-        match each.get("kind"):
+def _read_subjects(binding: Manifest) -> Iterator[Subject]:
+    for subject in mappings(binding.body.get("subjects")):
+        name = string(subject.get("name"))
+        match subject.get("kind"):
             case "Group":
                 yield Subject(is_group=True, name=name, written=f'Group "{name}"')
             case "User":
                 yield Subject(is_group=False, name=name, written=f'User "{name}"')
             case "ServiceAccount":
-                namespace = string(each.get("namespace"), binding.namespace)
+                namespace = string(subject.get("namespace"), binding.namespace)
                 user, written = f"system:serviceaccount:{namespace}:{name}", f'ServiceAccount "{name}/{namespace}"'
                 yield Subject(is_group=False, name=user, written=written)
 
 
-def _rules(role: Manifest, roles: _Roles) -> Iterator[Rule]:
-    for each in _sources(role, roles):
-        for rule in mappings(each.body.get("rules")):
+def _read_rules(role: Manifest, roles: _Roles) -> Iterator[Rule]:
+    for source in _sources(role, roles):
+        for rule in mappings(source.body.get("rules")):
             yield Rule(
                 verbs=strings(rule.get("verbs")),
                 groups=strings(rule.get("apiGroups")),
@@ -327,17 +325,17 @@ def _rules(role: Manifest, roles: _Roles) -> Iterator[Rule]:
 
 
 def _sources(role: Manifest, roles: _Roles) -> Iterator[Manifest]:
-    """The roles whose rules a role has in the end: those that are aggregated into it, or it alone.
+    """Yield the roles that are aggregated into a role, or the role alone.
 
-    A controller overwrites the rules of an aggregated role, as often as one of its sources changes: kubernetes v1.34.2
+    A controller overwrites the rules of an aggregated role whenever one of its sources changes: kubernetes v1.34.2
     pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go `syncClusterRole`.
     """
     waiting, seen = [role], {role.name}
     while waiting:
-        each = waiting.pop()
-        selectors = _selectors(each)
+        source = waiting.pop()
+        selectors = _selectors(source)
         if selectors is None:
-            yield each
+            yield source
             continue
         for other in roles.values():
             if other.kind == "ClusterRole" and other.name not in seen and _is_selected(other, selectors):
@@ -353,13 +351,13 @@ def _selectors(role: Manifest) -> tuple[Body, ...] | None:
 
 
 def _is_selected(role: Manifest, selectors: tuple[Body, ...]) -> bool:
-    found = string_map(mapping(role.body, "metadata", "labels"))
-    return any(selects(selector, found) for selector in selectors)
+    labels = string_map(mapping(role.body, "metadata", "labels"))
+    return any(selects(selector, labels) for selector in selectors)
 
 
-def _gap(role: Manifest | None, roles: _Roles) -> str:
+def _find_gap(role: Manifest | None, roles: _Roles) -> str:
     if role is None:
         return "its role is not among the files"
     if _selectors(role) is not None and not list(_sources(role, roles)):
-        return "what is aggregated into its role is not among the files"
+        return "the roles that are aggregated into its role are not among the files"
     return ""

@@ -12,12 +12,12 @@ from generator.schemas.catalog import Catalog, Entry
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of resource.
+    """An API resource.
 
     Attributes:
         group: the API group; empty for the core group.
         plural: such as `trainjobs`.
-        is_namespaced: whether its objects lie in namespaces; None when nobody knows.
+        is_namespaced: whether its objects lie in namespaces; None if unknown.
     """
 
     group: str
@@ -26,7 +26,7 @@ class Resource:
 
 
 def find_resource(catalog: Catalog, text: str) -> Resource:
-    """The resource of `trainjobs`, `trainjob`, `TrainJob` or `trainjobs.trainer.kubeflow.org`.
+    """Return the resource of `trainjobs`, `trainjob`, `TrainJob` or `trainjobs.trainer.kubeflow.org`.
 
     Where several groups have one of that name, the first one that the API server lists: the core group before others.
     What has no schema is taken as it is written.
@@ -47,7 +47,7 @@ def _group(entry: Entry) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind, and the resource that it is in the API.
+    """A kind with its API resource.
 
     Attributes:
         group: empty for the core group.
@@ -65,12 +65,12 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """Such as `batch/v1`."""
+        """Group and version, such as `batch/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
 def defined_kinds(definition: Manifest) -> Iterator[Kind]:
-    """The kind that a CustomResourceDefinition defines, in each version that is served."""
+    """Yield the kind of a CustomResourceDefinition in each served version."""
     spec = mapping(definition.body, "spec")
     names = mapping(spec, "names")
     for version in mappings(spec.get("versions")):
@@ -85,7 +85,7 @@ def defined_kinds(definition: Manifest) -> Iterator[Kind]:
 
 
 def catalog_kinds(catalog: Catalog) -> Iterator[Kind]:
-    """All kinds of a catalogue."""
+    """Yield the kinds of a catalog."""
     for entry in catalog.entries.values():
         group, _, version = entry.api_version.rpartition("/")
         yield Kind(group, version, entry.kind, entry.plural, entry.scope == "Namespaced")

@@ -15,12 +15,12 @@ from generator.simulate.policies.policy import PolicyCluster
 from generator.simulate.policies.request import Request, UserInfo, as_stored, name_of
 
 ACTIONS = {"denied": "Deny", "warned": "Warn", "audited": "Audit"}
-"""What a case calls it → what a binding does."""
+"""Outcome in a case → action of a binding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a case expects; with nothing, that no policy has anything against it.
+    """The expected outcome of a case; empty if all policies accept the request.
 
     Attributes:
         rejected: the policies that are broken, whatever their bindings do about it; None if it is said by `done`.
@@ -37,7 +37,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One request, and what is expected of it.
+    """A request with its expected outcome.
 
     Attributes:
         name: tells it from the others of its file.
@@ -71,13 +71,13 @@ class Case:
 
     @property
     def body(self) -> Body:
-        """What it is about: the object itself, before, or as it is sent."""
+        """The object of the request."""
         return next(each for each in (self.of, self.old, self.object, {}) if each is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a case.
+    """The outcome of a case.
 
     Attributes:
         case: the case.
@@ -93,13 +93,13 @@ class Outcome:
 
     @property
     def against(self) -> tuple[Decision, ...]:
-        """What was said against it."""
+        """Decisions that reject the request."""
         return tuple(each for each in self.decisions if not each.holds)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule, and the cases that put it to the test.
+    """A validation, with the cases that test it.
 
     Attributes:
         policy: the manifest of its policy.
@@ -115,16 +115,16 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """Such as `mpigen-queue` or, of several, `mpigen-queue #2`."""
+        """Name of the rule: `mpigen-queue`, or `mpigen-queue #2` if the policy has several."""
         several = len(mapping(self.policy.body, "spec").get("validations", ())) > 1
         return f"{self.policy.name} #{self.number + 1}" if several else self.policy.name
 
 
 def request_of(case: Case, world: PolicyCluster) -> Request:
-    """A case as the API server sees it.
+    """Return the admission request of a case.
 
     Raises:
-        NotModelledError: nobody knows the kind.
+        NotModelledError: the kind is unknown.
     """
     body = case.body
     kind = world.kind(string(body.get("apiVersion")), string(body.get("kind")))
@@ -153,7 +153,7 @@ def _sent(case: Case, body: Body | None, namespace: str, kind: Kind) -> Body | N
 
 
 def run_case(case: Case, world: PolicyCluster) -> Outcome:
-    """Put one case to the policies."""
+    """Evaluate the policies for a case."""
     try:
         decisions = tuple(judge(request_of(case, world), world))
     except SimulationError as error:
@@ -171,12 +171,12 @@ def _complaint(expected: Expected, against: Sequence[Decision]) -> tuple[str, st
     else:
         is_met = all(set(expected.done.get(word, ())) == _doing(action, against) for word, action in ACTIONS.items())
     if not is_met:
-        return f"{happened}, where {_told(expected)} was expected", "mend the policy, or the case"
+        return f"{happened}, where {_describe(expected)} was expected", "fix the policy, or the case"
     if against and expected.is_error != any(each.is_error for each in against):
         instead = "a rule that is broken" if expected.is_error is False else "a rule that is an error"
-        return f"{happened}, where {instead} was expected", "mend the expression, or say `error: true` in the case"
+        return f"{happened}, where {instead} was expected", "fix the expression, or set `error: true` in the case"
     if not _says(expected.message, against):
-        return f"{happened}, where a message with `{expected.message}` was expected", "mend the message, or the case"
+        return f"{happened}, where a message with `{expected.message}` was expected", "fix the message, or the case"
     return "", ""
 
 
@@ -202,14 +202,14 @@ def _past(action: str) -> str:
     return next(word for word, known in ACTIONS.items() if known == action) if action in ACTIONS.values() else action
 
 
-def _told(expected: Expected) -> str:
+def _describe(expected: Expected) -> str:
     if expected.rejected is not None:
         return f"rejected by {' and '.join(expected.rejected)}"
     return ", ".join(f"{word} by {' and '.join(names)}" for word, names in expected.done.items()) or "accepted"
 
 
 def compute_coverage(world: PolicyCluster, outcomes: Iterable[Outcome]) -> list[Rule]:
-    """Every rule of every policy, with the cases that it was asked about."""
+    """Return the rules of all policies, with the cases that reached them."""
     rejecting: dict[tuple[str, int | None], dict[int, Case]] = {}
     accepting: dict[tuple[str, int | None], dict[int, Case]] = {}
     for outcome in outcomes:

@@ -1,4 +1,4 @@
-"""The variables and functions that an expression of a policy may use.
+"""The variables and functions of expressions in policies.
 
 k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/compile.go `BuildRequestType`, `BuildNamespaceType`,
 `createEnvForOpts`, and pkg/cel/environment/base.go.
@@ -27,11 +27,11 @@ from generator.simulate.policies.signatures import (
 )
 
 Fields = Mapping[str, Any]
-"""Field → the text of its type, or its own fields."""
+"""Field → its type, or its own fields."""
 
 _REMEMBERED = 64  # environments: the expressions of a policy share a few
 EVERYTHING = 99
-"""A minor version of Kubernetes that has all functions."""
+"""A minor version of Kubernetes with all functions."""
 _LIBRARIES = (
     (28, {"name": "optional"}),
     (29, {"name": "strings", "version": 2}),
@@ -39,7 +39,7 @@ _LIBRARIES = (
     (32, {"name": "two-var-comprehensions"}),
     (34, {"name": "lists", "version": 2}),
 )
-"""Libraries of Google's that Kubernetes has since a minor version."""
+"""Minor version of Kubernetes → the CEL library that it adds."""
 _GROUP_KIND = {"group": "string", "version": "string", "kind": "string"}
 _GROUP_RESOURCE = {"group": "string", "version": "string", "resource": "string"}
 _LABELS = "map<string,string>"
@@ -76,7 +76,7 @@ TYPED: Fields = {
     },
     "authorizer": {"requestResource": RESOURCE_CHECK},
 }
-"""The variables whose fields are known."""
+"""Variables with known fields."""
 _NUMBERS = ("int", "uint", "double")
 _COMPARISONS = tuple(
     Function(f"_{sign}_", (one, other), "bool", None, 28, is_member=False, is_added=True)
@@ -85,7 +85,7 @@ _COMPARISONS = tuple(
     for other in _NUMBERS
     if one != other and sign[0] in "<>"
 )
-"""Google's CEL for Python compares numbers of different types only where it does not know them before."""
+"""Comparisons of numbers of different types, which CEL for Python has for dynamic types only."""
 
 
 def flat_name(path: tuple[str, ...]) -> str:
@@ -94,7 +94,7 @@ def flat_name(path: tuple[str, ...]) -> str:
 
 
 def typed_fields(fields: Fields = TYPED, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """All fields of known types, with those types."""
+    """Yield the fields with known types."""
     for name, found in fields.items():
         if isinstance(found, str):
             yield (*path, name), found
@@ -106,7 +106,7 @@ def typed_fields(fields: Fields = TYPED, path: tuple[str, ...] = ()) -> Iterator
 def check_environment(
     minor: int, variables: tuple[tuple[str, str], ...], *, has_params: bool, has_authorizer: bool
 ) -> Any:
-    """Where expressions are held against the types of Kubernetes.
+    """Return the environment that checks expressions against the types of Kubernetes.
 
     Args:
         minor: the version of Kubernetes whose functions there are.
@@ -132,12 +132,12 @@ def _checked(minor: int) -> tuple[Any, Any]:
 
 @cache
 def evaluation_environment(names: tuple[str, ...]) -> Any:
-    """Where expressions are evaluated; with the names that the policy's own variables have there."""
+    """Return the environment that evaluates expressions, with the flat names of the policy's variables."""
     return _running(names, *_run())
 
 
 def evaluation_environment_with(functions: Iterable[Function], names: tuple[str, ...]) -> Any:
-    """The same with functions that only one expression has."""
+    """Return the evaluation environment with functions of one expression."""
     config, _ = _run()
     return _running(names, config, implementations((*FUNCTIONS, *OPTIONS, *functions)))
 

@@ -34,7 +34,7 @@ from generator.simulate.policies.syntax import (
 )
 
 UNSET = "no value of the variable "
-"""What an error begins with where a variable is read that has no value, because it is an error itself."""
+"""The prefix of the error for a variable whose own evaluation failed."""
 _ERROR = re.compile(r"ERROR: <input>:\d+:\d+: (?P<words>.*)")
 _SAID = (
     (re.compile(r"^NOT_FOUND: Key not found in map : \"?(?P<what>.*?)\"?$"), r"no such key: \g<what>"),
@@ -46,22 +46,22 @@ _SAID = (
     (re.compile(r"^UNKNOWN: No value with name \"authorizer\" found .*$"), "no such attribute(s): authorizer"),
     (re.compile(r"^[A-Z_]+: (?P<what>.*)$"), r"\g<what>"),
 )
-"""What Google's CEL in C++ says → what it says in Go."""
+"""Error of Google's CEL in C++ → error of CEL in Go."""
 
 
 def error_message(error: RuntimeError) -> str:
-    """All that the compiler says, on one line."""
+    """Return the errors of the compiler on one line."""
     return "; ".join(error_messages(error))
 
 
 def error_messages(error: RuntimeError) -> list[str]:
-    """What the compiler says, without the places, which are not those of the text as it was written."""
+    """Return the errors of the compiler without positions, which refer to the rewritten expression."""
     said = [match["words"] for match in _ERROR.finditer(str(error))] or [str(error).splitlines()[0]]
     return [re.sub(r"__(\w+?)__", r"\1.", words).removesuffix(" (in container '')") for words in said]
 
 
 def to_go_message(words: str) -> str:
-    """What evaluating it would have said in Go; as it is, where nobody has compared."""
+    """Return the error message of CEL in Go, or the original one if no rule matches."""
     for pattern, instead in _SAID:
         if pattern.search(words):
             return pattern.sub(instead, words)
@@ -75,27 +75,27 @@ _FIX = "add them to the files, or to `given`"
 
 
 ANSWERS = ("check", "reason")
-"""The functions by which an expression needs an answer."""
+"""Functions that need the grants of RBAC."""
 
 
 class UnknownError(ValueError):
-    """The files do not say."""
+    """The files do not hold the answer."""
 
 
 class Authorizer:
-    """Answers one expression.
+    """The authorizer of one expression.
 
     Attributes:
         doubts: what could not be answered. To the expression it is an error: it counts where the result is one.
     """
 
     def __init__(self, access: Access) -> None:
-        """Answer by what the files grant."""
+        """Answer from the grants of the files."""
         self.access = access
         self.doubts: list[Problem] = []
 
     def functions(self) -> tuple[Function, ...]:
-        """What an expression calls."""
+        """Return the functions that an expression can call."""
         return authorizer.deciding(self._decided, self._explained)
 
     def _decided(self, asked: Mapping[str, Any], verb: str) -> dict[str, dict[str, Any]]:
@@ -107,7 +107,7 @@ class Authorizer:
         return authorizer.decision(is_allowed=bool(reasons), reasons=reasons)
 
     def _unknown(self, who: Requester, asked: AccessRequest) -> str:
-        """Why somebody may be allowed more than is known; empty if it is all."""
+        """Return why a requester may be allowed more than the files grant; empty if the grants are complete."""
         may = f"whether {who.user} may {asked.verb} {asked.url or asked.resource}"
         if not self.access.grants:
             return f"nothing says {may}: there are no Roles and no bindings"
@@ -129,7 +129,7 @@ class Authorizer:
 
 
 def _is_of_kubernetes(who: Requester) -> bool:
-    """bootstrappolicy/{policy,controller_policy,namespace_policy}.go name no other service accounts."""
+    """Return True for a component of Kubernetes (bootstrappolicy/{policy,controller_policy,namespace_policy}.go)."""
     is_part = who.user.startswith(_KUBERNETES) or (
         who.user.startswith("system:") and not who.user.startswith(_ACCOUNT) and who.user != "system:anonymous"
     )
@@ -142,7 +142,7 @@ _HANDED_ON = {
     "duration": ("string($)", "duration($)"),
     "uint": ("$", "uint($)"),
 }
-"""How a variable is evaluated, and how it is read, whose value cel-expr-python takes in another form than it gives."""
+"""Type → the expressions that evaluate and read a variable, for types that cel-expr-python alters."""
 _SELECTS = "Applying SELECT to non-message type"
 _ASKS_OPTIONALLY = ("_?._(", "_[?_]")
 _HAS = re.compile(r"\bhas\s*\(")
@@ -152,14 +152,14 @@ _OURS = ("Non-CEL value type", "Unimplemented type")
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An evaluation that ended in an error, with what the API server says of it."""
+    """A failed evaluation, with the error message of the API server."""
 
     words: str
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression, compiled.
+    """A compiled expression.
 
     Attributes:
         text: as it was written.
@@ -179,16 +179,16 @@ class Expression:
 
     @property
     def giving(self) -> str:
-        """How it is evaluated, by the text that stands for `$`, so that `reading` can read it."""
+        """The expression that evaluates it; `$` is the original."""
         return _handed_on(self.type)[0]
 
     @property
     def reading(self) -> str:
-        """How another expression reads its result, by the name that stands for `$`."""
+        """The expression that reads its result; `$` is the name."""
         return _handed_on(self.type)[1]
 
     def evaluate(self, data: Mapping[str, Any]) -> Any:
-        """Its result, or `Failed`, in the form in which `reading` reads it.
+        """Return the result, or `Failed`, in the form that `reading` reads.
 
         Args:
             data: variable → plain data; a variable that is not there is an error wherever it is read.
@@ -218,7 +218,7 @@ class Expression:
 
     @property
     def declared(self) -> str:
-        """The type that a variable has to which this is assigned: of what CEL itself does not know, any.
+        """The declared type of a variable with this expression; `dyn` for types that CEL does not have.
 
         composition.go `convertCelTypeToDeclType`
         """
@@ -230,7 +230,7 @@ def _handed_on(type_: str) -> tuple[str, str]:
 
 
 def _known(type_: str) -> str:
-    """A type with `dyn` for whatever CEL itself does not know."""
+    """Replace the types that CEL does not have with `dyn`."""
     if match := re.fullmatch(r"list<(.*)>", type_):
         return f"list<{_known(match[1])}>"
     if match := re.fullmatch(r"map<(\w+), ?(.*)>", type_):
@@ -271,7 +271,7 @@ _WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an expression may use.
+    """The scope of an expression.
 
     Attributes:
         minor: the version of Kubernetes whose functions there are.
@@ -317,7 +317,7 @@ def compile_expression(text: str, scope: Scope, returns: Collection[str] = ()) -
 
 
 def _type(text: str, found: list[Reading], scope: Scope, others: Collection[str] = ()) -> str:
-    """The type of a text, with other names that may have any."""
+    """Return the type of an expression; other names have type `dyn`."""
     types = {flat_name(("variables", name)): each.declared for name, each in scope.variables.items()}
     env = check_environment(
         scope.minor,
@@ -330,7 +330,7 @@ def _type(text: str, found: list[Reading], scope: Scope, others: Collection[str]
 
 
 def _converted(text: str, scope: Scope) -> list[tuple[int, int, str]]:
-    """What is converted, and the type for which it is taken, where that is one and not any."""
+    """Return the arguments of conversions whose type is known."""
     converted = []
     for start, end in find_conversions(text):
         found = list(find_readings(text[start:end]))
@@ -356,7 +356,7 @@ def _unknown_fields(found: list[Reading]) -> Iterator[str]:
 
 
 def _runnable(compiled: Expression, changed: str, access: Access | None) -> Expression:
-    """What runs of an expression that compiles."""
+    """Return the expression with its program."""
     names = tuple(flat_name(("variables", name)) for name in compiled.reads)
     doubts: list[Problem] = []
     if not any(each.text in ANSWERS for each in tokenize(compiled.text)):

@@ -21,10 +21,10 @@ from generator.simulate.policies.request import Request, as_stored
 
 
 class Values:
-    """Data, and whatever variables have been evaluated with it."""
+    """The data of an evaluation, with the variables of the policy that were evaluated so far."""
 
     def __init__(self, policy: Policy, data: Mapping[str, Any]) -> None:
-        """Start without any.
+        """Start without variables.
 
         Args:
             policy: whose variables they are.
@@ -35,7 +35,7 @@ class Values:
         self.failed: dict[str, str] = {}
 
     def of(self, expression: Expression) -> Any:
-        """The result of an expression, or `Failed` with all that the API server says then.
+        """Return the result of an expression, or `Failed` with the error message of the API server.
 
         Raises:
             NotModelledError: it cannot be evaluated here.
@@ -47,7 +47,7 @@ class Values:
         return Failed(words if expression.problem else f"expression '{expression.text}' resulted in error: {words}")
 
     def _readable(self, expression: Expression) -> Mapping[str, Any]:
-        """The data, with the variables of the policy that an expression reads and that are no errors."""
+        """Return the data, with the variables that an expression reads and that have no error."""
         for name in expression.reads:
             key, variable = flat_name(("variables", name)), self.policy.variables.get(name)
             if variable is None or key in self.data or name in self.failed:
@@ -71,7 +71,7 @@ _LONGEST_MESSAGE = 5 * 1024  # bytes; pkg/apis/cel/config.go
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one rule said of a request, with one parameter.
+    """The decision of a validation on a request, with one parameter.
 
     Attributes:
         policy: its name.
@@ -93,18 +93,18 @@ class Decision:
 
 
 def reject_misconfigured(policy: Policy, message: str) -> Iterator[Decision]:
-    """Refused whatever the binding says: dispatcher.go `addConfigError`."""
+    """Reject a request whatever the binding sets (dispatcher.go `addConfigError`)."""
     if not policy.ignores_errors:
         yield Decision(policy.name, None, holds=False, actions=("Deny",), message=message, is_error=True)
 
 
 class Evaluation:
-    """One policy, asked about one request with one parameter."""
+    """The evaluation of a policy for a request with one parameter."""
 
     def __init__(
         self, policy: Policy, actions: tuple[str, ...], request: Request, namespace: Body | None, param: Body | None
     ) -> None:
-        """Put the request to it.
+        """Prepare the data of the expressions.
 
         Args:
             policy: the policy.
@@ -123,7 +123,7 @@ class Evaluation:
         self.for_annotations = Values(policy, {**shown, "namespaceObject": namespace})
 
     def decisions(self) -> Iterator[Decision]:
-        """What each rule says; nothing where the conditions do not hold.
+        """Yield the decisions of the validations; none if a match condition is false.
 
         Raises:
             NotModelledError: an expression cannot be evaluated here.
@@ -138,7 +138,7 @@ class Evaluation:
         yield from self._annotated()
 
     def _conditions(self) -> bool | Failed:
-        """One that does not hold outweighs all errors, and all that is not known."""
+        """Evaluate the match conditions. A false condition takes precedence over errors and unknown values."""
         errors, unknown = [], []
         for _, expression in self.policy.conditions:
             try:
@@ -174,7 +174,7 @@ class Evaluation:
         yield Decision(self.policy.name, number, holds, self.actions, "" if holds else words, is_error=True)
 
     def _annotated(self) -> Iterator[Decision]:
-        """An annotation that is an error refuses the request, whatever the binding says."""
+        """Reject the request if an audit annotation fails, whatever the binding sets."""
         for _, expression in self.policy.annotations:
             result = self.for_annotations.of(expression)
             if isinstance(result, Failed):
@@ -189,7 +189,7 @@ class Evaluation:
 
 
 def judge(request: Request, world: PolicyCluster) -> list[Decision]:
-    """What each rule said that was asked.
+    """Return the decisions of all policies on a request.
 
     Raises:
         NotModelledError: one of them cannot be asked here; with its policy.

@@ -29,16 +29,16 @@ _SELECTORS = ("matchLabels", "matchExpressions")
 
 
 class ConfigurationError(ValueError):
-    """A policy or a binding cannot be asked about a request; its failurePolicy decides what comes of that."""
+    """A policy or binding cannot be evaluated for a request; its `failurePolicy` decides the result."""
 
 
 def is_exempt(request: Request) -> bool:
-    """Whether no policy is ever asked: generic/plugin.go `admissionResources`."""
+    """Return True if no policy applies to a resource (generic/plugin.go `admissionResources`)."""
     return request.kind.group == GROUP and request.kind.resource in _NEVER
 
 
 def matches(constraints: Mapping[str, object], request: Request, world: PolicyCluster) -> bool:
-    """Whether a request is one of those that `matchConstraints` or `matchResources` describe.
+    """Return True if `matchConstraints` or `matchResources` match a request.
 
     Raises:
         ConfigurationError: the namespace is not there.
@@ -82,7 +82,7 @@ def _any_rule(rules: tuple[Body, ...], request: Request, world: PolicyCluster, *
         return True
     for version in () if is_exact else world.versions(request.kind):
         if version != request.kind.version and any(_matches(rule, request, version) for rule in rules):
-            message = f"it is asked in {version}, to which {request.kind.api_version} is not converted"
+            message = f"it matches in {version}, to which {request.kind.api_version} is not converted"
             raise NotModelledError((Problem(message, f"write the case in {version}"),))
     return False
 
@@ -119,11 +119,11 @@ def _is_resource(written: str, request: Request) -> bool:
 
 
 def find_parameters(policy: Policy, binding: Binding, request: Request, world: PolicyCluster) -> list[Body | None]:
-    """One for each time that the policy is asked; None where it has no parameters.
+    """Return the parameters of each evaluation of a policy; None stands for no parameter.
 
     Raises:
         ConfigurationError: they are not there, or cannot be.
-        NotModelledError: nobody knows their kind.
+        NotModelledError: their kind is unknown.
     """
     reference = mapping(binding.spec.get("paramRef"))
     if policy.param_kind is None or not reference:

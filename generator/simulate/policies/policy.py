@@ -24,7 +24,7 @@ KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """One rule of a policy.
+    """A validation of a policy.
 
     Attributes:
         expression: what must hold.
@@ -41,7 +41,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class _Read:
-    """An object of admission, as it was read."""
+    """A policy or binding."""
 
     manifest: Manifest
 
@@ -58,12 +58,12 @@ class _Read:
 
 @dataclass(frozen=True)
 class Policy(_Read):
-    """A policy, as it was read, for a version of Kubernetes.
+    """A ValidatingAdmissionPolicy, for a version of Kubernetes.
 
     Attributes:
         manifest: the object.
         minor: the version of Kubernetes whose functions its expressions may use.
-        access: who may do what, which it may ask; None where nobody says.
+        access: the grants of RBAC for `authorizer`; None if unknown.
     """
 
     minor: int
@@ -71,18 +71,18 @@ class Policy(_Read):
 
     @property
     def ignores_errors(self) -> bool:
-        """Whether what is an error lets a request pass."""
+        """True if the API server accepts a request when the policy fails (`failurePolicy: Ignore`)."""
         return self.spec.get("failurePolicy") == "Ignore"
 
     @property
     def param_kind(self) -> tuple[str, str] | None:
-        """The apiVersion and the kind of its parameters."""
+        """`paramKind`: apiVersion and kind."""
         kind = mapping(self.manifest.body, "spec", "paramKind")
         return (string(kind.get("apiVersion")), string(kind.get("kind"))) if kind else None
 
     @cached_property
     def variables(self) -> Mapping[str, Expression]:
-        """Each may read those before it."""
+        """`variables` by name; a variable can read the ones before it."""
         found: dict[str, Expression] = {}
         for each in mappings(self.spec.get("variables")):
             found[string(each.get("name"))] = self._compiled(each.get("expression"), dict(found))
@@ -90,7 +90,7 @@ class Policy(_Read):
 
     @cached_property
     def conditions(self) -> tuple[tuple[str, Expression], ...]:
-        """`matchConditions`; the API server accepts none that reads a variable of the policy."""
+        """`matchConditions`, which cannot read variables of the policy."""
         written = mappings(self.spec.get("matchConditions"))
         return tuple(
             (string(each.get("name")), self._compiled(each.get("expression"), {}, ("bool",))) for each in written
@@ -98,7 +98,7 @@ class Policy(_Read):
 
     @cached_property
     def validations(self) -> tuple[Validation, ...]:
-        """Its rules."""
+        """`validations`."""
         return tuple(self._validation(each) for each in mappings(self.spec.get("validations")))
 
     @cached_property
@@ -111,7 +111,7 @@ class Policy(_Read):
         )
 
     def expressions(self) -> Iterator[tuple[Path, Expression]]:
-        """All of them, each with its place."""
+        """Yield all expressions with their paths."""
         for index, each in enumerate(self.variables.values()):
             yield ("spec", "variables", index, "expression"), each
         for index, (_, each) in enumerate(self.conditions):
@@ -146,24 +146,24 @@ class Policy(_Read):
 
 @dataclass(frozen=True)
 class Binding(_Read):
-    """Where a policy applies, with which parameters, and what comes of it."""
+    """A ValidatingAdmissionPolicyBinding."""
 
     @property
     def policy(self) -> str:
-        """The name of its policy."""
+        """`policyName`."""
         return string(self.spec.get("policyName"))
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """What is done about a request that breaks a rule: Deny, Warn, Audit."""
+        """`validationActions`: Deny, Warn, Audit."""
         return strings(self.spec.get("validationActions"))
 
 
 class PolicyCluster:
-    """What is in the cluster while requests come: the policies, and whatever they read."""
+    """The objects of the cluster: policies, bindings, and the objects that they read."""
 
     def __init__(self, manifests: Iterable[Manifest], catalog: Catalog) -> None:
-        """Read manifests of any kind; of two with the same name the later one counts.
+        """Index manifests of any kind; a later object replaces one of the same name.
 
         Args:
             manifests: what is there.
@@ -179,17 +179,17 @@ class PolicyCluster:
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:
-        """All policies, by name."""
+        """Policies, by name."""
         return tuple(Policy(found, self.minor, self.access) for found in self._all(GROUP, KINDS[0]))
 
     @cached_property
     def access(self) -> Access:
-        """Who may do what."""
+        """The grants of RBAC."""
         return read_access(self.objects.values())
 
     @cached_property
     def bindings(self) -> tuple[Binding, ...]:
-        """All bindings, by name."""
+        """Bindings, by name."""
         return tuple(Binding(found) for found in self._all(GROUP, KINDS[1]))
 
     def _all(self, group: str, kind: str) -> list[Manifest]:
@@ -197,16 +197,16 @@ class PolicyCluster:
         return sorted(found, key=lambda each: (each.namespace, each.name))
 
     def namespace(self, name: str) -> Body | None:
-        """The Namespace of a name; None if there is none."""
+        """Return a Namespace; None if it is missing."""
         found = self.objects.get(("", "Namespace", "", name))
         return found.body if found else None
 
     def of_kind(self, kind: Kind) -> Iterator[Body]:
-        """All objects of a kind, in any version."""
+        """Yield the objects of a kind, in any version."""
         yield from (found.body for found in self._all(kind.group, kind.kind))
 
     def kind(self, api_version: str, kind: str) -> Kind:
-        """What a kind is.
+        """Return a kind.
 
         Raises:
             NotModelledError: it is in no release that mpigen knows, and no CustomResourceDefinition here defines it.
@@ -215,10 +215,10 @@ class PolicyCluster:
             if (found.kind, found.api_version) == (kind, api_version):
                 return found
         fix = "add its CustomResourceDefinition to the files"
-        raise NotModelledError((Problem(f"nobody knows the kind {kind} of {api_version}", fix),))
+        raise NotModelledError((Problem(f"the kind {kind} of {api_version} is unknown", fix),))
 
     def versions(self, of: Kind) -> list[str]:
-        """All versions in which a resource is served."""
+        """Return the versions in which the API server serves a resource."""
         return [found.version for found in self._kinds if (found.group, found.resource) == (of.group, of.resource)]
 
     @cached_property

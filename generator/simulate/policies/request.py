@@ -1,4 +1,4 @@
-"""What somebody asks the API server for, as a policy sees it.
+"""Requests to the API server, as policies read them.
 
 k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/condition.go `CreateAdmissionRequest`; the fields without a value that
 k8s.io/api v0.34.2 admission/v1/types.go leaves out are not there.
@@ -24,7 +24,7 @@ _METADATA = "metadata"
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """Who asks.
+    """The user of a request (`userInfo`).
 
     Attributes:
         user: the name, such as `ada` or `system:serviceaccount:team-cv:default`.
@@ -40,7 +40,7 @@ class UserInfo:
 
     @property
     def all_groups(self) -> tuple[str, ...]:
-        """With those of every service account, and of everybody who is known.
+        """All groups, including those that the API server adds.
 
         pkg/endpoints/filters/impersonation.go `buildImpersonationRequests`; serviceaccount.MakeGroupNames
         """
@@ -53,7 +53,7 @@ class UserInfo:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request.
+    """An admission request.
 
     Attributes:
         operation: CREATE, UPDATE, DELETE or CONNECT.
@@ -81,7 +81,7 @@ class Request:
 
     @property
     def object_kind(self) -> tuple[str, str, str]:
-        """Group, version and kind of what is sent: of a subresource often another than that of its resource."""
+        """Group, version and kind of the sent object, which for a subresource often differ from its resource."""
         sent = self.object if self.operation == "CONNECT" or self.subresource else None
         if sent is None:
             return self.kind.group, self.kind.version, self.kind.kind
@@ -89,7 +89,7 @@ class Request:
         return group, version, string(sent.get("kind"))
 
     def variable(self) -> Body:
-        """`request`, as expressions read it."""
+        """Return the variable `request`."""
         group, version, kind = self.object_kind
         kinds = {"group": group, "version": version, "kind": kind}
         resource = {"group": self.kind.group, "version": self.kind.version, "resource": self.kind.resource}
@@ -114,7 +114,7 @@ class Request:
         }
 
     def authorizer(self) -> Body:
-        """`authorizer`, which knows who asks, and of which resource."""
+        """Return the variable `authorizer`, with the user and the resource of the request."""
         who = asking(self.person.user, [*self.person.all_groups])
         resource = about(
             who,
@@ -134,14 +134,14 @@ class Request:
 
 
 def name_of(body: Body) -> str:
-    """The name of an object, also where the API server makes it up."""
+    """Return the name of an object, or a placeholder if the API server generates it."""
     metadata = mapping(body, _METADATA)
     generated = string(metadata.get("generateName"))
     return string(metadata.get("name")) or (f"{generated}{_GENERATED}" if generated else "")
 
 
 def as_stored(body: Body, namespace: str, kind: Kind) -> Body:
-    """An object as the API server has it when policies see it: with what it writes into `metadata` itself.
+    """Return an object as policies read it, with the metadata that the API server adds.
 
     pkg/registry/rest/create.go `BeforeCreate`; kubernetes v1.34.2 pkg/apis/core/v1/defaults.go `SetDefaults_Namespace`.
     Empty lists and mappings of `metadata` are not kept. Defaults of other fields are not filled in.

@@ -28,7 +28,7 @@ AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION = (
 )
 ANY = "~A"
 IS = "__is_"
-"""What a function begins with that gives what it takes, if that is of the type that ends its name."""
+"""The prefix of functions that return their argument if it has the type in their name."""
 _OPAQUE = {
     *(QUANTITY, URL, IP, CIDR, SEMVER, FORMAT),
     *(AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION),
@@ -49,12 +49,12 @@ _PARTS = re.compile(r"(?P<name>[~\w.]+)(?:<(?P<inner>.*)>)?")
 
 
 CHECKED = ("bool", "int", "uint", "double", "string", "list", "map")
-"""The types whose values can be checked while an expression runs."""
+"""Types that can be checked during evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One overload of a function.
+    """An overload of a function.
 
     Attributes:
         name: such as `isGreaterThan`.
@@ -76,17 +76,17 @@ class Function:
 
     @property
     def key(self) -> str:
-        """Tells overloads apart."""
+        """Unique key of the overload."""
         return f"{self.name}({','.join(self.parameters)})"
 
 
 def opaque(kind: str, text: str) -> dict[str, str]:
-    """A value of a type that CEL does not know, from the text that tells it from others."""
+    """Return a value of a type that CEL does not have."""
     return {kind: text}
 
 
 def declarations(functions: Iterable[Function]) -> list[dict[str, Any]]:
-    """`functions` of the YAML that describes an environment, for those whose names are new."""
+    """Return `functions` of the YAML of an environment, for functions with new names."""
     named: dict[str, list[dict[str, Any]]] = {}
     for each in functions:
         if not each.is_added:
@@ -108,7 +108,7 @@ def _described(type_: str) -> dict[str, Any]:
 
 
 def _parts(type_: str) -> tuple[str, list[str]]:
-    """`map<string,list<int>>` → `map` and its two."""
+    """Split `map<string,list<int>>` into `map` and its parameters."""
     match = _PARTS.fullmatch(type_)
     if match is None:
         raise ValueError(f"no type: {type_}")
@@ -116,7 +116,7 @@ def _parts(type_: str) -> tuple[str, list[str]]:
 
 
 def additions(functions: Iterable[Function]) -> Any:
-    """Overloads of functions that are there already, to be declared: nothing runs them."""
+    """Return declarations of overloads of existing functions."""
     found = [
         cel.FunctionDecl(
             each.name,
@@ -133,7 +133,7 @@ def _type(type_: str) -> Any:
 
 
 def implementations(functions: Iterable[Function]) -> Any:
-    """What runs them. CEL tells them apart by the kinds of their arguments only, so overloads of one kind share one."""
+    """Return implementations. CEL selects by the kinds of arguments, so overloads of equal kinds share one."""
     alike: dict[tuple[str, bool, tuple[str, ...]], list[Function]] = {}
     for each in functions:
         for kinds in _kinds(each) if each.run else ():
@@ -162,7 +162,7 @@ def _identity(kind: str) -> Any:
 
 
 def _kinds(function: Function) -> list[tuple[str, ...]]:
-    """The kinds of arguments that it takes: one set, or one for each type that stands for any."""
+    """Return the kinds of arguments: one tuple, or one for each type that `~A` can be."""
     kinds = tuple("map" if each in _OPAQUE else _parts(each)[0] for each in function.parameters)
     return [tuple(any_ if kind == ANY else kind for kind in kinds) for any_ in (_KINDS if ANY in kinds else [""])]
 

@@ -30,7 +30,7 @@ _CONVERSIONS = {"string", "int", "uint", "double", "bool", "bytes", "duration", 
 
 
 class Token(NamedTuple):
-    """A word, a text, a number or a sign, and where it stands."""
+    """A word, string, number or sign, with its position."""
 
     kind: str
     text: str
@@ -39,7 +39,7 @@ class Token(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A variable that an expression reads, and the fields of it that it names: `request.userInfo` of `request`.
+    """A variable that an expression reads, with its fields: `request.userInfo`.
 
     Attributes:
         root: the variable.
@@ -62,13 +62,13 @@ class Reading(NamedTuple):
 
 @lru_cache(_REMEMBERED)
 def tokenize(expression: str) -> tuple[Token, ...]:
-    """All tokens but blanks and comments; a text that does not end is cut into signs, as nobody can compile it."""
+    """Return the tokens without blanks and comments; an unterminated string becomes signs."""
     found = (Token(str(one.lastgroup), one.group(), one.start(), one.end()) for one in _TOKEN.finditer(expression))
     return tuple(token for token in found if token.kind != "space")
 
 
 def find_readings(expression: str) -> Iterator[Reading]:
-    """The variables that an expression reads; also those of its own comprehensions, which look alike."""
+    """Yield the variables that an expression reads, including those of its comprehensions."""
     words = tokenize(expression)
     for index, token in enumerate(words):
         before, after = _text(words, index - 1), _text(words, index + 1)
@@ -78,7 +78,7 @@ def find_readings(expression: str) -> Iterator[Reading]:
 
 
 def find_conversions(expression: str) -> Iterator[tuple[int, int]]:
-    """Where the arguments of conversions stand: of `string(…)`, `int(…)` and the like."""
+    """Yield the positions of the arguments of conversions such as `string(…)` and `int(…)`."""
     words = tokenize(expression)
     for index, token in enumerate(words):
         if token.text in _CONVERSIONS and _text(words, index - 1) != "." and _text(words, index + 1) == "(":
@@ -121,13 +121,13 @@ def _text(words: Sequence[Token], at: int) -> str:
 
 
 OPTIONAL_READING = "$[?0]"
-"""How the value of a variable is read that may be absent."""
+"""The expression that reads an optional variable."""
 _VARIABLES = "variables"
 _Change = tuple[int, int, str]
 
 
 def rewrite_for_check(text: str, found: Collection[Reading], variables: Collection[str]) -> str:
-    """The text with names of their own for variables of the policy, and for fields of known types."""
+    """Replace variables of the policy and fields of known types with flat names."""
     changes = []
     for each in found:
         if _is_variable(each, variables):
@@ -140,7 +140,7 @@ def rewrite_for_check(text: str, found: Collection[Reading], variables: Collecti
 def rewrite_for_evaluation(
     text: str, found: Collection[Reading], variables: Mapping[str, str], converted: Collection[tuple[int, int, str]]
 ) -> str:
-    """The text with names of their own for variables of the policy, and nothing asked of what is null.
+    """Replace variables of the policy with flat names, and guard optional selections on null.
 
     Args:
         text: what was written.
@@ -158,7 +158,7 @@ def rewrite_for_evaluation(
 
 
 def _form(reading: Reading, form: str) -> str:
-    """How a variable is read: where Go looks for a field in an optional value, it finds none.
+    """Return the expression that reads a variable: in Go an optional value has no fields.
 
     cel-go v0.26.0 interpreter/attributes.go `applyQualifiers` opens only what an attribute begins with, which here is
     the mapping of all variables.
@@ -169,7 +169,7 @@ def _form(reading: Reading, form: str) -> str:
 
 
 def _asks(reading: Reading, length: int) -> bool:
-    """Whether it is asked of the first fields, so many, if they have the next."""
+    """Return True if the expression tests whether the first fields have the next one."""
     is_last = len(reading.fields) == length
     if is_last:
         return reading.bracket == "[?"
@@ -177,7 +177,7 @@ def _asks(reading: Reading, length: int) -> bool:
 
 
 def _or_nothing(name: str) -> str:
-    """Null has no fields, and that is all: C++ calls the question an error, and Go answers it."""
+    """Replace null with an empty map: C++ fails on an optional selection of null, Go does not."""
     return f"({name} == null ? {{}} : {name})"
 
 
@@ -186,7 +186,7 @@ def _is_variable(reading: Reading, variables: Collection[str]) -> bool:
 
 
 def _variable(reading: Reading, text: str, form: str) -> _Change:
-    """It is there, whoever asks."""
+    """Return the change for a variable of the policy, which always exists."""
     if reading.is_tested and len(reading.fields) == 1:
         return text.rindex("has", 0, reading.start), text.index(")", reading.ends[1]) + 1, "true"
     name = form.replace("$", flat_name((_VARIABLES, reading.fields[0])))

@@ -177,7 +177,7 @@ def test_an_aggregated_role_has_the_rules_of_others_and_none_of_its_own() -> Non
     assert not granted.allowed(parse_requester("user:ada"), GET_POD)
     alone = of(*texts[:2])
     assert alone.gaps(parse_requester("user:ada")) == (
-        "ClusterRoleBinding b: what is aggregated into its role is not among the files",
+        "ClusterRoleBinding b: the roles that are aggregated into its role are not among the files",
     )
 
 
@@ -196,14 +196,14 @@ def test_superusers_may_do_anything() -> None:
 
 
 def test_two_roles_of_one_name_are_of_two_clusters() -> None:
-    with pytest.raises(SimulationError, match="another one than in a"):
+    with pytest.raises(SimulationError, match="differs from the object of that name in a"):
         of(role("r", READ_PODS), role("r"))
     assert of(role("r", READ_PODS), role("r", READ_PODS)).grants == ()
 
 
 @pytest.mark.parametrize("text", ["ada", "user:", "group:", "serviceaccount:a", "serviceaccount:a/", "role:x", ""])
 def test_nobody_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="names nobody"):
+    with pytest.raises(ValueError, match="is not a subject"):
         parse_requester(text)
 
 

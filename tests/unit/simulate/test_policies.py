@@ -245,7 +245,7 @@ def test_a_kind_that_nobody_knows_is_an_error_and_no_verdict() -> None:
     found = next(iter(_READ.files.values()))[0]
     strange = {"apiVersion": "example.com/v1", "kind": "Strange", "metadata": {"name": "x"}}
     case = Case("", "", 0, "CREATE", strange, None, found.person, found.expected)
-    assert "nobody knows the kind Strange" in run_case(case, _world("")).complaint
+    assert "the kind Strange of" in run_case(case, _world("")).complaint
 
 
 def test_problems_are_bad_input_of_the_user() -> None:

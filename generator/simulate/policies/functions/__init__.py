@@ -1,4 +1,4 @@
-"""What Kubernetes adds to CEL, by library: k8s.io/apiserver v0.34.2 pkg/cel/environment/base.go says since when."""
+"""Functions that Kubernetes adds to CEL: k8s.io/apiserver v0.34.2 pkg/cel/environment/base.go."""
 
 from __future__ import annotations
 

@@ -26,22 +26,22 @@ _ACCOUNT = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 
 
 def asking(user: str, groups: list[str]) -> _Value:
-    """The authorizer, for somebody who asks it."""
+    """Return the authorizer of a user."""
     return {AUTHORIZER: {"user": user, "groups": groups}}
 
 
 def about(who: _Value, **said: str) -> _Value:
-    """A question for a resource, as far as it is said."""
+    """Return a check of a resource."""
     return {RESOURCE_CHECK: {**who[AUTHORIZER], **said}}
 
 
 def decision(*, is_allowed: bool, reasons: tuple[str, ...]) -> _Value:
-    """What the authorizer decided, and what it may say of why."""
+    """Return the decision of the authorizer, with its possible reasons."""
     return {DECISION: {"allowed": is_allowed, "reasons": [*reasons]}}
 
 
 def _service_account(_: _Value, namespace: str, name: str) -> _Value:
-    """With the groups that it brings, and not with that of everybody: service accounts that log in have it."""
+    """Return the authorizer of a ServiceAccount, without `system:authenticated`, as in Kubernetes."""
     if not _ACCOUNT.fullmatch(name):
         raise ValueError("Invalid service account name")
     if not _NAMESPACE.fullmatch(namespace):
@@ -93,7 +93,7 @@ FUNCTIONS = (
 def deciding(
     decide: Callable[[Mapping[str, Any], str], _Value], explain: Callable[[list[str]], str]
 ) -> tuple[Function, ...]:
-    """What needs to know who may do what.
+    """Return the functions that need the grants of RBAC.
 
     Args:
         decide: what was asked, and the verb → the decision.

@@ -32,7 +32,7 @@ def _smallest(items: _Items) -> Any:
 
 
 def _first(name: str, items: _Items, order: int) -> Any:
-    """The item after which no other is preferred; one that cannot be compared with it never is."""
+    """Return the first item to which no later one is preferred; items that cannot be compared are skipped."""
     if not items:
         raise ValueError(f"{name} called on empty list")
     found = items[0]
@@ -53,7 +53,7 @@ def _compared(one: Any, other: Any) -> int | None:
 
 
 def _kind(item: Any) -> type:
-    """Numbers can be compared with each other; true is none."""
+    """Return the kind for comparisons: all numbers are of one kind, booleans are not numbers."""
     if item is None or isinstance(item, list | dict):
         raise ValueError("no such overload")
     return float if isinstance(item, int) and not isinstance(item, bool) else type(item)

@@ -32,7 +32,7 @@ _SUFFIX_ERROR = "unable to parse quantity's suffix"
 
 @dataclass(frozen=True, slots=True)
 class _Quantity:
-    """An amount, and whether it is kept as an integer."""
+    """An amount; `is_integer` if Kubernetes stores it as an integer."""
 
     amount: Fraction
     is_integer: bool
@@ -83,7 +83,7 @@ def _exponent(suffix: str) -> int:
 
 
 def _rounded(amount: Fraction) -> Fraction:
-    """What is finer than a nano counts as one more."""
+    """Round up to whole nano units."""
     return ceil(amount / _NANO) * _NANO
 
 

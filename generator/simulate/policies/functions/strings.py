@@ -29,7 +29,7 @@ def _re2() -> Any:
 
 
 def _matches(text: str, pattern: str) -> list[str]:
-    """The parts of the text that match. RE2 would give what the first group captures, so nothing may capture."""
+    """Return the matches of a pattern. Groups become non-capturing, because RE2 would return the first group."""
     groups = _PIECE.sub(lambda piece: "(?:" if piece["group"] else piece[0], pattern)
     found = _re2().eval(data={"text": text, "pattern": groups})
     if found.type() == cel.Type.ERROR:
@@ -112,7 +112,7 @@ _Order = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
 
 
 def _version(text: str) -> _Value:
-    """What is built after `+` makes no difference between versions."""
+    """Parse a version, without its build metadata."""
     match = _FORM.fullmatch(text)
     if match is None or any(int(number) >= _LARGEST for number in match["core"].split(".")):
         raise ValueError(f"no semantic version: {text!r}")
@@ -132,7 +132,7 @@ def _core(value: _Value) -> tuple[int, ...]:
 
 
 def _order(value: _Value) -> _Order:
-    """Numbers come before words, and anything after a `-` before the version itself."""
+    """Return the sort key: numbers before words, pre-releases before the release."""
     before = value[SEMVER].partition("-")[2]
     marks = [(not mark.isdecimal(), int(mark) if mark.isdecimal() else 0, mark) for mark in before.split(".") if mark]
     return _core(value), not before, tuple(marks)
