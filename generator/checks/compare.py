@@ -13,9 +13,9 @@ from pathlib import Path, PurePosixPath
 
 from generator.checks import registry
 from generator.checks.files import Origin, Targets, by_release, manifest_files
-from generator.checks.finding import Breach, Finding
+from generator.checks.finding import Breach, Finding, place_findings
 from generator.checks.objects import Change
-from generator.checks.run import in_documents, placed, unreadable
+from generator.checks.run import in_documents, unreadable
 from generator.documents.files import read_file
 from generator.errors import DocumentError, InputError, OutputError, Problem
 from generator.manifests import Manifest, read
@@ -145,7 +145,7 @@ def compare(
     by_file: dict[str, list[tuple[Manifest, Breach]]] = {}
     for manifest, breach in breaches(old, new, targets):
         by_file.setdefault(manifest.file, []).append((manifest, breach))
-    return [finding for file, found in by_file.items() for finding in placed(found, text_of(file))]
+    return [finding for file, found in by_file.items() for finding in place_findings(found, text_of(file))]
 
 
 def rendered(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from generator.documents.load import Path
+from generator.documents.locate import Place, locate_everywhere
+from generator.documents.messages import format_path
 from generator.manifests import Manifest
 
 WAIVERS = "mpigen.dev/waive"
@@ -96,3 +99,41 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     """The first of some names, and how many there are beside."""
     told = ", ".join(f"`{name}`" for name in names[:most])
     return f"{told} and {len(names) - most} more" if len(names) > most else told
+
+
+Located = tuple[Manifest, Breach]
+"""A breach, and the object that it is in."""
+_LONGEST = 200
+"""Characters of a value in a report, as JSON."""
+
+
+def place_findings(breaches: Sequence[Located], text: str | bytes) -> list[Finding]:
+    """Return the findings of one text, with their lines and columns from one walk through it."""
+    if not breaches:
+        return []
+    where = [(manifest.index, (*manifest.inside, *breach.path)) for manifest, breach in breaches]
+    places = locate_everywhere(text, where)
+    return [_finding(*located, places[key]) for located, key in zip(breaches, where, strict=True)]
+
+
+def _finding(manifest: Manifest, breach: Breach, place: Place) -> Finding:
+    line, column = place.key if breach.at_key else place.node
+    return Finding(
+        file=manifest.file,
+        line=line,
+        column=column,
+        path=format_path((*manifest.inside, *breach.path), root="$"),
+        check=breach.check,
+        resource=manifest.resource,
+        message=breach.message,
+        why=breach.why,
+        fix=breach.fix,
+        severity=breach.severity,
+        value=_brief(breach.value),
+    )
+
+
+def _brief(value: object) -> object:
+    """Return a value for a report, shortened if its text is long."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

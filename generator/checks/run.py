@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,21 +10,16 @@ from dataclasses import dataclass, field, replace
 
 from generator.checks import registry, related
 from generator.checks.fabric import cni
-from generator.checks.finding import Breach, Finding, Severity, waivers_of
+from generator.checks.finding import Breach, Finding, Located, Severity, place_findings, waivers_of
 from generator.checks.registry import ERROR, declare
 from generator.checks.schema import breaches, misplaced
 from generator.documents.load import Path
-from generator.documents.locate import Place, locate_everywhere
-from generator.documents.messages import format_path
 from generator.errors import DocumentError, Problem
 from generator.manifests import Body, Manifest, read
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 
-_Found = tuple[Manifest, Breach]
-
 _POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-_LONGEST = 200  # letters of a value in a report, as JSON
 
 
 @dataclass(slots=True)
@@ -77,7 +71,7 @@ def check_rendered(
     numbered = list(in_documents(manifests))
     kinds = Counter(manifest.kind for manifest in numbered)
     checked = Checked(len(texts), kinds, waiving=[manifest for manifest in numbered if waivers_of(manifest)])
-    by_file: dict[str, list[_Found]] = {}
+    by_file: dict[str, list[Located]] = {}
     for manifest in numbered:
         by_file.setdefault(manifest.file, []).extend((manifest, breach) for breach in _breaches(manifest, engine))
     for manifest, breach in (
@@ -86,7 +80,7 @@ def check_rendered(
     ):
         by_file[manifest.file].append((manifest, breach))
     for file, found in by_file.items():
-        checked.findings += placed(found, texts[file])
+        checked.findings += place_findings(found, texts[file])
     return checked
 
 
@@ -101,7 +95,7 @@ def in_documents(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
 def check_text(text: bytes, file: str, engine: Engine) -> Checked:
     """Check every object of one YAML text; a text that cannot be read is one finding."""
     checked = Checked(files=1)
-    found: list[_Found] = []
+    found: list[Located] = []
     try:
         for manifest in read(text, file):
             checked.kinds[manifest.kind] += 1
@@ -112,7 +106,7 @@ def check_text(text: bytes, file: str, engine: Engine) -> Checked:
             found += [(manifest, breach) for breach in _breaches(manifest, engine)]
     except DocumentError as error:
         checked.findings += unreadable(*error.problems).findings
-    checked.findings += placed(found, text)
+    checked.findings += place_findings(found, text)
     return checked
 
 
@@ -133,20 +127,20 @@ def check_together(
     Raises:
         InputError: from `text_of`.
     """
-    by_file: dict[str, list[_Found]] = {}
+    by_file: dict[str, list[Located]] = {}
     for manifest, breach in related.breaches(manifests, targets, today):
         by_file.setdefault(manifest.file, []).append((manifest, breach))
     return [finding for file, found in by_file.items() for finding in _placed_again(found, text_of(file))]
 
 
-def _placed_again(found: Sequence[_Found], text: bytes) -> list[Finding]:
+def _placed_again(found: Sequence[Located], text: bytes) -> list[Finding]:
     """The findings of a text that was read before, if what they are about still stands there."""
     file = found[0][0].file
     there: dict[tuple[int, Path], Body] = {}
     with suppress(DocumentError):  # what can be read before it is enough
         there.update(((manifest.index, manifest.inside), manifest.body) for manifest in read(text, file))
     if all(there.get((manifest.index, manifest.inside)) == manifest.body for manifest, _ in found):
-        return placed(found, text)
+        return place_findings(found, text)
     return unreadable(Problem("has changed while it was checked", "check it again", file)).findings
 
 
@@ -160,38 +154,6 @@ def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
         elif manifest.kind in cni.KINDS:
             yield from cni.breaches(manifest)
         yield from registry.judge(manifest, engine.targets)
-
-
-def placed(found: Sequence[_Found], text: str | bytes) -> list[Finding]:
-    """The findings of one text, with their places from one walk through it."""
-    if not found:
-        return []
-    where = [(manifest.index, (*manifest.inside, *breach.path)) for manifest, breach in found]
-    places = locate_everywhere(text, where)
-    return [_finding(*pair, places[each]) for pair, each in zip(found, where, strict=True)]
-
-
-def _finding(manifest: Manifest, breach: Breach, place: Place) -> Finding:
-    line, column = place.key if breach.at_key else place.node
-    return Finding(
-        file=manifest.file,
-        line=line,
-        column=column,
-        path=format_path((*manifest.inside, *breach.path), root="$"),
-        check=breach.check,
-        resource=manifest.resource,
-        message=breach.message,
-        why=breach.why,
-        fix=breach.fix,
-        severity=breach.severity,
-        value=_brief(breach.value),
-    )
-
-
-def _brief(value: object) -> object:
-    """A value for a report: as it is, or the beginning of its text."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return value if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def unreadable(*problems: Problem) -> Checked:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from generator.checks.finding import Breach, Finding
+from generator.checks.finding import Breach, Finding, place_findings
 from generator.checks.registry import ERROR, declare
-from generator.checks.run import placed
 from generator.simulate.policies.cases import Outcome, Rule
 
 CHECKS = ("policy/case", "policy/untested")
@@ -42,7 +41,7 @@ def untested(rules: Iterable[Rule], text_of: Callable[[str], bytes]) -> Iterator
             f"add a case with `expect: {{rejected: {rule.policy.name}}}`",
         )
         text = text_of(rule.policy.file)
-        yield from placed([(rule.policy, breach)], text) if text else [_nowhere(rule, breach)]
+        yield from place_findings([(rule.policy, breach)], text) if text else [_nowhere(rule, breach)]
 
 
 def _nowhere(rule: Rule, breach: Breach) -> Finding:
