@@ -1,4 +1,4 @@
-"""Any YAML on disk → findings, from our engine, from the real kubeconform, or from both."""
+"""Validation of any YAML files, by the built-in engine, the real kubeconform, or both."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Validation:
     """The findings of files.
 
     Attributes:
-        checked: what was checked, and what was found.
+        checked: what was checked, and what was origins.
         names: the files that were checked.
         by_engine: engine → the number of its findings.
         since: the number of findings about the change from an older tree; None if there is none.
@@ -52,15 +52,15 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What to check.
+    """The files to check, and how.
 
     Attributes:
         paths: files, and folders of files.
-        stdin: what standard input gave; None if it was not asked for.
-        ignore_missing: whether a kind without a schema passes.
-        targets: component → minor version to check for; else what each file's release was made for, or the newest.
-        since: the folder of the trees over which these are to be applied; None if nobody asks what that breaks.
-        today: the day on which is judged what ends on a day; None if nobody asks.
+        stdin: the content of standard input; None if it is not checked.
+        ignore_missing: True if a kind without a schema passes.
+        targets: component → minor version to check for; by default those of each file's release, or the newest.
+        since: the folder of the older trees that these files replace; None to check no change.
+        today: the day of the run, for exceptions that end; None to ignore the day.
         is_serial: True to check on one processor, so that times of checks can be measured.
     """
 
@@ -74,11 +74,11 @@ class Subject:
 
 
 def validate(subject: Subject, engine: str, cache: Path) -> Validation:
-    """Check with `embedded`, `kubeconform` or `both`; what the second one is built into lies in `cache`.
+    """Check files with the engine `embedded`, `kubeconform` or `both`. `cache` is the folder with kubeconform.
 
     Raises:
-        OutputError: a path does not exist, or there are no manifests below any, or no objects below the tree before, or
-            nobody can tell which releases take the place of which.
+        OutputError: a path does not exist, or there are no manifests below any, or no objects below the older tree, or
+            it is unclear which release replaces which.
         EngineError: kubeconform cannot be built or run.
     """
     search = manifest_files(subject.paths)
@@ -94,8 +94,8 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     if engine != "embedded":
         judged = _kubeconform(search, subject, parts, cache)
         done.by_engine["kubeconform"] = len(judged.findings)
-        said = {(finding.file, finding.resource) for finding in done.checked.findings if finding.resource}
-        new = [finding for finding in judged.findings if (finding.file, finding.resource) not in said]
+        reported = {(finding.file, finding.resource) for finding in done.checked.findings if finding.resource}
+        new = [finding for finding in judged.findings if (finding.file, finding.resource) not in reported]
         counts = judged if engine == "kubeconform" else done.checked
         findings = list(dict.fromkeys((*done.checked.findings, *new)))
         done.checked = Checked(counts.files, counts.kinds, findings, waiving=done.checked.waiving)
@@ -110,7 +110,7 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Files that are checked against the same schemas, by the folder of their release; None is that of no release.
+    """Files that are checked against the same schemas, by the folder of their release; None for files of no release.
 
     `home` is the release that standard input is for.
     """
@@ -125,15 +125,15 @@ class _Part:
 
 
 def _parts(search: Search, subject: Subject) -> list[_Part]:
-    """What is checked, by what for; what belongs to no release, such as standard input, is in the first part.
+    """Return the files by target versions. The first part has the files of no release, and standard input.
 
-    Beside files of a single release it is judged with them: a job with the runtimes and queues that it is for.
+    Beside a single release, they are checked together with it: a job with its runtimes and queues.
     """
-    found = by_release(search.files)
-    released = [origin for origin in found if origin.folder is not None]
+    origins = by_release(search.files)
+    released = [origin for origin in origins if origin.folder is not None]
     home = released[0] if len(released) == 1 else Origin()
     parts: dict[Targets, _Part] = {}
-    for origin, files in ((home, []), *found.items()):
+    for origin, files in ((home, []), *origins.items()):
         release = origin if origin.folder else home
         targets = () if subject.targets else release.targets
         part = parts.setdefault(targets, _Part(Catalog.bundled(dict(targets) or subject.targets), home.folder))
@@ -155,7 +155,7 @@ def _embedded(search: Search, subject: Subject, parts: list[_Part]) -> Checked:
 
 
 def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> Iterator[Finding]:
-    """What the objects of each release say only together. Releases are never mixed: they hold the same objects."""
+    """Yield the findings of rules over all objects of a release. Releases hold the same objects, so they never mix."""
 
     def text_of(file: str) -> bytes:
         return subject.stdin if subject.stdin is not None and file == STDIN else read_file(Path(file))
@@ -172,7 +172,7 @@ def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> I
 
 
 def _since(old: Path, search: Search, subject: Subject) -> list[Finding]:
-    """What the change breaks, of each platform for the versions that its new release was made for."""
+    """Return the findings about the change, for the target versions of each platform's new release."""
     from generator.checks import compare  # importing its rules takes as long as checking a file
 
     def judged_for(targets: Targets) -> Mapping[str, str]:
@@ -190,7 +190,7 @@ def _passed(finding: Finding) -> Finding:
 
 
 def _kubeconform(search: Search, subject: Subject, parts: list[_Part], cache: Path) -> Checked:
-    """What kubeconform says of the same."""
+    """Return the findings of kubeconform."""
     from generator.schemas.kubeconform import Kubeconform, Status, ensure_kubeconform
 
     checked = Checked()
@@ -219,7 +219,7 @@ def _kubeconform(search: Search, subject: Subject, parts: list[_Part], cache: Pa
 
 
 def _results(kubeconform: Kubeconform, texts: Mapping[str, bytes]) -> list[Result]:
-    """Its verdicts, by our names: other files than YAML and JSON it passes over, names beyond UTF-8 it rewrites."""
+    """Return the verdicts by our names. kubeconform skips files with other suffixes and rewrites names beyond UTF-8."""
     by_name = [name for name in texts if name != STDIN and name.endswith(SUFFIXES) and name.isprintable()]
     results = list(kubeconform.run(map(Path, by_name)))
     for name in texts.keys() - set(by_name):

@@ -1,4 +1,4 @@
-"""What is left of the findings of a run once its settings, waivers, baseline and revision are applied."""
+"""The findings that a run reports, after settings, waivers, baseline and revision."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """How a repository adopts the checks.
+    """The adoption of the checks by a repository.
 
     Attributes:
         settings: the settings of the repository, with the options of the command line in their places.

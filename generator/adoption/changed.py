@@ -47,9 +47,9 @@ class ChangedFiles:
     def _ask(self, arguments: Sequence[str], problem: str) -> str:
         ran = self._run(arguments)
         if ran.returncode:
-            said = ran.stderr.decode(errors="replace").strip().splitlines()
-            fix = "fetch it, or name another one" if "revision" in problem or "commit" in problem else ""
-            detail = f" (git: {said[-1]})" if said else ""
+            messages = ran.stderr.decode(errors="replace").strip().splitlines()
+            fix = "fetch it, or name another revision" if "revision" in problem or "commit" in problem else ""
+            detail = f" (git: {messages[-1]})" if messages else ""
             raise ConfigError((Problem(f"{problem}{detail}", fix, path="--changed-since"),))
         return ran.stdout.decode(errors="surrogateescape")
 

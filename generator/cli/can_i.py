@@ -78,7 +78,7 @@ def _question(
         who = parse_requester(words[0], groups) if words else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="WHO") from None
-    return who, _asked(words[1], words[2], namespace, subresource) if len(words) > 1 else None
+    return who, _request(words[1], words[2], namespace, subresource) if len(words) > 1 else None
 
 
 def _misspelt(verb: str, what: str) -> Iterator[str]:
@@ -101,7 +101,7 @@ def _misspelt(verb: str, what: str) -> Iterator[str]:
         yield shorten(f"no schema of mpigen has the resource `{kind}`, so its name may be misspelt{near}", _LONGEST)
 
 
-def _asked(verb: str, what: str, namespace: str, subresource: str) -> AccessRequest:
+def _request(verb: str, what: str, namespace: str, subresource: str) -> AccessRequest:
     from generator.schemas.catalog import Catalog
     from generator.simulate.access import AccessRequest
     from generator.simulate.kinds import find_resource

@@ -30,8 +30,8 @@ def read_manifests(paths: Sequence[Path]) -> list[Manifest]:
 def read_cluster(paths: Sequence[Path]) -> tuple[list[Manifest], dict[str, str]]:
     """Return all manifests at the paths, and the versions that they are made for, by component.
 
-    A platform file is rendered first, which starts Node. The versions are those of a platform, or of the release that
-    files belong to; empty if the paths disagree.
+    A platform file is rendered first, which starts Node. The versions come from a platform, or from the release of
+    the files; empty if the paths disagree.
 
     Raises:
         ConfigError: a platform file is wrong.

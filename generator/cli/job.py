@@ -50,9 +50,9 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     "--nodes",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="The hosts that run ranks (numNodes). Default: those of the runtime.",
+    help="The hosts that run ranks (numNodes). Default: the number of the runtime.",
 )
-@click.option("--queue", default="", metavar="NAME", help="A LocalQueue. Default: the one of the tenant.")
+@click.option("--queue", default="", metavar="NAME", help="A LocalQueue. Default: the LocalQueue of the tenant.")
 @click.option(
     "--namespace", default="", metavar="NAME", help="A namespace of the tenant. Default: the one with its name."
 )
@@ -79,7 +79,7 @@ def _pairs(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     "--link",
     type=click.IntRange(min=1),
     metavar="GBIT",
-    help="Gbit/s of each NIC. Default: those of the server type.",
+    help="Gbit/s of each NIC. Default: the rate of the server type.",
 )
 @click.option(
     "-o",

@@ -1,4 +1,4 @@
-"""Who may do what, for people and for machines."""
+"""RBAC permissions, as text and as JSON data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVERYWHERE = "everywhere"
 
 
 def verdict(access: Access, who: Requester, asked: AccessRequest) -> tuple[dict[str, Any], list[str]]:
-    """Whether somebody may do something, for machines and for people."""
+    """Return the answer to a request, as JSON data and as lines."""
     by = access.allowed(who, asked)
     gaps = () if by else access.gaps(who, asked.namespace)
     facts = {"allowed": bool(by), "by": by, "unknown": [*gaps]}
@@ -24,7 +24,7 @@ def verdict(access: Access, who: Requester, asked: AccessRequest) -> tuple[dict[
 
 
 def text(access: Access, who: Requester | None, width: int | None = None) -> Iterator[str]:
-    """Bindings, of one person or of everybody, and below them what their roles allow."""
+    """Yield the bindings of one subject or of all, and then the rules of their roles."""
     grants = list(_grants(access, who))
     rows = {
         (_name(each), grant.namespace or _EVERYWHERE, grant.role, grant.binding)
@@ -35,22 +35,22 @@ def text(access: Access, who: Requester | None, width: int | None = None) -> Ite
     yield from table.table(_BINDINGS, sorted(rows), width)
     yield ""
     roles = {grant.role: grant.rules for grant in grants}
-    rules_of_roles = [(role, *row) for role, rules in sorted(roles.items()) for row in _told(rules)]
+    rules_of_roles = [(role, *row) for role, rules in sorted(roles.items()) for row in _permissions(rules)]
     yield from table.table(_RULES, rules_of_roles, width)
     gaps = {f"unknown: {grant.binding}: {grant.gap}" for grant in grants if grant.gap}
     yield from ["", *(shorten(gap, len(gap)) for gap in sorted(gaps))] if gaps else []
 
 
 def _name(subject: Subject) -> str:
-    """As in a platform file."""
+    """Return a subject as a platform file names it."""
     if subject.is_group:
         return f"group:{subject.name}"
     prefix, _, account = subject.name.partition("system:serviceaccount:")
     return f"user:{subject.name}" if prefix or not account else f"serviceaccount:{account.replace(':', '/')}"
 
 
-def _told(rules: Iterable[Rule]) -> Iterator[tuple[str, str]]:
-    """What may be done, and on what: all that is said of a resource together, and resources of which the same is."""
+def _permissions(rules: Iterable[Rule]) -> Iterator[tuple[str, str]]:
+    """Yield verbs with their resources: one entry for all resources with equal verbs."""
     verbs: dict[str, list[str]] = {}
     for rule in rules:
         for target in _targets(rule):
@@ -63,7 +63,7 @@ def _told(rules: Iterable[Rule]) -> Iterator[tuple[str, str]]:
 
 
 def _targets(rule: Rule) -> Iterator[str]:
-    """As kubectl writes them: `jobs.batch`, `pods/log`, `clusterroles.rbac.authorization.k8s.io named mpigen-view`."""
+    """Yield resources as kubectl writes them, such as `jobs.batch`, `pods/log` or `secrets named registry`."""
     names = f" named {' or '.join(rule.names)}" if rule.names else ""
     for group in rule.groups:
         for resource in rule.resources:
@@ -73,12 +73,12 @@ def _targets(rule: Rule) -> Iterator[str]:
 
 
 def facts(access: Access, who: Requester | None) -> dict[str, Any]:
-    """The same for machines, each grant with its rules."""
+    """Return the grants with their rules as JSON data."""
     return {"grants": [_facts(each) for each in _grants(access, who)]}
 
 
 def _grants(access: Access, who: Requester | None) -> Iterable[Grant]:
-    """Those of one person wherever they are, or all."""
+    """Return the grants of one subject in all namespaces, or all grants."""
     return access.grants if who is None else (each for each in access.grants if each.means(who))
 
 

@@ -1,4 +1,4 @@
-"""What cases showed of policies, rule by rule, for people and for machines."""
+"""The outcomes of policy cases by rule, as text and as JSON data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADER = ("RULE", "REJECTS", "ACCEPTS", "SUCH AS")
 
 
 def facts(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> dict[str, Any]:
-    """`cases` with what was decided, and `rules` with the names of the cases that each one rejected and accepted."""
+    """Return `cases` with their decisions, and `rules` with the names of the cases that they reject and accept."""
     return {
         "cases": [
             {
@@ -39,20 +39,20 @@ def facts(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> dict[str, Any]:
 
 
 def rows(rules: Sequence[Rule]) -> Iterator[tuple[str, ...]]:
-    """One for each rule: how many cases it rejects and accepts, and one that it rejects."""
+    """Yield a row for each rule: how many cases it rejects and accepts, and the first that it rejects."""
     for rule in rules:
-        such_as = rule.rejecting[0].name if rule.rejecting else ""
-        yield rule.name, str(len(rule.rejecting)), str(len(rule.accepting)), such_as
+        example = rule.rejecting[0].name if rule.rejecting else ""
+        yield rule.name, str(len(rule.rejecting)), str(len(rule.accepting)), example
 
 
 def text(outcomes: Sequence[Outcome], rules: Sequence[Rule], width: int | None = None) -> Iterator[str]:
-    """The table in plain columns, and how much there is."""
+    """Yield the table, and a line with the totals."""
     yield from table.table(HEADER, rows(rules), width)
     yield closing(outcomes, rules)
 
 
 def closing(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> str:
-    """`150 cases, 12 rules`."""
+    """Return the totals: `150 cases, 12 rules`."""
     failed = sum(1 for outcome in outcomes if outcome.complaint)
     end = f", {failed} failed" if failed else ""
     return f"{_counted(len(outcomes), 'case')}, {_counted(len(rules), 'rule')}{end}"

@@ -1,4 +1,4 @@
-"""What everybody can have, for people and for machines: the tree of cohorts and queues, and the largest jobs."""
+"""The quota of all queues and the largest jobs, as text and as JSON data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Row = tuple[str, ...]
 
 
 def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) -> Iterator[str]:
-    """The tree, indented, and below it the largest jobs. An amount that nobody named a limit for is `all`."""
+    """Yield the tree of cohorts and queues, then the largest jobs. An amount without a limit is `all`."""
     if not tree.queues and not tree.cohorts:
         yield "there is no ClusterQueue among these objects, so nobody has any quota"
         yield from _doorless(tree)
@@ -61,7 +61,7 @@ def _unknown(tree: QueueTree, nodes: Mapping[str, Node], largest: Iterable[Large
     lines = [
         f"RECLAIMABLE of `{name}` is unknown for {key.resource} of flavor `{key.flavor}`: {own.reason}"
         for name, node in sorted(nodes.items())
-        for key in told(tree.queues[name])
+        for key in shown_quotas(tree.queues[name])
         if (own := compute_capacity(node, key)).reclaimable is None
     ]
     lines += [
@@ -86,7 +86,7 @@ def _size(nodes: int | None) -> str:
 
 
 def _rows(tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[_Row]:
-    """Rows of the table; what has one cell only is a line of its own.
+    """Yield the rows of the table. A row with a single cell is a line of its own.
 
     Below each cohort is what is in it; of those that go in a circle each has its queues, in the order of the circle.
     """
@@ -102,7 +102,7 @@ def _rows(tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[_Row]:
 
 
 def _cohort(tree: QueueTree, nodes: Mapping[str, Node], cohort: Cohort, depth: int) -> Iterator[_Row]:
-    """A cohort and the queues right below it."""
+    """Yield a cohort and the queues directly below it."""
     yield (f"{'  ' * depth}{cohort.name}{_note(tree, cohort)}",)
     for key, quota in cohort.quotas.items():
         own = Capacity(quota.nominal, quota.borrowing, quota.lending, 0, 0, 0)
@@ -124,12 +124,12 @@ def _queue(tree: QueueTree, nodes: Mapping[str, Node], queue: ClusterQueue, dept
     if stopped:
         yield (f"{name} (admits nothing: {stopped})",)
     if queue.name in nodes:
-        for key in told(queue):
+        for key in shown_quotas(queue):
             yield _amounts(tree, name, key, compute_capacity(nodes[queue.name], key), is_elsewhere=queue.is_multi_kueue)
 
 
-def told(queue: ClusterQueue) -> list[FlavorResource]:
-    """What to say of a queue: of each flavor the devices, or if it has none, everything. Zeros are left out."""
+def shown_quotas(queue: ClusterQueue) -> list[FlavorResource]:
+    """Return the quotas to show: the devices of each flavor, or all its resources if it has none. Omit zeros."""
     some = [key for key, quota in queue.quotas.items() if quota.nominal or quota.borrowing != 0]
     with_devices = {key.flavor for key in some if "/" in key.resource}
     return [key for key in some if key.flavor not in with_devices or "/" in key.resource] or list(queue.quotas)[:1]

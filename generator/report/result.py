@@ -50,7 +50,7 @@ class Result:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Return what the command tells the shell."""
+        """Return the exit code of the command."""
         if self.problems:
             return self.problem_code
         return ExitCode.FINDINGS if self.failures else ExitCode.OK
@@ -62,7 +62,7 @@ class Result:
 
 
 def reaches(severity: str, threshold: str) -> bool:
-    """Return True if a severity is at least as high as another one."""
+    """Return True if a severity is at least as high as a threshold."""
     return SEVERITIES.index(severity) >= SEVERITIES.index(threshold)
 
 

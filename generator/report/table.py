@@ -43,7 +43,7 @@ def table_rows(header: Sequence[str], rows: Iterable[Sequence[str]], width: int 
 def _narrow(widths: Sequence[int], words: list[int], width: int) -> list[int]:
     """Return widths of columns that fit a line.
 
-    The widest column shrinks first. Words break only if they must, and those of the first column never do.
+    The widest column shrinks first. Words break only if they must, and the names in the first column stay whole.
     """
     sizes = list(widths)
     room = width - _GAP * (len(sizes) - 1)

@@ -20,7 +20,7 @@ _PLACES = 3
 _COLUMNS = 100
 _BOLD_RED, _YELLOW, _CYAN, _DIM = "1;31", "33", "36", "2"
 _COLORS = {"error": _BOLD_RED, "warning": _YELLOW, "info": _CYAN}
-_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # those of YAML 1.1
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # the line breaks of YAML 1.1
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 
 Paint = Callable[[str, str], str]
@@ -69,8 +69,8 @@ def _block(places: list[Finding], text_of: Callable[[str], str], paint: Paint) -
     finding = places[0]
     where = finding.path if finding.path != "$" else ""
     where = f"{finding.resource} {finding.path}" if finding.resource else where
-    what = _safe(f"{finding.check}: {where}: {finding.message}" if where else f"{finding.check}: {finding.message}")
-    lines = [f"{_place(finding)}: {paint(finding.severity, _COLORS[finding.severity])}: {what}"]
+    headline = _safe(f"{finding.check}: {where}: {finding.message}" if where else f"{finding.check}: {finding.message}")
+    lines = [f"{_place(finding)}: {paint(finding.severity, _COLORS[finding.severity])}: {headline}"]
     lines += [paint(line, _DIM) for line in _excerpt(finding, text_of)]
     lines += [paint(f"    {name}: {_safe(text)}", _DIM) for name, text in _advice(finding) if text]
     lines += _others(places)
