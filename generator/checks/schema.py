@@ -17,15 +17,15 @@ from generator.documents.messages import format_value
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.schemas.violations import Violation
+from generator.schemas.violations import Violation, list_types
 
 _SRIOV = "sriovnetwork.openshift.io"
 _GROUPS = (_SRIOV, "mellanox.com", "k8s.cni.cncf.io")
 _JSON = ("ipam", "metaPlugins", "capabilities", "config")
-_POOL = "write it below `matchLabels`: the pool has EVERY node where its selector says nothing"
-_SWITCH = 'write "on" or "off" in quotes: YAML reads them as true and false'
-_OBJECT = "write the JSON as a text: '{\"type\": …}'"
-_CHAIN = 'write the JSON as a text, objects with commas between: \'{"type": …}, {"type": …}\''
+_POOL = "write it below `matchLabels`: an empty selector selects every node"
+_SWITCH = 'write "on" or "off" in quotes, because YAML reads them as booleans'
+_OBJECT = "write the JSON as a string: '{\"type\": …}'"
+_CHAIN = 'write the JSON objects as one string, separated by commas: \'{"type": …}, {"type": …}\''
 _PKEY = "write a NetworkAttachmentDefinition of `ib-sriov` with a `pkey`: this kind has no field for one"
 _UNRELEASED = "write a NetworkAttachmentDefinition with `plugins`: no release up to 26.4 has this field"
 
@@ -64,16 +64,16 @@ def _other_value(path: tuple[str | int, ...], value: object) -> str:
     return ""
 
 
-_REFUSED = "the API server refuses the object"
+_REFUSED = "the API server rejects the object"
 _WHY = {
-    "unknown-field": "strict field validation refuses it; without that, it is dropped in silence",
+    "unknown-field": "strict field validation rejects the object; without it, the API server drops the field silently",
     "missing-field": _REFUSED,
     "wrong-type": _REFUSED,
     "not-allowed": _REFUSED,
-    "duplicate-item": "server-side apply, and for most lists every other way too, refuses the object",
-    "null": "a create drops it, but a server-side apply, as Argo CD makes it here, refuses the object",
-    "no-schema": "nothing can be said about it, so it may be anything",
-    "not-an-object": "nothing can be applied without a kind and a version",
+    "duplicate-item": "server-side apply rejects the object; for most lists, every other request does so too",
+    "null": "a create request drops it, but server-side apply, which Argo CD uses here, rejects the object",
+    "no-schema": "mpigen cannot validate the object, so it may contain any mistake",
+    "not-an-object": "the API server needs the kind and the version of an object",
 }
 
 _RULES = {
@@ -104,7 +104,7 @@ def breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     refused = {violation.path for violation in found}
     for violation in engine.nulls(manifest.body):
         if violation.path not in refused:
-            breach = _breach(violation.path, "null", "nothing stands here", "remove the field, or give it a value")
+            breach = _breach(violation.path, "null", "this field is null", "remove the field, or give it a value")
             yield replace(breach, severity=Severity.WARNING)
 
 
@@ -123,7 +123,7 @@ def _nameless(manifest: Manifest) -> Iterator[Breach]:
     for key, value in said.items():
         if value is not None and not isinstance(value, str):
             yield _breach(
-                (key,), "not-an-object", f"`{key}` is {format_value(value)}, not a text", "write a text", value
+                (key,), "not-an-object", f"`{key}` is {format_value(value)}, not a string", "write a string", value
             )
 
 
@@ -141,7 +141,9 @@ def fix_of(violation: Violation) -> str:
         case "duplicate-item":
             return "keep one of the two"
         case "wrong-type":
-            return f"write {_kinds(violation.expected)}"
+            is_unquoted = isinstance(violation.value, bool | int | float) and "string" in violation.expected
+            types = list_types(violation.expected).replace("a boolean", "true or false")
+            return "put the value in quotes" if is_unquoted else f"write {types}"
     if violation.is_superfluous:
         return "remove it"
     if isinstance(violation.expected, tuple):
@@ -153,21 +155,6 @@ def fix_of(violation: Violation) -> str:
 def _suggested(word: object, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(str(word), known, n=1)
     return f"did you mean `{close[0]}`?" if close else ""
-
-
-def _kinds(expected: object) -> str:
-    names = expected if isinstance(expected, tuple) else (expected,)
-    return " or ".join(_ARTICLES.get(str(name), str(name)) for name in names)
-
-
-_ARTICLES = {
-    "string": "a string (in quotes if it looks like a number)",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "object": "a mapping",
-    "array": "a list",
-}
 
 
 _WHY_OBJECT = {

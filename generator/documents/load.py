@@ -91,9 +91,7 @@ class _Builder:
         self.next_event()  # the start of the stream
         while type(start := self.next_event()) is not StreamEndEvent:  # else the start of a document
             if start.version not in (None, (1, 1)):
-                raise error_at(
-                    "a `%YAML` version that clients of Kubernetes refuse", "remove the line", start.start_mark
-                )
+                raise error_at("Kubernetes clients reject this `%YAML` version", "remove the line", start.start_mark)
             self.anchors, self.nodes, self.deepest = {}, 0, 0
             first = self.next_event()
             yield Document(self._node(first, 0), index, first.start_mark.line + 1)
@@ -130,14 +128,18 @@ class _Builder:
         while type(event := next_event()) is not MappingEndEvent:
             if type(event) is not ScalarEvent:
                 raise error_at(
-                    "a key that is not a text",
-                    "write a plain string, and put a text with brackets in quotes",
+                    "a key must be a string",
+                    "write a plain string, and quote a string with brackets",
                     event.start_mark,
                 )
             key = event.value
             if event.implicit[0] and key == "<<":
                 if inherited is not None:
-                    raise error_at("the key `<<` is written twice", "give one of them a list", event.start_mark)
+                    raise error_at(
+                        "the key `<<` appears twice in this mapping",
+                        "merge several mappings with one list, such as `<<: [*a, *b]`",
+                        event.start_mark,
+                    )
                 inherited = _inherited(self._node(self.next_event(), depth), result, event.start_mark)
                 continue
             if event.tag is not None or (event.implicit[0] and type(_resolved[key]) is not str):
@@ -145,7 +147,11 @@ class _Builder:
             if event.anchor is not None:
                 self.anchors[event.anchor] = (event.value, 1, 0)
             if key in result:
-                raise error_at(f"the key {format_value(key)} is written twice", "keep one of the two", event.start_mark)
+                raise error_at(
+                    f"the key {format_value(key)} appears twice in this mapping",
+                    "remove one of the two",
+                    event.start_mark,
+                )
             value = next_event()
             is_plain = type(value) is ScalarEvent and value.anchor is None
             result[key] = _scalar(value) if is_plain else self._node(value, depth)
@@ -159,7 +165,7 @@ class _Builder:
 
     def _reach(self, event: Any, depth: int) -> None:
         if depth > MAX_DEPTH:
-            raise error_at(f"nested more than {MAX_DEPTH} levels deep", "flatten it", event.start_mark)
+            raise error_at(f"nested more than {MAX_DEPTH} levels deep", "reduce the nesting", event.start_mark)
         self.deepest = max(self.deepest, depth)
 
     def _enter(self, event: Any, depth: int) -> None:
@@ -173,14 +179,14 @@ class _Builder:
         name = event.anchor
         if name not in self.anchors:
             raise error_at(
-                f"the alias {format_value(f'*{name}')} has no anchor before it",
+                f"the alias {format_value(f'*{name}')} refers to no anchor above it",
                 "define it with `&` first",
                 event.start_mark,
             )
         anchored = self.anchors[name]
         if anchored is None:
             raise error_at(
-                f"the alias {format_value(f'*{name}')} stands inside what it names",
+                f"the alias {format_value(f'*{name}')} refers to the value that contains it",
                 "write the value out",
                 event.start_mark,
             )
@@ -189,7 +195,9 @@ class _Builder:
         self.nodes += size
         self.expanded += size
         if self.expanded > MAX_NODES:
-            raise error_at(f"aliases expand to more than {MAX_NODES:,} nodes", "write the values out", event.start_mark)
+            raise error_at(
+                f"the aliases expand to more than {MAX_NODES:,} nodes", "write the values out", event.start_mark
+            )
         return value
 
 
@@ -197,7 +205,9 @@ def _scalar(event: Any) -> Scalar:
     value = _resolved[event.value] if event.implicit[0] else _explicit(event)
     if type(value) is float and not math.isfinite(value):
         raise error_at(
-            f"{format_value(event.value)} is a number that JSON does not have", "put a text in quotes", event.start_mark
+            f"{format_value(event.value)} is not a number in JSON",
+            "put it in quotes if it is a string",
+            event.start_mark,
         )
     return value
 
@@ -212,26 +222,26 @@ def _explicit(event: Any) -> Scalar:
     if type(value) not in _SCALAR_TAGS[event.tag]:
         tag = event.tag.replace(_CORE, "!!")
         raise error_at(
-            f"{format_value(event.value)} is not what its tag `{tag}` says", "remove the tag", event.start_mark
+            f"{format_value(event.value)} is not a value of its tag `{tag}`", "remove the tag", event.start_mark
         )
     return value
 
 
 def _foreign(event: Any) -> DocumentError:
     tag = event.tag.replace(_CORE, "!!")
-    return error_at(f"the tag {format_value(tag)} has no place in a manifest", "remove it", event.start_mark)
+    return error_at(f"the tag {format_value(tag)} is not allowed", "remove it", event.start_mark)
 
 
 def key_text(event: Any) -> str:
     """A key as text; one that is not a string becomes one, as in sigs.k8s.io/yaml `convertToJSONableObject`."""
     value = _scalar(event)
     if value is None:
-        raise error_at("an empty or null key", "give the key a name", event.start_mark)
+        raise error_at("a key is empty or null", "give the key a name", event.start_mark)
     if isinstance(value, bool):
         return str(value).lower()
     if _is_rewritten(value, event.value):
         raise error_at(
-            f"the key {format_value(event.value)} is a number that clients rewrite",
+            f"the key {format_value(event.value)} is a number, which clients rewrite",
             "put it in quotes",
             event.start_mark,
         )
@@ -253,76 +263,85 @@ def _inherited(value: Any, before: dict[str, Any], mark: Any) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for source in value if isinstance(value, list) else [value]:
         if not isinstance(source, dict):
-            raise error_at("`<<` merges mappings only", "point it at a mapping", mark)
+            raise error_at("`<<` merges mappings only", "refer to a mapping", mark)
         for key, item in source.items():
             if key in before:
-                what = f"`<<` brings {format_value(key)}, which stands above it"
+                what = f"`<<` sets {format_value(key)}, which a line above it sets"
                 raise error_at(what, "write `<<` before the keys that override it", mark)
             result.setdefault(key, item)
     return result
 
 
 _UNCLOSED_QUOTE = (
-    "the quote that opens here is not closed",
-    "close it, or put a text that holds one into the other kind",
+    "this quote is never closed",
+    "close it, or use the other kind of quote around a string that contains one",
 )
-_UNNAMED_ANCHOR = "`&` and `*` begin an anchor or an alias, which needs a name"
+_UNNAMED_ANCHOR = "`&` and `*` start an anchor or an alias, which needs a name"
 _WORDS = {
     "mapping values are not allowed in this context": (
-        "a `:` where no key can stand",
-        "indent the keys of a mapping alike, end each with `:`, and put a value that holds `: ` in quotes",
+        "unexpected `:`: no key is allowed here",
+        "indent all keys of a mapping alike, end each key with `:`, and quote values that contain `: `",
     ),
     "did not find expected key": (
-        "no key where the mapping of line {start} goes on",
-        "write `key: value`, indented as its other keys are, and nothing after a closing quote",
+        "expected a key of the mapping that starts on line {start}",
+        "write `key: value`, indent it like the other keys, and write nothing after a closing quote",
     ),
-    "could not find expected ':'": ("a key without a value", "write `key: value`"),
+    "could not find expected ':'": ("this key has no `:` and no value", "write `key: value`"),
     "did not find expected '-' indicator": (
-        "no `- ` where the list of line {start} goes on",
-        "indent its items alike",
+        "expected `- ` for the next item of the list that starts on line {start}",
+        "indent all items of the list alike",
     ),
     "block sequence entries are not allowed in this context": (
-        "a `- ` where no list can stand",
-        "begin the list in the line below its key",
+        "unexpected `- `: no list is allowed here",
+        "start the list on the line below its key",
     ),
     "did not find expected ',' or ']'": (
-        "the `[` of line {start} is not closed",
-        "put `,` between its items and `]` after the last",
+        "the `[` on line {start} is not closed",
+        "write `,` between its items and `]` after the last one",
     ),
     "did not find expected ',' or '}'": (
-        "the `{{` of line {start} is not closed",
-        "put `,` between its entries and `}` after the last",
+        "the `{{` on line {start} is not closed",
+        "write `,` between its entries and `}` after the last one",
     ),
-    "did not find expected node content": ("nothing where a value belongs", "write one, or remove what announces it"),
+    "did not find expected node content": (
+        "a value is missing here",
+        "write the value, or remove the key or the comma before it",
+    ),
     "found unexpected end of stream": _UNCLOSED_QUOTE,
     "found unexpected document indicator": _UNCLOSED_QUOTE,
-    "found character that cannot start any token": ("{character} cannot begin a value", "put the value in quotes"),
+    "found character that cannot start any token": ("{character} cannot start a value", "put the value in quotes"),
     "did not find expected alphabetic or numeric character": (
         _UNNAMED_ANCHOR,
-        "put a text that begins with them in quotes",
+        "quote a string that starts with one of them",
     ),
     "found unknown escape character": (
-        "an escape that YAML does not know",
-        "put a text with backslashes in single quotes",
+        "unknown escape sequence in a double-quoted string",
+        "put a string with backslashes in single quotes",
     ),
     "found invalid Unicode character escape code": (
-        "an escape that names no character",
+        "this escape sequence is not a Unicode character",
         "write the character itself",
     ),
-    "did not find expected hexdecimal number": ("an escape without its digits", r"write it like \u00e9"),
-    "found unknown directive name": ("a directive", "put a text that begins with `%` in quotes"),
-    "did not find expected comment or line break": ("text right after `|` or `>`", "begin it in the next line"),
-    "found undefined tag handle": ("a tag that nothing declares", "put a text that begins with `!` in quotes"),
+    "did not find expected hexdecimal number": (
+        "this escape sequence needs hexadecimal digits",
+        r"write it like \u00e9",
+    ),
+    "found unknown directive name": ("unknown directive", "quote a string that starts with `%`"),
+    "did not find expected comment or line break": (
+        "unexpected text after `|` or `>`",
+        "start the text on the next line",
+    ),
+    "found undefined tag handle": ("undefined tag", "quote a string that starts with `!`"),
     "did not find expected <document start>": (
-        "text after the end of the document",
-        "begin the next one with `---`",
+        "unexpected text after the end of the document",
+        "start the next document with `---`",
     ),
 }
 """libyaml's problem → ours, and the fix."""
 _LAST_RESORTS = {
-    "directive": "put a text that begins with `%` in quotes",
-    "tag": "put a text that begins with `!` in quotes",
-    "block scalar": "begin the text in the line after `|` or `>`",
+    "directive": "quote a string that starts with `%`",
+    "tag": "quote a string that starts with `!`",
+    "block scalar": "start the text on the line after `|` or `>`",
 }
 """A word of libyaml's problem → the fix."""
 
@@ -346,7 +365,7 @@ def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
     message, fix = _WORDS.get(problem) or _plainly(problem, str(error.context or ""))
     if mark.index >= len(written):
         if "node content" in problem:
-            message, fix = "the text ends before a bracket is closed", "close it"
+            message, fix = "the document ends before this bracket is closed", "close it"
         mark = start if start.index < len(written) else end
     elif (message, fix) == _UNCLOSED_QUOTE:
         mark = start
@@ -356,8 +375,8 @@ def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
 def _plainly(problem: str, context: str) -> tuple[str, str]:
     """What is too rare for words of its own."""
     said = f"{context}, {problem}" if context else problem
-    fix = next((fix for word, fix in _LAST_RESORTS.items() if word in said), "put a text with signs in quotes")
-    return f"not YAML: {said}".replace("{", "{{").replace("}", "}}"), fix
+    fix = next((fix for word, fix in _LAST_RESORTS.items() if word in said), "quote a string with special characters")
+    return f"invalid YAML: {said}".replace("{", "{{").replace("}", "}}"), fix
 
 
 def not_text(error: yaml.reader.ReaderError, raw: bytes) -> DocumentError:
@@ -367,7 +386,7 @@ def not_text(error: yaml.reader.ReaderError, raw: bytes) -> DocumentError:
     except UnicodeDecodeError as wrong:
         offset, message, fix = wrong.start, f"the byte 0x{raw[wrong.start]:02X} is not UTF-8", "save the file as UTF-8"
     else:
-        offset, message = error.position, f"the control character U+{error.character:04X}"
+        offset, message = error.position, f"control character U+{error.character:04X} is not allowed"
         fix = f'remove it, or write it as "\\u{error.character:04x}"' if error.character else "save the file as UTF-8"
     before = raw[:offset]
     column = len(before.rpartition(b"\n")[2].decode(errors="replace")) + 1

@@ -12,9 +12,9 @@ _LONGEST_KEY = 320  # letters; a label key has 317 at most
 def format_value(value: object) -> str:
     """A value as its writer would recognise it, in a few words on one line."""
     if value is None:
-        return "nothing"
+        return "null"
     if value == "":
-        return "an empty text"
+        return "an empty string"
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list | tuple):

@@ -54,25 +54,25 @@ OF_QUOTAS = f"^({_COMPUTED}|{_COUNTED}|{_DOMAIN})$"
 LIMIT_TYPE = f"^(Container|PersistentVolumeClaim|Pod|{_DOMAIN})$"
 POLICY_VERSION = r"^(latest|v1\.(0|[1-9][0-9]*))$"
 
-_FORM = "letters, digits and inner `-`, `_`, `.`, up to 63"
-_PORT_FORM = "the name of a port: lower-case letters, digits and single inner hyphens"
+_FORM = "at most 63 letters, digits and inner `-`, `_`, `.`"
+_PORT_FORM = "a port name: lower-case letters, digits and single inner hyphens"
 MEANINGS = {
     LABEL_NAME: "a name of lower-case letters, digits and inner hyphens",
     SUBDOMAIN_NAME: "a name of lower-case letters, digits, and inner hyphens and dots",
-    KEY: f"a label key: {_FORM}, and before them `domain/` if any",
-    KEY_OR_NOTHING: f"a label key: {_FORM}, and before them `domain/` if any",
-    ANNOTATION: f"an annotation key: {_FORM}, and before them `domain/` if any",
+    KEY: f"a label key: an optional `domain/`, then {_FORM}",
+    KEY_OR_NOTHING: f"a label key: an optional `domain/`, then {_FORM}",
+    ANNOTATION: f"an annotation key: an optional `domain/`, then {_FORM}",
     VALUE: f"a label value: {_FORM}",
     PORT_NAME: _PORT_FORM,
     PORT_NAME_OR_NOTHING: _PORT_FORM,
-    VARIABLE: "the name of a variable: printable ASCII without `=`",
-    FILE_KEY: "a key: letters, digits, `-`, `_` and `.`, of which it has no two first",
+    VARIABLE: "an environment variable name: printable ASCII without `=`",
+    FILE_KEY: "a file key: letters, digits, `-`, `_` and `.`, but no `..` at the start",
     PERCENT: "a percentage such as 25%",
-    NOT_NEGATIVE: "zero or more",
+    NOT_NEGATIVE: "zero or greater",
     NETWORK: "a network such as 10.20.0.0/16 or fd00::/8",
-    OF_CONTAINERS: "a resource of containers: cpu, memory, ephemeral-storage, hugepages-…, or one with its domain",
-    OF_LIMITS: "a resource such as cpu or storage, or one with its domain",
-    OF_QUOTAS: "a resource of quotas such as pods or requests.cpu, or one with its domain",
+    OF_CONTAINERS: "a container resource such as cpu, memory, hugepages-2Mi or example.com/device",
+    OF_LIMITS: "a resource such as cpu, storage or example.com/device",
+    OF_QUOTAS: "a quota resource such as pods, requests.cpu or requests.example.com/device",
     POLICY_VERSION: "`latest` or a version such as v1.34",
     LIMIT_TYPE: "Container, PersistentVolumeClaim or Pod",
 }
@@ -163,7 +163,7 @@ class NameRule(NamedTuple):
 _USUAL = NameRule(MEANINGS[SUBDOMAIN_NAME], SUBDOMAIN)
 _DOTLESS = NameRule(MEANINGS[LABEL_NAME], LABEL, 63)
 _SERVICE = NameRule(f"{_DOTLESS.meaning} that begins with a letter", "[a-z]([-a-z0-9]*[a-z0-9])?", 63)
-_SEGMENT = NameRule("a name for a URL: neither `.` nor `..`, and without `/` and `%`", _IN_URL, 2**16)
+_SEGMENT = NameRule("a URL segment: not `.` or `..`, and without `/` and `%`", _IN_URL, 2**16)
 _RULES = {
     ("", "Namespace"): _DOTLESS,
     ("", "Service"): _SERVICE,
@@ -198,7 +198,7 @@ _UNKNOWN_GROUPS = {
 
 MEANINGS |= {
     **{rule.name: rule.meaning for rule in (_USUAL, _DOTLESS, _SERVICE, _SEGMENT)},
-    **{rule.beginning: f"the beginning of {rule.meaning}" for rule in (_USUAL, _DOTLESS, _SERVICE, _SEGMENT)},
+    **{rule.beginning: f"the start of {rule.meaning}" for rule in (_USUAL, _DOTLESS, _SERVICE, _SEGMENT)},
 }
 
 

@@ -1,4 +1,4 @@
-"""Violation: one place where an object breaks its schema, said so that a person can act on it."""
+"""Violations: the places where an object breaks its schema, explained in words."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _SHOWN = 60  # characters of an offending value
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken demand of a schema.
+    """A place that breaks a keyword of the schema.
 
     Attributes:
-        path: where, from the root of the object; of an unknown field including its name, of a missing one without.
+        path: the place, from the root of the object, with the name of an unknown field, but not of a missing one.
         keyword: the JSON Schema keyword: `additionalProperties` for an unknown field, `required` for a missing one,
-            `uniqueItemsBy` for an item that is told apart from none before it,
-            `propertyNames` for a key that a map does not allow, `oneOf` for fields of which there must be exactly one,
-            `anyOf` for fields of which there must be one at least,
+            `uniqueItemsBy` for an item with the keys of an earlier item,
+            `propertyNames` for a key that a mapping does not allow, `oneOf` for a choice of exactly one field,
+            `anyOf` for a choice of at least one field,
             `type`, `enum`, `const`, `pattern`, `minimum`, …
-        message: what is wrong, in words.
-        value: what stands there; of a missing field the object that lacks it, of a key the key.
-        expected: what the keyword demands: the missing name, the allowed types, values or fields, the pattern, the
-            limit; nothing for an unknown field.
-        candidates: the fields that the object may have, for an unknown or missing one; else empty.
+        message: the problem in words.
+        value: the value at the place; for a missing field the object that lacks it, for a key the key.
+        expected: the value of the keyword: the missing name, the allowed types, values or fields, the pattern, the
+            limit; None for an unknown field.
+        candidates: the fields of the object's schema, for an unknown or missing field; else empty.
     """
 
     path: tuple[str | int, ...]
@@ -44,7 +44,7 @@ class Violation:
 
     @property
     def is_superfluous(self) -> bool:
-        """Whether it is mended by removing what stands there."""
+        """Return True if the fix is to remove the value."""
         return self.keyword in _EMPTY and not self.expected
 
 
@@ -63,9 +63,9 @@ def explain(
     found: dict[tuple[object, ...], Violation] = {}
     for error in errors:
         path = _steps(body, error.instance_path)
-        value = _at(body, path)  # the engine's own copy has null for what JSON cannot say, such as .nan
+        value = _at(body, path)  # the engine's own copy has null for values that JSON lacks, such as .nan
         for violation in _violations(error, schema, path, value, meanings):
-            # A field that must not be null is judged both where it stands and by its shared definition.
+            # The engine judges a field that must not be null twice: at its place and by its shared definition.
             key = (violation.path, violation.keyword, violation.expected if violation.keyword == "required" else None)
             found.setdefault(key, violation)
     return list(found.values())
@@ -79,7 +79,7 @@ def _violations(
         known = _fields(error, schema)
         for name in details["unexpected"]:
             yield Violation((*path, name), keyword, f"unknown field `{name}`", value[name], None, known)
-    elif keyword == "falseSchema" and isinstance(value, dict):  # any field of an object that has none
+    elif keyword == "falseSchema" and isinstance(value, dict):  # fields of an object whose schema has none
         for name in value:
             yield Violation((*path, name), "additionalProperties", f"unknown field `{name}`", value[name], None)
     elif keyword == "required":
@@ -88,24 +88,30 @@ def _violations(
     elif keyword == "propertyNames":
         about, name = details["error"].kind, details["error"].instance
         expected = next(iter(about.as_dict().values()))
-        message = _message(about.name, name, expected, meanings) or details["error"].message
+        message = _message(about.name, "the key", name, expected, meanings) or details["error"].message
         yield Violation((*path, name), keyword, message, name, expected)
     elif keyword == UNIQUE_ITEMS_BY:
         keys = _at(schema, error.schema_path)
         for index, before in find_repeated_items(value, keys):
             alike = " and ".join(f"`{key}`" for key in keys)
-            yield Violation((*path, index), keyword, f"the same {alike} as item [{before}]", value[index], tuple(keys))
+            yield Violation(
+                (*path, index),
+                keyword,
+                f"item [{index}] has the same {alike} as item [{before}]",
+                value[index],
+                tuple(keys),
+            )
     elif keyword in _CHOICES and all("required" in branch for branch in _at(schema, error.schema_path)):
         choice = tuple(name for branch in _at(schema, error.schema_path) for name in branch["required"])
-        yield Violation(path, keyword, f"{_CHOICES[keyword]} one of {_listed(choice)} must be there", value, choice)
+        yield Violation(path, keyword, f"{_CHOICES[keyword]} one of {_listed(choice)} is required", value, choice)
     else:
         expected = _expected(next(iter(details.values()), None))
-        message = _message(keyword, value, expected, meanings) or error.message
+        message = _message(keyword, _subject(path), value, expected, meanings) or error.message
         yield Violation(path, keyword, message, value, expected)
 
 
 def _fields(error: ValidationError, schema: Schema) -> tuple[str, ...]:
-    """The names of the fields that stand beside the keyword that failed."""
+    """Return the names of the fields in the schema node of the keyword that failed."""
     return tuple(sorted(_at(schema, error.schema_path[:-1]).get("properties", ())))
 
 
@@ -116,7 +122,7 @@ def _at(node: Any, path: Sequence[str | int]) -> Any:
 
 
 def _steps(node: Any, path: Sequence[str | int]) -> tuple[str | int, ...]:
-    """The path with the engine's numbers as texts again where they are keys, such as a label called `0`."""
+    """Return the path with numeric keys of mappings as strings, such as a label with the key `0`."""
     steps: list[str | int] = []
     for step in path:
         steps.append(str(step) if isinstance(node, dict) else step)
@@ -125,19 +131,51 @@ def _steps(node: Any, path: Sequence[str | int]) -> tuple[str | int, ...]:
 
 
 def _expected(demand: Any) -> Any:
-    """Lists as tuples, without null and the empty string: these only say that a field may be absent."""
+    """Return a list as a tuple without null and the empty string, which only mean that a field may be absent."""
     if isinstance(demand, list):
         return tuple(item for item in demand if item not in (None, "", "null"))
     return demand
 
 
-def _message(keyword: str, value: Any, expected: Any, meanings: Mapping[str, str]) -> str:
+def _subject(path: tuple[str | int, ...]) -> str:
+    """Return the words for the place in a message: its key, or its item."""
+    if not path:
+        return "the object"
+    return f"item [{path[-1]}]" if isinstance(path[-1], int) else f"`{path[-1]}`"
+
+
+def _message(keyword: str, subject: str, value: Any, expected: Any, meanings: Mapping[str, str]) -> str:
+    """Return the message for a keyword; empty if the engine's own message must do."""
     if keyword in _EMPTY and not expected:
-        return f"`{_shown(value)}` may not stand here"
+        return f"`{_shown(value)}` is not allowed here"
+    if keyword == "type":
+        return f"{subject} must be {list_types(expected)}, not {_typed(value)}"
     if keyword == "pattern" and expected in meanings:
         return f"`{_shown(value)}` is not {meanings[expected]}"
     write = _MESSAGES.get(keyword)
     return write(_shown(value), expected) if write else ""
+
+
+def list_types(expected: object) -> str:
+    """Return the words for the JSON types that a schema allows, such as `an integer or a string`."""
+    names = expected if isinstance(expected, tuple) else (expected,)
+    return " or ".join(_TYPES.get(str(name), str(name)) for name in names)
+
+
+def _typed(value: Any) -> str:
+    """Return a value with its type in words, such as `the string "22"`."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return f"the boolean `{_shown(value)}`"
+        case str():
+            return f"the string `{_shown(value)}`"
+        case list():
+            return "a list"
+        case dict():
+            return "a mapping"
+    return f"the number `{_shown(value)}`"
 
 
 def _shown(value: Any) -> str:
@@ -152,20 +190,34 @@ def _listed(values: Iterable[Any]) -> str:
 
 _CHOICES = {"oneOf": "exactly", "anyOf": "at least"}
 _EMPTY = ("enum", "maxItems", "maxLength", "maxProperties")
-"""Keywords by which a field must be empty, or absent, where nothing is expected."""
+"""Keywords that forbid any value if they allow none."""
+_TYPES = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "a boolean",
+    "object": "a mapping",
+    "array": "a list",
+    "null": "null",
+}
+"""JSON type → its name in messages."""
+
+
+def _plural(count: int) -> str:
+    return "" if count == 1 else "s"
+
 
 _MESSAGES: dict[str, Callable[[str, Any], str]] = {
-    "type": lambda shown, types: f"`{shown}` is not of type {' or '.join(types)}",
     "enum": lambda shown, values: f"`{shown}` is not one of {_listed(values)}",
     "const": lambda shown, value: f"`{shown}` must be {_listed([value])}",
     "pattern": lambda shown, pattern: f"`{shown}` does not match `{pattern}`",
-    "minimum": lambda shown, limit: f"{shown} is less than the least allowed, {limit}",
-    "maximum": lambda shown, limit: f"{shown} is more than the most allowed, {limit}",
-    "minLength": lambda shown, limit: f"`{shown}` is shorter than {limit} characters",
-    "maxLength": lambda shown, limit: f"`{shown}` is longer than {limit} characters",
-    "minItems": lambda _, limit: f"fewer than {limit} items",
-    "maxItems": lambda _, limit: f"more than {limit} items",
-    "minProperties": lambda _, limit: f"fewer than {limit} entries",
-    "uniqueItems": lambda shown, _: f"`{shown}` holds an item twice",
-    "maxProperties": lambda _, limit: f"more than {limit} entries",
+    "minimum": lambda shown, limit: f"{shown} is less than the minimum of {limit}",
+    "maximum": lambda shown, limit: f"{shown} is greater than the maximum of {limit}",
+    "minLength": lambda shown, limit: f"`{shown}` has fewer than {limit} character{_plural(limit)}",
+    "maxLength": lambda shown, limit: f"`{shown}` has more than {limit} character{_plural(limit)}",
+    "minItems": lambda _, limit: f"the list needs at least {limit} item{_plural(limit)}",
+    "maxItems": lambda _, limit: f"the list has more than {limit} item{_plural(limit)}",
+    "minProperties": lambda _, limit: f"the mapping needs at least {limit} key{_plural(limit)}",
+    "uniqueItems": lambda shown, _: f"`{shown}` contains an item twice",
+    "maxProperties": lambda _, limit: f"the mapping has more than {limit} key{_plural(limit)}",
 }

@@ -133,7 +133,7 @@ def test_a_file_of_cases_that_is_no_yaml_is_told_with_its_line(
     (tmp_path / "cases.yaml").write_text(CASES.replace("numNodes: 3}}", "numNodes: 3}"))
     ran = mpigen("policy", "test", policies, "--cases", name)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("error: cases.yaml:9:3: the `{` of line 8 is not closed")
+    assert ran.stderr.startswith("error: cases.yaml:9:3: the `{` on line 8 is not closed")
 
 
 def test_the_authorizer_answers_by_the_roles_that_are_there(policies: Path, tmp_path: Path, mpigen: Run) -> None:

@@ -120,8 +120,8 @@ def test_an_object_of_a_cluster_scoped_kind_says_no_namespace_and_is_the_same_in
     [
         ("a: 1\n", (1, 1), "`apiVersion` and `kind` are missing"),
         ("kind: Pod\n", (1, 1), "`apiVersion` is missing"),
-        ("kind: Pod\napiVersion: 1\n", (2, 13), "`apiVersion` is `1`, not a text"),
-        ("apiVersion: v1\nkind: [a]\n", (2, 1), "`kind` is a list, not a text"),
+        ("kind: Pod\napiVersion: 1\n", (2, 13), "`apiVersion` is `1`, not a string"),
+        ("apiVersion: v1\nkind: [a]\n", (2, 1), "`kind` is a list, not a string"),
         ("- a\n", (1, 1), "a document is a list, not an object"),
         ("hello\n", (1, 1), "a document is `hello`, not an object"),
         ("kind: List\nitems:\n- 7\n", (3, 3), "an item is `7`, not an object"),

@@ -33,7 +33,7 @@ HUGE = {
     "an alias bomb of nine levels": (BOMB, "aliases expand to more than 200,000 nodes"),
     "an alias bomb of a few wide mappings": (WIDE_BOMB, "aliases expand to more than 200,000 nodes"),
     "a merge bomb": (BOMB.replace("x,x,x", "{x: 1}") + "z: {<<: *i}", "aliases expand to more than 200,000 nodes"),
-    "an open quote before 10 MB": ("x: '" + "word\n  " * 1_400_000, "the quote that opens here is not closed"),
+    "an open quote before 10 MB": ("x: '" + "word\n  " * 1_400_000, "this quote is never closed"),
     "a word of 10 MB": ("x" * 9_900_000, "`xxx"),
     "a number of 10 MB": ("platform: " + "9" * 9_900_000, "`999"),
     "a name of 10 MB": ("platform: p" + "x" * 9_900_000, "`pxxx"),

@@ -37,7 +37,7 @@ def test_a_scalar_is_what_go_takes_it_for(text: str) -> None:
 
 @pytest.mark.parametrize("text", [row["text"] for row in TABLE if "refused" in row])
 def test_a_number_that_json_does_not_have_is_refused(text: str) -> None:
-    with pytest.raises(DocumentError, match=f"1:4: `{text.replace('+', '[+]')}` is a number that JSON does not have"):
+    with pytest.raises(DocumentError, match=f"1:4: `{text.replace('+', '[+]')}` is not a number in JSON"):
         data(f"x: {text}")
     assert data(f"x: '{text}'") == [{"x": text}]
 
@@ -87,40 +87,43 @@ def test_what_kubectl_reads_is_read(text: str, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: 1\na: 2", "2:1: the key `a` is written twice; keep one of the two"),
-        ("1: a\n'1': b", "2:1: the key `1` is written twice; keep one of the two"),
-        ("1.10: a", "1:1: the key `1.10` is a number that clients rewrite; put it in quotes"),
-        ("123456.789: a", "1:1: the key `123456.789` is a number that clients rewrite; put it in quotes"),
+        ("a: 1\na: 2", "2:1: the key `a` appears twice in this mapping; remove one of the two"),
+        ("1: a\n'1': b", "2:1: the key `1` appears twice in this mapping; remove one of the two"),
+        ("1.10: a", "1:1: the key `1.10` is a number, which clients rewrite; put it in quotes"),
+        ("123456.789: a", "1:1: the key `123456.789` is a number, which clients rewrite; put it in quotes"),
         (
             "18446744073709551615: a",
-            "1:1: the key `18446744073709551615` is a number that clients rewrite; put it in quotes",
+            "1:1: the key `18446744073709551615` is a number, which clients rewrite; put it in quotes",
         ),
-        ("!local a: 1", "1:1: the tag `!local` has no place in a manifest; remove it"),
-        ("x: !!set {a}", "1:4: the tag `!!set` has no place in a manifest; remove it"),
-        ("x: !!binary aGk=", "1:4: the tag `!!binary` has no place in a manifest; remove it"),
-        ("x: !!bool maybe", "1:4: `maybe` is not what its tag `!!bool` says; remove the tag"),
-        ("x: &a [*a]", "1:8: the alias `*a` stands inside what it names; write the value out"),
-        ("x: &a 1\ny: &a {b: *a}", "2:11: the alias `*a` stands inside what it names; write the value out"),
+        ("!local a: 1", "1:1: the tag `!local` is not allowed; remove it"),
+        ("x: !!set {a}", "1:4: the tag `!!set` is not allowed; remove it"),
+        ("x: !!binary aGk=", "1:4: the tag `!!binary` is not allowed; remove it"),
+        ("x: !!bool maybe", "1:4: `maybe` is not a value of its tag `!!bool`; remove the tag"),
+        ("x: &a [*a]", "1:8: the alias `*a` refers to the value that contains it; write the value out"),
+        ("x: &a 1\ny: &a {b: *a}", "2:11: the alias `*a` refers to the value that contains it; write the value out"),
         (
             "x: &a 1\n*a : b",
-            "2:1: a key that is not a text; write a plain string, and put a text with brackets in quotes",
+            "2:1: a key must be a string; write a plain string, and quote a string with brackets",
         ),
         (
             "{b: 1, <<: {b: 2}}",
-            "1:8: `<<` brings `b`, which stands above it; write `<<` before the keys that override it",
+            "1:8: `<<` sets `b`, which a line above it sets; write `<<` before the keys that override it",
         ),
-        ("%YAML 1.2\n---\na: 1", "1:1: a `%YAML` version that clients of Kubernetes refuse; remove the line"),
+        ("%YAML 1.2\n---\na: 1", "1:1: Kubernetes clients reject this `%YAML` version; remove the line"),
         (
             "%YAML 1.1\n%YAML 1.1\n---\n",
-            "2:1: not YAML: found duplicate %YAML directive; put a text that begins with `%` in quotes",
+            "2:1: invalid YAML: found duplicate %YAML directive; quote a string that starts with `%`",
         ),
-        ("x: [", "1:5: the text ends before a bracket is closed; close it"),
+        ("x: [", "1:5: the document ends before this bracket is closed; close it"),
         ("x: \ud800", "1:4: the byte 0xED is not UTF-8; save the file as UTF-8"),
         (b"x: \xe9\n", "1:4: the byte 0xE9 is not UTF-8; save the file as UTF-8"),
-        ("é: é\x07", '1:5: the control character U+0007; remove it, or write it as "\\u0007"'),
+        ("é: é\x07", '1:5: control character U+0007 is not allowed; remove it, or write it as "\\u0007"'),
         (
             "é: 'é\n",
-            "1:4: the quote that opens here is not closed; close it, or put a text that holds one into the other kind",
+            (
+                "1:4: this quote is never closed; close it, or use the other kind of quote "
+                "around a string that contains one"
+            ),
         ),
     ],
 )
@@ -139,7 +142,7 @@ def test_documents_know_their_index_and_their_first_line() -> None:
 def test_documents_before_the_broken_one_are_read() -> None:
     documents = load("a: 1\n---\nb: [c\n")
     assert next(documents).data == {"a": 1}
-    with pytest.raises(DocumentError, match=r"3:4: the `\[` of line 3 is not closed"):
+    with pytest.raises(DocumentError, match=r"3:4: the `\[` on line 3 is not closed"):
         next(documents)
 
 
@@ -179,10 +182,10 @@ def test_a_path_is_one_line_that_a_terminal_does_not_obey(path: tuple[str | int,
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, "nothing"),
+        (None, "null"),
         (True, "`true`"),
         (1.5, "`1.5`"),
-        ("", "an empty text"),
+        ("", "an empty string"),
         ({}, "a mapping"),
         ((), "a list"),
         ("a\n\x1b", "`a\\n\\x1b`"),

@@ -63,10 +63,10 @@ def test_documents_are_counted_as_they_stand_and_empty_ones_passed_over() -> Non
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: 1\na: 2\n", "f.yaml:2:1: the key `a` is written twice; keep one of the two"),
+        ("a: 1\na: 2\n", "f.yaml:2:1: the key `a` appears twice in this mapping; remove one of the two"),
         (
             "kind: A\n---\nb: [c\n",
-            "f.yaml:3:4: the `[` of line 3 is not closed; put `,` between its items and `]` after",
+            "f.yaml:3:4: the `[` on line 3 is not closed; write `,` between its items and `]` after",
         ),
     ],
 )

@@ -59,23 +59,29 @@ RUNTIME_POD = "spec.template.spec.replicatedJobs.0.template.spec.template.spec"
         ("Pod", "spec.restartpolicy", "Never", "additionalProperties", "unknown field `restartpolicy`"),
         ("Pod", "spec.containers.0.env.0.vaule", "x", "additionalProperties", "unknown field `vaule`"),
         ("Pod", "spec.containers.0.name", ..., "required", "`name` is missing"),
-        ("Pod", "spec.containers.0.name", None, "type", "`null` is not of type string"),
-        ("Pod", "spec.containers.0", None, "type", "`null` is not of type object"),
+        ("Pod", "spec.containers.0.name", None, "type", "`name` must be a string, not null"),
+        ("Pod", "spec.containers.0", None, "type", "item [0] must be a mapping, not null"),
         ("Pod", "spec.restartPolicy", "never", "enum", '`"never"` is not one of `Always`, `Never`, `OnFailure`'),
-        ("Pod", "spec.containers.0.ports.0.containerPort", "22", "type", '`"22"` is not of type integer'),
+        (
+            "Pod",
+            "spec.containers.0.ports.0.containerPort",
+            "22",
+            "type",
+            '`containerPort` must be an integer, not the string `"22"`',
+        ),
         (
             "Pod",
             "spec.containers.0.startupProbe.tcpSocket.port",
             True,
             "type",
-            "`true` is not of type integer or string",
+            "`port` must be an integer or a string, not the boolean `true`",
         ),
         ("Pod", "spec.terminationGracePeriodSeconds", 2**70, "maximum", None),
         ("Pod", "spec.containers.0.resources.limits.cpu", "two", "pattern", f'`"two"` is not {A_QUANTITY}'),
-        ("Pod", "metadata.labels.a", 1, "type", "`1` is not of type string"),
+        ("Pod", "metadata.labels.a", 1, "type", "`a` must be a string, not the number `1`"),
         ("Pod", "metadata.label", {}, "additionalProperties", "unknown field `label`"),
         ("Secret", "data.a", "plain text", "pattern", '`"plain text"` is not base64'),
-        ("Service", "spec.ports", {}, "type", "`{}` is not of type array"),
+        ("Service", "spec.ports", {}, "type", "`ports` must be a list, not a mapping"),
         ("Deployment", "status.foo", 1, "additionalProperties", "unknown field `foo`"),
         ("Lease", "spec.renewTime", "now", "pattern", '`"now"` is not a time such as 2026-01-31T12:00:00.000000Z'),
         ("NetworkPolicy", "spec.policyTypes.0", "ingress", "enum", '`"ingress"` is not one of `Egress`, `Ingress`'),
@@ -88,12 +94,18 @@ RUNTIME_POD = "spec.template.spec.replicatedJobs.0.template.spec.template.spec"
         ),
         ("ClusterTrainingRuntime", "spec.mlPolicy.mpi.mpiImplementation", "LAM", "enum", None),
         ("TrainJob", "spec.runtimeRef", ..., "required", "`runtimeRef` is missing"),
-        ("TrainJob", "spec.trainer.numNodes", "two", "type", '`"two"` is not of type integer'),
-        ("ClusterQueue", f"{QUOTA}.nominalQuota", 0.5, "type", "`0.5` is not of type integer or string"),
+        ("TrainJob", "spec.trainer.numNodes", "two", "type", '`numNodes` must be an integer, not the string `"two"`'),
+        (
+            "ClusterQueue",
+            f"{QUOTA}.nominalQuota",
+            0.5,
+            "type",
+            "`nominalQuota` must be an integer or a string, not the number `0.5`",
+        ),
         ("ClusterQueue", f"{QUOTA}.nominalQuota", "5x", "pattern", f'`"5x"` is not {A_QUANTITY}'),
         ("ClusterQueue", "spec.cohort", "c", "additionalProperties", "unknown field `cohort`"),
         ("LocalQueue", "metadata.namespaces", "x", "additionalProperties", "unknown field `namespaces`"),
-        ("Topology", "spec.levels", [], "minItems", "fewer than 1 items"),
+        ("Topology", "spec.levels", [], "minItems", "the list needs at least 1 item"),
         ("Application", "spec.source.helm.values_object", {}, "additionalProperties", "unknown field `values_object`"),
     ],
 )
@@ -154,7 +166,7 @@ def test_a_long_value_is_cut(engine: Engine) -> None:
 
 def test_what_json_cannot_say_is_shown_as_it_was_written(engine: Engine) -> None:
     found = engine.violations(changed("Deployment", "spec.replicas", float("nan")))
-    assert [violation.message for violation in found or ()] == ["`NaN` is not of type integer"]
+    assert [violation.message for violation in found or ()] == ["`replicas` must be an integer, not the number `NaN`"]
 
 
 @pytest.mark.parametrize(

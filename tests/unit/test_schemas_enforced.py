@@ -31,12 +31,12 @@ def engine() -> Engine:
         ("Pod", "metadata.annotations", {"Example.com/a": "b c"}, None, ""),
         ("Pod", PROBE, {}, PROBE, "exactly one of `exec`, `grpc`, `httpGet`"),
         ("Pod", PROBE, {"exec": {"command": ["a"]}, "grpc": None}, None, ""),
-        ("Pod", f"{LIMITS}.gpu", 1, f"{LIMITS}.gpu", "is not a resource of containers"),
-        ("Pod", f"{LIMITS}.cpu", "-1", f"{LIMITS}.cpu", "is not zero or more"),
-        ("Pod", "spec.tolerations.0.value", "x", "spec.tolerations.0.value", "may not stand here"),
+        ("Pod", f"{LIMITS}.gpu", 1, f"{LIMITS}.gpu", "is not a container resource"),
+        ("Pod", f"{LIMITS}.cpu", "-1", f"{LIMITS}.cpu", "is not zero or greater"),
+        ("Pod", "spec.tolerations.0.value", "x", "spec.tolerations.0.value", "is not allowed here"),
         ("Pod", f"{CONTAINER}.image", ..., CONTAINER, "`image` is missing"),
         ("Deployment", RESTART, "Never", RESTART, "not one of `Always`"),
-        ("Service", "spec.ports.0.port", 70000, "spec.ports.0.port", "more than the most allowed, 65535"),
+        ("Service", "spec.ports.0.port", 70000, "spec.ports.0.port", "greater than the maximum of 65535"),
         ("Deployment", "status", {"conditions": []}, None, ""),
     ],
 )  # fmt: skip
@@ -85,7 +85,7 @@ def test_items_with_one_key_are_told_by_their_places(engine: Engine) -> None:
     found, *others = engine.violations(changed("Pod", f"{CONTAINER}.ports", ports)) or []
     assert others == []
     assert (found.path[-2:], found.keyword) == (("ports", 2), "uniqueItemsBy")
-    assert found.message == "the same `containerPort` and `protocol` as item [0]"
+    assert found.message == "item [2] has the same `containerPort` and `protocol` as item [0]"
 
 
 def test_what_has_no_comparable_key_is_no_repeat() -> None:
