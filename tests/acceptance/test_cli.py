@@ -59,7 +59,7 @@ def test_a_finding_names_place_reason_and_fix_and_gives_exit_code_1(tmp_path: Pa
         "pod.yaml:5:3: error: schema/unknown-field: Pod web $.metadata.lables: unknown field `lables`\n"
         "     5 |   lables: {app: web}\n"
         "       |   ^\n"
-        "    why: strict field validation refuses it; without that, it is dropped in silence\n"
+        "    why: strict field validation rejects the object; without it, the API server drops the field silently\n"
         "    fix: did you mean `labels`?\n"
         "1 object in 1 file: embedded: 1 finding\n"
     )
