@@ -106,7 +106,7 @@ def test_a_waiver_lets_synth_write_what_a_check_refuses(mpigen: Run, tmp_path: P
     refused = mpigen("synth", "mpigen_platform.py", "--format", "github")
     assert refused.returncode == 1
     file = "output/custom-python/1.0.0/custom/cluster/priorityclass-urgent.yaml"
-    assert refused.stdout.startswith(f"::error file={file},line=9,col=1,title=schema/unknown-field::")
+    assert refused.stdout.startswith(f"::error file={file},line=10,col=1,title=schema/unknown-field::")
     waiver = f'[[waivers]]\ncheck = "schema/unknown-field"\npath = "{file}"\nreason = "a test"\nuntil = 2026-01-01\n'
     (tmp_path / "mpigen.toml").write_text(waiver)
     accepted = mpigen("synth", "mpigen_platform.py")
