@@ -225,7 +225,7 @@ def test_what_a_finding_asks_for_ends_it() -> None:
     """The quota that is told would do, and one less would not."""
     text = CASES["quota/double-counted"].bad
     (_, breach), *others = breaches(objects(text))
-    enough = int(parse(breach.fix.split()[3].rstrip(",")).value)
+    enough = int(parse(breach.fix.split()[1]).value)
     assert others == []
     assert checks(text.replace("requests.nvidia.com/gpu: 8", f"requests.nvidia.com/gpu: {enough}")) == set()
     assert checks(text.replace("requests.nvidia.com/gpu: 8", f"requests.nvidia.com/gpu: {enough - 1}")) != set()

@@ -1,14 +1,13 @@
-"""quota/no-candidates, quota/lost-tolerations, quota/runs-twice: defects of Kueue, and of Trainer with it."""
+"""quota/no-candidates, quota/lost-tolerations, quota/runs-twice: known defects of Kueue and Trainer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import KUEUE, RUNTIMES, TRAINER, Queues
-from generator.checks.registry import ERROR, WARNING, check
+from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.checks.trainer import JOB_SET
 from generator.documents.load import Path
 from generator.facts.defects import known
@@ -18,160 +17,142 @@ from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.queue import ClusterQueue, Flavor
 from generator.objects.selectors import find_untolerated_taint, format_taint
 
-_Toleration = tuple[Path, dict[str, Any]]
-_LATER = "where JobSet makes the Job after the admission, as with `dependsOn`"
-_RESTARTED = "when JobSet restarts the job"
-_Place = tuple[str, int, Path]
-"""File, document and path in it."""
+_POD_SPEC = ("template", "spec", "template", "spec")
 
 
 @check("quota/no-candidates", severity=WARNING, needs=Objects)
-def no_candidates(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report a preference that keeps jobs pending while quota is free.
+def no_candidates(objects: Objects) -> Iterator[Breach]:
+    """Report a flavor preference that keeps jobs pending while quota is free.
 
-    `flavorFungibility.preference` is `PreemptionOverBorrowing` in a queue with several flavors. Kueue before 0.18.5
-    may choose a flavor in which it can preempt nothing, and the job waits although another flavor has room.
+    With `flavorFungibility.preference: PreemptionOverBorrowing`, Kueue before 0.18.5, and 0.19.0, can choose
+    a flavor in which it finds no workload to preempt. The job then stays pending although it would fit into another
+    flavor by borrowing. The check needs a queue with several flavors in one resource group.
 
     Source: kueue v0.18.3 pkg/scheduler/flavorassigner/flavorassigner.go isPreferred
     """
-    for queue in gathered.of(KUEUE, "ClusterQueue"):
+    for queue in objects.of(KUEUE, "ClusterQueue"):
         spec = mapping(queue.body, "spec")
         groups = indexed_mappings(spec.get("resourceGroups"))
         has_choice = any(len(indexed_mappings(group.get("flavors"))) > 1 for _, group in groups)
         if mapping(spec, "flavorFungibility").get("preference") == "PreemptionOverBorrowing" and has_choice:
             defect = known("kueue-waits-without-preemption-candidates")
-            yield (
+            yield Breach(
+                ("spec", "flavorFungibility", "preference"),
+                "`preference` is `PreemptionOverBorrowing`, and the queue has several flavors",
+                "Kueue can choose a flavor in which it finds no workload to preempt, over a flavor in which the job "
+                f"fits by borrowing: the job stays pending while quota is free ({defect.note})",
+                f"update to {defect.update}, or remove `preference`",
                 queue,
-                Breach(
-                    ("spec", "flavorFungibility", "preference"),
-                    "quota/no-candidates",
-                    "`preference` is `PreemptionOverBorrowing`, and the queue has several flavors",
-                    "Kueue may choose a flavor in which no workload can be preempted over one that fits by borrowing: "
-                    f"the job stays pending while quota is free ({defect.note})",
-                    f"update to {defect.update}, or remove the field",
-                    Severity.WARNING,
-                    value="PreemptionOverBorrowing",
-                ),
+                value="PreemptionOverBorrowing",
             )
 
 
 @check("quota/lost-tolerations", severity=ERROR, needs=Objects)
-def lost_tolerations(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report tolerations of a runtime that those of a flavor replace.
+def lost_tolerations(objects: Objects) -> Iterator[Breach]:
+    """Report tolerations of a runtime that the tolerations of a ResourceFlavor replace.
 
-    A ResourceFlavor has tolerations. Kueue writes them into the TrainJob, where they replace the tolerations of the
-    runtime. Jobs that start later (`dependsOn`) or again (`maxRestarts`) lose those, and a lost toleration of a
-    taint that the flavor names keeps their pods Pending. Only that in a Job with `dependsOn` is an error. Flavors
-    of mpigen have no tolerations.
+    Kueue writes the tolerations of the flavor into the TrainJob, where they replace the runtime's tolerations. Jobs
+    that JobSet creates after admission (`dependsOn`) or recreates (`maxRestarts`) lose the runtime's tolerations. If
+    they lose the toleration of a taint of the flavor, their pods stay Pending. With `dependsOn` this is an error, else
+    a warning. mpigen writes flavors without tolerations.
 
     Source: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go RunWithPodSetsInfo; trainer v2.3.0
-    pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch: `tolerations` is an atomic list. Jobs that JobSet made
-    before the admission keep both, as jobset v0.12.0 pkg/controllers/jobset_controller.go resumeJob merges them.
+    pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch: `tolerations` is an atomic list. Jobs that JobSet created
+    before admission keep both lists: jobset v0.12.0 pkg/controllers/jobset_controller.go resumeJob merges them.
     """
-    queued = gathered.view(Queues.read)
-    if queued is None:
+    queues = objects.view(Queues.read)
+    if queues is None:
         return
-    runtimes = {_place(each): each for each in gathered.of(TRAINER, *RUNTIMES)}
-    reported: set[tuple[_Place, Path]] = set()
-    for name, jobs in sorted(queued.jobs.items()):
+    runtimes = {_location(runtime): runtime for runtime in objects.of(TRAINER, *RUNTIMES)}
+    reported: set[tuple[object, Path]] = set()
+    for name, jobs in sorted(queues.jobs.items()):
         for job in jobs:
-            place = _place(job.runtime)
-            for places, (when, tolerations) in zip(job.places, _tolerations(job.runtime), strict=False):
-                flavors = _replacing(queued, queued.tree.queues[name], places) if when else []
-                for path, toleration in tolerations:
-                    flavor = next((each for each in flavors if not _is_kept(toleration, each)), None)
-                    if flavor and (place, path) not in reported:
-                        reported.add((place, path))
-                        yield runtimes[place], _lost(path, toleration, flavor, when)
+            location = _location(job.runtime)
+            job_set = mapping(job.runtime.body, *map(str, JOB_SET))
+            restarts = mapping(job_set, "failurePolicy").get("maxRestarts") not in (None, 0)
+            replicated_jobs = indexed_mappings(job_set.get("replicatedJobs"))
+            for usable, (number, replicated_job) in zip(job.places, replicated_jobs, strict=False):
+                is_late = bool(replicated_job.get("dependsOn"))
+                flavors = _tolerating(queues, queues.tree.queues[name], usable) if is_late or restarts else []
+                tolerations = indexed_mappings(mapping(replicated_job, *_POD_SPEC).get("tolerations"))
+                for index, toleration in tolerations if flavors else ():
+                    path = (*JOB_SET, "replicatedJobs", number, *_POD_SPEC, "tolerations", index)
+                    flavor = next((flavor for flavor in flavors if not _keeps(flavor, toleration)), None)
+                    if flavor and (location, path) not in reported:
+                        reported.add((location, path))
+                        yield _lost_toleration(runtimes[location], path, dict(toleration), flavor, is_late=is_late)
 
 
-def _place(manifest: Manifest) -> _Place:
+def _location(manifest: Manifest) -> tuple[str, int, Path]:
+    """Return the file, the document, and the path in the document."""
     return manifest.file, manifest.index, manifest.inside
 
 
-def _is_kept(toleration: Mapping[str, Any], flavor: Flavor) -> bool:
-    """Return True if a toleration of the flavor covers at least the same taints."""
-    return any(_covers(each, toleration) for each in flavor.tolerations)
+def _keeps(flavor: Flavor, toleration: Mapping[str, Any]) -> bool:
+    """Return True if one toleration of the flavor tolerates at least the same taints."""
+    return any(_covers(wide, toleration) for wide in flavor.tolerations)
 
 
 def _covers(wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> bool:
+    """Return True if one toleration tolerates at least the taints that the other tolerates."""
     if wide.get("effect") not in (None, "", narrow.get("effect")):
         return False
     if wide.get("operator") == "Exists":
         return wide.get("key") in (None, "", narrow.get("key"))
-    same = ("key", "value")
-    return narrow.get("operator", "Equal") == "Equal" and all(wide.get(each) == narrow.get(each) for each in same)
+    is_equal = all(wide.get(field) == narrow.get(field) for field in ("key", "value"))
+    return narrow.get("operator", "Equal") == "Equal" and is_equal
 
 
-def _tolerations(runtime: Manifest) -> Iterator[tuple[str, list[_Toleration]]]:
-    """Yield when the Jobs of each replicated job lose tolerations (empty for never), and the tolerations with paths."""
-    job_set = mapping(runtime.body, *map(str, JOB_SET))
-    restarts = mapping(job_set, "failurePolicy").get("maxRestarts")
-    for number, job in indexed_mappings(job_set.get("replicatedJobs")):
-        inside = ("template", "spec", "template", "spec")
-        path = (*JOB_SET, "replicatedJobs", number, *inside, "tolerations")
-        when = _LATER if job.get("dependsOn") else _RESTARTED if restarts not in (None, 0) else ""
-        yield (
-            when,
-            [
-                ((*path, index), dict(each))
-                for index, each in indexed_mappings(mapping(job, *inside).get("tolerations"))
-            ],
-        )
+def _tolerating(queues: Queues, queue: ClusterQueue, usable: frozenset[str]) -> list[Flavor]:
+    """Return the usable flavors of a queue that have tolerations.
 
-
-def _replacing(queued: Queues, queue: ClusterQueue, places: frozenset[str]) -> list[Flavor]:
-    """Return the flavors of a queue that pods may get and that bring tolerations of their own.
-
-    With several resource groups the pods get a flavor of each, so a toleration may come from another: none then.
+    With several resource groups, pods get a flavor of each group, and another flavor can add a toleration. The list is
+    then empty.
     """
     if len(queue.groups) != 1:
         return []
-    flavors = [queued.tree.flavors[name] for name in queue.flavors if name in places and name in queued.tree.flavors]
-    return [each for each in flavors if each.tolerations]
+    flavors = (queues.tree.flavors.get(name) for name in queue.flavors if name in usable)
+    return [flavor for flavor in flavors if flavor and flavor.tolerations]
 
 
-def _lost(path: Path, toleration: dict[str, Any], flavor: Flavor, when: str) -> Breach:
-    defect, taint = known("kueue-replaces-tolerations"), find_untolerated_taint(flavor.taints, flavor.tolerations)
-    is_needed = taint is not None and find_untolerated_taint((taint,), (toleration,)) is None
-    effect = (
-        f"the taint {format_taint(taint)} of this flavor then keeps them Pending while they hold quota"
-        if is_needed and taint is not None
-        else "nodes with that taint then never take them"
-    )
+def _lost_toleration(
+    runtime: Manifest, path: Path, toleration: dict[str, Any], flavor: Flavor, *, is_late: bool
+) -> Breach:
+    taint = find_untolerated_taint(flavor.taints, flavor.tolerations)
+    effect, is_needed = "their pods cannot run on nodes with that taint", False
+    if taint is not None and find_untolerated_taint((taint,), (toleration,)) is None:
+        effect, is_needed = f"the taint {format_taint(taint)} keeps their pods Pending while they hold quota", True
+    jobs = "Jobs that JobSet creates after admission (`dependsOn`)" if is_late else "Jobs that JobSet restarts"
     return Breach(
         path,
-        "quota/lost-tolerations",
         f"ResourceFlavor `{flavor.name}` has tolerations, and this one is not among them",
-        f"Kueue replaces the tolerations of the pods by those of the flavor {when}: {effect} ({defect.note})",
+        f"in {jobs}, the tolerations of the flavor replace the runtime's: {effect} "
+        f"({known('kueue-replaces-tolerations').note})",
         f"remove the tolerations of `{flavor.name}`, or add this one to them",
-        Severity.ERROR if is_needed and when == _LATER else Severity.WARNING,
+        runtime,
+        severity=ERROR if is_needed and is_late else WARNING,
         value=toleration,
     )
 
 
 @check("quota/runs-twice", severity=WARNING, needs=Objects)
-def runs_twice(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def runs_twice(objects: Objects) -> Iterator[Breach]:
     """Report TrainJobs that run here and on a worker cluster of MultiKueue.
 
-    An AdmissionCheck of MultiKueue beside Trainer 2.2, which also runs the TrainJobs that MultiKueue sends to other
-    clusters.
+    Trainer 2.2 ignores `managedBy`. It runs a TrainJob here although MultiKueue sent it to a worker cluster, and the
+    job occupies nodes twice.
 
     Source: trainer v2.2.0 pkg/controller/trainjob_controller.go Reconcile, which never reads `spec.managedBy`
     """
-    for admission_check in gathered.of(KUEUE, "AdmissionCheck"):
+    for admission_check in objects.of(KUEUE, "AdmissionCheck"):
         if mapping(admission_check.body, "spec").get("controllerName") == MULTI_KUEUE:
             defect = known("trainer-runs-jobs-of-multi-kueue")
-            yield (
+            yield Breach(
+                ("spec", "controllerName"),
+                f"`controllerName` is `{MULTI_KUEUE}`, but Trainer of this cluster ignores `managedBy`",
+                "a TrainJob that a worker cluster has admitted runs here too, and the worker's quota does not count it "
+                f"({defect.note})",
+                f"update to {defect.update} before you send TrainJobs to other clusters",
                 admission_check,
-                Breach(
-                    ("spec", "controllerName"),
-                    "quota/runs-twice",
-                    f"`controllerName` is `{MULTI_KUEUE}`",
-                    "Trainer of this cluster ignores `managedBy`: once a worker cluster has taken a TrainJob, it runs "
-                    f"here too, outside of the worker's quota ({defect.note})",
-                    f"update to {defect.update} before you send TrainJobs to other clusters",
-                    Severity.WARNING,
-                    value=MULTI_KUEUE,
-                ),
+                value=MULTI_KUEUE,
             )

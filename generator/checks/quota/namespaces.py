@@ -1,7 +1,8 @@
 """quota/*: ResourceQuotas and LimitRanges that conflict with Kueue, or enforce nothing.
 
-Kueue reads no ResourceQuota. A job that Kueue admits and the API server then rejects has no pods and keeps its quota.
-kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go, pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem;
+Kueue does not read ResourceQuotas. If the API server rejects the pods of an admitted job, the job keeps its quota.
+
+Source: kubernetes v1.34.2 pkg/quota/v1/evaluator/core/pods.go, pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem;
 kueue v0.19.2 pkg/util/limitrange/limitrange.go ValidatePodSpec
 """
 
@@ -11,107 +12,78 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.jobs import has_quota
-from generator.checks.quota.queues import CountedJob, Queues
-from generator.checks.registry import ERROR, WARNING, check
+from generator.checks.quota.queues import Queues
+from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
-from generator.documents.messages import format_value as quoted
+from generator.documents.messages import format_value
 from generator.errors import SimulationError
 from generator.manifests import Manifest
 from generator.objects.amounts import format_amount, parse_amount
 from generator.objects.fields import indexed_mappings, mapping
-from generator.simulate.kueue.podsets import Bound, BoundBreach, find_broken_bounds, read_bounds
+from generator.simulate.kueue.podsets import Bound, find_broken_bounds, read_bounds
 
-_PLAIN = ("cpu", "memory", "ephemeral-storage")
-_COUNTED_ELSEWHERE = (
+_WITHOUT_DOMAIN = ("cpu", "memory", "ephemeral-storage")
+_NOT_OF_PODS = (
     ".storageclass.storage.k8s.io/",
     ".deviceclass.resource.k8s.io/",
     "kubernetes.io/",
     "openshift.io/",
 )
-"""Names with a domain that other evaluators than that of pods count: of volumes, of device claims, of OpenShift's."""
+"""Parts of resource names that evaluators of other objects count: volumes, device claims, OpenShift's objects."""
+_DEFAULTING = (("default", "max"), ("defaultRequest", "default", "max", "min"))
+"""Fields of a LimitRange that set the limit, and the request, of a container without one. The first field wins."""
 
 
-@check("quota/double-counted", severity=ERROR, needs=Objects)
-def double_counted(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+@check("quota/double-counted", severity=ERROR, needs=Queues)
+def double_counted(queues: Queues) -> Iterator[Breach]:
     """Report a ResourceQuota that is lower than the quota of Kueue.
 
-    A ResourceQuota, in a namespace with a LocalQueue, allows less of a resource than Kueue can admit there. Kueue
-    does not look at it: it admits, the API server refuses the pods, and the job holds its quota without running.
+    Kueue does not read ResourceQuotas. It admits a job, the API server rejects the pods, and the job holds its quota
+    without running. The check reads ResourceQuotas without scopes, in namespaces with a LocalQueue.
     """
-    queued = gathered.view(Queues.read)
-    if queued is None:
-        return
-    for manifest in gathered.of("", "ResourceQuota"):
-        spec, admitted = mapping(manifest.body, "spec"), _admitted(queued, manifest.namespace)
-        if not admitted or spec.get("scopes") or spec.get("scopeSelector"):
+    for manifest in queues.manifests:
+        spec = mapping(manifest.body, "spec")
+        is_quota = (manifest.group, manifest.kind) == ("", "ResourceQuota")
+        if not is_quota or spec.get("scopes") or spec.get("scopeSelector"):
             continue
-        for key, value in mapping(spec, "hard").items():
-            resource = _resource(str(key))
-            most, hard = admitted.get(resource, 0), _amount(resource, value)
+        admissible = _admissible_amounts(queues, manifest.namespace)
+        for key, value in mapping(spec, "hard").items() if admissible else ():
+            resource = _requested_resource(str(key))
+            hard, most = _amount(resource, value), admissible.get(resource, 0)
             if hard is not None and hard < most:
-                yield manifest, _double_counted(str(key), value, format_amount(resource, most))
+                amount = format_amount(resource, most)
+                yield Breach(
+                    ("spec", "hard", key),
+                    f"{format_value(value)} is less than the {amount} that Kueue can admit in this namespace",
+                    "Kueue admits a job, the API server rejects its pods, and the job holds its quota without running",
+                    f"set {amount} or more, or remove the key: Kueue limits the resource already",
+                    manifest,
+                    value=value,
+                )
 
 
-def _double_counted(key: str, value: object, most: str) -> Breach:
-    return Breach(
-        ("spec", "hard", key),
-        "quota/double-counted",
-        f"{quoted(value)} is less than the {most} that Kueue can admit here",
-        "Kueue admits the job, the API server refuses its pods, and the job holds its quota without them",
-        f"raise it to {most}, or remove it: Kueue counts it already",
-        value=value,
-    )
-
-
-def _resource(key: str) -> str:
-    """The resource of which a key of a ResourceQuota counts what pods request; empty if it counts something else."""
+def _requested_resource(key: str) -> str:
+    """Return the resource whose requests a key of a ResourceQuota limits; empty if it limits something else."""
     if key.startswith("requests."):
         return key.removeprefix("requests.")
     name = key.removeprefix("limits.")  # no pod requests more than its limit
-    if name in _PLAIN:
+    if name in _WITHOUT_DOMAIN:
         return name
     return "pods" if key in ("pods", "count/pods") else key if key.startswith("hugepages-") else ""
 
 
-def _admitted(queued: Queues, namespace: str) -> Mapping[str, int]:
-    """Resource → the most that Kueue can admit in a namespace at a time, of all flavors together.
+def _admissible_amounts(queues: Queues, namespace: str) -> Mapping[str, int]:
+    """Return resource → the most that Kueue can admit in a namespace at a time, over all flavors.
 
-    What a queue sends to other clusters has no pods here.
+    A queue that sends its jobs to other clusters adds nothing, because these jobs have no pods here.
     """
     sums: dict[str, int] = {}
-    for name in queued.queues.get(namespace, frozenset()) & queued.most.keys():
-        for key, amount in queued.most[name].items() if not queued.tree.queues[name].is_multi_kueue else ():
+    for name in queues.queues.get(namespace, frozenset()) & queues.most.keys():
+        for key, amount in queues.most[name].items() if not queues.tree.queues[name].is_multi_kueue else ():
             sums[key.resource] = sums.get(key.resource, 0) + amount
     return sums
-
-
-@check("quota/unenforced", severity=WARNING, needs=Objects)
-def unenforced(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report a ResourceQuota of a device that the API server does not count.
-
-    A ResourceQuota names a device without `requests.`. The API server takes it and counts nothing.
-    """
-    for manifest in gathered.of("", "ResourceQuota"):
-        for key, value in mapping(manifest.body, "spec", "hard").items():
-            name = str(key).removeprefix("limits.")
-            is_device = "/" in name and not name.startswith(("requests.", "count/"))
-            if is_device and not any(part in name for part in _COUNTED_ELSEWHERE):
-                yield (
-                    manifest,
-                    Breach(
-                        ("spec", "hard", key),
-                        "quota/unenforced",
-                        f"{quoted(key)} counts nothing",
-                        "the API server takes it and enforces nothing: of devices it counts requests alone",
-                        f"write `requests.{name}`, or leave it out: Kueue counts devices",
-                        Severity.WARNING,
-                        at_key=True,
-                        value=value,
-                    ),
-                )
 
 
 def _amount(resource: str, value: object) -> int | None:
@@ -121,82 +93,86 @@ def _amount(resource: str, value: object) -> int | None:
         return None
 
 
-_GIVEN = (("default", "max"), ("defaultRequest", "default", "max", "min"))
-"""What a container without a limit, and one without a request of its own gets: the first of these that is written."""
+@check("quota/unenforced", severity=WARNING, needs=Objects)
+def unenforced(objects: Objects) -> Iterator[Breach]:
+    """Report a ResourceQuota of a device that the API server does not count.
+
+    The API server counts devices only by the key `requests.<device>`. It accepts the name of a device without
+    `requests.`, and enforces nothing.
+    """
+    for manifest in objects.of("", "ResourceQuota"):
+        for key, value in mapping(manifest.body, "spec", "hard").items():
+            name = str(key).removeprefix("limits.")
+            is_device = "/" in name and not name.startswith(("requests.", "count/"))
+            if is_device and not any(part in name for part in _NOT_OF_PODS):
+                yield Breach(
+                    ("spec", "hard", key),
+                    f"{format_value(key)} limits nothing",
+                    "the API server accepts the key and enforces nothing, because it counts devices by requests only",
+                    f"write `requests.{name}`, or remove the key if Kueue limits the device",
+                    manifest,
+                    at_key=True,
+                    value=value,
+                )
 
 
 @check("quota/limit-range", severity=ERROR, needs=Objects)
-def limit_range(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def limit_range(objects: Objects) -> Iterator[Breach]:
     """Report a LimitRange that gives devices to every container, or rejects jobs that have quota.
 
-    A LimitRange gives devices or huge pages to every container that does not ask for them: a `max` is also the
-    default. Or it allows less than a runtime asks for, for which the queue has quota: Kueue never admits such jobs.
+    A `max` is also the default of containers that set no limit. So a `max` of devices or huge pages gives them to
+    launchers and sidecars too. A bound that a runtime breaks keeps Kueue from admitting its jobs, although their queue
+    has quota.
     """
-    for manifest in gathered.of("", "LimitRange"):
+    queues = objects.view(Queues.read)
+    for manifest in objects.of("", "LimitRange"):
         for number, item in indexed_mappings(mapping(manifest.body, "spec").get("limits")):
-            path: Path = ("spec", "limits", number)
             if item.get("type") == "Container":
-                yield from ((manifest, breach) for breach in _given(path, item))
-        if queued := gathered.view(Queues.read):
-            yield from ((manifest, breach) for breach in _refused(manifest, queued))
+                yield from _default_devices(manifest, ("spec", "limits", number), item)
+        if queues:
+            yield from _broken_bounds(manifest, queues)
 
 
-def _given(path: Path, item: Mapping[str, Any]) -> Iterator[Breach]:
-    resources = dict.fromkeys(str(name) for fields in _GIVEN for field in fields for name in mapping(item, field))
-    for name in (each for each in resources if "/" in each or each.startswith("hugepages-")):
-        first = [next((field for field in fields if name in mapping(item, field)), "") for fields in _GIVEN]
-        given = [field for field in first if field and _amount_of(name, mapping(item, field)[name])]
-        if given:
-            value = mapping(item, given[0])[name]
+def _default_devices(manifest: Manifest, path: Path, item: Mapping[str, Any]) -> Iterator[Breach]:
+    resources = dict.fromkeys(str(name) for fields in _DEFAULTING for field in fields for name in mapping(item, field))
+    for name in (name for name in resources if "/" in name or name.startswith("hugepages-")):
+        first = [next((field for field in fields if name in mapping(item, field)), "") for fields in _DEFAULTING]
+        effective = [field for field in first if field and _amount(name, mapping(item, field)[name])]
+        if effective:
+            value = mapping(item, effective[0])[name]
             yield Breach(
-                (*path, given[0], name),
-                "quota/limit-range",
-                f"every container that does not ask for {name} gets {value}",
-                "so do launchers and sidecars: they take devices from who needs them, or fit on no node",
-                f"take {name} out of the LimitRange: the quota of the queue limits it",
+                (*path, effective[0], name),
+                f"every container that requests no {name} gets {value} by default",
+                "launchers and sidecars get them too: they take devices from workers, or fit on no node",
+                f"remove {name} from the LimitRange: the quota of the queue limits it",
+                manifest,
                 value=value,
             )
 
 
-def _jobs(queued: Queues, namespace: str) -> list[CountedJob]:
-    """The jobs of a namespace that its queues have quota for."""
-    queues = [
-        queued.tree.queues[name] for name in sorted(queued.queues.get(namespace, ())) if name in queued.tree.queues
-    ]
-    return [job for queue in queues for job in queued.jobs[queue.name] if has_quota(queued, queue, job)]
-
-
-def _refused(manifest: Manifest, queued: Queues) -> Iterator[Breach]:
-    """What the first job that a limit refuses asks for."""
-    with suppress(SimulationError):  # where an amount is none, the jobs of the namespace are not known either
+def _broken_bounds(manifest: Manifest, queues: Queues) -> Iterator[Breach]:
+    """Yield each bound of a LimitRange once, with the first runtime that breaks it and has quota."""
+    with suppress(SimulationError):  # an invalid quantity also keeps the jobs of the namespace from being counted
         if not any(read_bounds(manifest)):
             return
-    seen: set[Bound] = set()
-    for job in _jobs(queued, manifest.namespace):
-        for found in find_broken_bounds(job.runtime.body, job.around):
-            if found.bound.limit_range == manifest.name and found.bound not in seen:
-                seen.add(found.bound)
-                yield _too_narrow(found, job.runtime.name, manifest)
-
-
-def _too_narrow(found: BoundBreach, runtime: str, manifest: Manifest) -> Breach:
-    bound = found.bound
-    path: Path = ("spec", "limits", bound.item, bound.field, bound.resource)
-    value = manifest.body["spec"]["limits"][bound.item][bound.field][bound.resource]
-    words = "more" if bound.field == "max" else "less"
-    what = f"{format_amount(bound.resource, found.amount)} {bound.resource}, {words} than {value}"
-    return Breach(
-        path,
-        "quota/limit-range",
-        f"a {bound.kind.lower()} of `{runtime}` asks for {what}",
-        "Kueue never admits such a job, although there is quota for it",
-        "widen the limit, or remove it: the quota of the queue limits what jobs ask for",
-        value=value,
-    )
-
-
-def _amount_of(name: str, value: object) -> int | None:
-    try:
-        return parse_amount(name, value, "")
-    except SimulationError:
-        return None
+    names = sorted(queues.queues.get(manifest.namespace, frozenset()) & queues.tree.queues.keys())
+    reported: set[Bound] = set()
+    for queue, job in ((queues.tree.queues[name], job) for name in names for job in queues.jobs[name]):
+        if not has_quota(queues, queue, job):
+            continue
+        for breach in find_broken_bounds(job.runtime.body, job.around):
+            bound = breach.bound
+            if bound.limit_range != manifest.name or bound in reported:
+                continue
+            reported.add(bound)
+            value = manifest.body["spec"]["limits"][bound.item][bound.field][bound.resource]
+            comparison = "more than the maximum" if bound.field == "max" else "less than the minimum"
+            amount = f"{format_amount(bound.resource, breach.amount)} {bound.resource}"
+            yield Breach(
+                ("spec", "limits", bound.item, bound.field, bound.resource),
+                f"a {bound.kind.lower()} of `{job.runtime.name}` requests {amount}, {comparison} of {value}",
+                "Kueue never admits a job on this runtime, although the queue has quota",
+                "widen the limit, or remove it: the quota of the queue limits what jobs request",
+                manifest,
+                value=value,
+            )
