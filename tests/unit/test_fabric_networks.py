@@ -10,14 +10,16 @@ import json
 
 import pytest
 
-from generator.checks.fabric.networks import Networks, Wanted, networks
+from generator.checks.fabric.networks import NetworkRequest, NetworkRequests, parse_networks
 from tests.conftest import ROOT
 
 ANSWERS = [json.loads(line) for line in (ROOT / "tests/fixtures/multus-networks.jsonl").read_text("utf-8").splitlines()]
 
 
-def told(found: Networks) -> list[str] | None:
-    return None if found.error else [f"{each.namespace or 'own'}/{each.name}@{each.interface}" for each in found.wanted]
+def told(found: NetworkRequests) -> list[str] | None:
+    return (
+        None if found.error else [f"{each.namespace or 'own'}/{each.name}@{each.interface}" for each in found.requests]
+    )
 
 
 def test_multus_gave_answers_of_both_kinds() -> None:
@@ -27,25 +29,25 @@ def test_multus_gave_answers_of_both_kinds() -> None:
 
 @pytest.mark.parametrize(("text", "answer"), ANSWERS, ids=range(len(ANSWERS)))
 def test_each_text_is_read_as_multus_reads_it(text: str, answer: list[str] | None) -> None:
-    assert told(networks(text)) == answer
+    assert told(parse_networks(text)) == answer
 
 
 def test_an_empty_annotation_asks_for_nothing() -> None:
     """Multus does not even parse it (GetPodNetwork)."""
-    assert networks("") == Networks()
+    assert parse_networks("") == NetworkRequests()
 
 
 @pytest.mark.parametrize("text", ["roce,", "@net1", "team-cv/", '[{"name": ""}]'])
 def test_a_network_without_a_name_is_none(text: str) -> None:
     """Multus looks for it all the same, and never finds it."""
-    assert networks(text).error
+    assert parse_networks(text).error
 
 
 def test_a_key_that_stands_there_twice_is_refused() -> None:
     """Multus takes the last one."""
-    assert networks('[{"name": "a", "name": "b"}]').error
+    assert parse_networks('[{"name": "a", "name": "b"}]').error
 
 
 def test_what_is_wanted_is_shown_as_it_is_written() -> None:
-    assert [str(each) for each in networks("team-cv/roce@net1,ib").wanted] == ["team-cv/roce", "ib"]
-    assert networks("team-cv/roce@net1").wanted == (Wanted("roce", "team-cv", "net1"),)
+    assert [str(each) for each in parse_networks("team-cv/roce@net1,ib").requests] == ["team-cv/roce", "ib"]
+    assert parse_networks("team-cv/roce@net1").requests == (NetworkRequest("roce", "team-cv", "net1"),)

@@ -8,7 +8,7 @@ from typing import Any
 
 from generator.checks.fabric.fabrics import Fabrics
 from generator.checks.fabric.networks import CNI, Attachment, segment
-from generator.checks.fabric.placement import Crowd, Users
+from generator.checks.fabric.placement import Demand, Users
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.registry import WARNING, check
@@ -285,7 +285,7 @@ def _too_few(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     told: set[tuple[str, Path]] = set()
     users = Users(gathered)
     for network in gathered.view(Fabrics.read).attachments:
-        most = users.crowd(network)
+        most = users.demand(network)
         for each in ranges(network, gathered.view(Fabrics.read)) if most else ():
             place = (each.manifest.resource, each.path)
             if most and place not in told and (lack := _lack(each, most)) and not _second_of_overlapping(each.manifest):
@@ -295,7 +295,7 @@ def _too_few(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
                 yield each.manifest, _breach(each.path, lack[0], why, lack[1])
 
 
-def _lack(each: Range, most: Crowd) -> tuple[str, str] | None:
+def _lack(each: Range, most: Demand) -> tuple[str, str] | None:
     """Return what is missing and the fix; None if the range has enough addresses."""
     supply = each.supply
     wanted = f"and {most.per_node} are wanted"

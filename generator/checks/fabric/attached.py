@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from generator.checks.fabric.fabrics import Fabrics
-from generator.checks.fabric.networks import Attachment, Wanted
-from generator.checks.fabric.placement import flavors_of, homes, likely_homes
+from generator.checks.fabric.networks import Attachment, NetworkRequest
+from generator.checks.fabric.placement import flavors_of, likely_namespaces, namespaces_of
 from generator.checks.fabric.pods import PodTemplate, pod_templates, whole
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
@@ -49,24 +49,24 @@ def not_attached(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
         if pods.networks.error:
             told = f"Multus cannot read it: {pods.networks.error}"
             yield pods.manifest, Breach(pods.networks_path, _CHECK, told, _STUCK, pods.networks.fix)
-        elif pods.networks.wanted and fabrics.attachments:
-            spaces = homes(pods, gathered)
-            for wanted in dict.fromkeys(pods.networks.wanted):
+        elif pods.networks.requests and fabrics.attachments:
+            spaces = namespaces_of(pods, gathered)
+            for wanted in dict.fromkeys(pods.networks.requests):
                 certain = list(_missing(fabrics, pods, wanted, spaces))
-                likely = likely_homes(pods, gathered) if not certain and _may_lack(wanted, gathered) else ()
+                likely = likely_namespaces(pods, gathered) if not certain and _may_lack(wanted, gathered) else ()
                 maybe = _missing(fabrics, pods, wanted, frozenset(likely)) if likely else ()
                 for breach in (*certain, *(replace(each, severity=Severity.WARNING) for each in maybe)):
                     yield pods.manifest, breach
 
 
-def _may_lack(wanted: Wanted, gathered: Objects) -> bool:
+def _may_lack(wanted: NetworkRequest, gathered: Objects) -> bool:
     """Whether any namespace with a queue has no such network: mostly none, and nothing else need be computed."""
     queued = gathered.view(Queues.read)
     queues = queued.queues if queued else {}
     return not queues.keys() <= gathered.view(Fabrics.read).by_name.get(wanted.name, {}).keys()
 
 
-def _missing(fabrics: Fabrics, pods: PodTemplate, wanted: Wanted, spaces: AbstractSet[str]) -> Iterator[Breach]:
+def _missing(fabrics: Fabrics, pods: PodTemplate, wanted: NetworkRequest, spaces: AbstractSet[str]) -> Iterator[Breach]:
     there = fabrics.by_name.get(wanted.name, {})
     if wanted.namespace:
         outside = sorted(spaces - {wanted.namespace}) if wanted.namespace not in _FOR_ALL else []
@@ -81,9 +81,9 @@ def _missing(fabrics: Fabrics, pods: PodTemplate, wanted: Wanted, spaces: Abstra
 
 
 def _told(
-    pods: PodTemplate, wanted: Wanted, there: Mapping[str, Attachment], lacking: list[str], fabrics: Fabrics
+    pods: PodTemplate, wanted: NetworkRequest, there: Mapping[str, Attachment], lacking: list[str], fabrics: Fabrics
 ) -> Breach:
-    where = f" in {named(lacking)}" if lacking else ""
+    where = f" in {format_names(lacking)}" if lacking else ""
     elsewhere = [each.manifest.resource + _made_in(each) for each in there.values()]
     near = difflib.get_close_matches(wanted.name, fabrics.by_name, n=1)
     if elsewhere:
@@ -108,19 +108,19 @@ def _made_in(network: Attachment) -> str:
     return f" for `{network.namespace}`" if is_elsewhere else ""
 
 
-def _isolated(pods: PodTemplate, wanted: Wanted, network: Attachment | None, outside: list[str]) -> Breach:
+def _isolated(pods: PodTemplate, wanted: NetworkRequest, network: Attachment | None, outside: list[str]) -> Breach:
     what = network.manifest.resource if network else f"`{wanted}`"
     return Breach(
         pods.networks_path,
         _CHECK,
-        f"its pods run in {named(outside)} and ask for {what}, which is in `{wanted.namespace}`",
+        f"its pods run in {format_names(outside)} and ask for {what}, which is in `{wanted.namespace}`",
         "on OpenShift Multus lends no networks to other namespaces, and the pods stay in ContainerCreating",
-        f"make the network in {named(outside)}, and leave `{wanted.namespace}/` out",
+        f"make the network in {format_names(outside)}, and leave `{wanted.namespace}/` out",
         value=str(wanted),
     )
 
 
-def named(names: list[str]) -> str:
+def format_names(names: list[str]) -> str:
     """Names in a message: the first ones, and how many more."""
     shown = ", ".join(f"`{name}`" for name in names[:_MANY])
     return f"{shown} and {len(names) - _MANY} more" if len(names) > _MANY else shown
@@ -189,12 +189,14 @@ def skipped_claim(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
 
 
 def _missing_claim(pods: PodTemplate, path: Path, name: str, there: set[str], gathered: Objects) -> Iterator[Breach]:
-    certain, likely = (sorted(spaces - there) for spaces in (homes(pods, gathered), likely_homes(pods, gathered)))
+    certain, likely = (
+        sorted(spaces - there) for spaces in (namespaces_of(pods, gathered), likely_namespaces(pods, gathered))
+    )
     lacking = certain or likely
     if "" in there or (there and not lacking):
         return
-    where = f" in {named(lacking)}" if lacking else ""
-    other = f": there is one in {named(sorted(there))}" if there else ""
+    where = f" in {format_names(lacking)}" if lacking else ""
+    other = f": there is one in {format_names(sorted(there))}" if there else ""
     yield Breach(
         path,
         _CLAIM,
@@ -209,12 +211,16 @@ def _missing_claim(pods: PodTemplate, path: Path, name: str, there: set[str], ga
 def _unknown(pods: PodTemplate, known: Sequence[str]) -> Iterator[Breach]:
     """What containers claim. They need not claim what is in the pod's network, such as an interface of dranet."""
     first = indexed_mappings(pods.spec.get("initContainers"))
-    boxes = [((*pods.path, "spec", "initContainers", number), each) for number, each in first]
-    for path, container in (*boxes, *pods.containers):
+    containers = [((*pods.path, "spec", "initContainers", number), each) for number, each in first]
+    for path, container in (*containers, *pods.containers):
         for number, each in indexed_mappings(mapping(container, "resources").get("claims")):
             name = each.get("name")
             if isinstance(name, str) and name not in known:
-                has = f"`resourceClaims` of its pods has {named(list(known))}" if known else "its pods claim nothing"
+                has = (
+                    f"`resourceClaims` of its pods has {format_names(list(known))}"
+                    if known
+                    else "its pods claim nothing"
+                )
                 yield Breach(
                     (*path, "resources", "claims", number, "name"),
                     _CLAIM,
@@ -290,7 +296,7 @@ def _has_device(fabrics: Fabrics, pods: PodTemplate) -> bool:
     """
     if pods.reaches_devices or any(map(fabrics.is_device, pods.devices)):
         return True
-    attached = [fabrics.by_name.get(each.name, {}) for each in pods.networks.wanted]
+    attached = [fabrics.by_name.get(each.name, {}) for each in pods.networks.requests]
     return any(not there or any(each.type not in _ON_TOP for each in there.values()) for there in attached)
 
 

@@ -15,11 +15,11 @@ from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, strings
 
 SHARED_PREFIX = "rdma"
-"""Of k8s-rdma-shared-dev-plugin (410b0f3 pkg/resources/resources_manager.go rdmaHcaResourcePrefix)."""
+"""Prefix of k8s-rdma-shared-dev-plugin (410b0f3 pkg/resources/resources_manager.go rdmaHcaResourcePrefix)."""
 
 
 class Resource(NamedTuple):
-    """`prefix/name`; the prefix is empty where nothing tells what the operator was started with."""
+    """A resource `prefix/name`. The prefix is empty if the operator's option `RESOURCE_PREFIX` is unknown."""
 
     prefix: str
     name: str
@@ -28,25 +28,27 @@ class Resource(NamedTuple):
         return f"{self.prefix}/{self.name}" if self.prefix else self.name
 
     def may_be(self, other: Resource) -> bool:
-        """Whether both can be the same device."""
+        """Return True if both names can be the same device: an empty prefix matches every prefix."""
         return self.name == other.name and (self.prefix == other.prefix or not (self.prefix and other.prefix))
 
 
 def resource(full: str) -> Resource:
-    """Of a name as pods write it."""
+    """Parse the resource name of a pod."""
     prefix, _, name = full.rpartition("/")
     return Resource(prefix, name)
 
 
 def is_named_for_fabric(full: str) -> bool:
-    """Whether the name alone tells that it is a device of a fabric."""
+    """Return True if the name alone identifies a device of a fabric: EFA, or the shared RDMA plugin."""
     return full == EFA or full.startswith(f"{SHARED_PREFIX}/")
 
 
 def is_accelerator(full: str) -> bool:
-    """Whether it is a GPU or a part of one, which NVIDIA gives the same prefix as its network devices.
+    """Return True for a GPU or a part of one. NVIDIA's network devices have the same prefix.
 
-    NVIDIA/k8s-device-plugin 1b826ac internal/resource; those that are lent to virtual machines have names of models
+    GPUs for virtual machines have upper-case names of models.
+
+    Source: NVIDIA/k8s-device-plugin 1b826ac internal/resource
     """
     prefix, name = resource(full)
     is_gpu = name in ("gpu", "gpu.shared", "pgpu") or name.startswith("mig-") or name.isupper()
@@ -60,17 +62,17 @@ PREFIXES = {
     "sriov-network-operator": "openshift.io",
     "nvidia-network-operator": "nvidia.com",
 }
-"""Namespace of the SR-IOV operator → RESOURCE_PREFIX that it is installed with there.
+"""Namespace of the SR-IOV operator → RESOURCE_PREFIX of its installation.
 
 sriov-network-operator v1.6.0 hack/env.sh; network-operator b06827e deployment/network-operator/values.yaml
 """
 _PLUGIN_PREFIX = "intel.com"  # sriov-network-device-plugin 40b6f50 cmd/sriovdp/main.go
 
-_REMEMBERED = 256  # texts: the networks of one team say what those of the next do
+_REMEMBERED = 256  # the networks of all teams have the same few configurations
 
 
 class Source(Enum):
-    """Who offers a resource."""
+    """The kind of component that offers a resource."""
 
     POLICY = "SR-IOV operator"
     PLUGIN = "device plugin"
@@ -80,14 +82,14 @@ class Source(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A resource that is offered.
+    """An object that offers a resource.
 
     Attributes:
-        manifest: the object that says so.
-        path: where it says the name.
-        resource: the name.
-        source: who offers it.
-        link: `ib` or `eth`; empty where nobody says.
+        manifest: the object.
+        path: the path of the resource name.
+        resource: the resource name.
+        source: the component that offers it.
+        link: `ib` or `eth`; empty if the object does not set it.
     """
 
     manifest: Manifest
@@ -97,11 +99,11 @@ class Provider:
     link: str = ""
 
     def __str__(self) -> str:
-        return f"{self.manifest.resource} gives `{self.resource}`"
+        return f"{self.manifest.resource} offers `{self.resource}`"
 
 
 def providers(manifest: Manifest) -> Iterator[Provider]:
-    """What one object has offered; of most objects nothing."""
+    """Yield the resources that an object offers."""
     match manifest.group, manifest.kind:
         case "sriovnetwork.openshift.io", "SriovNetworkNodePolicy":
             yield from _policy(manifest)
@@ -115,13 +117,13 @@ def providers(manifest: Manifest) -> Iterator[Provider]:
 
 
 def is_plugin_configuration(manifest: Manifest) -> bool:
-    """Whether a ConfigMap configures a device plugin."""
+    """Return True if a ConfigMap configures a device plugin."""
     texts_of = mapping(manifest.body, "data").values()
     return any(isinstance(text, str) and ('"resourceList"' in text or '"configList"' in text) for text in texts_of)
 
 
 def prefix_of(namespace: str) -> str:
-    """That of the resources of an SR-IOV operator; empty where nobody can tell."""
+    """Return the resource prefix of an SR-IOV operator; empty if its namespace is not a usual one."""
     return PREFIXES.get(namespace, "")
 
 
@@ -129,9 +131,9 @@ def _policy(manifest: Manifest) -> Iterator[Provider]:
     spec = mapping(manifest.body, "spec")
     name, link = spec.get("resourceName"), spec.get("linkType")
     if isinstance(name, str) and name:
-        of = Resource(prefix_of(manifest.namespace), name)
-        told = link.lower() if isinstance(link, str) else ""
-        yield Provider(manifest, ("spec", "resourceName"), of, Source.POLICY, told)
+        device = Resource(prefix_of(manifest.namespace), name)
+        link_type = link.lower() if isinstance(link, str) else ""
+        yield Provider(manifest, ("spec", "resourceName"), device, Source.POLICY, link_type)
 
 
 def _nic_policy(manifest: Manifest) -> Iterator[Provider]:
@@ -141,21 +143,21 @@ def _nic_policy(manifest: Manifest) -> Iterator[Provider]:
 
 
 def _plugin(manifest: Manifest, path: Path, text: object) -> Iterator[Provider]:
-    """The resources of a configuration of sriov-network-device-plugin, or of k8s-rdma-shared-dev-plugin."""
-    said = parsed(text)
+    """Yield the resources in a configuration of sriov-network-device-plugin or k8s-rdma-shared-dev-plugin."""
+    config = parsed(text)
     for key, source, default in (
         ("resourceList", Source.PLUGIN, _PLUGIN_PREFIX),
         ("configList", Source.SHARED, SHARED_PREFIX),
     ):
-        for _, each in indexed_mappings(mapping(said).get(key)):
-            name, prefix = each.get("resourceName"), each.get("resourcePrefix")
+        for _, entry in indexed_mappings(mapping(config).get(key)):
+            name, prefix = entry.get("resourceName"), entry.get("resourcePrefix")
             if isinstance(name, str) and name:
-                of = Resource(prefix if isinstance(prefix, str) and prefix else default, name)
-                yield Provider(manifest, path, of, source, _link(each.get("selectors")))
+                device = Resource(prefix if isinstance(prefix, str) and prefix else default, name)
+                yield Provider(manifest, path, device, source, _link(entry.get("selectors")))
 
 
 def _link(selectors: object) -> str:
-    """By the `linkTypes` that devices are selected by."""
+    """Return the link type that the selectors of devices require."""
     kinds = frozenset(strings(mapping(selectors).get("linkTypes")))
     return {frozenset({"infiniband"}): "ib", frozenset({"ether"}): "eth"}.get(kinds, "")
 
@@ -169,7 +171,7 @@ def _flavor(manifest: Manifest) -> Iterator[Provider]:
 
 
 def parsed(text: object) -> Any:
-    """What a JSON text says, which nobody changes; nothing where it is none."""
+    """Parse JSON; None for other values. The result is cached and must not be changed."""
     return _parsed(text) if isinstance(text, str) else None
 
 
@@ -182,5 +184,5 @@ def _parsed(text: str) -> Any:
 
 
 def amounts_of(manifest: Manifest) -> Mapping[str, object]:
-    """What each node of a ResourceFlavor has for pods, if its annotation says so."""
+    """Return the allocatable resources per node of a ResourceFlavor, from its annotation."""
     return mapping(parsed(mapping(manifest.body, "metadata", "annotations").get(ALLOCATABLE)))

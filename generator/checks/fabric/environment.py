@@ -1,6 +1,6 @@
 """fabric/environment, fabric/environment-lost, fabric/control-network: variables of NCCL, UCX, libfabric and MPI.
 
-They have to lead to the fabric that the job has, and to reach the ranks.
+A variable must select the fabric that the pods have, and mpirun or the image must pass it to the ranks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from generator.checks.fabric.fabrics import Workload, Workloads
-from generator.checks.fabric.pods import Box, Pods, Variable
+from generator.checks.fabric.pods import Container, Pods, Variable
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.objects import Objects
 from generator.checks.registry import WARNING, check
@@ -22,124 +22,148 @@ from generator.facts import env
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
 
-CHECK = "fabric/environment"
-_UNUSED = "the device is reserved, and the data goes by TCP all the same"
+_CHECK = "fabric/environment"
+_UNUSED = "the pods reserve the device, but the ranks send their data over TCP, which is many times slower"
 _ON = frozenset({"1", "true", "yes", "y", "on"})
 _PORTLESS = re.compile(r"^(mlx|bnxt_re|irdma|rocep|ibp)\w+$")
-_MATCHES_MORE = re.compile(r"(?<!\d)(?<!^mlx)[1-9]\d*$")  # `mlx5` is how all names of a driver begin
+_MATCHES_MORE = re.compile(r"(?<!\d)(?<!^mlx)[1-9]\d*$")  # `mlx5` is the prefix of the driver, not a device
 _SECOND = re.compile(r"^=?net\d*$")
 
 
 class Advice(NamedTuple):
-    """Why a value is wrong where it stands, and what to write."""
+    """The consequence of a value, and the fix."""
 
     why: str
     fix: str
 
 
-def _gid_index(value: str, workload: Workload) -> Advice | None:
-    """NVIDIA/nccl docs/userguide/source/env.rst NCCL_IB_GID_INDEX: found by itself since 2.21."""
+def _nccl_gid_index(value: str, workload: Workload) -> Advice | None:
+    """Return advice against a fixed GID index.
+
+    Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_IB_GID_INDEX: automatic since 2.21
+    """
     if value == "-1" or workload.has_plugin_of_its_own:
         return None
-    why = (
-        "each node has its own table: a VF, IPv6 or InfiniBand has another address there, or none, and NCCL then fails"
+    return Advice(
+        "the GID table differs between nodes and VFs: at this index NCCL may find another address or none, and fail",
+        "remove it: NCCL 2.21 and newer select the entry; `NCCL_IB_ADDR_FAMILY` restricts the selection",
     )
-    return Advice(why, "leave it out: NCCL finds the entry by itself since 2.21; `NCCL_IB_ADDR_FAMILY` narrows it")
 
 
-def _hca(value: str, workload: Workload) -> Advice | None:
-    """env.rst NCCL_IB_HCA: names are beginnings of names, unless `=` comes first."""
+def _nccl_hca(value: str, workload: Workload) -> Advice | None:
+    """Return advice against a device name that NCCL matches as a prefix.
+
+    Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_IB_HCA: names are prefixes unless the value starts with `=`
+    """
     items = value.lstrip("^").split(",")
-    more = next((name for name in (each.partition(":")[0] for each in items) if _MATCHES_MORE.search(name)), "")
+    more = next((name for name in (item.partition(":")[0] for item in items) if _MATCHES_MORE.search(name)), "")
     if not more or value.lstrip("^").startswith("=") or workload.has_plugin_of_its_own:
         return None
-    fix = f"write `{'^' if value.startswith('^') else ''}={value.lstrip('^')}`, or leave it out"
-    return Advice(f"without `=` it is how names begin: `{more}` means `{more}0` too, which nodes with VFs have", fix)
+    fix = f"write `{'^' if value.startswith('^') else ''}={value.lstrip('^')}`, or remove the variable"
+    return Advice(f"without `=` NCCL matches prefixes: `{more}` also selects `{more}0`, which exists on VF nodes", fix)
 
 
-def _socket(value: str, workload: Workload) -> Advice | None:
-    """env.rst NCCL_SOCKET_IFNAME: of an RDMA job it is how ranks meet, not where data goes."""
-    if not workload.device or not any(_SECOND.match(each) for each in value.split(",")):
+def _nccl_socket(value: str, workload: Workload) -> Advice | None:
+    """Return advice against a second network for NCCL's bootstrap.
+
+    Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_SOCKET_IFNAME: with RDMA, only the bootstrap uses it
+    """
+    if not workload.device or not any(_SECOND.match(item) for item in value.split(",")):
         return None
-    why = "data goes by the device, and ranks only meet here, where pods have neither their names nor their policies"
-    return Advice(why, "write `=eth0`, the interface of the cluster's own network")
+    return Advice(
+        "the device carries the data; this interface only carries NCCL's bootstrap, and on the second network "
+        "the DNS names of the pods and their NetworkPolicies do not apply",
+        "write `=eth0`, the interface of the pod network",
+    )
 
 
-def _no_fabric(value: str, workload: Workload) -> Advice | None:
+def _nccl_disable(value: str, workload: Workload) -> Advice | None:
     is_off = value.lower() in _ON
-    return Advice(_UNUSED, "remove it, or the device") if is_off and workload.device and not workload.is_efa else None
+    fix = "remove the variable, or the request for the device"
+    return Advice(_UNUSED, fix) if is_off and workload.device and not workload.is_efa else None
 
 
-def _net(value: str, workload: Workload) -> Advice | None:
-    """env.rst NCCL_NET."""
+def _nccl_net(value: str, workload: Workload) -> Advice | None:
+    """Return advice against sockets. Source: NVIDIA/nccl docs/userguide/source/env.rst NCCL_NET."""
     is_off = value.lower() == "socket" and workload.device
-    fix = "write `IB`, which fails where there is no fabric, or remove it"
-    return Advice(_UNUSED, "remove it" if workload.is_efa else fix) if is_off else None
+    fix = "write `IB`, so that NCCL fails instead of falling back to TCP, or remove the variable"
+    return Advice(_UNUSED, "remove the variable" if workload.is_efa else fix) if is_off else None
 
 
 def _ucx_transports(value: str, workload: Workload) -> Advice | None:
-    names = {each.strip() for each in value.split(",")}
-    if not _is_of_data(workload) or "tcp" not in names or names - {"tcp", "self", "sm", "shm", "posix", "sysv", "cma"}:
+    names = {item.strip() for item in value.split(",")}
+    if (
+        not _carries_mpi_data(workload)
+        or "tcp" not in names
+        or names - {"tcp", "self", "sm", "shm", "posix", "sysv", "cma"}
+    ):
         return None
-    return Advice(
-        _UNUSED, "leave it out, so that UCX takes the fastest; or name what is to be used, such as `rc,sm,self`"
-    )
+    return Advice(_UNUSED, "remove it, so that UCX selects the fastest transport; or name one, such as `rc,sm,self`")
 
 
 def _ucx_devices(value: str, workload: Workload) -> Advice | None:
-    """A port became optional with UCX 1.21 (openucx/ucx pull request 11142)."""
-    items = [each.strip() for each in value.split(",")]
-    portless = next((each for each in items if _PORTLESS.match(each)), "")
+    """Return advice on a device without its port, and on Ethernet interfaces.
+
+    Source: openucx/ucx pull request 11142: the port is optional since UCX 1.21
+    """
+    items = [item.strip() for item in value.split(",")]
+    portless = next((item for item in items if _PORTLESS.match(item)), "")
     if portless:
-        return Advice("UCX before 1.21 knows no device without its port, and then finds none", f"write `{portless}:1`")
-    if _is_of_data(workload) and all(re.match(r"^(eth|ens|eno)\w*$", each) for each in items):
-        return Advice(_UNUSED, "name the device of the fabric and its port, such as `mlx5_0:1`, or leave it out")
+        return Advice("UCX before 1.21 requires the port, and finds no device without it", f"write `{portless}:1`")
+    if _carries_mpi_data(workload) and all(re.match(r"^(eth|ens|eno)\w*$", item) for item in items):
+        return Advice(
+            _UNUSED, "name the device of the fabric with its port, such as `mlx5_0:1`, or remove the variable"
+        )
     return None
 
 
-def _libfabric(value: str, workload: Workload) -> Advice | None:
-    if not _is_of_data(workload) or value not in {"tcp", "sockets", "tcp;ofi_rxm"}:
+def _libfabric_provider(value: str, workload: Workload) -> Advice | None:
+    if not _carries_mpi_data(workload) or value not in {"tcp", "sockets", "tcp;ofi_rxm"}:
         return None
-    better = "`efa`" if workload.is_efa else "`verbs;ofi_rxm`, `mlx` or `psm3`, as the image has"
+    better = "`efa`" if workload.is_efa else "the provider that the image has: `verbs;ofi_rxm`, `mlx` or `psm3`"
     return Advice(_UNUSED, f"write {better}")
 
 
-def _intel(value: str, workload: Workload) -> Advice | None:
-    return Advice(_UNUSED, "write `shm:ofi`") if _is_of_data(workload) and "tcp" in value.split(":") else None
+def _intel_fabrics(value: str, workload: Workload) -> Advice | None:
+    return Advice(_UNUSED, "write `shm:ofi`") if _carries_mpi_data(workload) and "tcp" in value.split(":") else None
 
 
-def _pml(value: str, workload: Workload) -> Advice | None:
-    """`ob1` sends by BTLs, of which Open MPI 5 has none for InfiniBand (open-mpi/ompi, openib BTL removed in 5.0)."""
-    if value != "ob1" or not _is_of_data(workload):
+def _openmpi_pml(value: str, workload: Workload) -> Advice | None:
+    """Return advice against `ob1`, which sends over BTLs.
+
+    Source: open-mpi/ompi: Open MPI 5.0 removed openib, the BTL for InfiniBand
+    """
+    if value != "ob1" or not _carries_mpi_data(workload):
         return None
-    return Advice(_UNUSED, f"write `{'cm' if workload.is_efa else 'ucx'}`, which fails where there is no fabric")
+    pml = "cm" if workload.is_efa else "ucx"
+    return Advice(_UNUSED, f"write `{pml}`, so that Open MPI fails instead of falling back to TCP")
 
 
 def _fork_safe(_value: str, _workload: Workload) -> Advice | None:
-    """ofiwg/libfabric issue 6332; a kernel since 5.12 copies registered pages by itself."""
-    why = "it makes each registration of memory dear, whatever its value, and keeps EFA from using huge pages"
+    """Return advice against fork safety. Kernels since 5.12 copy registered pages (ofiwg/libfabric issue 6332)."""
     return Advice(
-        why, "remove it: kernels since 5.12 need none, and where they do, libfabric's `FI_EFA_FORK_SAFE` does it"
+        "with any value, memory registration becomes slow, and EFA cannot use huge pages",
+        "remove it: kernels since 5.12 do not need it; on older ones set libfabric's `FI_EFA_FORK_SAFE`",
     )
 
 
-def _is_of_data(workload: Workload) -> bool:
-    """Whether what MPI is told decides how data goes; where NCCL carries it, MPI is rightly kept off the fabric."""
+def _carries_mpi_data(workload: Workload) -> bool:
+    """Return True if MPI carries the data. Where NCCL carries it, MPI may stay off the fabric."""
     return bool(workload.device) and workload.is_plain_mpi
 
 
 _JUDGES: Mapping[str, Callable[[str, Workload], Advice | None]] = {
-    "NCCL_IB_GID_INDEX": _gid_index,
-    "NCCL_IB_HCA": _hca,
-    env.NCCL_SOCKET_IFNAME: _socket,
-    env.NCCL_IB_DISABLE: _no_fabric,
-    env.NCCL_NET: _net,
+    "NCCL_IB_GID_INDEX": _nccl_gid_index,
+    "NCCL_IB_HCA": _nccl_hca,
+    env.NCCL_SOCKET_IFNAME: _nccl_socket,
+    env.NCCL_IB_DISABLE: _nccl_disable,
+    env.NCCL_NET: _nccl_net,
     env.UCX_TLS: _ucx_transports,
     env.UCX_NET_DEVICES: _ucx_devices,
-    env.FI_PROVIDER: _libfabric,
-    env.I_MPI_FABRICS: _intel,
-    env.I_MPI_OFI_PROVIDER: _libfabric,
-    env.OMPI_MCA_pml: _pml,
+    env.FI_PROVIDER: _libfabric_provider,
+    env.I_MPI_FABRICS: _intel_fabrics,
+    env.I_MPI_OFI_PROVIDER: _libfabric_provider,
+    env.OMPI_MCA_pml: _openmpi_pml,
     "RDMAV_FORK_SAFE": _fork_safe,
     "IBV_FORK_SAFE": _fork_safe,
 }
@@ -149,21 +173,20 @@ _JUDGES: Mapping[str, Callable[[str, Workload], Advice | None]] = {
 def environment(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report a variable that keeps libraries off the fabric.
 
-    A variable, or what a command says by `export` or `mpirun -x`, keeps libraries from the fabric that pods ask
-    for, or only fits another cluster. Told of runtimes, MPIJobs, JobSets, Jobs and Pods, and of a TrainJob with its
-    runtime's devices:
+    The pods reserve a device of the fabric, but NCCL, UCX, libfabric or MPI sends its data over TCP, or fails on a
+    cluster with other NICs. The check reads the `env` of containers, and assignments in commands (`export`,
+    `mpirun -x`). It covers runtimes, MPIJobs, JobSets, Jobs, Pods, and TrainJobs with the devices of their runtime:
 
-    - `NCCL_IB_GID_INDEX`: NCCL finds the entry by itself since 2.21; a fixed one is another address on another
-      node
-    - `NCCL_IB_HCA: mlx5_1`: without `=` it is how names begin, and means `mlx5_10` too
-    - `NCCL_SOCKET_IFNAME: net1`: data goes by the device; by the interface ranks only meet
-    - `NCCL_IB_DISABLE: 1`, `NCCL_NET: Socket`: the device is reserved, and not used
-    - `NCCL_IB_*` with EFA, or with GPUDirect-TCPXO: NCCL's plugin for them reads none
-    - `UCX_NET_DEVICES: mlx5_0`: UCX before 1.21 knows no device without its port, `mlx5_0:1`
-    - `UCX_TLS: tcp`, `UCX_NET_DEVICES: eth0`, `FI_PROVIDER: tcp`, `I_MPI_FABRICS: shm:tcp`, `OMPI_MCA_pml:
-      ob1`: MPI goes by TCP. Nothing is said where a framework or accelerators are: there NCCL carries the data,
-      and MPI is rightly kept on eth0
-    - `RDMAV_FORK_SAFE`, `IBV_FORK_SAFE`: registering memory becomes dear; kernels since 5.12 need neither
+    - `NCCL_IB_GID_INDEX`: the GID table differs between nodes. NCCL 2.21 and newer select the entry.
+    - `NCCL_IB_HCA: mlx5_1`: without `=`, NCCL matches prefixes and also uses `mlx5_10`.
+    - `NCCL_SOCKET_IFNAME: net1`: the device carries the data. Only NCCL's bootstrap uses the interface.
+    - `NCCL_IB_DISABLE: 1`, `NCCL_NET: Socket`: the device is reserved and unused.
+    - `NCCL_IB_*` with EFA or GPUDirect-TCPXO: NCCL's plugin for these networks ignores them.
+    - `UCX_NET_DEVICES: mlx5_0`: UCX before 1.21 requires the port, as in `mlx5_0:1`.
+    - `UCX_TLS: tcp`, `UCX_NET_DEVICES: eth0`, `FI_PROVIDER: tcp`, `I_MPI_FABRICS: shm:tcp`, `OMPI_MCA_pml: ob1`: MPI
+      uses TCP. The check reports these only if the job has no accelerators and no framework. With them NCCL carries
+      the data, and MPI belongs on eth0.
+    - `RDMAV_FORK_SAFE`, `IBV_FORK_SAFE`: memory registration becomes slow. Kernels since 5.12 need neither.
     """
     for workload in gathered.view(Workloads.read):
         for variable in workload.variables:
@@ -173,8 +196,8 @@ def environment(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
 
 def _advice(variable: Variable, workload: Workload) -> Advice | None:
     if variable.name.startswith("NCCL_IB_") and workload.has_plugin_of_its_own:
-        what = "aws-ofi-nccl" if workload.is_efa else "the plugin of GPUDirect-TCPXO"
-        return Advice(f"NCCL goes by {what} here, which reads none of `NCCL_IB_*`", "remove it")
+        plugin = "aws-ofi-nccl" if workload.is_efa else "the plugin of GPUDirect-TCPXO"
+        return Advice(f"NCCL uses {plugin} here, which ignores `NCCL_IB_*`", "remove the variable")
     judge = _JUDGES.get(variable.name)
     return judge(variable.value, workload) if judge else None
 
@@ -182,8 +205,8 @@ def _advice(variable: Variable, workload: Workload) -> Advice | None:
 def _breach(variable: Variable, workload: Workload, advice: Advice) -> Breach:
     return Breach(
         variable.path,
-        CHECK,
-        f"`{variable.name}` is `{variable.value}`{workload.beside}",
+        _CHECK,
+        f"`{variable.name}` is `{variable.value}`{workload.device_note}",
         advice.why,
         advice.fix,
         Severity.WARNING,
@@ -193,12 +216,12 @@ def _breach(variable: Variable, workload: Workload, advice: Advice) -> Breach:
 
 _OF_RANKS = re.compile(r"^(NCCL|RCCL|UCX|FI|RDMAV|IBV|HCCL|CCL|GLOO|I_MPI|OMPI_MCA|PMIX_MCA)_")
 _FORWARDED = re.compile(r"^(OMPI|PRTE|PMIX)_")
-"""What Open MPI hands on by itself (open-mpi/ompi docs/mca.rst)."""
+"""Variables that Open MPI forwards by default (open-mpi/ompi docs/mca.rst)."""
 _PASSING = re.compile(
     r"/run/mpi/environment|export -p|SetEnv|SendEnv|PermitUserEnvironment|/etc/environment|/proc/1/environ|printenv"
     r"|\benv\s*(\||>)"
 )
-"""How a container hands its environment to what sshd starts, or ssh its own to the other side."""
+"""Commands and sshd options that pass the environment of a container to ssh sessions."""
 _BY_HYDRA = re.compile(r"^(HYDRA|I_MPI_HYDRA)_")
 _STARTS = re.compile(r"\b(mpirun|mpiexec|orterun|prterun)\b")
 _FILES = ("openmpi-mca-params.conf", "prte-mca-params.conf")
@@ -208,106 +231,122 @@ _CONTROL = ("oob_tcp_if_include", "oob_tcp_if_exclude", "prte_if_include", "prte
 
 
 @dataclass(frozen=True)
-class Started:
-    """A job whose launcher starts ranks on its hosts by ssh.
+class Launch:
+    """An MPI job whose launcher starts ranks on the hosts over ssh.
 
     Attributes:
         workload: the object.
         hosts: the pods with sshd.
         launcher: the container with `mpirun`.
-        is_complete: whether the command of the launcher stands in it; in a runtime a TrainJob says it.
+        is_complete: whether the object has the launcher's command. In a runtime it is missing: the TrainJob sets it.
     """
 
     workload: Workload
     hosts: Pods
-    launcher: Box
+    launcher: Container
     is_complete: bool
 
     @cached_property
-    def host(self) -> Box | None:
-        """The container with sshd."""
-        return _main(self.hosts)
+    def host(self) -> Container | None:
+        """Container with sshd."""
+        return _main_container(self.hosts)
 
     @cached_property
     def is_hydra(self) -> bool:
-        """Whether Intel MPI or MPICH start the ranks, which hand on all that the launcher has."""
-        said = mapping(self.workload.manifest.body, "spec").get("mpiImplementation")
-        return said in {"Intel", "MPICH"} or any(_BY_HYDRA.match(name) for name in self.told)
+        """True if Intel MPI or MPICH starts the ranks. Both forward every variable of the launcher."""
+        implementation = mapping(self.workload.manifest.body, "spec").get("mpiImplementation")
+        return implementation in {"Intel", "MPICH"} or any(_BY_HYDRA.match(name) for name in self.variable_names)
 
     @cached_property
-    def told(self) -> frozenset[str]:
-        """The names of the variables that the launcher has."""
-        return frozenset(each.name for each in (*self.launcher.variables, *self.launcher.assigned))
+    def variable_names(self) -> frozenset[str]:
+        """Names of the variables that the launcher has."""
+        return frozenset(variable.name for variable in (*self.launcher.variables, *self.launcher.assigned))
 
 
 @check("fabric/environment-lost", severity=WARNING, needs=Objects)
 def environment_lost(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report variables of the hosts that ranks do not get.
+    """Report variables that the ranks on the hosts do not get.
 
-    Variables that ranks are to read stand on the hosts of an MPI runtime or MPIJob, and sshd passes on nothing of
-    its container. Nothing is said where a command shows how it is passed on (`export -p`, `SetEnv`, `SendEnv`, …),
-    or is not sshd's, as an image may do it. Of an MPIJob, and of a TrainJob on such a runtime, also: Open MPI's
-    `mpirun` hands on only its own variables and those that it gets by `-x`.
+    NCCL, UCX and MPI run with their defaults, because sshd starts the ranks without the environment of its container.
+    So variables on the hosts of an MPI runtime or MPIJob have no effect. The check reports nothing if a command passes
+    the environment on (`export -p`, `SetEnv`, `SendEnv`, …), or if the command does not start sshd, because the image
+    may pass it on.
+
+    In MPIJobs, and in TrainJobs on an MPI runtime, the check also reports variables of the launcher: Open MPI's
+    `mpirun` forwards only its own variables and those named with `-x`.
     """
-    for started in _all_started(gathered):
-        host = started.host
-        if host and _drops_environment(started):
-            names = [each.name for each in host.variables if _OF_RANKS.match(each.name)]
-            if lost := [name for name in names if name not in started.told and not _is_in_file(name, host)]:
-                what = f"{listed(lost)}: set on the hosts `{started.hosts.role}`, and not on `{LAUNCHER}`"
-                yield started.workload.manifest, _lost(host, what, lost)
-        if started.is_complete and not started.is_hydra:
-            kept = _kept_back(started.launcher, host)
-            if kept:
-                what = f"{listed(kept)}: set on `{LAUNCHER}`, whose `mpirun` hands on no such variable to the hosts"
-                yield started.workload.manifest, _lost(started.launcher, what, kept)
-    yield from _lost_of_jobs(gathered)
+    for launch in _launches(gathered):
+        host = launch.host
+        if host and _drops_environment(launch):
+            names = [variable.name for variable in host.variables if _OF_RANKS.match(variable.name)]
+            if lost := [name for name in names if name not in launch.variable_names and not _is_in_file(name, host)]:
+                message = f"{listed(lost)}: set on the hosts `{launch.hosts.role}`, but not on `{LAUNCHER}`"
+                yield launch.workload.manifest, _lost_breach(host, message, lost)
+        if launch.is_complete and not launch.is_hydra:
+            withheld = _withheld_variables(launch.launcher, host)
+            if withheld:
+                message = f"{listed(withheld)}: set on `{LAUNCHER}`, but its `mpirun` does not forward it to the hosts"
+                yield launch.workload.manifest, _lost_breach(launch.launcher, message, withheld)
+    yield from _lost_by_launchers_of_jobs(gathered)
 
 
-def _lost_of_jobs(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """`trainer.env` of a TrainJob is that of its launcher (trainer v2.3.0 pkg/runtime/framework/plugins/jobset)."""
-    known = {id(started.workload.manifest): started for started in _all_started(gathered)}
+def _lost_by_launchers_of_jobs(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+    """Yield the variables of TrainJobs that mpirun does not forward.
+
+    Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset: `trainer.env` is the environment of the launcher
+    """
+    known = {id(launch.workload.manifest): launch for launch in _launches(gathered)}
     for job in gathered.view(Workloads.read):
-        started = known.get(id(job.runtime.manifest)) if job.runtime else None
-        if started and not started.is_hydra and not any(_PASSING.search(box.text) for box in started.workload.written):
-            for box in (each for each in job.written if each.path == _TRAINER):
-                if kept := _kept_back(box, started.host):
-                    runtime = started.workload.manifest.name
-                    what = f"{listed(kept)}: the launcher of `{runtime}` gets it, whose `mpirun` does not hand it on"
-                    yield job.manifest, _lost(box, what, kept)
+        launch = known.get(id(job.runtime.manifest)) if job.runtime else None
+        if (
+            launch
+            and not launch.is_hydra
+            and not any(_PASSING.search(container.text) for container in launch.workload.containers)
+        ):
+            for container in (section for section in job.containers if section.path == _TRAINER):
+                if withheld := _withheld_variables(container, launch.host):
+                    runtime = launch.workload.manifest.name
+                    message = (
+                        f"{listed(withheld)}: set on the launcher of `{runtime}`, but its `mpirun` does not forward it"
+                    )
+                    yield job.manifest, _lost_breach(container, message, withheld)
 
 
-def _drops_environment(started: Started) -> bool:
-    """Whether it is sshd itself that starts the ranks, as far as the manifest tells; an image may do otherwise."""
-    host, boxes = started.host, (*started.hosts.first_boxes, *started.hosts.boxes)
+def _drops_environment(launch: Launch) -> bool:
+    """Return True if sshd starts the ranks and no command passes the environment on."""
+    host, containers = launch.host, (*launch.hosts.init_containers, *launch.hosts.containers)
     text = host.text if host else ""
-    is_sshd = "sshd" in text or (not text and started.workload.manifest.kind == "MPIJob")
-    return is_sshd and not any(_PASSING.search(box.text) for box in boxes)
+    is_sshd = "sshd" in text or (not text and launch.workload.manifest.kind == "MPIJob")
+    return is_sshd and not any(_PASSING.search(container.text) for container in containers)
 
 
-def _kept_back(box: Box, host: Box | None) -> list[str]:
-    """The variables of a launcher that the `mpirun` of its command does not hand on; none if that starts no ranks."""
-    text = box.text
+def _withheld_variables(container: Container, host: Container | None) -> list[str]:
+    """Return the variables that a launcher's `mpirun` does not forward; empty if the command starts no ranks."""
+    text = container.text
     if not _STARTS.search(text) or "mca_base_env_list" in text or _PASSING.search(text):
         return []
-    names = [each.name for each in box.variables if _OF_RANKS.match(each.name) and not _FORWARDED.match(each.name)]
+    names = [
+        variable.name
+        for variable in container.variables
+        if _OF_RANKS.match(variable.name) and not _FORWARDED.match(variable.name)
+    ]
     lost = [name for name in names if not re.search(rf"(-x|--x|-genv)\s+[\"']?{name}\b", text)]
     return [name for name in lost if not (host and _is_in_file(name, host))]
 
 
-def _is_in_file(name: str, host: Box) -> bool:
-    """Whether NCCL of the hosts has a file that may say it (NVIDIA/nccl docs/userguide/source/env.rst)."""
+def _is_in_file(name: str, host: Container) -> bool:
+    """Return True if the hosts mount a file that may set it (NVIDIA/nccl docs/userguide/source/env.rst)."""
     return name.startswith("NCCL_") and bool(host.mount("/etc/nccl.conf"))
 
 
-def _lost(box: Box, what: str, names: Sequence[str]) -> Breach:
+def _lost_breach(container: Container, message: str, names: Sequence[str]) -> Breach:
     return Breach(
-        (*box.path, "env"),
+        (*container.path, "env"),
         "fabric/environment-lost",
-        what,
-        "ranks on the hosts are started by sshd, which passes on nothing of its container: they do without",
-        f"say it on `{LAUNCHER}`, and to Open MPI also `mpirun -x {names[0]}`; Intel MPI and MPICH hand on all; "
-        "for NCCL a ConfigMap mounted as `/etc/nccl.conf` on the hosts does too",
+        message,
+        "sshd starts the ranks on the hosts without the environment of its container, so they run with the defaults",
+        f"set it on `{LAUNCHER}`, and with Open MPI add `mpirun -x {names[0]}` (Intel MPI and MPICH forward all); "
+        "for NCCL you can instead mount a ConfigMap as `/etc/nccl.conf` on the hosts",
         Severity.WARNING,
     )
 
@@ -316,57 +355,58 @@ def _lost(box: Box, what: str, names: Sequence[str]) -> Breach:
 def control_network(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report MPI that may use a second network for its control traffic.
 
-    Pods get another network from Multus, and nothing keeps MPI on the first (`OMPI_MCA_btl_tcp_if_include`, and for
-    the daemons `OMPI_MCA_oob_tcp_if_include` of Open MPI 4 or `PRTE_MCA_prte_if_include` of Open MPI 5;
-    `HYDRA_IFACE`, `I_MPI_HYDRA_IFACE`). MPI then tries every address of a host, and hangs.
+    MPI tries every address of a host, and hangs on one that the peer cannot reach. This happens if Multus attaches a
+    second network and no variable restricts MPI to the pod network: `OMPI_MCA_btl_tcp_if_include`, for the daemons
+    `OMPI_MCA_oob_tcp_if_include` (Open MPI 4) or `PRTE_MCA_prte_if_include` (Open MPI 5), `HYDRA_IFACE` (MPICH), or
+    `I_MPI_HYDRA_IFACE` (Intel MPI).
     """
-    for started in _all_started(gathered):
-        box = started.launcher
-        if not started.hosts.is_attached or box.body.get("envFrom") or _has_file(box):
+    for launch in _launches(gathered):
+        container = launch.launcher
+        if not launch.hosts.is_attached or container.body.get("envFrom") or _has_file(container):
             continue
-        if missing := _missing(started):
+        if missing := _missing(launch):
             yield (
-                started.workload.manifest,
+                launch.workload.manifest,
                 Breach(
-                    (*box.path, "env"),
+                    (*container.path, "env"),
                     "fabric/control-network",
-                    f"`{LAUNCHER}` lacks {listed(missing)}, and the hosts `{started.hosts.role}` have another network",
-                    "MPI tries every address of a host, and hangs on one that its other side cannot reach",
-                    "write each with the value `eth0`, the interface of the cluster's own network",
+                    f"`{LAUNCHER}` lacks {listed(missing)}, but the hosts `{launch.hosts.role}` have a second network",
+                    "MPI tries every address of a host, and hangs on one that the peer cannot reach",
+                    "set each of them to `eth0`, the interface of the pod network",
                     Severity.WARNING,
                 ),
             )
 
 
-def _missing(started: Started) -> list[str]:
-    text = f"{' '.join(started.told)} {started.launcher.text}"
-    if started.is_hydra:
+def _missing(launch: Launch) -> list[str]:
+    text = f"{' '.join(launch.variable_names)} {launch.launcher.text}"
+    if launch.is_hydra:
         name = env.I_MPI_HYDRA_IFACE if "I_MPI_" in text else env.HYDRA_IFACE
         return [] if re.search(r"HYDRA_IFACE|-iface\b", text) else [name]
-    found = [] if any(each in text for each in _DATA) else [env.OMPI_MCA_btl_tcp_if_include]
-    if not any(each in text for each in _CONTROL):
-        found += [env.OMPI_MCA_oob_tcp_if_include, env.PRTE_MCA_prte_if_include]
-    return found
+    missing = [] if any(name in text for name in _DATA) else [env.OMPI_MCA_btl_tcp_if_include]
+    if not any(name in text for name in _CONTROL):
+        missing += [env.OMPI_MCA_oob_tcp_if_include, env.PRTE_MCA_prte_if_include]
+    return missing
 
 
-def _has_file(box: Box) -> bool:
-    mounts = box.body.get("volumeMounts")
+def _has_file(container: Container) -> bool:
+    mounts = container.body.get("volumeMounts")
     return any(file in str(mounts) for file in _FILES)
 
 
-def _all_started(gathered: Objects) -> Iterator[Started]:
+def _launches(gathered: Objects) -> Iterator[Launch]:
     for workload in gathered.view(Workloads.read):
         is_runtime = mpi_runtime(workload.manifest.body) is not None
         if not is_runtime and workload.manifest.kind != "MPIJob":
             continue
         roles = {pods.role.lower(): pods for pods in workload.pods}
         hosts, launcher = roles.get(NODE if is_runtime else "worker"), roles.get(LAUNCHER)
-        box = _main(launcher) if launcher else None
-        if hosts and box:
-            yield Started(workload, hosts, box, is_complete=not is_runtime)
+        container = _main_container(launcher) if launcher else None
+        if hosts and container:
+            yield Launch(workload, hosts, container, is_complete=not is_runtime)
 
 
-def _main(pods: Pods) -> Box | None:
-    """The container that Trainer knows by its name, or of an MPIJob the first."""
-    named = (box for box in pods.boxes if box.body.get("name") == NODE)
-    return next(named, None) or next(iter(pods.boxes), None)
+def _main_container(pods: Pods) -> Container | None:
+    """Return the container called `node`, as Trainer requires, or else the first one, as in an MPIJob."""
+    by_name = (container for container in pods.containers if container.body.get("name") == NODE)
+    return next(by_name, None) or next(iter(pods.containers), None)

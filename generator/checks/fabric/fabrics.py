@@ -1,4 +1,4 @@
-"""The objects that make the fabrics of a cluster, and the workloads that use them, read once for all rules."""
+"""The objects that configure the fabrics of a cluster, and the workloads that use them, read once for all rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from generator.checks.fabric.networks import Attachment, attachment
 from generator.checks.fabric.pods import (
     KINDS_OF_RANKS,
     RUNTIMES,
-    Box,
+    Container,
     Pods,
     PodTemplate,
     Variable,
@@ -53,70 +53,70 @@ KINDS = frozenset(
         "SriovOperatorConfig",
     }
 )
-"""Of the operators, of Multus and of nv-ipam."""
+"""Kinds of the network operators, Multus and nv-ipam."""
 _READ = KINDS | {"MachineConfig", "MultiNetworkPolicy", "ResourceClaimTemplate", "SecurityContextConstraints"}
 _OPENSHIFT = "openshift-sriov-network-operator"
 
 
 @dataclass(frozen=True)
 class Fabrics:
-    """What a set of manifests says of fabrics."""
+    """The networks, devices and pods in a set of manifests."""
 
     manifests: Sequence[Manifest]
 
     @classmethod
     def read(cls, gathered: Objects) -> Fabrics:
-        """Read the fabrics of some objects."""
+        """Read the fabrics from the objects of a release."""
         return cls(gathered.manifests)
 
     def of(self, kind: str) -> Sequence[Manifest]:
-        """All of one of `KINDS`."""
+        """Return the manifests of one of `KINDS`."""
         return self._by_kind.get(kind, ())
 
     @cached_property
     def providers(self) -> tuple[Provider, ...]:
-        """The resources that are offered."""
-        return tuple(found for manifest in self.manifests for found in providers(manifest))
+        """Device resources that operators, plugins and flavors offer."""
+        return tuple(provider for manifest in self.manifests for provider in providers(manifest))
 
     def offered_by(self, *sources: Source) -> Sequence[Provider]:
-        """Those of some sources."""
+        """Return the providers of some sources."""
         if sources not in self._offered:
-            self._offered[sources] = [each for each in self.providers if each.source in sources]
+            self._offered[sources] = [provider for provider in self.providers if provider.source in sources]
         return self._offered[sources]
 
     @cached_property
     def attachments(self) -> tuple[Attachment, ...]:
-        """The networks that pods can ask for."""
-        found = (attachment(manifest) for manifest in self.manifests)
-        return tuple(each for each in found if each and each.name)
+        """Networks that pods can request."""
+        networks = (attachment(manifest) for manifest in self.manifests)
+        return tuple(network for network in networks if network and network.name)
 
     @cached_property
     def by_name(self) -> Mapping[str, Mapping[str, Attachment]]:
-        """Name → namespace → network; the namespace is empty where nobody says which."""
-        found: dict[str, dict[str, Attachment]] = {}
-        for each in self.attachments:
-            found.setdefault(each.name, {}).setdefault(each.namespace, each)
-        return found
+        """Map name → namespace → network. The namespace is empty if the object does not set it."""
+        networks: dict[str, dict[str, Attachment]] = {}
+        for network in self.attachments:
+            networks.setdefault(network.name, {}).setdefault(network.namespace, network)
+        return networks
 
     @cached_property
     def pods(self) -> tuple[PodTemplate, ...]:
-        """The pods that there are, or that become of what there is."""
-        return tuple(found for manifest in self.manifests for found in pod_templates(manifest))
+        """Pods, and pod templates of all other objects."""
+        return tuple(template for manifest in self.manifests for template in pod_templates(manifest))
 
     @cached_property
     def devices(self) -> frozenset[Resource]:
-        """What is a device of a fabric because an object says so."""
-        offered = {each.resource for each in self.providers if each.source is not Source.FLAVOR}
-        return frozenset(offered | {each.resource for each in self.attachments if each.resource})
+        """Resources that an operator, a plugin or a network declares as a device of a fabric."""
+        offered = {item.resource for item in self.providers if item.source is not Source.FLAVOR}
+        return frozenset(offered | {item.resource for item in self.attachments if item.resource})
 
     def is_device(self, full: str) -> bool:
-        """Whether a resource that pods ask for is a device of a fabric."""
-        wanted = resource(full)
-        return is_named_for_fabric(full) or ("/" in full and any(wanted.may_be(each) for each in self.devices))
+        """Return True if a resource that pods request is a device of a fabric."""
+        device = resource(full)
+        return is_named_for_fabric(full) or ("/" in full and any(device.may_be(known) for known in self.devices))
 
     @cached_property
     def is_openshift(self) -> bool:
-        """Whether it is known that Multus keeps to namespaces."""
+        """True if the cluster is OpenShift, where Multus isolates namespaces."""
         return any(
             manifest.namespace == _OPENSHIFT or (manifest.kind == "Namespace" and _is_openshift(manifest))
             for manifest in self.manifests
@@ -124,8 +124,8 @@ class Fabrics:
 
     @cached_property
     def operators(self) -> frozenset[str]:
-        """The namespaces where an SR-IOV operator is known to be."""
-        configured = {each.namespace for each in self.of("SriovOperatorConfig") if each.namespace}
+        """Namespaces in which an SR-IOV operator may run."""
+        configured = {config.namespace for config in self.of("SriovOperatorConfig") if config.namespace}
         return frozenset(PREFIXES) | configured
 
     @cached_property
@@ -134,11 +134,11 @@ class Fabrics:
 
     @cached_property
     def _by_kind(self) -> Mapping[str, Sequence[Manifest]]:
-        found: dict[str, list[Manifest]] = {}
+        manifests: dict[str, list[Manifest]] = {}
         for manifest in self.manifests:
             if manifest.kind in KINDS:
-                found.setdefault(manifest.kind, []).append(manifest)
-        return found
+                manifests.setdefault(manifest.kind, []).append(manifest)
+        return manifests
 
 
 def _is_openshift(namespace: Manifest) -> bool:
@@ -155,70 +155,71 @@ _TCPXO = "devices.gke.io/container.tcpxo-daemon"
 
 @dataclass(frozen=True)
 class Workload:
-    """One object with pods of ranks, or a TrainJob.
+    """An object with pods of ranks, or a TrainJob.
 
     Attributes:
         manifest: the object.
-        pods: those that stand in it; none in a TrainJob.
-        written: what stands in it as containers of its pods do, each with its variables and its command.
-        runtime: of a TrainJob, if it is known.
+        pods: its pod templates; empty for a TrainJob.
+        containers: its containers, with their variables and commands. In a TrainJob: the trainer and the patches.
+        runtime: the runtime of a TrainJob, if the release has it.
     """
 
     manifest: Manifest
     pods: Sequence[Pods]
-    written: Sequence[Box]
+    containers: Sequence[Container]
     runtime: Workload | None = None
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
-        """All that are said in it."""
-        return tuple(each for box in self.written for each in (*box.variables, *box.assigned))
+        """Variables of the containers and of their commands."""
+        return tuple(
+            variable for container in self.containers for variable in (*container.variables, *container.assigned)
+        )
 
     @cached_property
     def device(self) -> str:
-        """The device of a network that its pods ask for, and which of them do; empty if none does."""
+        """The fabric device that the pods request, as a clause of a message; empty if they request none."""
         for pods in self.pods:
             for name in pods.fabric_devices:
-                return f"`{name}` of the pods `{pods.role}`"
+                return f"the pods `{pods.role}` request `{name}`"
         for key in ("limits", "requests"):
             for name in mapping(self.manifest.body, *map(str, FIELD), key):
                 if self.manifest.kind == "TrainJob" and is_fabric(name):
-                    return f"`{name}` of its `resourcesPerNode`"
-        return (
-            f"{self.runtime.device} of `{self.runtime.manifest.name}`" if self.runtime and self.runtime.device else ""
-        )
+                    return f"its `resourcesPerNode` requests `{name}`"
+        runtime = self.runtime
+        return f"{runtime.device} in runtime `{runtime.manifest.name}`" if runtime and runtime.device else ""
 
     @property
-    def beside(self) -> str:
-        """The other end of what a variable says; empty where it is not known."""
-        return f", beside {self.device}" if self.device else ""
+    def device_note(self) -> str:
+        """The device, for the end of a message about a variable; empty if the pods request none."""
+        return f", but {self.device}" if self.device else ""
 
     @property
     def is_efa(self) -> bool:
-        """Whether its network is Amazon's."""
+        """True if the pods use EFA, the network of AWS."""
         return EFA in self.device
 
     @property
     def has_plugin_of_its_own(self) -> bool:
-        """Whether NCCL reaches its network by another plugin than its own for InfiniBand."""
+        """True if NCCL uses a network plugin other than its internal InfiniBand transport."""
         return self.is_efa or any(_TCPXO in pods.annotations for pods in self.all_pods)
 
     @property
     def all_pods(self) -> Sequence[Pods]:
-        """Its pods, or those of its runtime."""
+        """The pod templates of the object, or of the runtime of a TrainJob."""
         return self.runtime.pods if self.runtime else self.pods
 
     @property
     def is_of_ranks(self) -> bool:
-        """Whether its pods hold several ranks of MPI or of a framework each, as far as its kind tells."""
+        """True if the kind of the object has several ranks of MPI or of a framework per pod."""
         return self.manifest.kind in {*RUNTIMES, "MPIJob"}
 
     @cached_property
     def is_plain_mpi(self) -> bool:
-        """Whether only MPI can be what carries data: no framework, and no accelerator that one would use."""
+        """True if only MPI can carry the data: the job has no variables of a framework and no accelerators."""
         known = (*self.variables, *(self.runtime.variables if self.runtime else ()))
-        has_gpus = any(box.has_gpus for pods in self.all_pods for box in pods.boxes)
-        return not has_gpus and not any(_OF_FRAMEWORKS.match(each.name) for each in known)
+        has_gpus = any(container.has_gpus for pods in self.all_pods for container in pods.containers)
+        return not has_gpus and not any(_OF_FRAMEWORKS.match(variable.name) for variable in known)
 
 
 class Workloads(tuple[Workload, ...]):
@@ -228,25 +229,30 @@ class Workloads(tuple[Workload, ...]):
 
     @classmethod
     def read(cls, gathered: Objects) -> Workloads:
-        """Read the workloads of some objects."""
+        """Read the workloads from the objects of a release."""
         of_groups = (manifest for group in GROUPS for manifest in gathered.of(group, *sorted(KINDS_OF_RANKS)))
         jobs = ((job, runtime_of(job, gathered)) for job in gathered.of("trainer.kubeflow.org", "TrainJob"))
         on_runtimes = (
-            Workload(job, (), tuple(_written(job)), _workload(runtime) if runtime else None) for job, runtime in jobs
+            Workload(job, (), tuple(_job_containers(job)), _workload(runtime) if runtime else None)
+            for job, runtime in jobs
         )
         return cls((*map(_workload, of_groups), *on_runtimes))
 
 
 def _workload(manifest: Manifest) -> Workload:
     pods = pods_of(manifest)
-    return Workload(manifest, pods, tuple(box for each in pods for box in (*each.first_boxes, *each.boxes)))
+    return Workload(
+        manifest,
+        pods,
+        tuple(container for template in pods for container in (*template.init_containers, *template.containers)),
+    )
 
 
-def _written(job: Manifest) -> Iterator[Box]:
-    """What a TrainJob says to its trainer, and what it patches into pods (trainer v2.3.0 RuntimePatch)."""
-    yield Box(("spec", "trainer"), mapping(job.body, "spec", "trainer"))
+def _job_containers(job: Manifest) -> Iterator[Container]:
+    """Yield the trainer of a TrainJob and the containers that it patches (trainer v2.3.0 RuntimePatch)."""
+    yield Container(("spec", "trainer"), mapping(job.body, "spec", "trainer"))
     for patch in pod_templates(job):
-        yield from (Box(*each) for each in patch.containers)
+        yield from (Container(*container) for container in patch.containers)
 
 
 def is_fabric_object(manifest: Manifest) -> bool:
@@ -256,6 +262,8 @@ def is_fabric_object(manifest: Manifest) -> bool:
     if manifest.kind == "ConfigMap":
         return is_plugin_configuration(manifest)
     return any(
-        each.devices or each.spec.get("resourceClaims") or NETWORKS in mapping(each.body, "metadata", "annotations")
-        for each in pod_templates(manifest)
+        template.devices
+        or template.spec.get("resourceClaims")
+        or NETWORKS in mapping(template.body, "metadata", "annotations")
+        for template in pod_templates(manifest)
     )

@@ -1,9 +1,9 @@
-"""fabric/shm, fabric/host-access, fabric/memlock: what pods take from their node to use a fabric.
+"""fabric/shm, fabric/host-access, fabric/memlock: shared memory, access to the node, and locked memory.
 
-A device plugin puts the files of a device into the containers that request it, so nothing of the node is needed
+A device plugin adds the device files to the containers that request the device, so pods need no access to the node
 (sriov-network-device-plugin pkg/infoprovider/rdmaInfoProvider.go; k8s-rdma-shared-dev-plugin pkg/resources/server.go).
-A container locks as much memory as its node allows, by default 8 MiB. IPC_LOCK lifts that limit for root alone: other
-users need it from the file of a program (capabilities(7); NVIDIA/nvidia-container-toolkit issue 2037).
+The node limits the memory that a container can lock, by default to 8 MiB. IPC_LOCK lifts this limit for root only:
+other users need a file capability of the program (capabilities(7); NVIDIA/nvidia-container-toolkit issue 2037).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator.checks.fabric.fabrics import Workload, Workloads
-from generator.checks.fabric.placement import homes
-from generator.checks.fabric.pods import Box, Pods
+from generator.checks.fabric.placement import namespaces_of
+from generator.checks.fabric.pods import Container, Pods
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, WARNING, check
@@ -28,43 +28,48 @@ from generator.objects.fields import indexed_mappings, mapping, strings
 
 _SHM = SHARED_MEMORY
 _VERBS = "/dev/infiniband"
-_OWN = "mount a volume there with `emptyDir: {medium: Memory, sizeLimit: …}`; it counts as memory of the container"
+_HOST_DEVICES = f"the node's `{_VERBS}`"
+_SHM_FIX = (
+    "mount a volume with `emptyDir: {medium: Memory, sizeLimit: …}` at `/dev/shm`; it counts against the container's "
+    "memory limit"
+)
 
 
 @check("fabric/shm", severity=WARNING, needs=Objects)
 def shm(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report ranks without enough shared memory of their own.
+    """Report ranks without enough private shared memory.
 
-    A host of a runtime or MPIJob that asks for a device of a fabric has the 64 MiB of `/dev/shm` that every pod
-    has, or a volume on disk there. Or any pod mounts the node's `/dev/shm`, which it then shares with those of
-    other teams.
+    Ranks on one host exchange data in `/dev/shm`. With the default of 64 MiB they fail, often with a bus error, and
+    with a volume on disk they are slow. The check reports hosts of runtimes and MPIJobs that request a fabric device.
+    It also reports every pod that mounts the node's `/dev/shm`, because it shares this memory with other teams.
     """
     for workload in gathered.view(Workloads.read):
         for pods in workload.pods:
-            for box in pods.boxes:
-                if breach := _shared_memory(workload, pods, box):
+            for container in pods.containers:
+                if breach := _shared_memory(workload, pods, container):
                     yield workload.manifest, breach
 
 
-def _shared_memory(workload: Workload, pods: Pods, box: Box) -> Breach | None:
-    path, volume = pods.volume(box.mount(_SHM).get("name"))
-    who = f"`{box.body.get('name')}` of the pods `{pods.role}`"
+def _shared_memory(workload: Workload, pods: Pods, container: Container) -> Breach | None:
+    path, volume = pods.volume(container.mount(_SHM).get("name"))
+    owner = f"container `{container.body.get('name')}` of the pods `{pods.role}`"
     if str(mapping(volume, "hostPath").get("path")).rstrip("/") == _SHM:
-        what = f"{who} mounts `{_SHM}` of its node (volume `{volume.get('name')}`)"
-        why = "all pods of the node, of any team, read and fill the same memory, and what they leave there stays"
-        return _breach("shm", (*path, "hostPath"), what, why, _OWN)
-    if not (workload.is_of_ranks and box.fabric_devices):
+        message = f"{owner} mounts the node's `{_SHM}` (volume `{volume.get('name')}`)"
+        why = "pods of all teams on the node can read and fill this memory, and their files stay after they end"
+        return _breach("shm", (*path, "hostPath"), message, why, _SHM_FIX)
+    if not (workload.is_of_ranks and container.fabric_devices):
         return None
-    device = f"{who} asks for `{box.fabric_devices[0]}`"
-    if not box.mount(_SHM):
+    device = f"{owner} requests `{container.fabric_devices[0]}`"
+    if not container.mount(_SHM):
         if pods.spec.get("hostIPC") is True:
             return None
-        why = "ranks of a host exchange data there, and by default there are 64 MiB: they fail, or are slow"
-        return _breach("shm", (*box.path, "volumeMounts"), f"{device}, and has no `{_SHM}` of its own", why, _OWN)
+        message = f"{device}, but mounts no volume at `{_SHM}`"
+        why = "ranks on a host exchange data in `/dev/shm`; with the default of 64 MiB they fail or become slow"
+        return _breach("shm", (*container.path, "volumeMounts"), message, why, _SHM_FIX)
     empty = volume.get("emptyDir")
     if "emptyDir" in volume and mapping(empty).get("medium") != "Memory":
-        why = "shared memory is then files on the node's disk"
-        return _breach("shm", (*path, "emptyDir"), f"{device}, and its `{_SHM}` is not in memory", why, _OWN)
+        why = "ranks exchange data through files on the node's disk, which is slow"
+        return _breach("shm", (*path, "emptyDir"), f"{device}, but its `{_SHM}` is not in memory", why, _SHM_FIX)
     return None
 
 
@@ -72,42 +77,42 @@ def _shared_memory(workload: Workload, pods: Pods, box: Box) -> Breach | None:
 def host_access(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report pods with access to the node that a device plugin makes unnecessary.
 
-    Pods of ranks that use a fabric are privileged, in the network of their node, or mount `/dev/infiniband` from
-    it. Whoever asks a device plugin for devices needs none of it: the plugin brings the files of just those
-    devices.
+    Pods with this access reach the devices and networks of all teams on the node, and Pod Security rejects them in
+    `baseline` and `restricted` namespaces. The check reports pods of ranks that use a fabric and are privileged, use
+    the host network, or mount `/dev/infiniband` from the node. A device plugin adds only the files of the requested
+    devices, so the pods need none of this.
     """
     for workload in gathered.view(Workloads.read):
         for pods in workload.pods:
-            taken = list(_taken(pods))
-            if not taken or not (pods.fabric_devices or any(what == _hosted(_VERBS) for _, what in taken)):
+            access = dict(_node_access(pods))
+            if not access or not (pods.fabric_devices or _HOST_DEVICES in access.values()):
                 continue
-            device = f", beside `{pods.fabric_devices[0]}`" if pods.fabric_devices else ""
-            what = f"the pods `{pods.role}` have {' and '.join(what for _, what in taken)}{device}"
-            why = "they reach all devices and networks of the node, other teams' too, and Pod Security refuses them"
-            fix = "ask for the devices of a device plugin, which brings their files, and attach networks by Multus"
-            yield workload.manifest, _breach("host-access", taken[0][0], what, why, fix)
+            device = f", although they request `{pods.fabric_devices[0]}`" if pods.fabric_devices else ""
+            message = f"the pods `{pods.role}` have {' and '.join(access.values())}{device}"
+            why = (
+                "they reach the devices and networks of all teams on the node, and Pod Security rejects them in "
+                "`baseline` and `restricted` namespaces"
+            )
+            fix = "request the devices of a device plugin, which adds their files, and attach networks with Multus"
+            yield workload.manifest, _breach("host-access", next(iter(access)), message, why, fix)
 
 
-def _taken(pods: Pods) -> Iterator[tuple[Path, str]]:
-    for box in (*pods.first_boxes, *pods.boxes):
-        if mapping(box.body, "securityContext").get("privileged") is True:
-            yield (*box.path, "securityContext", "privileged"), "`privileged: true`"
+def _node_access(pods: Pods) -> Iterator[tuple[Path, str]]:
+    for container in (*pods.init_containers, *pods.containers):
+        if mapping(container.body, "securityContext").get("privileged") is True:
+            yield (*container.path, "securityContext", "privileged"), "`privileged: true`"
             break
     if pods.spec.get("hostNetwork") is True:
         yield (*pods.path, "spec", "hostNetwork"), "`hostNetwork: true`"
     for number, volume in indexed_mappings(pods.spec.get("volumes")):
         path = mapping(volume, "hostPath").get("path")
         if isinstance(path, str) and path.startswith(_VERBS):
-            yield (*pods.path, "spec", "volumes", number, "hostPath"), _hosted(_VERBS)
+            yield (*pods.path, "spec", "volumes", number, "hostPath"), _HOST_DEVICES
             break
 
 
-def _hosted(path: str) -> str:
-    return f"`{path}` of the node"
-
-
-def _breach(rule: str, path: Path, what: str, why: str, fix: str) -> Breach:
-    return Breach(path, f"fabric/{rule}", what, why, fix, Severity.WARNING)
+def _breach(rule: str, path: Path, message: str, why: str, fix: str) -> Breach:
+    return Breach(path, f"fabric/{rule}", message, why, fix, Severity.WARNING)
 
 
 MACHINE_CONFIG = "machineconfiguration.openshift.io"
@@ -115,142 +120,160 @@ SECURITY = "security.openshift.io"
 _CHECK = "fabric/memlock"
 _LIMIT = """containerd `LimitMEMLOCK=infinity`, CRI-O `default_ulimits = ["memlock=-1:-1"]`"""
 _NODE_LIMIT = f"raise the limit of the nodes ({_LIMIT}), and remove the capability"
-_LITTLE = (
-    "up to the node's limit, by default 8 MiB; beyond it NCCL fails (`Cannot allocate memory`) and UCX may use TCP"
+_LIMIT_CONSEQUENCE = (
+    "above the node's limit for locked memory, by default 8 MiB, NCCL fails (`Cannot allocate memory`) and UCX may "
+    "fall back to TCP"
 )
-_SILENT = f"memory is then locked {_LITTLE}"
-_GAINING = re.compile(r"setpriv|capsh|cap_ipc_lock|ambient", re.IGNORECASE)
-_TRIED = re.compile(r"locked memory|ulimit\s+-(H|S)?l|memlock", re.IGNORECASE)
-_REFUSING = ("baseline", "restricted")
-_WITHOUT = frozenset(
+_USES_CAPABILITY = re.compile(r"setpriv|capsh|cap_ipc_lock|ambient", re.IGNORECASE)
+_TESTS_LIMIT = re.compile(r"locked memory|ulimit\s+-(H|S)?l|memlock", re.IGNORECASE)
+_REJECTING_STANDARDS = ("baseline", "restricted")
+_SCCS_WITHOUT_IPC_LOCK = frozenset(
     {
         *("restricted", "restricted-v2", "restricted-v3", "nonroot", "nonroot-v2", "anyuid"),
         *("hostaccess", "hostmount-anyuid", "hostnetwork", "hostnetwork-v2"),
     }
 )
-"""OpenShift's own without it (openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests)."""
+"""OpenShift's SCCs without IPC_LOCK (openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests)."""
 
 
 @check("fabric/memlock", severity=ERROR, needs=Objects)
 def memlock(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report ranks that may not lock the memory that RDMA registers.
+    """Report ranks that cannot lock the memory that RDMA registers.
 
-    A container adds IPC_LOCK and gets nothing by it: who is not root gains a capability only from the file of a
-    program, which `allowPrivilegeEscalation: false` forbids; a warning where it does not, and nothing in the object
-    starts such a program (`setpriv`). Or the pods are refused: a namespace in which they run enforces `baseline` or
-    `restricted`, or the SCC that they ask for lacks the capability. An info: pods of a runtime or MPIJob ask for a
-    device of a fabric, and neither they nor a MachineConfig among the files say how much memory they may lock.
-    [What works](../../explanations/pod-security.md#locked-memory).
+    NCCL then fails with `Cannot allocate memory`, and UCX may fall back to TCP. The check reports:
+
+    - IPC_LOCK without effect: a user other than root gets a capability only from a program file, and
+      `allowPrivilegeEscalation: false` forbids this. It is a warning if escalation is allowed, but no command in the
+      object uses a program such as `setpriv`.
+    - IPC_LOCK in pods that are rejected: their namespace enforces `baseline` or `restricted`, or the SCC that they
+      require does not allow the capability.
+    - An unknown limit, as an info: pods of a runtime or MPIJob request a fabric device, but neither the pods nor a
+      MachineConfig in the release set the limit.
+
+    Read [which configurations work](../../explanations/pod-security.md#locked-memory).
     """
     for workload in gathered.view(Workloads.read):
         for pods in workload.pods:
-            for box in pods.boxes:
-                if IPC_LOCK in strings(mapping(box.body, "securityContext", "capabilities").get("add")):
-                    yield from _judged(workload, pods, box, gathered)
+            for container in pods.containers:
+                if IPC_LOCK in strings(mapping(container.body, "securityContext", "capabilities").get("add")):
+                    yield from _ipc_lock_breaches(workload, pods, container, gathered)
     yield from _unknown_limit(gathered)
 
 
-def _judged(workload: Workload, pods: Pods, box: Box, gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    path = (*box.path, "securityContext", "capabilities", "add")
-    who = f"`{box.body.get('name')}` of the pods `{pods.role}` adds {IPC_LOCK}"
+def _ipc_lock_breaches(
+    workload: Workload, pods: Pods, container: Container, gathered: Objects
+) -> Iterator[tuple[Manifest, Breach]]:
+    path = (*container.path, "securityContext", "capabilities", "add")
+    subject = f"container `{container.body.get('name')}` of the pods `{pods.role}` adds {IPC_LOCK}"
     for breach in (
-        _not_gained(path, who, workload, pods, box),
-        _refused_by_standard(path, who, pods, gathered),
-        _refused_by_constraints(path, who, pods, gathered),
+        _unused_capability(path, subject, workload, pods, container),
+        _rejected_by_pod_security(path, subject, pods, gathered),
+        _rejected_by_scc(path, subject, pods, gathered),
     ):
         if breach:
             yield workload.manifest, breach
 
 
-def _not_gained(path: Path, who: str, workload: Workload, pods: Pods, box: Box) -> Breach | None:
-    """Kubernetes has no ambient capabilities: an effective one comes from being root or from a program's file."""
-    user = _user(pods, box)
+def _unused_capability(path: Path, subject: str, workload: Workload, pods: Pods, container: Container) -> Breach | None:
+    """Return the breach of a capability without effect.
+
+    Kubernetes has no ambient capabilities, so only root or a file capability makes a capability effective.
+    """
+    user = _user(pods, container)
     if not user:
         return None
-    if mapping(box.body, "securityContext").get("allowPrivilegeEscalation") is False:
-        why = f"who is not root gains a capability by a program's file alone, which the latter forbids: {_SILENT}"
-        return Breach(path, _CHECK, f"{who}, with {user} and `allowPrivilegeEscalation: false`", why, _NODE_LIMIT)
-    text = " ".join(f"{each.text} {' '.join(v.value for v in each.variables)}" for each in workload.written)
-    if _GAINING.search(text):
-        return None
-    why = f"who is not root gains it by a program's file alone, such as a `setpriv` that starts the ranks: {_SILENT}"
-    return Breach(
-        path, _CHECK, f"{who}, with {user}, and nothing there makes use of it", why, _NODE_LIMIT, Severity.WARNING
+    if mapping(container.body, "securityContext").get("allowPrivilegeEscalation") is False:
+        message = f"{subject}, but has {user} and `allowPrivilegeEscalation: false`"
+        why = f"no user but root gets this capability without privilege escalation; {_LIMIT_CONSEQUENCE}"
+        return Breach(path, _CHECK, message, why, _NODE_LIMIT)
+    text = " ".join(
+        f"{container_.text} {' '.join(v.value for v in container_.variables)}" for container_ in workload.containers
     )
+    if _USES_CAPABILITY.search(text):
+        return None
+    message = f"{subject}, but has {user}, and no command uses the capability"
+    why = f"users other than root get it only from a program file, such as a `setpriv` with it; {_LIMIT_CONSEQUENCE}"
+    return Breach(path, _CHECK, message, why, _NODE_LIMIT, Severity.WARNING)
 
 
-def _user(pods: Pods, box: Box) -> str:
-    """What says that a container is not root's; empty if nothing does."""
-    said: dict[str, Any] = {**mapping(pods.spec, "securityContext"), **mapping(box.body, "securityContext")}
-    user = said.get("runAsUser")
+def _user(pods: Pods, container: Container) -> str:
+    """Return the setting with which a container does not run as root; empty if it has none."""
+    context: dict[str, Any] = {**mapping(pods.spec, "securityContext"), **mapping(container.body, "securityContext")}
+    user = context.get("runAsUser")
     if isinstance(user, int) and not isinstance(user, bool):
         return f"`runAsUser: {user}`" if user else ""
-    return "`runAsNonRoot: true`" if said.get("runAsNonRoot") is True else ""
+    return "`runAsNonRoot: true`" if context.get("runAsNonRoot") is True else ""
 
 
-def _refused_by_standard(path: Path, who: str, pods: Pods, gathered: Objects) -> Breach | None:
-    """By k8s.io/pod-security-admission v0.34.2 policy/check_capabilities_baseline.go."""
-    found = homes(pods.template, gathered)
+def _rejected_by_pod_security(path: Path, subject: str, pods: Pods, gathered: Objects) -> Breach | None:
+    """Return the breach of a Pod Security level that forbids IPC_LOCK.
+
+    Source: k8s.io/pod-security-admission v0.34.2 policy/check_capabilities_baseline.go
+    """
+    namespaces = namespaces_of(pods.template, gathered)
     for namespace in gathered.of("", "Namespace"):
         standard = mapping(namespace.body, "metadata", "labels").get(POD_SECURITY_ENFORCE)
-        if standard in _REFUSING and namespace.name in found:
-            why = "Pod Security refuses every such pod: only `privileged` allows this capability"
-            fix = f"{_NODE_LIMIT}; or relax the namespace, for this alone by a policy of admission"
-            return Breach(path, _CHECK, f"{who}, and the Namespace `{namespace.name}` enforces `{standard}`", why, fix)
+        if standard in _REJECTING_STANDARDS and namespace.name in namespaces:
+            message = f"{subject}, but the Namespace `{namespace.name}` enforces `{standard}`"
+            why = "Pod Security rejects the pods: only the level `privileged` allows this capability"
+            fix = (
+                f"{_NODE_LIMIT}; or set the level `privileged`, and let an admission policy forbid everything but "
+                "this capability"
+            )
+            return Breach(path, _CHECK, message, why, fix)
     return None
 
 
-def _refused_by_constraints(path: Path, who: str, pods: Pods, gathered: Objects) -> Breach | None:
+def _rejected_by_scc(path: Path, subject: str, pods: Pods, gathered: Objects) -> Breach | None:
     name = pods.annotations.get(REQUIRED_SCC)
     if not isinstance(name, str):
         return None
-    said = gathered.one(SECURITY, "SecurityContextConstraints", name)
-    allowed = strings(said.body.get("allowedCapabilities")) if said else []
-    if (not said and name not in _WITHOUT) or {"*", IPC_LOCK} & set(allowed):
+    constraints = gathered.one(SECURITY, "SecurityContextConstraints", name)
+    allowed = strings(constraints.body.get("allowedCapabilities")) if constraints else []
+    if (not constraints and name not in _SCCS_WITHOUT_IPC_LOCK) or {"*", IPC_LOCK} & set(allowed):
         return None
-    fix = f"{_NODE_LIMIT}; or name SecurityContextConstraints with it in `allowedCapabilities`"
-    return Breach(
-        path, _CHECK, f"{who}, and asks for the SCC `{name}`", "OpenShift refuses the pod: the SCC lacks it", fix
-    )
+    why = "OpenShift rejects the pods, because the SCC does not allow this capability"
+    fix = f"{_NODE_LIMIT}; or require an SCC that has it in `allowedCapabilities`"
+    return Breach(path, _CHECK, f"{subject}, but requires the SCC `{name}`", why, fix)
 
 
 def _unknown_limit(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Nothing tells how much may be locked: neither the pods nor, on OpenShift, a MachineConfig."""
-    if any(lifts_limit(each) for each in gathered.of(MACHINE_CONFIG, "MachineConfig")):
+    """Yield workloads for which neither the pods nor, on OpenShift, a MachineConfig sets the limit."""
+    if any(map(lifts_limit, gathered.of(MACHINE_CONFIG, "MachineConfig"))):
         return
     for workload in gathered.view(Workloads.read):
-        text = " ".join(box.text for box in workload.written)
+        text = " ".join(container.text for container in workload.containers)
         for pods in workload.pods if workload.is_of_ranks else ():
             devices = [name for name in pods.fabric_devices if name != EFA]
-            if devices and not any(map(_may_lock, pods.boxes)) and not _TRIED.search(text):
-                what = f"the pods `{pods.role}` ask for `{devices[0]}`, and nothing says how much memory they may lock"
-                fix = f"see to the limit of the nodes ({_LIMIT}), or have a first container that looks at `ulimit -l`"
-                breach = Breach((*pods.path, "spec"), _CHECK, what, f"RDMA locks memory: {_LITTLE}", fix, Severity.INFO)
-                yield workload.manifest, breach
+            if devices and not any(map(_may_lock, pods.containers)) and not _TESTS_LIMIT.search(text):
+                message = f"the pods `{pods.role}` request `{devices[0]}`, but their limit for locked memory is unknown"
+                why = f"RDMA locks the memory that it registers; {_LIMIT_CONSEQUENCE}"
+                fix = f"raise the limit of the nodes ({_LIMIT}), or add an init container that tests `ulimit -l`"
+                yield workload.manifest, Breach((*pods.path, "spec"), _CHECK, message, why, fix, Severity.INFO)
                 break
 
 
-def _may_lock(box: Box) -> bool:
-    security = mapping(box.body, "securityContext")
+def _may_lock(container: Container) -> bool:
+    security = mapping(container.body, "securityContext")
     return security.get("privileged") is True or IPC_LOCK in strings(mapping(security, "capabilities").get("add"))
 
 
 def lifts_limit(manifest: Manifest) -> bool:
-    """Whether a file or a unit of a MachineConfig speaks of it, in the clear, encoded or by its name."""
+    """Return True if a file or a systemd unit of a MachineConfig contains `memlock`, in plain text or encoded."""
     config = mapping(manifest.body, "spec", "config")
-    files = [each for _, each in indexed_mappings(mapping(config, "storage").get("files"))]
-    whole = [each for _, each in indexed_mappings(mapping(config, "systemd").get("units"))]
-    units = [str(part.get("contents")) for each in whole for part in (each, *_inside(each))]
-    said = [f"{each.get('path')} {_content(mapping(each, 'contents').get('source'))}" for each in files]
-    return any("memlock" in text.lower() for text in (*said, *units))
+    files = [entry for _, entry in indexed_mappings(mapping(config, "storage").get("files"))]
+    systemd_units = [entry for _, entry in indexed_mappings(mapping(config, "systemd").get("units"))]
+    units = [str(part.get("contents")) for entry in systemd_units for part in (entry, *_dropins(entry))]
+    file_texts = [f"{entry.get('path')} {_content(mapping(entry, 'contents').get('source'))}" for entry in files]
+    return any("memlock" in text.lower() for text in (*file_texts, *units))
 
 
-def _inside(unit: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _dropins(unit: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [part for _, part in indexed_mappings(unit.get("dropins"))]
 
 
 def _content(source: object) -> str:
-    """The text of a data URL (RFC 2397)."""
+    """Decode a data URL (RFC 2397)."""
     if not isinstance(source, str) or not source.startswith("data:"):
         return ""
     head, _, data = source.partition(",")

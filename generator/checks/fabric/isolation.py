@@ -11,7 +11,7 @@ from typing import Any
 from generator.checks.fabric.devices import Source, resource
 from generator.checks.fabric.fabrics import Fabrics
 from generator.checks.fabric.networks import CNI, Attachment, Segment, segment, shared_device
-from generator.checks.fabric.placement import Users, homes
+from generator.checks.fabric.placement import Users, namespaces_of
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, INFO, check
@@ -133,9 +133,9 @@ def _shared_networks(gathered: Objects, teams: Mapping[str, str]) -> Iterator[tu
     for (_, *met), meetings in told.items():
         network, where = meetings[0][-1]
         others = listed(list(dict.fromkeys(each.manifest.resource for each, _ in meetings[0][:-1])))
-        beside = f" ({others} leads there too)" if others else ""
+        device_note = f" ({others} leads there too)" if others else ""
         more = f", and {len(meetings) - 1} more like it" if len(meetings) > 1 else ""
-        yield network.manifest, _breach(("spec",), f"{listed(met)} share {where.told}{beside}{more}", where)
+        yield network.manifest, _breach(("spec",), f"{listed(met)} share {where.text}{device_note}{more}", where)
 
 
 def _of_devices(gathered: Objects, teams: Mapping[str, str]) -> Iterator[tuple[Manifest, Breach]]:
@@ -143,7 +143,7 @@ def _of_devices(gathered: Objects, teams: Mapping[str, str]) -> Iterator[tuple[M
         met = sorted({teams.get(home, home) for home in _homes_of_device(str(provider.resource), gathered)})
         if len(met) > 1:
             where = shared_device(str(provider.resource))
-            yield provider.manifest, _breach(provider.path, f"{listed(met)} share {where.told}", where)
+            yield provider.manifest, _breach(provider.path, f"{listed(met)} share {where.text}", where)
 
 
 def _by_segment(gathered: Objects) -> dict[tuple[str, ...], _Meeting]:
@@ -158,8 +158,8 @@ def _by_segment(gathered: Objects) -> dict[tuple[str, ...], _Meeting]:
 def _homes(network: Attachment, users: Users) -> set[str]:
     """Whose pods get it: those of its namespace, and of others where pods name it with its namespace."""
     found = {network.namespace} if network.namespace else set()
-    outside = [use for use in users.of(network) if use.is_from_elsewhere]
-    others = {home for use in outside for home in homes(use.pods, users.gathered)}
+    outside = [use for use in users.of(network) if use.names_namespace]
+    others = {home for use in outside for home in namespaces_of(use.pods, users.gathered)}
     return others or found
 
 
@@ -169,7 +169,7 @@ def _homes_of_device(name: str, gathered: Objects) -> set[str]:
         home
         for pods in gathered.view(Fabrics.read).pods
         if any(resource(each).may_be(wanted) for each in pods.devices)
-        for home in homes(pods, gathered)
+        for home in namespaces_of(pods, gathered)
     }
 
 

@@ -1,4 +1,4 @@
-"""Second networks: the annotation that requests them, their definitions, and the segment that each leads to."""
+"""Second networks: the annotation that requests them, their definitions, and the segments that they connect to."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _ADDRESS = re.compile(
     rf"{_BYTE}(?P<by>[:-]){_BYTE}((?P=by){_BYTE}){{4}}(((?P=by){_BYTE}){{2}})?(((?P=by){_BYTE}){{12}})?"
     rf"|{_BYTE * 2}\.{_BYTE * 2}(\.{_BYTE * 2}){{1,2}}((\.{_BYTE * 2}){{6}})?"
 )
-"""What Go's net.ParseMAC takes: 6, 8 or 20 bytes."""
+"""Addresses that Go's net.ParseMAC accepts: 6, 8 or 20 bytes."""
 _TYPES: Mapping[str, tuple[type, str]] = {
-    **dict.fromkeys(("name", "namespace", "interface", "mac", "infiniband-guid"), (str, "text")),
+    **dict.fromkeys(("name", "namespace", "interface", "mac", "infiniband-guid"), (str, "string")),
     **dict.fromkeys(("ips", "default-route", "portmappings"), (list, "list")),
     **dict.fromkeys(("bandwidth", "cni-args"), (dict, "mapping")),
 }
-"""Key, as Go compares it, and what it holds (network-attachment-definition-client v1.7.7 types.go)."""
+"""Key in lower case → its type, and the name of the type (network-attachment-definition-client v1.7.7 types.go)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """One interface that a pod asks for.
+class NetworkRequest:
+    """A network that a pod requests for one interface.
 
     Attributes:
-        name: of the NetworkAttachmentDefinition.
-        namespace: where that is; empty for the pod's own.
-        interface: what it is to be called in the pod; empty where Multus chooses.
+        name: the name of the NetworkAttachmentDefinition.
+        namespace: its namespace; empty for the namespace of the pod.
+        interface: the name of the interface in the pod; empty if Multus chooses it.
     """
 
     name: str
@@ -52,64 +52,68 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Networks:
-    """All of them, in order, or why Multus cannot read the annotation."""
+class NetworkRequests:
+    """The networks that an annotation requests, or the error with which Multus rejects it."""
 
-    wanted: tuple[Wanted, ...] = ()
+    requests: tuple[NetworkRequest, ...] = ()
     error: str = ""
     fix: str = field(default="write `[namespace/]name[@interface]`, separated by commas", compare=False)
 
 
-def networks(value: str) -> Networks:
-    """What an annotation asks for. An empty one asks for nothing."""
+def parse_networks(value: str) -> NetworkRequests:
+    """Parse an annotation that requests networks. An empty one requests none."""
     if not value:
-        return Networks()
+        return NetworkRequests()
     try:
-        return Networks(tuple(_of_json(value) if set('[{"') & set(value) else map(_short, value.split(","))))
+        return NetworkRequests(
+            tuple(_parse_json(value) if set('[{"') & set(value) else map(_parse_short, value.split(",")))
+        )
     except _MalformedError as error:
-        return Networks(error=error.args[0], fix=error.args[1])
+        return NetworkRequests(error=error.args[0], fix=error.args[1])
 
 
 class _MalformedError(Exception):
-    """What is wrong, and what to write."""
+    """The message and the fix of an annotation that Multus cannot read."""
 
 
-def _short(item: str) -> Wanted:
-    """`[namespace/]name[@interface]`."""
+def _parse_short(item: str) -> NetworkRequest:
+    """Parse `[namespace/]name[@interface]`."""
     text = item.strip()
     place, _, rest = text.rpartition("/")
     name, at, interface = rest.partition("@")
     name, place, interface = name.strip(), place.strip(), interface.strip()
     wrong = next((part for part in (name, place) if part and not _LABEL.fullmatch(part)), None if name else name)
     if wrong is not None:
-        message = f"`{wrong}` in `{text}` is no name" if wrong else f"a name is missing in `{text}`"
+        message = f"`{wrong}` in `{text}` is not a valid name" if wrong else f"a name is missing in `{text}`"
         raise _MalformedError(message, "write `[namespace/]name[@interface]`: lower-case letters, digits and `-`")
     if at and interface and not _is_interface(interface):
-        raise _MalformedError(f"`{interface}` is no name of an interface", "write at most 15 letters, no space, no `/`")
-    return Wanted(name, place, interface)
+        raise _MalformedError(
+            f"`{interface}` is not a valid interface name", "use at most 15 characters, without spaces and `/`"
+        )
+    return NetworkRequest(name, place, interface)
 
 
 def _is_interface(name: str) -> bool:
     return len(name.encode()) <= _LONGEST_INTERFACE and not re.search(r"[\s/@]", name)
 
 
-def _of_json(value: str) -> Iterator[Wanted]:
+def _parse_json(value: str) -> Iterator[NetworkRequest]:
     try:
         items = read_json(value)
     except ValueError as error:
         raise _MalformedError(
-            f"it is no JSON: {error}", "write a JSON list, or `[namespace/]name[@interface]`"
+            f"it is not valid JSON: {error}", "write a JSON list, or `[namespace/]name[@interface]`"
         ) from None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise _MalformedError("it is no JSON list of objects", 'write `[{"name": "…", "namespace": "…"}]`')
-    for item in ({key.lower(): value for key, value in each.items()} for each in items):
-        wrong = next((key for key, (kind, _) in _TYPES.items() if not _is_a(kind, item.get(key))), None)
-        if wrong:
-            raise _MalformedError(f"`{wrong}` is no {_TYPES[wrong][1]}", f"write a {_TYPES[wrong][1]}, texts in quotes")
+        raise _MalformedError("it is not a JSON list of objects", 'write `[{"name": "…", "namespace": "…"}]`')
+    for item in ({key.lower(): value for key, value in entry.items()} for entry in items):
+        wrong_key = next((key for key, (kind, _) in _TYPES.items() if not _is_a(kind, item.get(key))), None)
+        if wrong_key:
+            raise _MalformedError(f"`{wrong_key}` is not a {_TYPES[wrong_key][1]}", f"write a {_TYPES[wrong_key][1]}")
         if not item.get("name"):
             raise _MalformedError("an entry has no `name`", "name the NetworkAttachmentDefinition")
         _judge_addresses(item)
-        yield Wanted(item["name"], item.get("namespace") or "", item.get("interface") or "")
+        yield NetworkRequest(item["name"], item.get("namespace") or "", item.get("interface") or "")
 
 
 def _is_a(kind: type, value: object) -> bool:
@@ -117,51 +121,51 @@ def _is_a(kind: type, value: object) -> bool:
 
 
 def _judge_addresses(item: Mapping[str, object]) -> None:
-    """Multus parses them before it attaches anything."""
+    """Raise an error for an address that Multus cannot parse. Multus parses all before it attaches a network."""
     for key in ("mac", "infiniband-guid"):
         if (address := item.get(key)) and not _ADDRESS.fullmatch(str(address)):
-            what = f"`{key}` is {address}, which is no hardware address"
-            raise _MalformedError(what, "write pairs of hex digits and `:`")
+            message = f"`{key}` is `{address}`, which is not a hardware address"
+            raise _MalformedError(message, "write pairs of hex digits, separated by `:`")
     for key in ("ips", "default-route"):
         for address in items(item.get(key)):
             if not _is_ip(address, has_mask=key == "ips"):
-                what = f"`{key}` has {format_value(address)}, which is no IP address"
-                raise _MalformedError(what, "write an address or a CIDR" if key == "ips" else "write an address")
+                message = f"`{key}` has {format_value(address)}, which is not an IP address"
+                raise _MalformedError(message, "write an address or a CIDR" if key == "ips" else "write an address")
 
 
 def _is_ip(value: object, *, has_mask: bool) -> bool:
-    """What Go's net.ParseIP takes, or net.ParseCIDR: no zone, and no mask but the number of its bits."""
+    """Return True if Go's net.ParseIP or net.ParseCIDR accepts the value: without a zone, with a mask in bits."""
     if not isinstance(value, str) or "%" in value:
         return False
     address, slash, bits = value.partition("/")
     try:
-        known = ipaddress.ip_address(address)
+        parsed_address = ipaddress.ip_address(address)
     except ValueError:
         return False
     length = int64(bits)
-    return not slash or (has_mask and length is not None and length <= known.max_prefixlen)
+    return not slash or (has_mask and length is not None and length <= parsed_address.max_prefixlen)
 
 
 CNI = "k8s.cni.cncf.io"
-OF_SRIOV = {"SriovNetwork": "sriov", "SriovIBNetwork": "ib-sriov", "OVSNetwork": "ovs"}
-"""Kind of the SR-IOV operator → the plugin that it configures."""
-OF_MELLANOX = {"MacvlanNetwork": "macvlan", "HostDeviceNetwork": "host-device", "IPoIBNetwork": "ipoib"}
-"""The same of NVIDIA's network operator."""
+SRIOV_PLUGINS = {"SriovNetwork": "sriov", "SriovIBNetwork": "ib-sriov", "OVSNetwork": "ovs"}
+"""Kind of the SR-IOV operator → CNI plugin."""
+MELLANOX_PLUGINS = {"MacvlanNetwork": "macvlan", "HostDeviceNetwork": "host-device", "IPoIBNetwork": "ipoib"}
+"""Kind of NVIDIA's network operator → CNI plugin."""
 _DEFAULT_NAMESPACE = {"MacvlanNetwork": "default", "IPoIBNetwork": "default"}
 _HOST_DEVICE = "nvidia.com"  # network-operator b06827e pkg/state/state_hostdevice_network.go resourceNamePrefix
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A NetworkAttachmentDefinition, or an object of which an operator makes one.
+    """A NetworkAttachmentDefinition, or an object from which an operator creates one.
 
     Attributes:
         manifest: the object.
-        namespace: where the NetworkAttachmentDefinition is; empty where nobody says.
-        resource: the device that it hands to a pod; None if it needs none.
-        path: where that name stands.
-        plugins: its CNI configuration: the main plugin, then those that are chained; empty where it cannot be read.
-        plugins_path: where that stands, and that of the chained ones.
+        namespace: the namespace of the NetworkAttachmentDefinition; empty if the object does not set it.
+        resource: the device that the network gives to a pod; None if it needs none.
+        path: the path of the resource name.
+        plugins: its CNI configuration: the main plugin, then the chained plugins; empty if it cannot be parsed.
+        plugins_path: the path of the configuration or of the chained plugins.
     """
 
     manifest: Manifest
@@ -173,7 +177,7 @@ class Attachment:
 
     @property
     def name(self) -> str:
-        """Of the NetworkAttachmentDefinition."""
+        """The name of the NetworkAttachmentDefinition."""
         return self.manifest.name
 
     @property
@@ -183,66 +187,68 @@ class Attachment:
 
     @property
     def type(self) -> str:
-        """Of the main plugin; empty where nobody can tell."""
+        """The type of the main plugin; empty if the configuration has none."""
         kind = self.main.get("type")
         return kind if isinstance(kind, str) else ""
 
     @property
     def ipam(self) -> Mapping[str, Any]:
-        """How it gives addresses; empty where it gives none."""
+        """The IPAM configuration; empty if the network gives no addresses."""
         return mapping(self.main, "ipam")
 
     def chains(self, plugin: str) -> bool:
-        """Whether a plugin comes after the main one."""
-        return any(each.get("type") == plugin for each in self.plugins[1:])
+        """Return True if a plugin is chained to the main plugin."""
+        return any(plugin_config.get("type") == plugin for plugin_config in self.plugins[1:])
 
 
 def attachment(manifest: Manifest) -> Attachment | None:
-    """The network that an object makes, if it makes one."""
+    """Return the network that an object defines; None for other objects."""
     if manifest.group == CNI and manifest.kind == "NetworkAttachmentDefinition":
         return _definition(manifest)
-    if manifest.group == SRIOV and manifest.kind in OF_SRIOV:
-        return _of_sriov(manifest)
-    if manifest.group == MELLANOX and manifest.kind in OF_MELLANOX:
-        return _of_mellanox(manifest)
+    if manifest.group == SRIOV and manifest.kind in SRIOV_PLUGINS:
+        return _sriov_network(manifest)
+    if manifest.group == MELLANOX and manifest.kind in MELLANOX_PLUGINS:
+        return _mellanox_network(manifest)
     return None
 
 
 def _definition(manifest: Manifest) -> Attachment:
     name = mapping(manifest.body, "metadata", "annotations").get(RESOURCE_NAME)
-    named = resource(name) if isinstance(name, str) and name else None
-    said = mapping(parsed(mapping(manifest.body, "spec").get("config")))
-    chain = tuple(plugin for _, plugin in indexed_mappings(said.get("plugins")))
+    device = resource(name) if isinstance(name, str) and name else None
+    config = mapping(parsed(mapping(manifest.body, "spec").get("config")))
+    chain = tuple(plugin for _, plugin in indexed_mappings(config.get("plugins")))
     path: Path = ("metadata", "annotations", RESOURCE_NAME)
-    return Attachment(manifest, manifest.namespace, named, path, chain or ((said,) if said else ()), ("spec", "config"))
+    return Attachment(
+        manifest, manifest.namespace, device, path, chain or ((config,) if config else ()), ("spec", "config")
+    )
 
 
-def _of_sriov(manifest: Manifest) -> Attachment:
+def _sriov_network(manifest: Manifest) -> Attachment:
     spec = mapping(manifest.body, "spec")
     name = spec.get("resourceName")
-    named = Resource(prefix_of(manifest.namespace), name) if isinstance(name, str) and name else None
+    device = Resource(prefix_of(manifest.namespace), name) if isinstance(name, str) and name else None
     namespace = _text(spec.get("networkNamespace")) or manifest.namespace
-    plugins = _made(OF_SRIOV[manifest.kind], spec)
-    return Attachment(manifest, namespace, named, ("spec", "resourceName"), plugins, ("spec", "metaPlugins"))
+    plugins = _operator_plugins(SRIOV_PLUGINS[manifest.kind], spec)
+    return Attachment(manifest, namespace, device, ("spec", "resourceName"), plugins, ("spec", "metaPlugins"))
 
 
-def _of_mellanox(manifest: Manifest) -> Attachment:
+def _mellanox_network(manifest: Manifest) -> Attachment:
     spec = mapping(manifest.body, "spec")
     name = _text(spec.get("resourceName")).removeprefix(f"{_HOST_DEVICE}/")
-    named = Resource(_HOST_DEVICE, name) if name else None
+    device = Resource(_HOST_DEVICE, name) if name else None
     namespace = _text(spec.get("networkNamespace")) or _DEFAULT_NAMESPACE.get(manifest.kind, "")
-    plugins = _made(OF_MELLANOX[manifest.kind], spec)
-    return Attachment(manifest, namespace, named, ("spec", "resourceName"), plugins, ("spec", "metaPlugins"))
+    plugins = _operator_plugins(MELLANOX_PLUGINS[manifest.kind], spec)
+    return Attachment(manifest, namespace, device, ("spec", "resourceName"), plugins, ("spec", "metaPlugins"))
 
 
 _KEPT = ("vlan", "master", "mode", "mtu", "linkState", "spoofChk", "trust")
 
 
-def _made(plugin: str, spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """The main plugin as an operator writes it, and those that are chained to it."""
+def _operator_plugins(plugin: str, spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Return the main plugin as an operator configures it, and the chained plugins."""
     main = {"type": plugin, **{key: spec[key] for key in _KEPT if key in spec}, "ipam": parsed(spec.get("ipam"))}
     chained = parsed(f"[{spec.get('metaPlugins')}]") if spec.get("metaPlugins") else ()
-    return (main, *(each for _, each in indexed_mappings(chained)))
+    return (main, *(plugin_config for _, plugin_config in indexed_mappings(chained)))
 
 
 def _text(value: object) -> str:
@@ -250,63 +256,63 @@ def _text(value: object) -> str:
 
 
 _DEFAULT_PARTITION = 0x7FFF
-_VLAN_FIX = "give each team a VLAN of its own (`vlan` of the network), which the switches carry"
+_VLAN_FIX = "give each team its own VLAN (`vlan` of the network), and configure it on the switches"
 _PARTITION_FIX = (
-    "give each team a partition of its own: `pkey` in a NetworkAttachmentDefinition of ib-sriov, with ib-kubernetes "
-    "and UFM, as a SriovIBNetwork has no such field"
+    "give each team its own partition: set `pkey` in a NetworkAttachmentDefinition of type ib-sriov (a SriovIBNetwork "
+    "has no such field), and run ib-kubernetes and UFM"
 )
-_DEVICE_FIX = "give each team ports in a VLAN or partition of its own at the switch, or functions of NICs (SR-IOV)"
+_DEVICE_FIX = "give each team ports in its own VLAN or partition of the switch, or virtual functions (SR-IOV)"
 
 
 class Segment(NamedTuple):
-    """Where two networks meet.
+    """A layer 2 segment or InfiniBand partition that networks connect to.
 
     Attributes:
-        key: two networks with the same are in the same segment.
-        told: what it is, for people.
-        fix: how teams are kept apart there.
+        key: the identity of the segment.
+        text: its name in messages.
+        fix: the way to separate teams.
     """
 
     key: tuple[str, ...]
-    told: str
+    text: str
     fix: str
 
 
 def segment(network: Attachment) -> Segment | None:
-    """The segment of a network; None where the network does not tell."""
+    """Return the segment of a network; None if its configuration does not define one."""
     main, device = network.main, network.resource.name if network.resource else ""
     match network.type:
         case "sriov" if device:
             vlan = _number(main.get("vlan"), 0)
-            told = f"the VLAN {vlan} of `{device}`" if vlan else f"`{device}` without a VLAN"
-            return Segment(("sriov", device, str(vlan)), told, _VLAN_FIX)
+            text = f"the VLAN {vlan} of `{device}`" if vlan else f"`{device}` without a VLAN"
+            return Segment(("sriov", device, str(vlan)), text, _VLAN_FIX)
         case "ib-sriov" if device:
             return _partition(device, main)
         case "host-device" if device:
-            return Segment(("host-device", device), f"whatever `{device}` is plugged into", _DEVICE_FIX)
+            return Segment(("host-device", device), f"the physical network of `{device}`", _DEVICE_FIX)
         case "macvlan" | "ipvlan" | "ipoib" if master := str(main.get("master") or ""):
             fix = (
                 _DEVICE_FIX
                 if network.type == "ipoib"
-                else f"give each team a VLAN of its own, as with `master: {master}.120`"
+                else f"give each team its own VLAN, for example `master: {master}.120`"
             )
-            return Segment(("master", master), f"whatever `{master}` of the nodes is plugged into", fix)
+            return Segment(("master", master), f"the physical network of the nodes' interface `{master}`", fix)
     return None
 
 
 def _partition(device: str, main: Mapping[str, Any]) -> Segment:
-    """Fifteen bits; the highest says whether full or limited members (ib-sriov-cni 543060d pkg/types)."""
+    """Return the partition of a `pkey`: 15 bits without the membership bit (ib-sriov-cni 543060d pkg/types)."""
     key = _number(main.get("pkey"), _DEFAULT_PARTITION) & _DEFAULT_PARTITION
     is_all = key == _DEFAULT_PARTITION
-    told = f"the partition that everybody on `{device}` is in" if is_all else f"the partition {key:#x} of `{device}`"
-    return Segment(("ib", device, str(key)), told, _PARTITION_FIX)
+    text = f"the default partition of `{device}`" if is_all else f"the partition {key:#x} of `{device}`"
+    return Segment(("ib", device, str(key)), text, _PARTITION_FIX)
 
 
 def shared_device(name: str) -> Segment:
-    """The segment of a device that the shared device plugin of RDMA offers: all that the NICs of a node reach."""
-    fix = "attach functions of NICs instead (SR-IOV, with RDMA in exclusive mode), each team in its VLAN or partition"
-    told = f"`{resource(name)}`, which opens the same NICs to all pods of a node"
-    return Segment(("shared", name), told, fix)
+    """Return the segment of a device of the RDMA shared device plugin: all networks that the node's NICs reach."""
+    fix = "attach virtual functions instead (SR-IOV, RDMA mode exclusive), with a VLAN or partition per team"
+    text = f"`{resource(name)}`, which gives all pods of a node access to the same NICs"
+    return Segment(("shared", name), text, fix)
 
 
 def _number(value: object, default: int) -> int:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from generator.checks.fabric.devices import amounts_of
 from generator.checks.fabric.fabrics import Fabrics
-from generator.checks.fabric.networks import Attachment, Wanted
+from generator.checks.fabric.networks import Attachment, NetworkRequest
 from generator.checks.fabric.pods import PodTemplate, whole
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
@@ -28,7 +28,7 @@ _RUNTIMES = "mpigen.dev/runtimes"
 """Annotation of a Namespace: the runtimes that its jobs may be on, as `kind/name`."""
 
 
-def homes(pods: PodTemplate, gathered: Objects) -> AbstractSet[str]:
+def namespaces_of(pods: PodTemplate, gathered: Objects) -> AbstractSet[str]:
     """Those that the files tell; none where they tell none."""
     manifest = pods.manifest
     if manifest.kind != _FOR_ALL:
@@ -36,7 +36,7 @@ def homes(pods: PodTemplate, gathered: Objects) -> AbstractSet[str]:
     return frozenset(_of_runtime(manifest, gathered))
 
 
-def likely_homes(pods: PodTemplate, gathered: Objects) -> AbstractSet[str]:
+def likely_namespaces(pods: PodTemplate, gathered: Objects) -> AbstractSet[str]:
     """Namespaces beside these, where nothing names the runtimes, whose queue has quota for a job on this one."""
     queued, runtime = gathered.view(Queues.read), pods.manifest
     if queued is None or runtime.kind != _FOR_ALL:
@@ -48,7 +48,7 @@ def likely_homes(pods: PodTemplate, gathered: Objects) -> AbstractSet[str]:
             found |= {door.namespace for door in queued.doors.get(name, ())}
     spaces = gathered.of("", "Namespace")
     told = {each.name for each in spaces if _RUNTIMES in mapping(each.body, "metadata", "annotations")}
-    return found - told - homes(pods, gathered)
+    return found - told - namespaces_of(pods, gathered)
 
 
 def _of_runtime(runtime: Manifest, gathered: Objects) -> Iterator[str]:
@@ -93,24 +93,24 @@ def part_of_node(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     Virtual functions may be left over on purpose, and of a shared device one is all.
     """
     for pods in gathered.view(Fabrics.read).pods:
-        asked = pods.devices.get(EFA, 0)
-        for flavor, has in flavors_of(pods, gathered) if pods.is_of_runtime and pods.role == NODE and asked else ():
+        requested = pods.devices.get(EFA, 0)
+        for flavor, has in flavors_of(pods, gathered) if pods.is_of_runtime and pods.role == NODE and requested else ():
             gpus = next((name for name in _GPUS if pods.devices.get(name, 0) == has.get(name)), None)
-            if gpus and asked < has.get(EFA, 0):
-                yield pods.manifest, _part(pods, flavor, asked, has[EFA], f"{has[gpus]} of `{gpus}`")
+            if gpus and requested < has.get(EFA, 0):
+                yield pods.manifest, _part(pods, flavor, requested, has[EFA], f"{has[gpus]} of `{gpus}`")
                 break
 
 
-def _part(pods: PodTemplate, flavor: Manifest, asked: int, all_of_them: int, gpus: str) -> Breach:
+def _part(pods: PodTemplate, flavor: Manifest, requested: int, all_of_them: int, gpus: str) -> Breach:
     return Breach(
         pods.device_path(EFA),
         "fabric/device-count",
-        f"its hosts take all {gpus} of a node of {flavor.resource}, and {asked} of its {all_of_them} `{EFA}`",
+        f"its hosts take all {gpus} of a node of {flavor.resource}, and {requested} of its {all_of_them} `{EFA}`",
         "ranks have that part of the bandwidth, and nobody can use the rest",
         f"write `{EFA}: {all_of_them}`",
         Severity.WARNING,
         at_key=True,
-        value=asked,
+        value=requested,
     )
 
 
@@ -129,11 +129,11 @@ class Use:
 
     pods: PodTemplate
     interfaces: int
-    is_from_elsewhere: bool
+    names_namespace: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class Demand:
     """How many pods may use a network at the same time.
 
     Attributes:
@@ -186,20 +186,20 @@ class Users:
                 found.append(Use(pods, len(wanted), any(each.namespace for each in wanted)))
         return found
 
-    def crowd(self, network: Attachment) -> Crowd | None:
+    def demand(self, network: Attachment) -> Demand | None:
         """The most pods that nodes of one flavor can hold; None where nobody says how many nodes there are."""
         found = [
-            Crowd(nodes.flavor, nodes.count, count * use.interfaces)
+            Demand(nodes.flavor, nodes.count, count * use.interfaces)
             for use in self.of(network)
             for nodes, count in self._on_nodes[id(use.pods)]
         ]
         return max(found, key=lambda each: (each.interfaces, each.flavor), default=None)
 
     @cached_property
-    def _by_name(self) -> Mapping[str, list[tuple[PodTemplate, list[Wanted]]]]:
-        found: dict[str, list[tuple[PodTemplate, list[Wanted]]]] = {}
+    def _by_name(self) -> Mapping[str, list[tuple[PodTemplate, list[NetworkRequest]]]]:
+        found: dict[str, list[tuple[PodTemplate, list[NetworkRequest]]]] = {}
         for pods in self.gathered.view(Fabrics.read).pods:
-            wanted = pods.networks.wanted
+            wanted = pods.networks.requests
             for name in dict.fromkeys(each.name for each in wanted):
                 found.setdefault(name, []).append((pods, [each for each in wanted if each.name == name]))
         return found
@@ -214,7 +214,7 @@ class Users:
         }
 
 
-def _is_meant(wanted: Wanted, pods: PodTemplate, network: Attachment) -> bool:
+def _is_meant(wanted: NetworkRequest, pods: PodTemplate, network: Attachment) -> bool:
     """A pod of a runtime for the cluster is in the namespace of whoever has a job on it."""
     namespace = wanted.namespace or pods.manifest.namespace
     return not namespace or not network.namespace or namespace == network.namespace

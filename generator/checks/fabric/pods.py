@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from generator.checks.fabric.devices import is_named_for_fabric
-from generator.checks.fabric.networks import Networks, networks
+from generator.checks.fabric.networks import NetworkRequests, parse_networks
 from generator.checks.trainer import JOB_SET, NODE
 from generator.documents.load import Path
 from generator.facts.names import NETWORKS
@@ -21,24 +21,24 @@ from generator.objects.fields import indexed_mappings, mapping, strings
 from generator.quantities import amount_of
 
 RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
-_GKE = "networking.gke.io/interfaces"
-"""Annotation by which pods on GKE get the networks of a node's NICs, and these with them."""
-_TEMPLATED = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
-_REPLICATED: Mapping[str, Path] = {"JobSet": ("spec",), **dict.fromkeys(RUNTIMES, JOB_SET)}
-_OF_KUBEFLOW = frozenset({"JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"})
-KINDS = frozenset({"CronJob", "Pod", "TrainJob", *_TEMPLATED, *_REPLICATED, *_OF_KUBEFLOW})
-"""The kinds that have pods in them."""
+_GKE_INTERFACES = "networking.gke.io/interfaces"
+"""Annotation with which pods on GKE get the networks and NICs of a node."""
+_WITH_TEMPLATE = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
+_WITH_REPLICATED_JOBS: Mapping[str, Path] = {"JobSet": ("spec",), **dict.fromkeys(RUNTIMES, JOB_SET)}
+_KUBEFLOW_KINDS = frozenset({"JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"})
+KINDS = frozenset({"CronJob", "Pod", "TrainJob", *_WITH_TEMPLATE, *_WITH_REPLICATED_JOBS, *_KUBEFLOW_KINDS})
+"""Kinds with pod templates."""
 
 
 @dataclass(frozen=True)
 class PodTemplate:
-    """Pods of one kind.
+    """A pod template of an object.
 
     Attributes:
-        manifest: the object that they are of.
-        role: of these pods in a job, such as `node`; empty where there is one kind of them.
-        path: where `metadata` and `spec` stand.
-        body: what stands there.
+        manifest: the object.
+        role: the replicated job or replica type, such as `node`; empty for objects with one template.
+        path: the path to the mapping with `metadata` and `spec`.
+        body: that mapping.
     """
 
     manifest: Manifest
@@ -48,33 +48,37 @@ class PodTemplate:
 
     @property
     def is_patch(self) -> bool:
-        """Whether it is what a TrainJob changes of the pods of its runtime."""
+        """True if a TrainJob patches the pods of its runtime with it."""
         return self.manifest.kind == "TrainJob"
 
     @property
     def is_of_runtime(self) -> bool:
-        """Whether many jobs get such pods."""
+        """True if it belongs to a runtime, which many jobs use."""
         return self.manifest.kind in RUNTIMES
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """What the pods are."""
+        """The pod spec."""
         return mapping(self.body, "spec")
 
     @property
     def networks_path(self) -> Path:
-        """Where the networks stand, or would stand."""
+        """Path of the annotation that requests networks, even if it is missing."""
         return (*self.path, "metadata", "annotations", NETWORKS)
 
     @cached_property
-    def networks(self) -> Networks:
-        """What they ask Multus for; nothing in the network of the node, which Multus leaves as it is."""
+    def networks(self) -> NetworkRequests:
+        """Networks that the pods request. Multus ignores pods in the host network."""
         value = mapping(self.body, "metadata", "annotations").get(NETWORKS)
-        return networks(value) if isinstance(value, str) and self.spec.get("hostNetwork") is not True else Networks()
+        return (
+            parse_networks(value)
+            if isinstance(value, str) and self.spec.get("hostNetwork") is not True
+            else NetworkRequests()
+        )
 
     @cached_property
     def containers(self) -> list[tuple[Path, Mapping[str, Any]]]:
-        """Where each container stands that runs as long as the pod, and what it says."""
+        """Path and body of each container, without init containers."""
         return [
             ((*self.path, "spec", "containers", number), item)
             for number, item in indexed_mappings(self.spec.get("containers"))
@@ -82,15 +86,15 @@ class PodTemplate:
 
     @cached_property
     def devices(self) -> Mapping[str, int]:
-        """What they ask for of resources with a domain, all containers together; of an amount of 0 nothing."""
-        found: dict[str, int] = {}
+        """Extended resources that all containers together request, without amounts of 0."""
+        amounts: dict[str, int] = {}
         for _, container in self.containers:
-            for name, amount in asked(container).items():
-                found[name] = found.get(name, 0) + amount
-        return {name: amount for name, amount in found.items() if amount}
+            for name, amount in requested_devices(container).items():
+                amounts[name] = amounts.get(name, 0) + amount
+        return {name: amount for name, amount in amounts.items() if amount}
 
     def device_path(self, name: str) -> Path:
-        """Where a resource is asked for; else where the first container, or the one that Trainer knows, would ask."""
+        """Return the path of a resource, or else the `limits` of the container `node` or of the first container."""
         for path, container in self.containers:
             for field in ("limits", "requests"):
                 if name in mapping(container, "resources", field):
@@ -101,32 +105,34 @@ class PodTemplate:
 
     @cached_property
     def environment(self) -> Mapping[str, tuple[Path, str]]:
-        """Variable → where it stands and its value, of those that say one themselves."""
-        found: dict[str, tuple[Path, str]] = {}
+        """Map variable → path and value. A variable without a literal value is left out."""
+        variables: dict[str, tuple[Path, str]] = {}
         for path, container in self.containers:
             for number, item in indexed_mappings(container.get("env")):
                 name, value = item.get("name"), item.get("value")
                 if isinstance(name, str) and isinstance(value, str):
-                    found.setdefault(name, ((*path, "env", number), value))
-        return found
+                    variables.setdefault(name, ((*path, "env", number), value))
+        return variables
 
     @property
     def reaches_devices(self) -> bool:
-        """Whether the pods reach network devices without asking for any: by the node's own, by a claim, or on GKE."""
+        """True if the pods reach network devices without a request: in the node, by a claim, or on GKE."""
         spec, annotations = self.spec, mapping(self.body, "metadata", "annotations")
-        is_privileged = any(mapping(each, "securityContext").get("privileged") is True for _, each in self.containers)
+        is_privileged = any(
+            mapping(container, "securityContext").get("privileged") is True for _, container in self.containers
+        )
         mounted = [mapping(volume, "hostPath").get("path") for _, volume in indexed_mappings(spec.get("volumes"))]
         has_device = any(isinstance(path, str) and path.startswith("/dev/infiniband") for path in mounted)
-        is_given = bool(spec.get("resourceClaims")) or _GKE in annotations
+        is_given = bool(spec.get("resourceClaims")) or _GKE_INTERFACES in annotations
         return spec.get("hostNetwork") is True or is_privileged or has_device or is_given
 
 
-def asked(container: Mapping[str, Any]) -> Mapping[str, int]:
-    """What a container asks for of resources with a domain; what is no whole number is left out."""
+def requested_devices(container: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return the extended resources that a container requests, without amounts that are not integers."""
     resources = mapping(container, "resources")
     both = {**mapping(resources, "requests"), **mapping(resources, "limits")}
-    found = {name: whole(amount) for name, amount in both.items() if isinstance(name, str) and "/" in name}
-    return {name: amount for name, amount in found.items() if amount is not None}
+    amounts = {name: whole(amount) for name, amount in both.items() if isinstance(name, str) and "/" in name}
+    return {name: amount for name, amount in amounts.items() if amount is not None}
 
 
 def whole(amount: object) -> int | None:
@@ -136,42 +142,42 @@ def whole(amount: object) -> int | None:
 
 
 def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
-    """All pods that an object has in it."""
+    """Yield the pod templates of an object."""
     if manifest.kind in KINDS:
         for role, path, body in _templates(manifest.kind, manifest.body):
             yield PodTemplate(manifest, role, path, body)
 
 
-_Found = Iterator[tuple[str, Path, Mapping[str, Any]]]
+_Templates = Iterator[tuple[str, Path, Mapping[str, Any]]]
 
 
-def _templates(kind: str, body: Body) -> _Found:
+def _templates(kind: str, body: Body) -> _Templates:
     if kind == "Pod":
         yield "", (), body
-    elif kind in _TEMPLATED:
+    elif kind in _WITH_TEMPLATE:
         yield "", ("spec", "template"), mapping(body, "spec", "template")
     elif kind == "CronJob":
         path: Path = ("spec", "jobTemplate", "spec", "template")
         yield "", path, mapping(body, *map(str, path))
-    elif kind in _REPLICATED:
-        yield from _replicated(body, _REPLICATED[kind])
+    elif kind in _WITH_REPLICATED_JOBS:
+        yield from _replicated_templates(body, _WITH_REPLICATED_JOBS[kind])
     elif kind == "TrainJob":
         for number, patch in indexed_mappings(mapping(body, "spec").get("runtimePatches")):
             start: Path = ("spec", "runtimePatches", number)
-            for role, path, pods in _replicated(patch, ("trainingRuntimeSpec", "template", "spec")):
+            for role, path, pods in _replicated_templates(patch, ("trainingRuntimeSpec", "template", "spec")):
                 yield role, (*start, *path), pods
     else:
-        yield from _of_kubeflow(body)
+        yield from _kubeflow_templates(body)
 
 
-def _replicated(body: Mapping[str, Any], path: Path) -> _Found:
+def _replicated_templates(body: Mapping[str, Any], path: Path) -> _Templates:
     for number, job in indexed_mappings(mapping(body, *map(str, path)).get("replicatedJobs")):
         role = job.get("name")
         steps = ("template", "spec", "template")
         yield role if isinstance(role, str) else "", (*path, "replicatedJobs", number, *steps), mapping(job, *steps)
 
 
-def _of_kubeflow(body: Body) -> _Found:
+def _kubeflow_templates(body: Body) -> _Templates:
     for field in mapping(body, "spec"):
         if isinstance(field, str) and field.endswith("ReplicaSpecs"):
             for role in mapping(body, "spec", field):
@@ -180,10 +186,10 @@ def _of_kubeflow(body: Body) -> _Found:
 
 
 KINDS_OF_RANKS = frozenset({"Job", "JobSet", "MPIJob", "Pod", *RUNTIMES})
-"""What ranks run in. Daemons of a fabric (drivers, plugins, managers) may do what ranks may not, and are none."""
-_OF_OPERATORS = ("openshift.io/", "mellanox.com/")
-_OF_VENDORS = ("nvidia.com", "intel.com", "amd.com", "broadcom.com")
-_OF_NETWORK = re.compile(r"hostdev|hca|mlnx|mlx|netdev|nic|rdma|roce|sriov|(^|[-_.\d])(ib|vf)s?($|[-_.\d])")
+"""Kinds that run ranks. Drivers and plugins run in DaemonSets and Deployments, and need access to the node."""
+_OPERATOR_DOMAINS = ("openshift.io/", "mellanox.com/")
+_VENDOR_DOMAINS = ("nvidia.com", "intel.com", "amd.com", "broadcom.com")
+_NETWORK_NAME = re.compile(r"hostdev|hca|mlnx|mlx|netdev|nic|rdma|roce|sriov|(^|[-_.\d])(ib|vf)s?($|[-_.\d])")
 _GPUS = re.compile(r"^(nvidia\.com/(gpu|mig-)|amd\.com/[a-z]*(gpu|_nps)|gpu\.intel\.com/|habana\.ai/)")
 _ASSIGNED = re.compile(
     r"(?<![\w$])((?:NCCL|RCCL|UCX|FI|I_MPI|OMPI_MCA|PRTE_MCA|PMIX_MCA|RDMAV|IBV|HYDRA)_\w+)=([^\s;&]*)"
@@ -193,23 +199,25 @@ _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 
 
 def is_fabric(resource: str) -> bool:
-    """Whether a resource is a device of a network, as far as its name tells.
+    """Return True if the name of a resource is that of a network device.
 
-    SR-IOV operators call them what admins like, below openshift.io, nvidia.com or intel.com (sriov-network-operator
-    hack/env.sh; network-operator deployment/network-operator/values.yaml; sriov-network-device-plugin cmd/sriovdp).
+    Admins choose the names, with the prefix openshift.io, nvidia.com or intel.com.
+
+    Source: sriov-network-operator hack/env.sh; network-operator deployment/network-operator/values.yaml;
+    sriov-network-device-plugin cmd/sriovdp
     """
     domain, _, name = resource.lower().rpartition("/")
-    is_named = is_named_for_fabric(resource) or resource.startswith(_OF_OPERATORS)
-    return is_named or (domain in _OF_VENDORS and bool(_OF_NETWORK.search(name)))
+    is_named = is_named_for_fabric(resource) or resource.startswith(_OPERATOR_DOMAINS)
+    return is_named or (domain in _VENDOR_DOMAINS and bool(_NETWORK_NAME.search(name)))
 
 
 class Variable(NamedTuple):
     """A variable of a container, or one that its command assigns.
 
     Attributes:
-        path: where it stands.
+        path: its path in the manifest.
         name: such as `NCCL_NET`.
-        value: empty where it comes from elsewhere.
+        value: the literal value; empty with `valueFrom`.
     """
 
     path: Path
@@ -218,12 +226,12 @@ class Variable(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Box:
+class Container:
     """A container.
 
     Attributes:
-        path: where it stands.
-        body: what it says.
+        path: its path in the manifest.
+        body: the container.
     """
 
     path: Path
@@ -231,12 +239,12 @@ class Box:
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
-        """Those of its environment."""
+        """Variables in `env`."""
         return tuple(_variables((*self.path, "env"), self.body.get("env")))
 
     @cached_property
     def assigned(self) -> tuple[Variable, ...]:
-        """Those that its command assigns, of what libraries of MPI and of fabrics read."""
+        """Variables of MPI and fabric libraries that the command assigns."""
         return tuple(
             Variable((*self.path, key, number), name, value.strip("\"'\\"))
             for key in ("command", "args")
@@ -246,78 +254,78 @@ class Box:
 
     @property
     def text(self) -> str:
-        """Its command."""
+        """The command and its arguments, joined."""
         return " ".join((*strings(self.body.get("command")), *strings(self.body.get("args"))))
 
     @cached_property
     def fabric_devices(self) -> tuple[str, ...]:
-        """The devices of networks that it asks for."""
-        return tuple(name for name, amount in asked(self.body).items() if amount and is_fabric(name))
+        """Network devices that it requests."""
+        return tuple(name for name, amount in requested_devices(self.body).items() if amount and is_fabric(name))
 
     @property
     def has_gpus(self) -> bool:
-        """Whether it asks for accelerators."""
-        return any(_GPUS.match(name) for name in asked(self.body))
+        """True if it requests accelerators."""
+        return any(_GPUS.match(name) for name in requested_devices(self.body))
 
     def mount(self, path: str) -> Mapping[str, Any]:
-        """What is mounted at a path; empty if nothing is."""
-        found = indexed_mappings(self.body.get("volumeMounts"))
-        return next((each for _, each in found if str(each.get("mountPath")).rstrip("/") == path), {})
+        """Return the volume mount at a path; empty if there is none."""
+        mounts = indexed_mappings(self.body.get("volumeMounts"))
+        return next((mount for _, mount in mounts if str(mount.get("mountPath")).rstrip("/") == path), {})
 
 
 @dataclass(frozen=True)
 class Pods:
-    """Some pods of a job.
+    """The pods of a template that run ranks.
 
     Attributes:
-        template: of them.
+        template: the pod template.
     """
 
     template: PodTemplate
 
     @property
     def role(self) -> str:
-        """Such as `node` or `Worker`; the kind of the object where it has one kind of pods."""
+        """The role in the job, such as `node` or `Worker`, or the kind of an object with one template."""
         return self.template.role or self.template.manifest.kind
 
     @property
     def path(self) -> Path:
-        """Where the template stands."""
+        """The path of the template."""
         return self.template.path
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """What they are."""
+        """The spec of the pods."""
         return self.template.spec
 
     @property
     def annotations(self) -> Mapping[str, Any]:
-        """Their annotations."""
+        """The annotations of the pods."""
         return mapping(self.template.body, "metadata", "annotations")
 
     @cached_property
-    def boxes(self) -> tuple[Box, ...]:
-        """Their containers."""
-        return tuple(Box(*each) for each in self.template.containers)
+    def containers(self) -> tuple[Container, ...]:
+        """Containers, without init containers."""
+        return tuple(Container(*container) for container in self.template.containers)
 
     @cached_property
-    def first_boxes(self) -> tuple[Box, ...]:
-        """Those that run before the others."""
-        found = indexed_mappings(self.spec.get("initContainers"))
-        return tuple(Box((*self.path, "spec", "initContainers", number), body) for number, body in found)
+    def init_containers(self) -> tuple[Container, ...]:
+        """Init containers."""
+        containers = indexed_mappings(self.spec.get("initContainers"))
+        return tuple(Container((*self.path, "spec", "initContainers", number), body) for number, body in containers)
 
     @cached_property
     def fabric_devices(self) -> tuple[str, ...]:
-        """The devices of networks that they ask for, each once."""
+        """Network devices that the pods request."""
         return tuple(name for name in self.template.devices if is_fabric(name))
 
     @property
     def is_attached(self) -> bool:
-        """Whether they get a second network from Multus."""
+        """True if Multus attaches a second network."""
         return bool(self.annotations.get(NETWORKS))
 
     def volume(self, name: object) -> tuple[Path, Mapping[str, Any]]:
-        """Where a volume stands, and what it is; empty if there is none of that name."""
+        """Return the path and the body of a volume; both empty if the pods have no volume of that name."""
         for number, volume in indexed_mappings(self.spec.get("volumes")):
             if name and volume.get("name") == name:
                 return (*self.path, "spec", "volumes", number), volume
@@ -325,12 +333,12 @@ class Pods:
 
 
 def pods_of(manifest: Manifest) -> tuple[Pods, ...]:
-    """The pods of ranks in an object; none in one that ranks do not run in."""
+    """Return the pods of ranks of an object; empty for kinds that run no ranks."""
     return tuple(map(Pods, pod_templates(manifest))) if manifest.kind in KINDS_OF_RANKS else ()
 
 
-def _variables(path: Path, written: object) -> Iterator[Variable]:
-    for number, each in indexed_mappings(written):
-        name, value = each.get("name"), each.get("value")
+def _variables(path: Path, env: object) -> Iterator[Variable]:
+    for number, entry in indexed_mappings(env):
+        name, value = entry.get("name"), entry.get("value")
         if isinstance(name, str):
             yield Variable((*path, number), name, value if isinstance(value, str) else "")

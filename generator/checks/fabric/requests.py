@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from generator.checks.fabric.devices import SHARED_PREFIX, Provider, Resource, Source, is_accelerator, resource
 from generator.checks.fabric.fabrics import Fabrics
-from generator.checks.fabric.networks import OF_SRIOV, Attachment
-from generator.checks.fabric.placement import homes, part_of_node
-from generator.checks.fabric.pods import PodTemplate, asked, whole
+from generator.checks.fabric.networks import SRIOV_PLUGINS, Attachment
+from generator.checks.fabric.placement import namespaces_of, part_of_node
+from generator.checks.fabric.pods import PodTemplate, requested_devices, whole
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.jobs import uncovered_by
@@ -55,44 +55,46 @@ def resource_name(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
 
 def _offering(fabrics: Fabrics, network: Attachment) -> Sequence[Provider]:
     """Who would offer the devices of a network, if the files hold any such."""
-    named = network.resource or Resource("", "")
-    if network.manifest.kind in OF_SRIOV:
+    device = network.resource or Resource("", "")
+    if network.manifest.kind in SRIOV_PLUGINS:
         found = fabrics.offered_by(Source.POLICY)
     elif network.manifest.kind == "HostDeviceNetwork":
         found = fabrics.offered_by(Source.PLUGIN)
-    elif named.prefix == SHARED_PREFIX:
+    elif device.prefix == SHARED_PREFIX:
         found = fabrics.offered_by(Source.SHARED, Source.PLUGIN)
     else:
         found = fabrics.offered_by(Source.POLICY, Source.PLUGIN)
-    nodes = [each for each in fabrics.offered_by(Source.FLAVOR) if each.resource.prefix == named.prefix]
+    nodes = [each for each in fabrics.offered_by(Source.FLAVOR) if each.resource.prefix == device.prefix]
     return found or [each for each in nodes if not is_accelerator(str(each.resource))]
 
 
-def _of_network(network: Attachment, named: Resource, offered: Sequence[Provider], nodes: Sequence[Provider]) -> Breach:
+def _of_network(
+    network: Attachment, device: Resource, offered: Sequence[Provider], nodes: Sequence[Provider]
+) -> Breach:
     """An error, unless nodes are said to have the device all the same: it may be offered by what other files hold."""
     has = f", though the nodes of {nodes[0].manifest.resource} are to have it" if nodes else ""
     return Breach(
         network.path,
         _NAME,
-        f"the network hands out `{named}`, but {_told(named, offered)}{has}",
+        f"the network hands out `{device}`, but {_told(device, offered)}{has}",
         "Multus looks for devices of exactly that name, so that pods stay in ContainerCreating without one",
-        f"write `{_meant(named, offered, bare=network.path[0] == 'spec')}`, or have that offered",
+        f"write `{_meant(device, offered, bare=network.path[0] == 'spec')}`, or have that offered",
         Severity.WARNING if nodes else Severity.ERROR,
-        value=str(named),
+        value=str(device),
     )
 
 
-def _told(named: Resource, offered: Sequence[Provider]) -> str:
+def _told(device: Resource, offered: Sequence[Provider]) -> str:
     """Who offers what: those that are near, else the first ones."""
-    near = [each for each in offered if each.resource.name == named.name] or offered
+    near = [each for each in offered if each.resource.name == device.name] or offered
     rest = f", and {len(near) - _MANY} more" if len(near) > _MANY else ""
     return ", ".join(dict.fromkeys(map(str, near[:_MANY]))) + rest
 
 
-def _meant(named: Resource, offered: Sequence[Provider], *, bare: bool) -> str:
+def _meant(device: Resource, offered: Sequence[Provider], *, bare: bool) -> str:
     names = {each.resource.name: each.resource for each in reversed(offered)}
-    close = difflib.get_close_matches(named.name, names, n=1, cutoff=0) or [named.name]
-    meant = names.get(close[0], named)
+    close = difflib.get_close_matches(device.name, names, n=1, cutoff=0) or [device.name]
+    meant = names.get(close[0], device)
     return meant.name if bare else str(meant)
 
 
@@ -117,19 +119,25 @@ def misnamed(fabrics: Fabrics, pods: PodTemplate) -> dict[str, Right]:
     """
     found: dict[str, Right] = {}
     for name in pods.devices:
-        asked = resource(name)
-        if not (is_accelerator(name) or any(map(asked.may_be, fabrics.devices)) or _only_nodes_give(fabrics, asked)):
-            alike = next((each for each in _known(fabrics, pods) if _is_alike(asked, each.resource)), None)
+        requested_devices = resource(name)
+        if not (
+            is_accelerator(name)
+            or any(map(requested_devices.may_be, fabrics.devices))
+            or _only_nodes_give(fabrics, requested_devices)
+        ):
+            alike = next((each for each in _known(fabrics, pods) if _is_alike(requested_devices, each.resource)), None)
             if alike:
-                found[name] = alike._replace(is_certain=alike.is_certain or alike.resource.name == asked.name)
+                found[name] = alike._replace(
+                    is_certain=alike.is_certain or alike.resource.name == requested_devices.name
+                )
     return found
 
 
-def _only_nodes_give(fabrics: Fabrics, asked: Resource) -> bool:
+def _only_nodes_give(fabrics: Fabrics, requested_devices: Resource) -> bool:
     """Whether nodes are said to have a device, and nobody here offers others with the same prefix."""
     others = fabrics.offered_by(Source.POLICY, Source.PLUGIN, Source.SHARED)
-    is_theirs = any(each.resource.prefix == asked.prefix for each in others)
-    return not is_theirs and _gives(fabrics.offered_by(Source.FLAVOR), asked)
+    is_theirs = any(each.resource.prefix == requested_devices.prefix for each in others)
+    return not is_theirs and _gives(fabrics.offered_by(Source.FLAVOR), requested_devices)
 
 
 def _may_be_of_same(one: Resource, other: Resource) -> bool:
@@ -137,13 +145,13 @@ def _may_be_of_same(one: Resource, other: Resource) -> bool:
     return one.prefix == other.prefix or not (one.prefix and other.prefix)
 
 
-def _gives(offered: Sequence[Provider], asked: Resource) -> bool:
-    return any(each.resource.may_be(asked) for each in offered)
+def _gives(offered: Sequence[Provider], requested_devices: Resource) -> bool:
+    return any(each.resource.may_be(requested_devices) for each in offered)
 
 
 def _known(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Right]:
     """The right names: those of networks that the pods attach come first."""
-    for wanted in pods.networks.wanted:
+    for wanted in pods.networks.requests:
         for network in fabrics.by_name.get(wanted.name, {}).values():
             if network.resource and network.resource.prefix:
                 told = f"{network.manifest.resource}, which they attach, hands out `{network.resource}`"
@@ -153,11 +161,14 @@ def _known(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Right]:
             yield Right(each.resource, str(each), is_certain=False)
 
 
-def _is_alike(asked: Resource, right: Resource) -> bool:
+def _is_alike(requested_devices: Resource, right: Resource) -> bool:
     """The same name with another prefix, or the same prefix: of NVIDIA's, which is for more, almost the same name."""
-    if asked.prefix != right.prefix:
-        return asked.name == right.name
-    return asked.prefix != "nvidia.com" or difflib.SequenceMatcher(None, asked.name, right.name).ratio() >= _NEAR
+    if requested_devices.prefix != right.prefix:
+        return requested_devices.name == right.name
+    return (
+        requested_devices.prefix != "nvidia.com"
+        or difflib.SequenceMatcher(None, requested_devices.name, right.name).ratio() >= _NEAR
+    )
 
 
 def _of_pods(pods: PodTemplate, name: str, right: Right) -> Breach:
@@ -190,25 +201,25 @@ def _joined(fabrics: Fabrics, pods: PodTemplate, gathered: Objects) -> Iterator[
     """Networks and devices, one by one."""
     there = _networks(fabrics, pods, gathered)
     needed: dict[Resource, list[Attachment]] = {}
-    for wanted in pods.networks.wanted:
+    for wanted in pods.networks.requests:
         network = there.get((wanted.namespace, wanted.name))
         if network and network.resource:
             needed.setdefault(network.resource, []).append(network)
     wrong = misnamed(fabrics, pods)
-    for named, networks in needed.items() if not pods.spec.get("resourceClaims") else ():
-        has = {name: amount for name, amount in pods.devices.items() if resource(name).may_be(named)}
-        if sum(has.values()) != len(networks) and not any(right.resource.may_be(named) for right in wrong.values()):
-            yield _unequal(pods, named, networks, has)
-    is_all_known = len(there) == len({(each.namespace, each.name) for each in pods.networks.wanted})
+    for device, networks in needed.items() if not pods.spec.get("resourceClaims") else ():
+        has = {name: amount for name, amount in pods.devices.items() if resource(name).may_be(device)}
+        if sum(has.values()) != len(networks) and not any(right.resource.may_be(device) for right in wrong.values()):
+            yield _unequal(pods, device, networks, has)
+    is_all_known = len(there) == len({(each.namespace, each.name) for each in pods.networks.requests})
     if is_all_known and not pods.networks.error and not pods.reaches_devices:
-        yield from _idle(fabrics, pods, needed, homes(pods, gathered))
+        yield from _idle(fabrics, pods, needed, namespaces_of(pods, gathered))
 
 
 def _networks(fabrics: Fabrics, pods: PodTemplate, gathered: Objects) -> Mapping[tuple[str, str], Attachment]:
     """What pods mean by a namespace, be it none, and a name; of a runtime for all in the first of its namespaces."""
     found: dict[tuple[str, str], Attachment] = {}
-    spaces = sorted(homes(pods, gathered))
-    for wanted in pods.networks.wanted:
+    spaces = sorted(namespaces_of(pods, gathered))
+    for wanted in pods.networks.requests:
         there = fabrics.by_name.get(wanted.name, {})
         names = [wanted.namespace, ""] if wanted.namespace else [*spaces, ""]
         network = next((there[name] for name in names if name in there), None)
@@ -227,11 +238,11 @@ def _is_left_to_others(pods: PodTemplate, amount: int) -> bool:
     return amount == 0 and not pods.is_of_runtime
 
 
-def _unequal(pods: PodTemplate, named: Resource, networks: list[Attachment], has: Mapping[str, int]) -> Breach:
+def _unequal(pods: PodTemplate, device: Resource, networks: list[Attachment], has: Mapping[str, int]) -> Breach:
     count, amount = len(networks), sum(has.values())
-    name = next(iter(has), str(named))
+    name = next(iter(has), str(device))
     names = " and ".join(dict.fromkeys(f"`{each.name}`" for each in networks))
-    each = f"each takes a `{named}` ({networks[0].manifest.resource})"
+    each = f"each takes a `{device}` ({networks[0].manifest.resource})"
     too_few = "a network gets no device, and the pods stay in ContainerCreating"
     too_many = "devices are taken from the node, and from the quota, that no network brings into the pods"
     return Breach(
@@ -301,7 +312,7 @@ def _written(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Breach]:
             if whole(requests[name]) != whole(limits.get(name, "none")):
                 yield _contradiction((*path, "resources", "requests", name), name, limits, requests)
         if pods.is_of_runtime and container.get("name") != NODE and _has_node(pods):
-            for name in (each for each in asked(container) if fabrics.is_device(each)):
+            for name in (each for each in requested_devices(container) if fabrics.is_device(each)):
                 yield _elsewhere(path, container, name)
 
 

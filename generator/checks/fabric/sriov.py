@@ -14,7 +14,7 @@ from typing import Any
 
 from generator.checks.fabric.devices import MELLANOX, PREFIXES, SRIOV
 from generator.checks.fabric.fabrics import Fabrics
-from generator.checks.fabric.networks import OF_SRIOV
+from generator.checks.fabric.networks import SRIOV_PLUGINS
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, check
@@ -230,7 +230,7 @@ def operator_namespace(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     fabrics = gathered.view(Fabrics.read)
     for manifest in gathered.of(SRIOV, "SriovNetworkNodePolicy", "SriovNetworkPoolConfig"):
         yield from _ignored(manifest, gathered)
-    for manifest in gathered.of(SRIOV, *OF_SRIOV):
+    for manifest in gathered.of(SRIOV, *SRIOV_PLUGINS):
         yield from _foreign(manifest, fabrics)
     for manifest in gathered.of(_IPAM, "CIDRPool", "IPPool"):
         yield from _unwatched(manifest)
@@ -282,7 +282,7 @@ def _is_tenants(namespace: str, gathered: Objects) -> bool:
 
 def _known(fabrics: Fabrics) -> Sequence[str]:
     """The namespaces of operators that the files themselves show."""
-    of = ("SriovNetworkNodePolicy", "SriovNetworkPoolConfig", "SriovOperatorConfig", *OF_SRIOV)
+    of = ("SriovNetworkNodePolicy", "SriovNetworkPoolConfig", "SriovOperatorConfig", *SRIOV_PLUGINS)
     found = {each.namespace for kind in of for each in fabrics.of(kind)} & fabrics.operators
     return sorted(found)
 
