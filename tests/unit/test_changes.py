@@ -103,7 +103,7 @@ def test_a_job_of_trainer_2_2_minds_every_change_of_its_pods(before: str, after:
     assert new != TREE
     assert found(new) == []
     messages = [finding.message for finding in found(new, targets={"trainer": "2.2"})]
-    assert messages == ([f"{told}: `changing` changes, and its jobs do not follow"] if told else [])
+    assert messages == ([f"{told} of `changing` changes, but existing jobs keep their old pods"] if told else [])
 
 
 def variations(body: Any, node: Any) -> Iterator[Any]:

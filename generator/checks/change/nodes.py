@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from generator.checks.change.immutable import next_name, written
-from generator.checks.change.queues import ChangedQueues, has_people
+from generator.checks.change.queues import ChangedQueues, has_users
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE, Queues
@@ -148,7 +148,7 @@ def flavor_topology(change: ChangedQueues) -> Iterator[tuple[Manifest, Breach]]:
     closed: dict[str, list[str]] = {}
     for name, queue in sorted(after.tree.queues.items()):
         was = before.tree.queues.get(name)
-        if was is not None and has_people(before, name):
+        if was is not None and has_users(before, name):
             for flavor in sorted(_for_all(before, was) & (queue.flavors - _for_all(after, queue))):
                 closed.setdefault(flavor, []).append(name)
     for flavor, queues in closed.items():

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from generator.checks.finding import Breach, Severity, listed
+from generator.checks.finding import listed
 from generator.checks.objects import Change, ChangedObject, Objects
 from generator.checks.quota.queues import KUEUE, Queues, by_flavor, place, rows, told
-from generator.checks.registry import WARNING, check
+from generator.checks.registry import WARNING, Breach, check
 from generator.documents.load import Path
-from generator.documents.messages import format_value as quoted
+from generator.documents.messages import format_value
 from generator.manifests import Manifest
 from generator.objects.amounts import FlavorResource, format_amount
 from generator.objects.fields import mapping, string
 
 _STOPS = ("None", "Hold", "HoldAndDrain")
 _QUEUES = ("ClusterQueue", "LocalQueue")
+_QUOTA_KINDS = ("ClusterQueue", "Cohort", "ResourceFlavor")
+_RECLAIMS = ("Never", "LowerPriority", "Any")
+_NAMED = 3  # flavors in a message
 
-_OF_QUEUES = ("ClusterQueue", "Cohort", "ResourceFlavor")
+_Less = Mapping[FlavorResource, tuple[int, int]]
+"""Flavor and resource → the amount before and after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +39,13 @@ class ChangedQueues:
 
     @classmethod
     def between(cls, change: Change) -> Sequence[ChangedQueues]:
-        """Return the queues of a change, unless the update keeps all of them, or they cannot be computed."""
+        """Return the queues before and after; nothing if the update changes no queue, or the queues cannot be read."""
         return change.view(cls._read)
 
     @classmethod
     def _read(cls, change: Change) -> Sequence[ChangedQueues]:
         was, now = (
-            {each.identity: each.body for each in tree if each.group == KUEUE and each.kind in _OF_QUEUES}
+            {item.identity: item.body for item in tree if item.group == KUEUE and item.kind in _QUOTA_KINDS}
             for tree in (change.old, change.new)
         )
         if was == now:
@@ -54,288 +58,259 @@ class ChangedQueues:
 def queue_stopped(change: ChangedObject) -> Iterator[Breach]:
     """Report a queue that stops admitting or running jobs.
 
-    `stopPolicy` becomes `Hold`, and no more jobs are admitted, or `HoldAndDrain`, and Kueue stops those that run.
+    With `stopPolicy: Hold` Kueue admits no more jobs of the queue. With `HoldAndDrain` it also evicts the running
+    ones.
 
     Source: kueue v0.19.2 pkg/controller/core/workload_controller.go reconcileOnClusterQueueActiveState,
     reconcileOnLocalQueueActiveState
     """
-    old, new = change.old, change.new
-    if new.group != KUEUE or new.kind not in _QUEUES:
+    if change.new.group != KUEUE or change.new.kind not in _QUEUES:
         return
-    was, now = (str(mapping(each.body, "spec").get("stopPolicy") or "None") for each in (old, new))
-    if was in _STOPS and now in _STOPS and _STOPS.index(now) > _STOPS.index(was):
-        drains = now == "HoldAndDrain"
+    before, after = (str(mapping(item.body, "spec").get("stopPolicy") or "None") for item in (change.old, change.new))
+    if before in _STOPS and after in _STOPS and _STOPS.index(after) > _STOPS.index(before):
+        drains = after == "HoldAndDrain"
         yield Breach(
             ("spec", "stopPolicy"),
-            "change/queue-stopped",
-            f"`stopPolicy` was {quoted(was)}, and becomes {quoted(now)}",
-            "Kueue stops all jobs that run by it, and admits none"
+            f"`stopPolicy` changes from {format_value(before)} to {format_value(after)}",
+            f"Kueue {'evicts all running jobs of this queue and ' if drains else ''}admits no more"
+            f"{'' if drains else ' jobs of this queue'}",
+            "ask its users to save their data first; with `Hold` running jobs complete"
             if drains
-            else "Kueue admits none of its jobs any more",
-            "let its people save their data first; `Hold` lets jobs that run come to their end"
-            if drains
-            else "tell its people: jobs that run come to their end, all others wait",
-            Severity.WARNING,
-            value=now,
+            else "inform its users: running jobs complete, and all other jobs stay pending",
+            value=after,
         )
 
 
 @check("change/queue-removed", severity=WARNING, needs=Change)
-def queue_removed(change: Change) -> Iterator[tuple[Manifest, Breach]]:
+def queue_removed(change: Change) -> Iterator[Breach]:
     """Report a removed queue whose users stay.
 
-    A ClusterQueue or LocalQueue goes whose people stay. Kueue keeps a ClusterQueue until its running jobs have
-    ended and admits nothing. Jobs that wait stay suspended, and jobs that ran by a LocalQueue that is gone do not
-    start again once stopped.
+    The check reports a ClusterQueue or LocalQueue whose namespaces stay. Kueue keeps a removed ClusterQueue, with a
+    finalizer, until its running jobs end, and admits nothing meanwhile. Pending jobs stay suspended. Running jobs of
+    a removed LocalQueue do not start again after an eviction.
 
-    Source: kueue v0.19.2 pkg/controller/core/clusterqueue_controller.go Reconcile keeps a ClusterQueue with a
-    finalizer while anything of it is in use; workload_controller.go, as above.
+    Source: kueue v0.19.2 pkg/controller/core/clusterqueue_controller.go Reconcile,
+    pkg/controller/core/workload_controller.go reconcileOnLocalQueueActiveState
     """
-    old, new = change.old, change.new
-    kept = {manifest.identity for manifest in new}
-    ended = {each.name for each in old if (each.group, each.kind) == ("", "Namespace") and each.identity not in kept}
-    gone = [each for each in old if each.group == KUEUE and each.name and each.identity not in kept]
-    doors = [each for each in old if each.group == KUEUE and each.kind == "LocalQueue"]
-    queues = {each.name for each in gone if each.kind == "ClusterQueue"}
-    for manifest in gone:
-        if manifest.kind == "ClusterQueue":
-            namespaces = {door.namespace for door in doors if _leads_to(door) == manifest.name}
-            if namespaces - ended or not doors:
-                yield manifest, _removed(manifest, "it stays until they have ended")
-        elif manifest.kind == "LocalQueue" and manifest.namespace not in ended and _leads_to(manifest) not in queues:
-            yield manifest, _removed(manifest, "once stopped they do not start again")
-
-
-def _leads_to(door: Manifest) -> str:
-    return string(mapping(door.body, "spec").get("clusterQueue"))
-
-
-def _removed(manifest: Manifest, running: str) -> Breach:
-    return Breach(
-        ("metadata", "name"),
-        "change/queue-removed",
-        f"`{manifest.name}` is in the next release no more",
-        f"jobs that wait in it are never admitted; those that run go on, and {running}",
-        "stop it in a release before, with `stopPolicy: Hold`, and remove it when its jobs have ended",
-        Severity.WARNING,
-        value=manifest.name,
-    )
-
-
-@check("change/cohort-removed", severity=WARNING, needs=Change)
-def cohort_removed(change: Change) -> Iterator[tuple[Manifest, Breach]]:
-    """Report a removed Cohort that queues still name.
-
-    A Cohort goes that had quota, a parent or a weight, while queues or cohorts still name it. Kueue goes on without
-    complaint, with a cohort of that name which has none of them.
-
-    Source: kueue v0.19.2 pkg/cache/hierarchy/manager.go: a cohort without an object is one without quota and
-    without a parent.
-    """
-    old, new = change.old, change.new
-    kept = {manifest.identity for manifest in new}
-    named: dict[str, list[str]] = {}
-    for manifest in new:
-        if manifest.group == KUEUE and manifest.kind in ("ClusterQueue", "Cohort"):
-            for field in ("cohortName", "cohort", "parentName"):
-                named.setdefault(string(mapping(manifest.body, "spec").get(field)), []).append(f"`{manifest.name}`")
-    for manifest in old:
-        members = named.get(manifest.name, []) if (manifest.group, manifest.kind) == (KUEUE, "Cohort") else []
-        says_something = any(mapping(manifest.body, "spec").values())
-        if members and manifest.name and says_something and manifest.identity not in kept:
-            yield (
+    kept = {manifest.identity for manifest in change.new}
+    removed = [manifest for manifest in change.old if manifest.name and manifest.identity not in kept]
+    namespaces = {manifest.name for manifest in removed if (manifest.group, manifest.kind) == ("", "Namespace")}
+    local = [manifest for manifest in change.old if (manifest.group, manifest.kind) == (KUEUE, "LocalQueue")]
+    queues = {manifest.name for manifest in removed if (manifest.group, manifest.kind) == (KUEUE, "ClusterQueue")}
+    for manifest in removed:
+        if (manifest.group, manifest.kind) == (KUEUE, "ClusterQueue"):
+            users = {queue.namespace for queue in local if _cluster_queue_of(queue) == manifest.name}
+            is_missed = bool(users - namespaces) or not local
+            running = "and Kueue deletes the queue after they end"
+        elif (manifest.group, manifest.kind) == (KUEUE, "LocalQueue"):
+            is_missed = manifest.namespace not in namespaces and _cluster_queue_of(manifest) not in queues
+            running = "but do not start again after an eviction"
+        else:
+            continue
+        if is_missed:
+            yield Breach(
+                ("metadata", "name"),
+                f"`{manifest.name}` is removed in the next release",
+                f"pending jobs of this queue are never admitted; running jobs continue, {running}",
+                "set `stopPolicy: Hold` in an earlier release, and remove the queue after its jobs end",
                 manifest,
-                Breach(
-                    ("metadata", "name"),
-                    "change/cohort-removed",
-                    f"`{manifest.name}` is in the next release no more, and {members[0]} names it",
-                    "Kueue takes it for a cohort without quota, parent and weight: what both lent, nobody borrows",
-                    "keep it, or give its members another cohort in the same release",
-                    Severity.WARNING,
-                    value=manifest.name,
-                ),
+                value=manifest.name,
             )
 
 
-_Less = Mapping[FlavorResource, tuple[int, int]]
-"""What there is less of: how much there was, and how much there is to be."""
-_NAMED = 3  # queues in a message
-_RECLAIMS = ("Never", "LowerPriority", "Any")
+def _cluster_queue_of(local_queue: Manifest) -> str:
+    return string(mapping(local_queue.body, "spec").get("clusterQueue"))
+
+
+@check("change/cohort-removed", severity=WARNING, needs=Change)
+def cohort_removed(change: Change) -> Iterator[Breach]:
+    """Report a removed Cohort that queues still name.
+
+    The Cohort had quota, a parent or a weight. Kueue reports no error: it treats the name as a cohort with none of
+    them.
+
+    Source: kueue v0.19.2 pkg/cache/hierarchy/manager.go: a cohort without an object has no quota and no parent
+    """
+    kept = {manifest.identity for manifest in change.new}
+    members: dict[str, list[str]] = {}
+    for manifest in change.new:
+        if manifest.group == KUEUE and manifest.kind in ("ClusterQueue", "Cohort"):
+            for field in ("cohortName", "cohort", "parentName"):
+                members.setdefault(string(mapping(manifest.body, "spec").get(field)), []).append(manifest.name)
+    for manifest in change.old:
+        is_cohort = (manifest.group, manifest.kind) == (KUEUE, "Cohort") and any(
+            mapping(manifest.body, "spec").values()
+        )
+        if is_cohort and manifest.name and manifest.identity not in kept and manifest.name in members:
+            yield Breach(
+                ("metadata", "name"),
+                f"`{manifest.name}` is removed in the next release, but `{members[manifest.name][0]}` names it",
+                "Kueue treats it as a cohort without quota, parent and weight, so its members cannot borrow through it",
+                "keep it, or set another cohort for its members in the same release",
+                manifest,
+                value=manifest.name,
+            )
 
 
 @check("change/less-quota", severity=WARNING, needs=ChangedQueues)
-def less_quota(change: ChangedQueues) -> Iterator[tuple[Manifest, Breach]]:
+def less_quota(change: ChangedQueues) -> Iterator[Breach]:
     """Report a queue with less quota than before.
 
-    A queue that people come to has less quota than before, or loses a flavor. Kueue stops no job for it: those that
-    run go on. But what they use beyond the quota counts as borrowed, so queues that reclaim may stop them, and
-    nothing new is admitted until less is in use. A job that was stopped does not come back to a flavor that is
-    gone.
+    A queue with a LocalQueue has a lower nominal quota, or loses a flavor. Kueue stops no running job at once. Their
+    usage beyond the quota counts as borrowed, so queues that reclaim can preempt them, and Kueue admits no new jobs
+    until usage is below the quota. An evicted job does not get a removed flavor again.
     """
     before, after = change.before, change.after
     for name, queue in sorted(after.tree.queues.items()):
-        was = before.tree.queues.get(name)
-        if was is None or not has_people(before, name):
+        old = before.tree.queues.get(name)
+        if old is None or not has_users(before, name):
             continue
         less = {
             key: (quota.nominal, queue.quota(key).nominal)
-            for key, quota in was.quotas.items()
+            for key, quota in old.quotas.items()
             if quota.nominal > queue.quota(key).nominal
         }
         for flavor, amounts in by_flavor(less):
-            yield after.of("ClusterQueue")[name], _less_quota(after, name, flavor, amounts)
+            manifest, is_removed = after.of("ClusterQueue")[name], flavor not in queue.flavors
+            yield Breach(
+                place(manifest, amounts, "nominalQuota"),
+                f"{'loses' if is_removed else 'has less quota of'} flavor `{flavor}`: {_format_less(amounts)}",
+                "running jobs continue there, but do not get the flavor again after an eviction; new jobs never start"
+                " there"
+                if is_removed
+                else "running jobs continue, but other queues can reclaim usage beyond the quota; new jobs stay pending"
+                " until usage is lower",
+                "inform the team first, or let its jobs end: with `stopPolicy: Hold` no new ones start meanwhile",
+                manifest,
+            )
 
 
-def has_people(known: Queues, queue: str) -> bool:
-    """Whether a LocalQueue leads to it, or nobody knows: what only lends is told of those who borrow."""
-    return queue in known.doors or not known.tree.local_queues
+def has_users(queues: Queues, queue: str) -> bool:
+    """Return True if a LocalQueue points to the ClusterQueue, or if no LocalQueue is among the files."""
+    return queue in queues.doors or not queues.tree.local_queues
 
 
-def _less_quota(after: Queues, queue: str, flavor: str, less: _Less) -> Breach:
-    is_gone = flavor not in after.tree.queues[queue].flavors
-    why = "jobs that run go on, but what is beyond the quota others may reclaim; new ones wait until less is in use"
-    if is_gone:
-        why = "jobs that run there go on, but once stopped they do not come back to it; new ones never start there"
-    return Breach(
-        place(after.of("ClusterQueue")[queue], less, "nominalQuota"),
-        "change/less-quota",
-        f"{'loses' if is_gone else 'has less of'} `{flavor}`: {_told(less)}",
-        why,
-        "tell the team first, or let its jobs end: `stopPolicy: Hold` lets no new ones begin meanwhile",
-        Severity.WARNING,
-    )
-
-
-def _told(less: _Less) -> str:
-    """`nvidia.com/gpu 64 → 32, cpu 1536 → 768`."""
-    mine = sorted(((key.resource, *amounts) for key, amounts in less.items()), key=lambda each: "/" not in each[0])
-    return ", ".join(f"{name} {format_amount(name, was)} → {format_amount(name, now)}" for name, was, now in mine)
+def _format_less(less: _Less) -> str:
+    """Format lower amounts, devices first: `nvidia.com/gpu 64 → 32, cpu 1536 → 768`."""
+    amounts = sorted(((key.resource, *pair) for key, pair in less.items()), key=lambda row: "/" not in row[0])
+    return ", ".join(f"{name} {format_amount(name, old)} → {format_amount(name, new)}" for name, old, new in amounts)
 
 
 @check("change/less-to-borrow", severity=WARNING, needs=ChangedQueues)
-def less_to_borrow(change: ChangedQueues) -> Iterator[tuple[Manifest, Breach]]:
+def less_to_borrow(change: ChangedQueues) -> Iterator[Breach]:
     """Report a queue that can borrow less than before.
 
-    A queue keeps its quota and can have less beyond it, since its own `borrowingLimit` is lower, or since others
-    lend less. Then the finding is about who lends less, and says how many queues feel it. Jobs that wait and need
-    more are never admitted.
+    The queue keeps its nominal quota, but its `borrowingLimit` is lower, or other queues lend less. Kueue never
+    admits pending jobs that need more. If others lend less, the finding is at the queue or Cohort whose lending
+    falls most, and counts the queues that can borrow less.
     """
     before, after = change.before, change.after
-    others: dict[tuple[str, str], dict[str, _Less]] = {}
+    manifests = after.of("ClusterQueue")
+    affected: dict[tuple[str, str], dict[str, _Less]] = {}
     for name in sorted(before.most.keys() & after.most.keys()):
-        less = _less_at_most(before, after, name) if has_people(before, name) else {}
+        less = _less_at_most(before, after, name) if has_users(before, name) else {}
         for flavor, amounts in by_flavor(less):
-            if _is_own_limit(before, after, name, flavor):
-                path = place(after.of("ClusterQueue")[name], amounts, "borrowingLimit")
-                yield after.of("ClusterQueue")[name], _less_to_borrow(path, f"`{name}`", flavor, amounts)
+            if _has_lower_limit(before, after, name, flavor):
+                path = place(manifests[name], amounts, "borrowingLimit")
+                yield _less_to_borrow(manifests[name], path, [name], flavor, amounts)
             else:
-                others.setdefault((before.nodes[name].root().name, flavor), {})[name] = amounts
-    for (_, flavor), queues in others.items():
+                affected.setdefault((before.nodes[name].root().name, flavor), {})[name] = amounts
+    for (_, flavor), queues in affected.items():
         first, less = next(iter(queues.items()))
-        manifest, path = _lender(before, after, next(iter(less))) or (after.of("ClusterQueue")[first], ("spec",))
-        yield manifest, _less_to_borrow(path, listed(list(queues)), flavor, less)
+        manifest, path = _lender(before, after, next(iter(less))) or (manifests[first], ("spec",))
+        yield _less_to_borrow(manifest, path, list(queues), flavor, less)
+
+
+def _less_to_borrow(manifest: Manifest, path: Path, queues: Sequence[str], flavor: str, less: _Less) -> Breach:
+    return Breach(
+        path,
+        f"{listed(queues)} can get less of flavor `{flavor}`, at most {_format_less(less)}",
+        "running jobs continue; Kueue never admits pending jobs that need more",
+        "inform the owners of larger jobs, or let these jobs start first",
+        manifest,
+    )
 
 
 def _less_at_most(before: Queues, after: Queues, queue: str) -> _Less:
-    was, now = before.most[queue], after.most[queue]
-    own, quota = before.tree.queues[queue], after.tree.queues[queue]
+    """Return the amounts of which a queue can get less, although its nominal quota is not lower."""
+    old, new = before.tree.queues[queue], after.tree.queues[queue]
     return {
-        key: (amount, now[key])
-        for key, amount in was.items()
-        if key in now and amount > now[key] and own.quota(key).nominal <= quota.quota(key).nominal
+        key: (amount, after.most[queue][key])
+        for key, amount in before.most[queue].items()
+        if amount > after.most[queue].get(key, amount) and old.quota(key).nominal <= new.quota(key).nominal
     }
 
 
-def _is_own_limit(before: Queues, after: Queues, queue: str, flavor: str) -> bool:
+def _has_lower_limit(before: Queues, after: Queues, queue: str, flavor: str) -> bool:
+    """Return True if the update sets or lowers a borrowing limit of the queue for the flavor."""
     for key, quota in after.tree.queues[queue].quotas.items():
-        was = before.tree.queues[queue].quota(key).borrowing
-        if key.flavor == flavor and quota.borrowing is not None and (was is None or quota.borrowing < was):
+        old = before.tree.queues[queue].quota(key).borrowing
+        if key.flavor == flavor and quota.borrowing is not None and (old is None or quota.borrowing < old):
             return True
     return False
 
 
 def _lender(before: Queues, after: Queues, key: FlavorResource) -> tuple[Manifest, Path] | None:
-    """The queue or cohort that lends so much less than before that this is felt most: as it is to be, or as it was."""
-    was, now = _lent(before, key), _lent(after, key)
-    fewer = {each: amount - now.get(each, 0) for each, amount in was.items() if amount > now.get(each, 0)}
-    if not fewer:
+    """Return the queue or Cohort whose lending falls most, with the path; of a removed one the old object."""
+    old, new = _lending(before, key), _lending(after, key)
+    lost = {holder: amount - new.get(holder, 0) for holder, amount in old.items() if amount > new.get(holder, 0)}
+    if not lost:
         return None
-    kind, name = min(fewer, key=lambda each: (-fewer[each], each))
+    kind, name = min(lost, key=lambda holder: (-lost[holder], holder))
     manifest = after.of(kind).get(name)
     if manifest is None:
         return before.of(kind)[name], ("metadata", "name")
-    path = place(manifest, (key,), "lendingLimit")
     is_limited = any(row.key == key and "lendingLimit" in row.body for row in rows(manifest))
-    return manifest, path if is_limited else place(manifest, (key,), "nominalQuota")
+    return manifest, place(manifest, (key,), "lendingLimit" if is_limited else "nominalQuota")
 
 
-def _lent(known: Queues, key: FlavorResource) -> Mapping[tuple[str, str], int]:
-    """Kind and name → how much of its own quota a queue or cohort lends."""
-    found = {}
-    for kind, nodes in (("ClusterQueue", known.tree.queues), ("Cohort", known.tree.cohorts)):
-        for name, each in nodes.items():
-            quota = each.quotas.get(key)
-            if quota and name in known.of(kind):
-                lending = quota.nominal if quota.lending is None else min(quota.lending, quota.nominal)
-                found[kind, name] = lending
-    return found
-
-
-def _less_to_borrow(path: Path, who: str, flavor: str, less: _Less) -> Breach:
-    return Breach(
-        path,
-        "change/less-to-borrow",
-        f"{who} can have less of `{flavor}`, at most {_told(less)}",
-        "jobs that run go on; those that wait and need more than that are never admitted",
-        "tell whose jobs are larger, or let them begin first",
-        Severity.WARNING,
-    )
+def _lending(queues: Queues, key: FlavorResource) -> Mapping[tuple[str, str], int]:
+    """Return (kind, name) → the amount of its nominal quota that a queue or Cohort lends."""
+    return {
+        (kind, name): quota.nominal if quota.lending is None else min(quota.lending, quota.nominal)
+        for kind, holders in (("ClusterQueue", queues.tree.queues), ("Cohort", queues.tree.cohorts))
+        for name, holder in holders.items()
+        if (quota := holder.quotas.get(key)) and name in queues.of(kind)
+    }
 
 
 @check("change/less-to-reclaim", severity=WARNING, needs=ChangedQueues)
-def less_to_reclaim(change: ChangedQueues) -> Iterator[tuple[Manifest, Breach]]:
+def less_to_reclaim(change: ChangedQueues) -> Iterator[Breach]:
     """Report a queue that can no longer reclaim its quota by preemption.
 
-    `reclaimWithinCohort` of a queue that people come to falls from `Any` to `LowerPriority` or `Never`, and others
-    may borrow of its quota. What they have borrowed it then gets back only when their jobs end, or have the lower
-    priority. In a platform file that is `preemption`.
+    `reclaimWithinCohort` falls from `Any` to `LowerPriority` or `Never`, while other queues can borrow the quota of
+    this queue. It gets borrowed quota back only after the borrowing jobs end, or by preempting jobs of lower
+    priority. In a platform file the field is `preemption`. The rule holds with and without fair sharing.
 
-    Source: kueue v0.19.2 pkg/scheduler/preemption/policy.go, classical/hierarchical_preemption.go, with fair
-    sharing too.
+    Source: kueue v0.19.2 pkg/scheduler/preemption/policy.go, classical/hierarchical_preemption.go
     """
     before, after = change.before, change.after
     for name, queue in sorted(after.tree.queues.items()):
-        was, now = before.tree.queues.get(name), queue.preemption.reclaim_within_cohort
-        if was is None or not has_people(before, name) or not _is_less(was.preemption.reclaim_within_cohort, now):
+        if name not in before.tree.queues or not has_users(before, name):
             continue
-        lent = [f"{told(amounts)} of `{flavor}`" for flavor, amounts in by_flavor(_lends(after, name))]
-        if lent:
-            breach = _less_to_reclaim(was.preemption.reclaim_within_cohort, now, ", ".join(lent[:_NAMED]))
-            yield after.of("ClusterQueue")[name], breach
+        old = before.tree.queues[name].preemption.reclaim_within_cohort
+        new = queue.preemption.reclaim_within_cohort
+        if old not in _RECLAIMS or new not in _RECLAIMS or _RECLAIMS.index(new) >= _RECLAIMS.index(old):
+            continue
+        if lent := [f"{told(amounts)} of `{flavor}`" for flavor, amounts in by_flavor(_can_lend(after, name))]:
+            victims = "no running job" if new == "Never" else "only running jobs of lower priority"
+            yield Breach(
+                ("spec", "preemption", "reclaimWithinCohort"),
+                f"`reclaimWithinCohort` changes from `{old}` to `{new}`",
+                f"other queues can borrow up to {', '.join(lent[:_NAMED])}; Kueue preempts {victims} to reclaim it, so"
+                " jobs of this queue stay pending until borrowing jobs end",
+                f"keep `{old}` (in a platform file: `preemption`), or lend less, with a `lendingLimit`",
+                after.of("ClusterQueue")[name],
+                value=new,
+            )
 
 
-def _is_less(was: str, now: str) -> bool:
-    return was in _RECLAIMS and now in _RECLAIMS and _RECLAIMS.index(now) < _RECLAIMS.index(was)
-
-
-def _lends(after: Queues, queue: str) -> Mapping[FlavorResource, int]:
-    """What others may have of its own; nothing where there is nobody else."""
-    node = after.nodes.get(queue)
+def _can_lend(queues: Queues, name: str) -> Mapping[FlavorResource, int]:
+    """Return the quota of a queue that others can borrow; nothing if no other queue is in its cohort."""
+    node = queues.nodes.get(name)
     if node is None or node.parent is None:
         return {}
-    is_alone = after.is_told(node.root()) and all(each is node for each in node.root().below())
-    lent = {} if is_alone else {key: node.has(key) - node.kept(key) for key in node.quotas}
-    return {key: amount for key, amount in lent.items() if amount > 0}
-
-
-def _less_to_reclaim(was: str, now: str, lent: str) -> Breach:
-    whom = "no running job" if now == "Never" else "only running jobs of lower priority"
-    return Breach(
-        ("spec", "preemption", "reclaimWithinCohort"),
-        "change/less-to-reclaim",
-        f"`reclaimWithinCohort` was `{was}`, and becomes `{now}`",
-        f"for what others borrow of it, up to {lent}, Kueue then stops {whom}, and its own jobs wait until others end",
-        f"keep `{was}` (in a platform file: `preemption`), or lend less, with a `lendingLimit`",
-        Severity.WARNING,
-        value=now,
-    )
+    if queues.is_told(node.root()) and all(member is node for member in node.root().below()):
+        return {}
+    lendable = {key: node.has(key) - node.kept(key) for key in node.quotas}
+    return {key: amount for key, amount in lendable.items() if amount > 0}
