@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -16,6 +16,9 @@ from generator.checks.finding import Finding, Generated
 from generator.documents.messages import parse_path
 from generator.hazards.find import Written, locate_paths
 from generator.manifests import Body, Manifest
+
+_CODE = re.compile(r"`[^`]+`")
+_NO_VALUES: Mapping[str, str] = {}
 
 
 def point_at_platform(findings: Iterable[Finding], tree: Iterable[Manifest], platform_file: Path) -> list[Finding]:
@@ -31,31 +34,50 @@ def point_at_platform(findings: Iterable[Finding], tree: Iterable[Manifest], pla
     bodies = {(manifest.file, manifest.resource): manifest.body for manifest in tree}
     findings = list(findings)
     sources = [find_source(finding, bodies.get((finding.file, finding.resource), {})) for finding in findings]
-    places = iter(locate_paths(platform_file, [source for source in sources if source]))
+    places = iter(locate_paths(platform_file, [source.path for source in sources if source]))
     return [
-        _move(finding, str(platform_file), next(places)) if source else finding
+        _move(finding, str(platform_file), next(places), source.words) if source else finding
         for finding, source in zip(findings, sources, strict=True)
     ]
 
 
-def find_source(finding: Finding, body: Body) -> tuple[str, ...]:
-    """Return the path in the platform file, such as `("tenants", "robotics", "borrow", "h100")`; empty if unknown."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The cause of a generated field.
+
+    Attributes:
+        path: the path in the platform file, such as `("tenants", "robotics", "borrow", "h100")`.
+        words: the API's field or value → what the platform file calls it.
+    """
+
+    path: tuple[str, ...]
+    words: Mapping[str, str]
+
+
+def find_source(finding: Finding, body: Body) -> Source | None:
+    """Return the source of the field that a finding is about; None if the platform file does not cause it.
+
+    Args:
+        finding: a finding about a generated object.
+        body: that object.
+    """
     for row in _rows():
         captured = _match(row.file, tuple(re.split(r"[/.]", finding.file)))
         if captured is not None:
             break
     else:
-        return ()
+        return None
     captured["object"] = finding.resource.rpartition("/")[2].rpartition(" ")[2]
     path = tuple(_named(body, parse_path(finding.path)))
     kind = finding.resource.partition(" ")[0]
-    source = row.source
+    source, values = row.source, _NO_VALUES
     for field in row.fields:
         prefix = _match(field.steps, path[: len(field.steps)]) if field.kind == kind else None
         if prefix is not None:
             captured |= prefix
-            source = (*row.source, *field.source)
-    return tuple(captured.get(step[1:-1], step) if step.startswith("{") else step for step in source)
+            source, values = (*row.source, *field.source), field.values
+    steps = (captured.get(step[1:-1], step) if step.startswith("{") else step for step in source)
+    return Source(tuple(steps), {**_words(), **values})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +85,7 @@ class _Field:
     kind: str
     steps: tuple[str, ...]
     source: tuple[str, ...]
+    values: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +101,11 @@ def _table() -> Any:
 
 
 @cache
+def _words() -> dict[str, str]:
+    return {row["field"]: row["word"] for row in _table()["words"]}
+
+
+@cache
 def _rows() -> Sequence[_Row]:
     """Return the rows of the table, with the fields of each from the shortest to the longest."""
     return [
@@ -87,7 +115,12 @@ def _rows() -> Sequence[_Row]:
             tuple(
                 sorted(
                     (
-                        _Field(field["kind"], tuple(field["field"].split(".")), tuple(field["source"].split(".")))
+                        _Field(
+                            field["kind"],
+                            tuple(field["field"].split(".")),
+                            tuple(field["source"].split(".")),
+                            field.get("values", {}),
+                        )
                         for field in row.get("fields", ())
                     ),
                     key=lambda field: len(field.steps),
@@ -124,20 +157,23 @@ def _named(body: Any, path: Iterable[str | int]) -> Iterator[str]:
         yield str(step)
 
 
-def _move(finding: Finding, file: str, place: Written) -> Finding:
+def _move(finding: Finding, file: str, place: Written, words: Mapping[str, str]) -> Finding:
     return replace(
         finding,
         file=file,
         line=place.line,
         column=place.column,
         path=place.path,
-        message=_in_platform_words(finding.message),
-        why=_in_platform_words(finding.why),
-        fix=_in_platform_words(finding.fix),
+        message=_translate(finding.message, words),
+        why=_translate(finding.why, words),
+        fix=_translate(finding.fix, words),
         generated=Generated(finding.file, finding.line, finding.path),
     )
 
 
-def _in_platform_words(text: str) -> str:
-    words = {row["field"]: row["word"] for row in _table()["words"]}
-    return re.sub(rf"\b({'|'.join(words)})\b", lambda field: words[field[0]], text)
+def _translate(text: str, words: Mapping[str, str]) -> str:
+    """Replace the API's fields and values by those of the platform file: everywhere in code, fields also in prose."""
+    fields = re.compile(rf"\b({'|'.join(_words())})\b")
+    quoted = re.compile(rf"\b({'|'.join(words)})\b")
+    text = _CODE.sub(lambda code: quoted.sub(lambda word: words[word[0]], code[0]), text)
+    return fields.sub(lambda field: words[field[0]], text)
