@@ -99,4 +99,4 @@ def test_what_an_admin_changes_in_a_runtime_is_judged_too(platform: Platform) ->
 def test_a_fix_of_the_number_of_nodes_counts_the_launcher_where_it_is_none() -> None:
     text = CASES["mpi/launchers"].bad.replace("runLauncherAsNode: true", "runLauncherAsNode: false")
     (finding,) = find(text, "runtime.yaml")
-    assert finding.fix == "write 1, and for 3 hosts by default `parallelism: 3` in the Job of `node`"
+    assert finding.fix == "set `numNodes: 1`; for 3 hosts by default, set `parallelism: 3` in the Job of `node`"
