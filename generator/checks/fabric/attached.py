@@ -25,9 +25,9 @@ from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping
 
 _CHECK = "fabric/not-attached"
-_STUCK = "Multus then attaches nothing, and the pods stay in ContainerCreating"
-_FOR_ALL = frozenset({"default", "openshift-cnv", "openshift-multus", "openshift-sriov-network-operator"})
-"""From where OpenShift lends networks to other namespaces (cluster-network-operator 2a6a57f bindata/network/multus)."""
+_WHY_NOT_ATTACHED = "Multus attaches no network, and the pods stay in ContainerCreating"
+_SHARED_NAMESPACES = frozenset({"default", "openshift-cnv", "openshift-multus", "openshift-sriov-network-operator"})
+"""Namespaces whose networks OpenShift allows everywhere (cluster-network-operator 2a6a57f bindata/network/multus)."""
 _MANY = 5
 
 
@@ -35,95 +35,98 @@ _MANY = 5
 def not_attached(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report a network that Multus does not find.
 
-    The annotation `k8s.v1.cni.cncf.io/networks` of pods asks for a network that is not where Multus looks: in the
-    namespace that it names, or else in that of the pods. Those of a ClusterTrainingRuntime run in each namespace
-    whose annotation `mpigen.dev/runtimes` names it, and wherever a TrainJob on it is; as a warning also where a
-    queue has quota for a job on it. On OpenShift Multus takes networks of other namespaces only from `default` and
-    a few of its own. Or Multus cannot read the annotation at all. A network that is in no file is a warning, and
-    where the files hold none, nothing is said.
+    The pods stay in ContainerCreating. Their annotation `k8s.v1.cni.cncf.io/networks` requests a network that does not
+    exist in the namespace that it names, or else in the namespace of the pods. Multus may also reject the annotation
+    itself. On OpenShift, Multus allows networks of other namespaces only from `default` and a few system namespaces.
+
+    Pods of a ClusterTrainingRuntime run in each namespace whose annotation `mpigen.dev/runtimes` lists the runtime, and
+    in the namespaces of its TrainJobs. In namespaces whose queue has quota for such a job, the finding is a warning.
+    It is also a warning if no namespace of the release has the network. A release without networks is not checked.
 
     Source: multus-cni 95a0932 pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation, GetNetworkDelegates
     """
     fabrics = gathered.view(Fabrics.read)
     for pods in fabrics.pods:
         if pods.networks.error:
-            told = f"Multus cannot read it: {pods.networks.error}"
-            yield pods.manifest, Breach(pods.networks_path, _CHECK, told, _STUCK, pods.networks.fix)
+            message = f"Multus cannot parse the annotation: {pods.networks.error}"
+            yield pods.manifest, Breach(pods.networks_path, _CHECK, message, _WHY_NOT_ATTACHED, pods.networks.fix)
         elif pods.networks.requests and fabrics.attachments:
             spaces = namespaces_of(pods, gathered)
-            for wanted in dict.fromkeys(pods.networks.requests):
-                certain = list(_missing(fabrics, pods, wanted, spaces))
-                likely = likely_namespaces(pods, gathered) if not certain and _may_lack(wanted, gathered) else ()
-                maybe = _missing(fabrics, pods, wanted, frozenset(likely)) if likely else ()
-                for breach in (*certain, *(replace(each, severity=Severity.WARNING) for each in maybe)):
+            for request in dict.fromkeys(pods.networks.requests):
+                certain = list(_missing(fabrics, pods, request, spaces))
+                likely = likely_namespaces(pods, gathered) if not certain and _may_lack(request, gathered) else ()
+                maybe = _missing(fabrics, pods, request, frozenset(likely)) if likely else ()
+                for breach in (*certain, *(replace(breach, severity=Severity.WARNING) for breach in maybe)):
                     yield pods.manifest, breach
 
 
-def _may_lack(wanted: NetworkRequest, gathered: Objects) -> bool:
-    """Whether any namespace with a queue has no such network: mostly none, and nothing else need be computed."""
+def _may_lack(request: NetworkRequest, gathered: Objects) -> bool:
+    """Return True if any namespace with a queue lacks the network. It is a fast test before the exact one."""
     queued = gathered.view(Queues.read)
     queues = queued.queues if queued else {}
-    return not queues.keys() <= gathered.view(Fabrics.read).by_name.get(wanted.name, {}).keys()
+    return not queues.keys() <= gathered.view(Fabrics.read).by_name.get(request.name, {}).keys()
 
 
-def _missing(fabrics: Fabrics, pods: PodTemplate, wanted: NetworkRequest, spaces: AbstractSet[str]) -> Iterator[Breach]:
-    there = fabrics.by_name.get(wanted.name, {})
-    if wanted.namespace:
-        outside = sorted(spaces - {wanted.namespace}) if wanted.namespace not in _FOR_ALL else []
-        if wanted.namespace not in there and "" not in there:
-            yield _told(pods, wanted, there, [wanted.namespace], fabrics)
+def _missing(
+    fabrics: Fabrics, pods: PodTemplate, request: NetworkRequest, spaces: AbstractSet[str]
+) -> Iterator[Breach]:
+    defined = fabrics.by_name.get(request.name, {})
+    if request.namespace:
+        outside = sorted(spaces - {request.namespace}) if request.namespace not in _SHARED_NAMESPACES else []
+        if request.namespace not in defined and "" not in defined:
+            yield _dangling_request(pods, request, defined, [request.namespace], fabrics)
         elif outside and fabrics.is_openshift:
-            yield _isolated(pods, wanted, there.get(wanted.namespace), outside)
-    elif spaces and "" not in there and (lacking := sorted(spaces - there.keys())):
-        yield _told(pods, wanted, there, lacking, fabrics)
-    elif not there:
-        yield _told(pods, wanted, there, [], fabrics)
+            yield _isolated(pods, request, defined.get(request.namespace), outside)
+    elif spaces and "" not in defined and (lacking := sorted(spaces - defined.keys())):
+        yield _dangling_request(pods, request, defined, lacking, fabrics)
+    elif not defined:
+        yield _dangling_request(pods, request, defined, [], fabrics)
 
 
-def _told(
-    pods: PodTemplate, wanted: NetworkRequest, there: Mapping[str, Attachment], lacking: list[str], fabrics: Fabrics
+def _dangling_request(
+    pods: PodTemplate, request: NetworkRequest, defined: Mapping[str, Attachment], lacking: list[str], fabrics: Fabrics
 ) -> Breach:
     where = f" in {format_names(lacking)}" if lacking else ""
-    elsewhere = [each.manifest.resource + _made_in(each) for each in there.values()]
-    near = difflib.get_close_matches(wanted.name, fabrics.by_name, n=1)
-    if elsewhere:
-        message, fix = f": there is {_first(elsewhere)}", "make one in each of these namespaces"
+    candidates = [network.manifest.resource + _target_namespace(network) for network in defined.values()]
+    near = difflib.get_close_matches(request.name, fabrics.by_name, n=1)
+    if candidates:
+        message, fix = f": it has {_first(candidates)}", "create the network in each of these namespaces"
     else:
-        message = f": there is {_first([each.manifest.resource for each in fabrics.attachments])}"
-        fix = f"add it, or name `{near[0]}`, if that is meant" if near else "add it, or name one that is there"
+        message = f": it has {_first([network.manifest.resource for network in fabrics.attachments])}"
+        fix = f"create the network, or did you mean `{near[0]}`?" if near else "create it, or name an existing network"
     return Breach(
         pods.networks_path,
         _CHECK,
-        f"its pods ask for the network `{wanted}`, which no file holds{where}{message}",
-        _STUCK,
+        f"its pods request the network `{request}`, which the release does not define{where}{message}",
+        _WHY_NOT_ATTACHED,
         fix,
-        Severity.ERROR if elsewhere and lacking else Severity.WARNING,
-        value=str(wanted),
+        Severity.ERROR if candidates and lacking else Severity.WARNING,
+        value=str(request),
     )
 
 
-def _made_in(network: Attachment) -> str:
-    """Where an operator makes it, if that is not where its object is."""
-    is_elsewhere = network.namespace and network.namespace != network.manifest.namespace
-    return f" for `{network.namespace}`" if is_elsewhere else ""
+def _target_namespace(network: Attachment) -> str:
+    """Return the namespace in which an operator creates the network, if it is not the namespace of its object."""
+    differs = network.namespace and network.namespace != network.manifest.namespace
+    return f" for `{network.namespace}`" if differs else ""
 
 
-def _isolated(pods: PodTemplate, wanted: NetworkRequest, network: Attachment | None, outside: list[str]) -> Breach:
-    what = network.manifest.resource if network else f"`{wanted}`"
+def _isolated(pods: PodTemplate, request: NetworkRequest, network: Attachment | None, outside: list[str]) -> Breach:
+    network_name = network.manifest.resource if network else f"`{request}`"
     return Breach(
         pods.networks_path,
         _CHECK,
-        f"its pods run in {format_names(outside)} and ask for {what}, which is in `{wanted.namespace}`",
-        "on OpenShift Multus lends no networks to other namespaces, and the pods stay in ContainerCreating",
-        f"make the network in {format_names(outside)}, and leave `{wanted.namespace}/` out",
-        value=str(wanted),
+        f"its pods run in {format_names(outside)} but request {network_name}, which is in `{request.namespace}`",
+        "on OpenShift, Multus rejects networks of other namespaces, and the pods stay in ContainerCreating",
+        f"create the network in {format_names(outside)}, and remove `{request.namespace}/` from the annotation",
+        value=str(request),
     )
 
 
 def format_names(names: list[str]) -> str:
-    """Names in a message: the first ones, and how many more."""
-    shown = ", ".join(f"`{name}`" for name in names[:_MANY])
-    return f"{shown} and {len(names) - _MANY} more" if len(names) > _MANY else shown
+    """Format names for a message: the first ones, and the number of the others."""
+    first = ", ".join(f"`{name}`" for name in names[:_MANY])
+    return f"{first} and {len(names) - _MANY} more" if len(names) > _MANY else first
 
 
 def _first(names: list[str]) -> str:
@@ -139,21 +142,22 @@ _TEMPLATE = "resourceClaimTemplateName"
 def claim(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report a claim of devices that does not exist.
 
-    Pods claim devices of a driver (DRA) by a ResourceClaimTemplate that is not in their namespace, so that no claim
-    is made and they stay Pending. Where the files hold no template, nothing is said, and of one that they hold
-    nowhere it is a warning. Or a container claims what its pods do not.
+    Pods with a dangling claim of devices (DRA) stay Pending, because their ResourceClaimTemplate is not in their
+    namespace. It is a warning if no namespace of the release has the template. A release without templates is not
+    checked. The check also reports a container whose claim is missing in `resourceClaims` of its pods: the API server
+    rejects these pods.
     """
     templates = gathered.names(_GROUP, "ResourceClaimTemplate")
     for pods in gathered.view(Fabrics.read).pods:
         claims = indexed_mappings(pods.spec.get("resourceClaims"))
-        for number, said in claims if templates else ():
-            name, path = said.get(_TEMPLATE), (*pods.path, "spec", "resourceClaims", number, _TEMPLATE)
+        for number, entry in claims if templates else ():
+            name, path = entry.get(_TEMPLATE), (*pods.path, "spec", "resourceClaims", number, _TEMPLATE)
             if isinstance(name, str):
-                there = {namespace for namespace, names in templates.items() if name in names}
-                for breach in _missing_claim(pods, path, name, there, gathered):
+                defined = {namespace for namespace, names in templates.items() if name in names}
+                for breach in _missing_claim(pods, path, name, defined, gathered):
                     yield pods.manifest, breach
-        known = [each["name"] for _, each in claims if isinstance(each.get("name"), str)]
-        for breach in _unknown(pods, known) if not pods.is_patch else ():
+        known = [entry["name"] for _, entry in claims if isinstance(entry.get("name"), str)]
+        for breach in _undeclared_claims(pods, known) if not pods.is_patch else ():
             yield pods.manifest, breach
 
 
@@ -161,26 +165,26 @@ def claim(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
 def skipped_claim(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report a claim that the kubelet skips after a shared claim.
 
-    Pods use a ResourceClaim that other pods may use too (`resourceClaimName`), and list other claims after it. The
-    kubelet of Kubernetes before 1.34.4 skips those once another pod on the node uses the shared one, and the
-    containers never start. List it last.
+    The containers never start. Pods use a ResourceClaim that other pods can share (`resourceClaimName`), and list other
+    claims after it. If another pod on the node already uses the shared claim, the kubelet before Kubernetes 1.34.4
+    skips the claims after it. List the shared claim last.
 
     Source: kubernetes v1.34.2 and v1.33.4 pkg/kubelet/cm/dra/manager.go: the loop over the pod's claims returns at
     one that is prepared
     """
     for pods in gathered.view(Fabrics.read).pods:
         listed = indexed_mappings(pods.spec.get("resourceClaims"))
-        for number, each in listed[:-1]:
-            if isinstance(shared := each.get("resourceClaimName"), str):
+        for number, entry in listed[:-1]:
+            if isinstance(shared := entry.get("resourceClaimName"), str):
                 defect = known("kubelet-skips-claims-after-a-shared-one")
                 later = ", ".join(f"`{other.get('name')}`" for place, other in listed if place > number)
                 breach = Breach(
                     (*pods.path, "spec", "resourceClaims", number, "resourceClaimName"),
                     "fabric/skipped-claim",
-                    f"pods share the claim `{shared}`, and {later} come after it",
-                    "when another pod on the node already uses the shared claim, the kubelet skips those after it, "
-                    f"and the containers never start: unable to get claim info ({defect.note})",
-                    f"list `{each.get('name')}` last, or update to {defect.update}",
+                    f"pods list the shared claim `{shared}` before {later}",
+                    "when another pod on the node already uses the shared claim, the kubelet skips the claims after "
+                    f"it, and the containers never start: unable to get claim info ({defect.note})",
+                    f"list `{entry.get('name')}` last, or update to {defect.update}",
                     Severity.WARNING,
                     value=shared,
                 )
@@ -188,125 +192,133 @@ def skipped_claim(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
                 break
 
 
-def _missing_claim(pods: PodTemplate, path: Path, name: str, there: set[str], gathered: Objects) -> Iterator[Breach]:
+def _missing_claim(pods: PodTemplate, path: Path, name: str, defined: set[str], gathered: Objects) -> Iterator[Breach]:
     certain, likely = (
-        sorted(spaces - there) for spaces in (namespaces_of(pods, gathered), likely_namespaces(pods, gathered))
+        sorted(spaces - defined) for spaces in (namespaces_of(pods, gathered), likely_namespaces(pods, gathered))
     )
     lacking = certain or likely
-    if "" in there or (there and not lacking):
+    if "" in defined or (defined and not lacking):
         return
     where = f" in {format_names(lacking)}" if lacking else ""
-    other = f": there is one in {format_names(sorted(there))}" if there else ""
+    existing = f": it exists in {format_names(sorted(defined))}" if defined else ""
     yield Breach(
         path,
         _CLAIM,
-        f"its pods claim by the ResourceClaimTemplate `{name}`, which no file holds{where}{other}",
-        "no claim is made of a template that is not in the namespace of the pods, and they stay Pending",
-        "make one in each of these namespaces" if there else "add it, or name one that is there",
-        Severity.ERROR if there and certain else Severity.WARNING,
+        f"its pods use the ResourceClaimTemplate `{name}`, which the release does not define{where}{existing}",
+        "Kubernetes creates no claim without a template in the namespace of the pods, and the pods stay Pending",
+        "create the template in each of these namespaces" if defined else "create it, or name an existing template",
+        Severity.ERROR if defined and certain else Severity.WARNING,
         value=name,
     )
 
 
-def _unknown(pods: PodTemplate, known: Sequence[str]) -> Iterator[Breach]:
-    """What containers claim. They need not claim what is in the pod's network, such as an interface of dranet."""
+def _undeclared_claims(pods: PodTemplate, known: Sequence[str]) -> Iterator[Breach]:
+    """Yield claims of containers that the pods lack. Containers need no claim for network interfaces, as of dranet."""
     first = indexed_mappings(pods.spec.get("initContainers"))
-    containers = [((*pods.path, "spec", "initContainers", number), each) for number, each in first]
-    for path, container in (*containers, *pods.containers):
-        for number, each in indexed_mappings(mapping(container, "resources").get("claims")):
-            name = each.get("name")
+    init_containers = [((*pods.path, "spec", "initContainers", number), entry) for number, entry in first]
+    for path, container in (*init_containers, *pods.containers):
+        for number, entry in indexed_mappings(mapping(container, "resources").get("claims")):
+            name = entry.get("name")
             if isinstance(name, str) and name not in known:
-                has = (
-                    f"`resourceClaims` of its pods has {format_names(list(known))}"
-                    if known
-                    else "its pods claim nothing"
-                )
+                has = f"its pods have {format_names(list(known))}" if known else "its pods have none"
                 yield Breach(
                     (*path, "resources", "claims", number, "name"),
                     _CLAIM,
-                    f"the container claims `{name}`, and {has}",
-                    "the API server refuses such pods",
-                    "write one of these, or add it there" if known else "add it to `resourceClaims` of the pods",
+                    f"the container uses the claim `{name}`, which `resourceClaims` of its pods lacks: {has}",
+                    "the API server rejects the pods",
+                    "name one of these claims, or add it to `resourceClaims`"
+                    if known
+                    else "add it to `resourceClaims`",
                     value=name,
                 )
 
 
 _FALLBACK = "fabric/tcp-fallback"
-_VERBS = ("mlx", "verbs", "efa")
-_TRANSPORTS = ("rc", "dc", "ud", "ib")
-_ON_TOP = ("macvlan", "ipvlan", "ipoib", "bridge", "vlan")
+_FABRIC_PROVIDERS = ("mlx", "verbs", "efa")
+_FABRIC_TRANSPORTS = ("rc", "dc", "ud", "ib")
+_SOFTWARE_PLUGINS = ("macvlan", "ipvlan", "ipoib", "bridge", "vlan")
 
 
-class _Told(NamedTuple):
-    """A variable that names a device of a fabric."""
+class _FabricVariable(NamedTuple):
+    """A variable that names a device of a fabric.
+
+    Attributes:
+        path: its path in the manifest.
+        text: its name and value, for messages.
+        is_strict: True if ranks fail without the device instead of falling back to TCP.
+    """
 
     path: Path
-    words: str
+    text: str
     is_strict: bool
-    """Whether ranks fail without it, rather than use TCP."""
 
 
 @check("fabric/tcp-fallback", severity=ERROR, needs=Objects)
 def tcp_fallback(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report ranks that fall back to TCP silently.
 
-    Ranks would run over TCP, mostly in silence: a variable such as `NCCL_IB_HCA` speaks of a fabric and no
-    container asks for a device of it; or a TrainJob changes how many its runtime asks for (one that leaves them out
-    on Trainer 2.2 is `trainjob/lost-devices`). A warning: the hosts of a runtime select nodes of a ResourceFlavor
-    that have a fabric, as its annotation `mpigen.dev/allocatable` says, and ask for nothing of it, and no
-    `mpigen.dev/fabric: none` of the pods says that TCP is meant. Pods in the network of the node, privileged ones,
-    and those with claims of a driver have devices all the same.
+    Training becomes many times slower, without an error. The check reports:
+
+    - A variable such as `NCCL_IB_HCA` that selects a fabric, while no container requests a device of a fabric.
+    - A TrainJob that changes the number of devices of its runtime. If a TrainJob on Trainer 2.2 drops them, see
+      `trainjob/lost-devices`.
+    - As a warning, hosts of a runtime that run on nodes with a fabric but request no device. The annotation
+      `mpigen.dev/allocatable` of the ResourceFlavor lists the devices. To use TCP on purpose, annotate the pods with
+      `mpigen.dev/fabric: none`.
+
+    Pods in the host network, privileged pods, and pods with device claims reach the devices without a request.
     """
     for manifest in gathered.manifests:
         pods = list(pod_templates(manifest))
-        if pods and not any(each.is_patch for each in pods):
+        if pods and not any(template.is_patch for template in pods):
             for breach in _without_device(gathered.view(Fabrics.read), pods, gathered):
                 yield manifest, breach
     for pair in on_runtimes(gathered):
-        for breach in _changed(gathered.view(Fabrics.read), pair):
+        for breach in _changed_amounts(gathered.view(Fabrics.read), pair):
             yield pair.job, breach
 
 
 def _without_device(fabrics: Fabrics, pods: Sequence[PodTemplate], gathered: Objects) -> Iterator[Breach]:
-    if any(_has_device(fabrics, each) for each in pods):
+    if any(_has_device(fabrics, template) for template in pods):
         return
-    said = next((found for each in pods if (found := _fallback_of(each))), None)
-    if said:
+    variable = next(filter(None, map(_fallback_of, pods)), None)
+    if variable:
         yield Breach(
-            said.path,
+            variable.path,
             _FALLBACK,
-            f"{said.words}, and no container asks for a device of a fabric",
+            f"{variable.text}, but no container requests a device of a fabric",
             "the ranks find no such device and fail"
-            if said.is_strict
-            else "the ranks find none and use TCP, in silence",
-            "ask for the device in `limits`, and attach its network; or remove the variable",
-            value=said.words,
+            if variable.is_strict
+            else "the ranks find no such device and fall back to TCP silently",
+            "request the device in `limits`, and attach its network; or remove the variable",
+            value=variable.text,
         )
         return
-    for each in (each for each in pods if each.is_of_runtime and each.role == NODE):
-        is_meant = mapping(each.body, "metadata", "annotations").get(FABRIC) == "none"
-        if not is_meant and (nodes := _flavor(fabrics, each, gathered)):
-            yield _passed_over(each, *nodes)
+    for template in pods:
+        uses_tcp = mapping(template.body, "metadata", "annotations").get(FABRIC) == "none"
+        is_host = template.is_of_runtime and template.role == NODE
+        if is_host and not uses_tcp and (nodes := _flavor(fabrics, template, gathered)):
+            yield _unused_fabric(template, *nodes)
 
 
 def _has_device(fabrics: Fabrics, pods: PodTemplate) -> bool:
-    """Whether pods get a device, or may: whoever attaches networks is judged by `fabric/device-count`.
+    """Return True if pods get a device, or request a network, which `fabric/device-count` checks.
 
-    An interface on top of a NIC is none.
+    An interface on top of a NIC, such as macvlan, is not a device.
     """
     if pods.reaches_devices or any(map(fabrics.is_device, pods.devices)):
         return True
-    attached = [fabrics.by_name.get(each.name, {}) for each in pods.networks.requests]
-    return any(not there or any(each.type not in _ON_TOP for each in there.values()) for there in attached)
+    definitions = [fabrics.by_name.get(request.name, {}).values() for request in pods.networks.requests]
+    return any(not networks or any(n.type not in _SOFTWARE_PLUGINS for n in networks) for networks in definitions)
 
 
-def _fallback_of(pods: PodTemplate) -> _Told | None:
-    """The first variable that only makes sense with a device of a fabric.
+def _fallback_of(pods: PodTemplate) -> _FabricVariable | None:
+    """Return the first variable that requires a device of a fabric.
 
-    nccl 5067397 docs/userguide/source/env.rst; ucx 9466d10 src/uct/ib; libfabric names its providers so
+    Source: nccl 5067397 docs/userguide/source/env.rst; ucx 9466d10 src/uct/ib; the provider names of libfabric
     """
-    said = pods.environment
-    values = {name: value.lower() for name, (_, value) in said.items()}
+    variables = pods.environment
+    values = {name: value.lower() for name, (_, value) in variables.items()}
     by_tcp = values.get(env.NCCL_NET) == "socket" or values.get(env.NCCL_IB_DISABLE) == "1"
     for name, value in values.items():
         is_meant, is_strict = False, True
@@ -320,57 +332,58 @@ def _fallback_of(pods: PodTemplate) -> _Told | None:
             case env.UCX_TLS:
                 is_meant, is_strict = _names_transport(value), "tcp" not in value
             case env.FI_PROVIDER | env.I_MPI_OFI_PROVIDER:
-                is_meant = value.startswith(_VERBS)
+                is_meant = value.startswith(_FABRIC_PROVIDERS)
         if is_meant:
-            return _Told(said[name][0], f"`{name}` is `{said[name][1]}`", is_strict)
+            path, written_value = variables[name]
+            return _FabricVariable(path, f"`{name}` is `{written_value}`", is_strict)
     return None
 
 
 def _names_transport(value: str) -> bool:
-    return not value.startswith("^") and any(each.startswith(_TRANSPORTS) for each in value.split(","))
+    return not value.startswith("^") and any(name.startswith(_FABRIC_TRANSPORTS) for name in value.split(","))
 
 
 def _flavor(fabrics: Fabrics, pods: PodTemplate, gathered: Objects) -> tuple[Manifest, str] | None:
-    """Nodes that these pods select, and a device of a fabric that they have."""
-    found = ((flavor, name) for flavor, has in flavors_of(pods, gathered) for name in has if fabrics.is_device(name))
-    return next(found, None)
+    """Return the flavor whose nodes the pods select, and its first device of a fabric."""
+    matches = ((flavor, name) for flavor, has in flavors_of(pods, gathered) for name in has if fabrics.is_device(name))
+    return next(matches, None)
 
 
-def _passed_over(pods: PodTemplate, flavor: Manifest, device: str) -> Breach:
+def _unused_fabric(pods: PodTemplate, flavor: Manifest, device: str) -> Breach:
     return Breach(
         pods.device_path(device),
         _FALLBACK,
-        f"the hosts of its jobs ask for no device of a fabric, and the nodes of {flavor.resource} have `{device}`",
-        "ranks on several hosts use TCP there, in silence, and the fabric idles",
-        f"ask for `{device}` in `{NODE}`, and attach its network, if it has one",
+        f"the hosts of its jobs request no fabric device, but the nodes of {flavor.resource} have `{device}`",
+        "ranks on several hosts fall back to TCP silently, and the fabric stays unused",
+        f"request `{device}` in `{NODE}`, and attach its network if it has one",
         Severity.WARNING,
         at_key=True,
     )
 
 
-def _changed(fabrics: Fabrics, pair: OnRuntime) -> Iterator[Breach]:
-    """What a TrainJob leaves out on Trainer 2.2 is told by `trainjob/lost-devices`; here another amount, on both."""
-    wanted: dict[str, int] = {}
+def _changed_amounts(fabrics: Fabrics, pair: OnRuntime) -> Iterator[Breach]:
+    """Yield amounts of devices that a TrainJob changes. `trainjob/lost-devices` reports devices that it drops."""
+    amounts: dict[str, int] = {}
     for container in resized_containers(pair.runtime.body):
         resources = mapping(container, "resources")
         for name, amount in {**mapping(resources, "requests"), **mapping(resources, "limits")}.items():
             if isinstance(name, str) and fabrics.is_device(name) and (number := whole(amount)):
-                wanted[name] = number
-    for name, number in wanted.items():
+                amounts[name] = number
+    for name, number in amounts.items():
         for field in AMOUNTS:
-            said: Mapping[str, object] = mapping(pair.said, field)
-            if name in said and (amount := whole(said[name])) is not None and amount != number:
+            overrides: Mapping[str, object] = mapping(pair.said, field)
+            if name in overrides and (amount := whole(overrides[name])) is not None and amount != number:
                 yield _other_amount(pair, (*FIELD, field, name), name, amount, number)
                 break
 
 
 def _other_amount(pair: OnRuntime, path: Path, name: str, amount: int, number: int) -> Breach:
-    none = "its ranks have no device, and use TCP, or fail"
-    less = "each network that the runtime attaches takes one: the pods never start, or ranks use a part of the fabric"
+    none = "its ranks have no device, so they fall back to TCP or fail"
+    less = "each network that the runtime attaches takes one device: the pods never start, or ranks use fewer rails"
     return Breach(
         path,
         _FALLBACK,
-        f"asks for {amount or 'none'} of `{name}`, of which {pair.runtime.resource} asks for {number}",
+        f"requests {amount} of `{name}`, but {pair.runtime.resource} requests {number}",
         none if not amount else less,
         f"write `{name}: {number}`",
         at_key=True,

@@ -23,160 +23,169 @@ from generator.objects.fields import indexed_mappings, mapping, strings
 _CHECK = "fabric/isolation"
 _FOR = "k8s.v1.cni.cncf.io/policy-for"
 _FIELD: Path = ("metadata", "annotations", _FOR)
-_NEVER = ("ib-sriov", "host-device", "ipoib")
-_OF_PARTITIONS = ("pkey", "ibKubernetesEnabled", "rdmaIsolation")
-_OPEN = "the policy then holds for nobody, and whoever is on the network reaches the pods"
+_IGNORED_TYPES = ("ib-sriov", "host-device", "ipoib")
+_PARTITION_FIELDS = ("pkey", "ibKubernetesEnabled", "rdmaIsolation")
+_NO_EFFECT = "the policy has no effect, so every pod on the network can reach the selected pods"
 
 
 @check("fabric/isolation", severity=ERROR, needs=Objects)
 def isolation(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report a network policy or partition without effect.
 
-    A MultiNetworkPolicy does nothing: it does not say for which networks it is (`k8s.v1.cni.cncf.io/policy-for`),
-    or it selects pods as its implementation does not know. A warning where it is for a network that is in no file,
-    or for one of ib-sriov, host-device or ipoib, which no implementation looks at; an info where the network has
-    RDMA, which passes by its rules. And a SriovIBNetwork with `pkey`, a field that it does not have: its pods are
-    in the partition of everybody.
+    Pods of other teams reach the pods although a policy seems to forbid it. The check reports:
+
+    - A MultiNetworkPolicy without the annotation `k8s.v1.cni.cncf.io/policy-for`, or with a pod selector that its
+      implementation does not support.
+    - As a warning, a policy for a network that the release lacks, or of type ib-sriov, host-device or ipoib, which no
+      implementation supports.
+    - As an info, a policy for a network with RDMA, because RDMA bypasses its rules.
+    - A SriovIBNetwork with a field for partitions, such as `pkey`. The kind has no such field, so its pods are in the
+      default partition.
     """
     for policy in gathered.of(CNI, "MultiNetworkPolicy"):
-        yield from ((policy, breach) for breach in _of_selector(policy))
-        yield from ((policy, breach) for breach in _of_networks(policy, gathered))
+        yield from ((policy, breach) for breach in _unsupported_selectors(policy))
+        yield from ((policy, breach) for breach in _policy_networks(policy, gathered))
     for network in gathered.view(Fabrics.read).of("SriovIBNetwork"):
-        yield from ((network, breach) for breach in _of_partition(network))
+        yield from ((network, breach) for breach in _unknown_partition_fields(network))
 
 
-def _of_selector(policy: Manifest) -> Iterator[Breach]:
-    """LabelSelectorAsMap knows a map, and an `In` of one value; with others the policy is passed over."""
-    said = mapping(policy.body, "spec", "podSelector").get("matchExpressions")
-    for number, each in indexed_mappings(said):
-        if each.get("operator") != "In" or len(strings(each.get("values"))) != 1:
+def _unsupported_selectors(policy: Manifest) -> Iterator[Breach]:
+    """Yield expressions that LabelSelectorAsMap rejects: it accepts labels, and `In` with one value."""
+    expressions = mapping(policy.body, "spec", "podSelector").get("matchExpressions")
+    for number, expression in indexed_mappings(expressions):
+        if expression.get("operator") != "In" or len(strings(expression.get("values"))) != 1:
             path: Path = ("spec", "podSelector", "matchExpressions", number)
-            what = f"`podSelector` of `{policy.name}` uses {_expression(each)}"
-            why = f"the iptables implementation knows `In` with one value, and passes over the policy: {_OPEN}"
-            yield Breach(path, _CHECK, what, why, "select by `matchLabels`")
+            message = f"`podSelector` of `{policy.name}` uses {_expression(expression)}"
+            why = f"the iptables implementation supports only `In` with one value, and ignores the policy: {_NO_EFFECT}"
+            yield Breach(path, _CHECK, message, why, "select the pods with `matchLabels`")
 
 
-def _expression(said: Mapping[str, Any]) -> str:
-    count = len(strings(said.get("values")))
-    return f"`{said.get('operator')}`" + (f" with {count} values" if count > 1 else "")
+def _expression(expression: Mapping[str, Any]) -> str:
+    count = len(strings(expression.get("values")))
+    return f"`{expression.get('operator')}`" + (f" with {count} values" if count > 1 else "")
 
 
-def _of_networks(policy: Manifest, gathered: Objects) -> Iterator[Breach]:
-    said = mapping(policy.body, "metadata", "annotations").get(_FOR)
-    names = [each.strip() for each in said.split(",") if each.strip()] if isinstance(said, str) else []
+def _policy_networks(policy: Manifest, gathered: Objects) -> Iterator[Breach]:
+    value = mapping(policy.body, "metadata", "annotations").get(_FOR)
+    names = [reference.strip() for reference in value.split(",") if reference.strip()] if isinstance(value, str) else []
     if not names:
-        what = f"`{policy.name}` does not say for which networks it is (`{_FOR}`)"
-        fix = f"add the annotation `{_FOR}`, with the names of the networks, separated by commas"
-        yield Breach(("metadata",), _CHECK, what, f"without the annotation it is ignored: {_OPEN}", fix)
-    for each in names:
-        place, _, name = each.rpartition("/")
-        home = place.strip() or policy.namespace
-        there = gathered.view(Fabrics.read).by_name.get(name, {})
-        network = there.get(home) or there.get("")
+        message = f"`{policy.name}` lacks the annotation `{_FOR}`"
+        fix = f"add the annotation `{_FOR}` with the names of the networks, separated by commas"
+        yield Breach(("metadata",), _CHECK, message, f"without the annotation {_NO_EFFECT}", fix)
+    for reference in names:
+        namespace, _, name = reference.rpartition("/")
+        home = namespace.strip() or policy.namespace
+        defined = gathered.view(Fabrics.read).by_name.get(name, {})
+        network = defined.get(home) or defined.get("")
         if network:
-            yield from _of_network(policy, network)
-        elif any(known.namespace == home for known in gathered.view(Fabrics.read).attachments):
-            what = f"`{policy.name}` is for the network `{home}/{name}`, and no file holds it"
-            fix = "name networks as the pods do, with the namespace in front where it is another"
-            yield Breach(_FIELD, _CHECK, what, _OPEN, fix, Severity.WARNING, value=said)
+            yield from _ineffective_policy(policy, network)
+        elif any(network.namespace == home for network in gathered.view(Fabrics.read).attachments):
+            message = f"`{policy.name}` is for the network `{home}/{name}`, which the release does not define"
+            fix = "write the name of the network, with its namespace in front if it is in another namespace"
+            yield Breach(_FIELD, _CHECK, message, _NO_EFFECT, fix, Severity.WARNING, value=value)
 
 
-def _of_network(policy: Manifest, network: Attachment) -> Iterator[Breach]:
-    where = segment(network)
-    fix = where.fix if where else "separate teams by a VLAN or a partition"
-    who = f"`{policy.name}` is for `{network.name}`, a network of {network.type}"
-    if network.type in _NEVER:
-        why = f"no implementation looks at such networks (macvlan, with OpenShift also ipvlan, sriov and bond): {_OPEN}"
-        yield Breach(_FIELD, _CHECK, who, why, fix, Severity.WARNING)
+def _ineffective_policy(policy: Manifest, network: Attachment) -> Iterator[Breach]:
+    location = segment(network)
+    fix = location.fix if location else "separate teams by a VLAN or a partition"
+    message = f"`{policy.name}` is for `{network.name}`, a network of {network.type}"
+    if network.type in _IGNORED_TYPES:
+        why = f"implementations support macvlan, and on OpenShift ipvlan, sriov and bond: {_NO_EFFECT}"
+        yield Breach(_FIELD, _CHECK, message, why, fix, Severity.WARNING)
     elif network.chains("rdma"):
-        why = "its rules are for TCP and IP in the pod; RDMA passes them by, and so do ranks of other teams"
-        yield Breach(_FIELD, _CHECK, f"{who} with RDMA", why, fix, Severity.INFO)
+        why = "its rules filter IP traffic; RDMA bypasses them, so ranks of other teams can reach the pods"
+        yield Breach(_FIELD, _CHECK, f"{message} with RDMA", why, fix, Severity.INFO)
 
 
-def _of_partition(network: Manifest) -> Iterator[Breach]:
+def _unknown_partition_fields(network: Manifest) -> Iterator[Breach]:
     """sriov-network-operator 249e200 api/v1/sriovibnetwork_types.go."""
-    for field in _OF_PARTITIONS:
+    for field in _PARTITION_FIELDS:
         if field in mapping(network.body, "spec"):
-            what = f"`{field}` in a SriovIBNetwork, which has no such field"
-            why = f"the operator makes `{network.name}` without it: its pods are in the partition of everybody"
-            fix = f"write the NetworkAttachmentDefinition `{network.name}` yourself, of type ib-sriov, with `{field}`"
-            yield Breach(("spec", field), _CHECK, what, why, fix)
+            message = f"`{field}` is not a field of a SriovIBNetwork"
+            why = f"the operator creates `{network.name}` without it, so its pods are in the default partition"
+            fix = f"replace it by a NetworkAttachmentDefinition `{network.name}` of type ib-sriov, with `{field}`"
+            yield Breach(("spec", field), _CHECK, message, why, fix)
 
 
-_Meeting = list[tuple[Attachment, Segment]]
-"""The networks that lead to one segment."""
-_WHY = "RDMA passes by NetworkPolicy and MultiNetworkPolicy: ranks of one team reach the devices of the others"
+_Members = list[tuple[Attachment, Segment]]
+"""Networks of one segment."""
+_WHY = "RDMA bypasses NetworkPolicy and MultiNetworkPolicy, so ranks of one team can reach the devices of the others"
 
 
 @check("fabric/shared", severity=INFO, needs=Objects)
 def shared(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     """Report teams that reach each other on a fabric.
 
-    Two teams are in the same partition of InfiniBand, the same VLAN, or on the same interface of the nodes; or jobs
-    of both ask for a device of the shared plugin, which opens the NICs of a node to all its pods. Neither
-    NetworkPolicy nor MultiNetworkPolicy parts RDMA. A team is the `mpigen.dev/tenant` of a namespace, or else the
-    namespace.
+    RDMA bypasses NetworkPolicy and MultiNetworkPolicy, so ranks of one team can reach the devices of the other. Two
+    teams share an InfiniBand partition, a VLAN, or an interface of the nodes. Or jobs of both teams request a device of
+    the RDMA shared device plugin, which gives all pods of a node access to its NICs. A team is the label
+    `mpigen.dev/tenant` of a namespace, or else the namespace.
     """
-    teams = {each.name: _team(each) for each in gathered.of("", "Namespace")}
+    teams = {namespace.name: _team(namespace) for namespace in gathered.of("", "Namespace")}
     yield from _shared_networks(gathered, teams)
-    yield from _of_devices(gathered, teams)
+    yield from _shared_devices(gathered, teams)
 
 
 def _shared_networks(gathered: Objects, teams: Mapping[str, str]) -> Iterator[tuple[Manifest, Breach]]:
-    """Once for the same teams in several segments of a kind, as rails are."""
+    """Yield one breach for teams that share several segments of a kind, such as rails."""
     users = Users(gathered)
-    told: dict[tuple[str, ...], list[_Meeting]] = {}
+    by_teams: dict[tuple[str, ...], list[_Members]] = {}
     for networks in _by_segment(gathered).values():
-        met = sorted({teams.get(home, home) for network, _ in networks for home in _homes(network, users)})
-        if len(met) > 1:
-            told.setdefault((networks[0][1].key[0], *met), []).append(networks)
-    for (_, *met), meetings in told.items():
-        network, where = meetings[0][-1]
-        others = listed(list(dict.fromkeys(each.manifest.resource for each, _ in meetings[0][:-1])))
-        device_note = f" ({others} leads there too)" if others else ""
-        more = f", and {len(meetings) - 1} more like it" if len(meetings) > 1 else ""
-        yield network.manifest, _breach(("spec",), f"{listed(met)} share {where.text}{device_note}{more}", where)
+        meeting_teams = sorted(
+            {teams.get(home, home) for network, _ in networks for home in _network_namespaces(network, users)}
+        )
+        if len(meeting_teams) > 1:
+            by_teams.setdefault((networks[0][1].key[0], *meeting_teams), []).append(networks)
+    for (_, *meeting_teams), meetings in by_teams.items():
+        network, location = meetings[0][-1]
+        others = listed(list(dict.fromkeys(neighbor.manifest.resource for neighbor, _ in meetings[0][:-1])))
+        other_networks = f" ({others} uses it too)" if others else ""
+        more = f" (in {len(meetings)} segments of this kind)" if len(meetings) > 1 else ""
+        yield (
+            network.manifest,
+            _breach(("spec",), f"{listed(meeting_teams)} share {location.text}{other_networks}{more}", location),
+        )
 
 
-def _of_devices(gathered: Objects, teams: Mapping[str, str]) -> Iterator[tuple[Manifest, Breach]]:
+def _shared_devices(gathered: Objects, teams: Mapping[str, str]) -> Iterator[tuple[Manifest, Breach]]:
     for provider in gathered.view(Fabrics.read).offered_by(Source.SHARED):
-        met = sorted({teams.get(home, home) for home in _homes_of_device(str(provider.resource), gathered)})
-        if len(met) > 1:
-            where = shared_device(str(provider.resource))
-            yield provider.manifest, _breach(provider.path, f"{listed(met)} share {where.text}", where)
+        meeting_teams = sorted({teams.get(home, home) for home in _device_namespaces(str(provider.resource), gathered)})
+        if len(meeting_teams) > 1:
+            location = shared_device(str(provider.resource))
+            yield provider.manifest, _breach(provider.path, f"{listed(meeting_teams)} share {location.text}", location)
 
 
-def _by_segment(gathered: Objects) -> dict[tuple[str, ...], _Meeting]:
-    found: dict[tuple[str, ...], _Meeting] = {}
+def _by_segment(gathered: Objects) -> dict[tuple[str, ...], _Members]:
+    networks_of: dict[tuple[str, ...], _Members] = {}
     for network in gathered.view(Fabrics.read).attachments:
-        where = segment(network)
-        if where:
-            found.setdefault(where.key, []).append((network, where))
-    return found
+        location = segment(network)
+        if location:
+            networks_of.setdefault(location.key, []).append((network, location))
+    return networks_of
 
 
-def _homes(network: Attachment, users: Users) -> set[str]:
-    """Whose pods get it: those of its namespace, and of others where pods name it with its namespace."""
-    found = {network.namespace} if network.namespace else set()
+def _network_namespaces(network: Attachment, users: Users) -> set[str]:
+    """Return the namespaces whose pods use a network: its own one, or those whose pods name it with its namespace."""
+    own = {network.namespace} if network.namespace else set()
     outside = [use for use in users.of(network) if use.names_namespace]
     others = {home for use in outside for home in namespaces_of(use.pods, users.gathered)}
-    return others or found
+    return others or own
 
 
-def _homes_of_device(name: str, gathered: Objects) -> set[str]:
-    wanted = resource(name)
+def _device_namespaces(name: str, gathered: Objects) -> set[str]:
+    device = resource(name)
     return {
         home
         for pods in gathered.view(Fabrics.read).pods
-        if any(resource(each).may_be(wanted) for each in pods.devices)
+        if any(resource(name).may_be(device) for name in pods.devices)
         for home in namespaces_of(pods, gathered)
     }
 
 
 def _team(namespace: Manifest) -> str:
-    said = mapping(namespace.body, "metadata", "labels").get(TENANT_LABEL)
-    return said if isinstance(said, str) else namespace.name
+    tenant = mapping(namespace.body, "metadata", "labels").get(TENANT_LABEL)
+    return tenant if isinstance(tenant, str) else namespace.name
 
 
-def _breach(path: Path, what: str, where: Segment) -> Breach:
-    return Breach(path, "fabric/shared", what, _WHY, where.fix, Severity.INFO)
+def _breach(path: Path, message: str, location: Segment) -> Breach:
+    return Breach(path, "fabric/shared", message, _WHY, location.fix, Severity.INFO)
