@@ -25,9 +25,8 @@ from generator.checks.change.update_rules import (
     rules_of,
     without_empty,
 )
-from generator.checks.finding import Breach
 from generator.checks.objects import ChangedObject
-from generator.checks.registry import ERROR, check
+from generator.checks.registry import ERROR, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_path, shorten
 from generator.errors import NotModelledError
@@ -38,7 +37,7 @@ from generator.schemas.stored import normalize_built_in, normalize_custom, norma
 from generator.schemas.updates import Transition, apply, find_transitions
 from generator.simulate.policies.transitions import is_accepted
 
-_LONGEST = 60  # letters of a value in a message
+_LONGEST = 60  # characters of a value in a message
 _VERSION = re.compile(r"(?P<name>.+)-v(?P<number>[0-9]{1,9})")
 _FIELD_OF_SELF = re.compile(r"\bself\.(\w+)")
 _RULES = {
@@ -51,11 +50,11 @@ _RULES = {
     "only-added": "cannot lose items",
     "only-removed": "cannot get new items",
 }
-"""What is said of a field with a rule of updates.yaml."""
+"""Rule of updates.yaml → its part of a message."""
 _NOT_COMPARED = ("status", "metadata")
 _HOLDS_JOBS = ("batch/v1", "CronJob")
 """The kind whose schema defines pods and jobs for custom resources that hold them."""
-_WHY = "the API server rejects the update, so the sync fails, and Argo CD applies nothing of the later sync waves"
+_WHY = "the API server rejects the update, so the sync fails, and Argo CD skips the later sync waves"
 
 
 @check("change/immutable", severity=ERROR, needs=ChangedObject)
@@ -63,8 +62,8 @@ def immutable(change: ChangedObject) -> Iterator[Breach]:
     """Report an update that the API server or a webhook rejects.
 
     The new object is valid, but the API server or a webhook rejects the update of the stored object. Argo CD's sync
-    then fails, and the later sync waves are not applied. So `synth` does not write such a release. The way out is a
-    new name, see [runtimes](../../reference/runtimes.md#changing-a-runtime).
+    then fails and skips the later sync waves, so `synth` does not write such a release. Use a new name instead, see
+    [runtimes](../../reference/runtimes.md#changing-a-runtime).
 
     - ClusterTrainingRuntime, TrainingRuntime: change `successPolicy`, `failurePolicy`, `startupPolicy`,
       `network`, `volumeClaimPolicies` or `dependsOn` of a job
@@ -87,24 +86,23 @@ def immutable(change: ChangedObject) -> Iterator[Breach]:
       `volumeClaimTemplates` and `serviceName`
 
     `generator/facts/updates.yaml` has the complete list, with the source of each rule. Rules in CEL (`oldSelf`)
-    come from the CustomResourceDefinitions of the versions that the release is made for. Default values, the order
-    of sets and other spellings of a quantity are no change where the API server sees none.
+    come from the CustomResourceDefinitions of the target versions. Default values, the order of sets and other
+    spellings of a quantity are no change if the API server treats them as equal.
 
-    Two more updates are rejected although the new object is valid. A mapping of a custom resource that becomes `{}`
-    instead of being removed becomes null by server-side apply. And JobSet's webhook completes `volumeClaimPolicies`
-    of new objects only, so the API server rejects every update of a JobSet whose manifest lacks what the webhook
-    added.
+    The API server rejects two more updates to valid objects. If a mapping of a custom resource becomes `{}`,
+    server-side apply sets it to null. And JobSet's webhook sets defaults in `volumeClaimPolicies` only on creation,
+    so the API server rejects every update of a JobSet whose manifest lacks these defaults.
 
-    The check cannot see the state of a cluster. It reports nothing where the answer depends on that: a claim that
-    is not bound yet cannot grow, only a StorageClass with `allowVolumeExpansion` lets a claim grow, and a queued
-    job cannot get another queue while it runs.
+    The check cannot read the state of a cluster, and reports nothing that depends on it: an unbound claim cannot
+    grow, a claim grows only if its StorageClass has `allowVolumeExpansion`, and a running queued job cannot move to
+    another queue.
 
-    The checks of `change/*` compare two trees. `synth` compares the release that it is about to write with the one
-    that Argo CD's pointer names, or if that is this one, or there is none, with the newest before it. `mpigen
-    validate NEW --since OLD` compares any two: of whole output folders each platform with itself, as the release
-    that its Application names. A platform that OLD lacks replaces nothing; of one that NEW lacks everything goes.
-    Where it cannot be told what replaces what, as with several releases and no Application, it says so and compares
-    nothing.
+    The checks of `change/*` compare two trees. `synth` compares the new release with the release in Argo CD's
+    Application. If the Application names the new release itself, or does not exist, `synth` takes the newest
+    earlier release. `mpigen validate NEW --since OLD` compares any two trees. In whole output folders it compares
+    each platform with itself, in the release that its Application names. A platform that OLD lacks is new, and one
+    that NEW lacks is removed with all its objects. If several releases have no Application, mpigen reports that it
+    cannot pair them and compares nothing.
     """
     old, new, targets = change.old, change.new, change.targets
     kind = rules_of(new.group, new.kind)
@@ -166,25 +164,24 @@ def _in_go(body: Any, kind: Kind, schema: Schema, catalog: Catalog) -> Any:
 
 
 def _without_status(body: Any) -> Any:
-    """Return an object without the parts that the rules of a manifest are not about."""
+    """Return an object without its status and metadata."""
     return {key: value for key, value in body.items() if key not in _NOT_COMPARED}
 
 
 def _null(emptied: tuple[Path, Any]) -> Breach:
     path, value = emptied
-    what = format_path(path[-1:], root="").removeprefix(".")
+    field = format_path(path[-1:], root="").removeprefix(".")
     return Breach(
         path,
-        "change/immutable",
-        f"`{what}` becomes empty, but is not removed; its value is {written(value)}",
-        f"server-side apply sets `{what}` to null, which the API server rejects, so the sync fails",
-        f"remove `{what}` instead of leaving it empty",
+        f"`{field}` becomes empty, but is not removed; its value is {written(value)}",
+        f"server-side apply sets `{field}` to null, which the API server rejects, so the sync fails",
+        f"remove `{field}` instead of leaving it empty",
         value={},
     )
 
 
-def _in_cel(found: Iterable[Transition]) -> Iterator[Difference]:
-    for transition in found:
+def _in_cel(transitions: Iterable[Transition]) -> Iterator[Difference]:
+    for transition in transitions:
         with suppress(NotModelledError):
             if not is_accepted(transition):
                 yield _named_by_rule(transition)
@@ -194,29 +191,29 @@ def _named_by_rule(transition: Transition) -> Difference:
     """Return the changed value of a rule: the first field that the rule names and that differs, or the whole value."""
     path, was, now = transition.path, transition.old, transition.new
     if isinstance(was, dict) and isinstance(now, dict):
-        for field in dict.fromkeys(_FIELD_OF_SELF.findall(transition.rule)):
-            if was.get(field) != now.get(field):
-                path, was, now = (*path, field), was.get(field), now.get(field)
+        for name in dict.fromkeys(_FIELD_OF_SELF.findall(transition.rule)):
+            if was.get(name) != now.get(name):
+                path, was, now = (*path, name), was.get(name), now.get(name)
                 break
     return Difference(path, was, now, len(path))
 
 
 def _breach(difference: Difference, fix: str) -> Breach:
-    what = format_path(difference.path[max(difference.field - 1, 0) :], root="").removeprefix(".") or "spec"
-    return Breach(difference.path, "change/immutable", _message(difference, what), _WHY, fix, value=difference.now)
+    field = format_path(difference.path[max(difference.field - 1, 0) :], root="").removeprefix(".") or "spec"
+    return Breach(difference.path, _message(difference, field), _WHY, fix, value=difference.now)
 
 
-def _message(difference: Difference, what: str) -> str:
+def _message(difference: Difference, field: str) -> str:
     rule, was, now = difference.rule, written(difference.was), written(difference.now)
     if rule == "no-smaller":
-        return f"`{what}` can only grow, but shrinks from {was} to {now}"
+        return f"`{field}` can only grow, but shrinks from {was} to {now}"
     if rule == "no-larger" and difference.now is not None:
-        return f"`{what}` can only shrink, but grows from {was} to {now}"
+        return f"`{field}` can only shrink, but grows from {was} to {now}"
     if difference.now is None:
-        return f"`{what}` {_RULES[rule]}, but is removed; its value is {was}"
+        return f"`{field}` {_RULES[rule]}, but is removed; its value is {was}"
     if difference.was is None:
-        return f"`{what}` {_RULES[rule]}, but is added with the value {now}"
-    return f"`{what}` {_RULES[rule]}, but changes from {was} to {now}"
+        return f"`{field}` {_RULES[rule]}, but is added with the value {now}"
+    return f"`{field}` {_RULES[rule]}, but changes from {was} to {now}"
 
 
 def _narrowed(difference: Difference) -> Difference:

@@ -1,22 +1,22 @@
-"""change/flavor-*, change/reboots: flavors that select other nodes, and nodes that an update drains or restarts.
+"""change/flavor-*, change/reboots: flavors that select other nodes, and updates that drain or restart nodes.
 
-Kueue stops no job because its flavor changes: none of the calls of `workloadevict.Evict` in kueue v0.19.2 asks for the
-flavor, and the node selectors and tolerations of a running job's pods are not compared (pkg/util/equality/podset.go,
-pkg/controller/jobframework/reconciler.go EquivalentToWorkload). Jobs that start get the flavor's new values
-(pkg/podset/podset.go FromAssignment). tests/cluster/test_changed_flavors.py runs it.
+Kueue stops no job when its flavor changes. In kueue v0.19.2 no call of `workloadevict.Evict` depends on the flavor, and
+Kueue does not compare the node selectors and tolerations of a running job's pods (pkg/util/equality/podset.go,
+pkg/controller/jobframework/reconciler.go EquivalentToWorkload). Jobs that start later get the flavor's new values
+(pkg/podset/podset.go FromAssignment). tests/cluster/test_changed_flavors.py shows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from generator.checks.change.immutable import next_name, written
 from generator.checks.change.queues import ChangedQueues, has_users
-from generator.checks.finding import Breach, Severity, listed
+from generator.checks.finding import listed
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE, Queues
-from generator.checks.registry import WARNING, check
+from generator.checks.registry import INFO, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.facts.defects import known
 from generator.facts.names import REBOOTS
@@ -25,139 +25,126 @@ from generator.objects.fields import mapping, mappings, string
 from generator.objects.queue import ClusterQueue
 from generator.objects.selectors import find_untolerated_taint, format_taint
 
-_CHECK = "change/flavor-nodes"
-
 
 @check("change/flavor-nodes", severity=WARNING, needs=ChangedObject)
 def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
     """Report a flavor that selects other nodes than before.
 
-    A ResourceFlavor comes to mean other nodes (`nodeLabels`), gets a taint that its own tolerations do not cover,
-    or loses a toleration. Kueue stops no job for it: those that run stay where they are, and are charged as before.
-    Those that start, also if they waited, go by what the flavor says then. Pods for which there are no such nodes
-    wait, and hold their quota; of a new taint Kueue itself asks, and never admits who does not tolerate it.
+    The ResourceFlavor gets other `nodeLabels`, gets a taint that its own tolerations do not cover, or loses a
+    toleration. Kueue stops no job: running jobs keep their nodes and their usage. Jobs that start later, pending
+    ones included, get the new values. If no node matches, their pods stay Pending and hold their quota. Kueue itself
+    checks new taints, and never admits jobs that do not tolerate them.
     """
-    old, new = change.old, change.new
-    if new.group != KUEUE or new.kind != "ResourceFlavor":
+    if change.new.group != KUEUE or change.new.kind != "ResourceFlavor":
         return
-    was, now = (mapping(each.body, "spec") for each in (old, new))
-    if was.get("topologyName"):
-        now = {**now, "tolerations": was.get("tolerations")}
+    before, after = (mapping(flavor.body, "spec") for flavor in (change.old, change.new))
+    if before.get("topologyName"):  # the API server rejects changed labels and tolerations: change/immutable
+        after = {**after, "tolerations": before.get("tolerations")}
     else:
-        yield from _labels(new, mapping(was, "nodeLabels"), mapping(now, "nodeLabels"))
-        yield from _tolerations(was, now)
-    yield from _taints(was, now)
-
-
-def _labels(new: Manifest, was: Mapping[str, object], now: Mapping[str, object]) -> Iterator[Breach]:
-    if was != now:
-        yield Breach(
-            ("spec", "nodeLabels"),
-            _CHECK,
-            f"`nodeLabels` was {written(dict(was) or None)}, and becomes {written(dict(now) or None)}",
-            "jobs that run stay on the nodes of before, and count against this flavor; those that start go to nodes"
-            " with the new labels, and where there are none, hold their quota and wait",
-            f"label the nodes before; for other nodes write another flavor, such as `{next_name(new.name)}` (in a"
-            " platform file: another pool), and keep this one until its jobs have ended",
-            Severity.WARNING,
-        )
-
-
-def _taints(was: Mapping[str, object], now: Mapping[str, object]) -> Iterator[Breach]:
-    before = _keeping_out(was)
-    more = [format_taint(taint) for taint in _keeping_out(now) if taint not in before]
-    if more:
+        labels, new_labels = mapping(before, "nodeLabels"), mapping(after, "nodeLabels")
+        if labels != new_labels:
+            yield Breach(
+                ("spec", "nodeLabels"),
+                f"`nodeLabels` changes from {written(dict(labels) or None)} to {written(dict(new_labels) or None)}",
+                "running jobs keep their nodes and count against this flavor; later jobs start on nodes with the new"
+                " labels, and if no node has them, their pods stay Pending and hold their quota",
+                f"label the nodes first; for other nodes add a flavor, such as `{next_name(change.new.name)}` (in a"
+                " platform file: another pool), and keep this one until its jobs end",
+            )
+        kept = mappings(after.get("tolerations"))
+        removed = [toleration for toleration in mappings(before.get("tolerations")) if toleration not in kept]
+        if removed:
+            yield Breach(
+                ("spec", "tolerations"),
+                f"pods of new jobs no longer get the toleration {written(removed[0])}",
+                "pods without a toleration of their own stay Pending if their nodes have this taint, and hold their"
+                " quota; running jobs continue",
+                "remove the taint from the nodes first, or keep the toleration",
+            )
+    untolerated = _untolerated_taints(before)
+    added = [format_taint(taint) for taint in _untolerated_taints(after) if taint not in untolerated]
+    if added:
         yield Breach(
             ("spec", "nodeTaints"),
-            _CHECK,
-            f"only jobs that tolerate {', '.join(more)} are let in from now on",
-            "Kueue never admits the others here, not even those that wait; jobs that run go on",
-            "let those that wait begin before, or have them submitted again on a runtime that tolerates it",
-            Severity.WARNING,
+            f"the flavor accepts only jobs that tolerate {', '.join(added)} from now on",
+            "Kueue never admits other jobs to this flavor, pending jobs included; running jobs continue",
+            "let pending jobs start first, or submit them again on a runtime that tolerates the taint",
         )
 
 
-def _keeping_out(flavor: Mapping[str, object]) -> list[Body]:
-    """The taints that pods have to tolerate themselves. Tolerations that compare numbers are not counted."""
-    own = [each for each in mappings(flavor.get("tolerations")) if each.get("operator") not in ("Gt", "Lt")]
-    return [taint for taint in mappings(flavor.get("nodeTaints")) if find_untolerated_taint([taint], own) is not None]
-
-
-def _tolerations(was: Mapping[str, object], now: Mapping[str, object]) -> Iterator[Breach]:
-    kept = mappings(now.get("tolerations"))
-    gone = [each for each in mappings(was.get("tolerations")) if each not in kept]
-    if gone:
-        yield Breach(
-            ("spec", "tolerations"),
-            _CHECK,
-            f"pods of jobs no longer get the toleration {written(gone[0])}",
-            "those that start and do not tolerate it themselves wait on nodes with such a taint, and hold their quota;"
-            " jobs that run go on",
-            "take the taint from the nodes before, or keep the toleration",
-            Severity.WARNING,
-        )
+def _untolerated_taints(flavor: Mapping[str, object]) -> list[Body]:
+    """Return the taints that the flavor does not tolerate. Tolerations that compare numbers do not count."""
+    tolerations = [item for item in mappings(flavor.get("tolerations")) if item.get("operator") not in ("Gt", "Lt")]
+    return [
+        taint
+        for taint in mappings(flavor.get("nodeTaints"))
+        if find_untolerated_taint([taint], tolerations) is not None
+    ]
 
 
 @check("change/flavor-not-retried", severity=WARNING, needs=ChangedObject)
 def flavor_not_retried(change: ChangedObject) -> Iterator[Breach]:
     """Report a flavor that admits more jobs, while Kueue does not retry pending ones.
 
-    A flavor loses a taint, gets a toleration or means other nodes, so it lets in more jobs. Kueue before 0.18.5
-    does not look again at jobs that it could not admit before. They stay pending until another workload ends or
-    their queue changes.
+    The flavor loses a taint, gets a toleration or selects other nodes, so it accepts more jobs. Kueue does not retry
+    the jobs that it could not admit before. They stay pending until another workload ends or their queue changes.
 
     Source: kueue v0.18.3 pkg/controller/core/resourceflavor_controller.go Update,
     pkg/controller/tas/resource_flavor.go Update
     """
-    old, new = change.old, change.new
-    if new.group != KUEUE or new.kind != "ResourceFlavor":
+    if change.new.group != KUEUE or change.new.kind != "ResourceFlavor":
         return
-    was, now = (mapping(each.body, "spec") for each in (old, new))
+    before, after = (mapping(flavor.body, "spec") for flavor in (change.old, change.new))
+    tolerations = mappings(before.get("tolerations"))
     fields = {
-        "nodeTaints": any(taint not in _keeping_out(now) for taint in _keeping_out(was)),
-        "tolerations": any(each not in mappings(was.get("tolerations")) for each in mappings(now.get("tolerations"))),
-        "nodeLabels": mapping(was, "nodeLabels") != mapping(now, "nodeLabels"),
+        "nodeTaints": any(taint not in _untolerated_taints(after) for taint in _untolerated_taints(before)),
+        "tolerations": any(toleration not in tolerations for toleration in mappings(after.get("tolerations"))),
+        "nodeLabels": mapping(before, "nodeLabels") != mapping(after, "nodeLabels"),
     }
-    if changed := [field for field, lets_in_more in fields.items() if lets_in_more]:
+    if changed := [field for field, accepts_more in fields.items() if accepts_more]:
         defect = known("kueue-forgets-jobs-when-a-flavor-changes")
         yield Breach(
-            ("spec", changed[0]) if changed[0] in now else ("spec",),
-            "change/flavor-not-retried",
-            f"{' and '.join(f'`{field}`' for field in changed)} of the flavor let in more jobs than before",
-            "Kueue does not look again at jobs that it could not admit to the flavor: they stay pending until another "
+            ("spec", changed[0]) if changed[0] in after else ("spec",),
+            f"the flavor accepts more jobs than before: {' and '.join(f'`{field}`' for field in changed)} changes",
+            "Kueue does not retry jobs that it could not admit to the flavor: they stay pending until another "
             f"workload ends or their queue changes ({defect.note})",
             f"update to {defect.update}, or change the ClusterQueues of this flavor in the same release",
-            Severity.WARNING,
-            at_key=changed[0] in now,
+            at_key=changed[0] in after,
         )
 
 
 @check("change/flavor-topology", severity=WARNING, needs=ChangedQueues)
-def flavor_topology(change: ChangedQueues) -> Iterator[tuple[Manifest, Breach]]:
+def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
     """Report a flavor that only jobs with a topology request can use from now on.
 
-    Of a flavor only jobs get something that ask for a topology, as it got one, and the queue has another flavor
-    without one; or as the queue got such another flavor. A job that waits asks for what its runtime said when it
-    was queued, so it never comes to that flavor. Those that run go on. Where all flavors of a queue have a
-    topology, nobody has to ask.
+    The flavor gets a topology while its queue has another flavor without one, or the queue gets such a flavor. A
+    pending job keeps the topology request with which it was queued, so it never gets this flavor. Running jobs
+    continue. If all flavors of a queue have a topology, jobs need no request.
 
-    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go checkPodSetAndFlavorMatchForTAS: all
-    may have it where it has no topology, or where all flavors of the queue have one.
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go checkPodSetAndFlavorMatchForTAS
     """
     before, after = change.before, change.after
-    closed: dict[str, list[str]] = {}
+    affected: dict[str, list[str]] = {}
     for name, queue in sorted(after.tree.queues.items()):
-        was = before.tree.queues.get(name)
-        if was is not None and has_users(before, name):
-            for flavor in sorted(_for_all(before, was) & (queue.flavors - _for_all(after, queue))):
-                closed.setdefault(flavor, []).append(name)
-    for flavor, queues in closed.items():
-        yield after.of("ResourceFlavor")[flavor], _closed(flavor, queues)
+        old = before.tree.queues.get(name)
+        if old is not None and has_users(before, name):
+            for flavor in sorted(_open_flavors(before, old) & (queue.flavors - _open_flavors(after, queue))):
+                affected.setdefault(flavor, []).append(name)
+    for flavor, queues in affected.items():
+        yield Breach(
+            ("spec", "topologyName"),
+            f"in {listed(queues)} only jobs with a topology request can use `{flavor}` from now on",
+            "the queue also has a flavor without a topology; pending jobs without a request never get this flavor, and"
+            " running jobs continue",
+            "let pending jobs start first, or submit them again on a runtime with a topology request; or set a topology"
+            " on every flavor of the queue",
+            after.of("ResourceFlavor")[flavor],
+        )
 
 
-def _for_all(known: Queues, queue: ClusterQueue) -> frozenset[str]:
-    """The flavors of which jobs get something that ask for no topology."""
-    flavors = known.of("ResourceFlavor")
+def _open_flavors(queues: Queues, queue: ClusterQueue) -> frozenset[str]:
+    """Return the flavors of a queue that jobs without a topology request can use."""
+    flavors = queues.of("ResourceFlavor")
     plain = {
         name
         for name in queue.flavors
@@ -166,45 +153,31 @@ def _for_all(known: Queues, queue: ClusterQueue) -> frozenset[str]:
     return frozenset(plain or queue.flavors)
 
 
-def _closed(flavor: str, queues: Sequence[str]) -> Breach:
-    return Breach(
-        ("spec", "topologyName"),
-        "change/flavor-topology",
-        f"in {listed(queues)} only jobs that ask for a topology get something of `{flavor}` from now on",
-        "the queue has a flavor without one as well; jobs that wait and ask for none never come to this one, and jobs"
-        " that run go on",
-        "let those that wait begin before, or have them submitted again on a runtime that asks for it; or give every"
-        " flavor of the queue a topology",
-        Severity.WARNING,
-    )
-
-
-_REBOOTS = "change/reboots"
-_NEW, _GONE = "new", "in the next release no more"
+_NEW, _REMOVED = "new", "removed in the next release"
 _SELECTORS = ("nodeSelector", "machineConfigPoolSelector")
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a kind does to nodes.
+    """A kind whose operator drains or restarts nodes.
 
     Attributes:
-        effect: what its operator does to `{nodes}`, some at a time.
-        fields: of `spec`, a change of which does it; all where none is named.
-        goes_alone: whether nothing happens when the object goes.
+        effect: what the operator does to `{nodes}`, some at a time.
+        fields: the fields of `spec` whose change has this effect; empty for all fields.
+        is_removed_silently: whether the removal of an object has no effect on nodes.
     """
 
     effect: str
     fields: tuple[str, ...] = ()
-    goes_alone: bool = False
+    is_removed_silently: bool = False
 
 
 _RESTARTS = "restarts {nodes}"
-_LOADS = "drains {nodes}, and loads the driver anew"
+_LOADS = "drains {nodes}, and reloads the driver"
 _MCO = "machineconfiguration.openshift.io"
 _KINDS: Mapping[tuple[str, str], _Kind] = {
     ("sriovnetwork.openshift.io", "SriovNetworkNodePolicy"): _Kind(
-        "drains {nodes}, and restarts those whose NICs need it",
+        "drains {nodes}, and restarts nodes whose NICs need it",
         (
             "bridge",
             "deviceType",
@@ -219,7 +192,7 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
         ),
     ),
     ("sriovnetwork.openshift.io", "SriovNetworkPoolConfig"): _Kind(
-        "restarts those of {nodes} whose RDMA mode is another", ("nodeSelector", "rdmaMode"), goes_alone=True
+        "restarts {nodes} if their RDMA mode differs", ("nodeSelector", "rdmaMode"), is_removed_silently=True
     ),
     (_MCO, "MachineConfig"): _Kind(_RESTARTS),
     (_MCO, "KubeletConfig"): _Kind(_RESTARTS),
@@ -231,91 +204,66 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
 
 
 @check("change/reboots", severity=WARNING, needs=Change)
-def reboots(change: Change) -> Iterator[tuple[Manifest, Breach]]:
+def reboots(change: Change) -> Iterator[Breach]:
     """Report an update that drains or restarts nodes.
 
-    An object comes, changes or goes by which an operator drains or restarts nodes, and jobs that run there stop:
-    virtual functions of NICs (SriovNetworkNodePolicy: `numVfs`, `mtu`, `nicSelector`, …), the RDMA mode
-    (SriovNetworkPoolConfig), MachineConfigs, KubeletConfigs, PerformanceProfiles, and the driver of NVIDIA's
-    network operator. It says which nodes, and how many at a time: as the annotation `mpigen.dev/reboots` tells, or
-    by the selector. Of a first release it is an info.
+    The update adds, changes or removes an object for which an operator drains or restarts nodes, and running jobs
+    stop: virtual functions of NICs (SriovNetworkNodePolicy: `numVfs`, `mtu`, `nicSelector`, …), the RDMA mode
+    (SriovNetworkPoolConfig), MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, PerformanceProfiles, and the
+    driver of NVIDIA's network operator. The annotation `mpigen.dev/reboots`, or else the selector, gives the nodes
+    and how many restart at a time. Equal effects are one finding. In a first release it is an info.
     """
-    old, new = change.old, change.new
-    before = {each.identity: each for each in old if (each.group, each.kind) in _KINDS}
-    alike: dict[tuple[str, str], list[tuple[Manifest, Path]]] = {}
-    for manifest in new:
+    removed = {item.identity: item for item in change.old if (item.group, item.kind) in _KINDS}
+    equal: dict[tuple[str, str], list[tuple[Manifest, Path]]] = {}
+    for manifest in change.new:
         if kind := _KINDS.get((manifest.group, manifest.kind)):
-            was = before.pop(manifest.identity, None)
-            if fields := _changed(was, manifest, kind):
-                same = alike.setdefault((_said(was, manifest, fields), _effect(manifest, kind)), [])
-                same.append((manifest, _path(manifest, fields[0])))
-    for gone in before.values():
-        kind = _KINDS[gone.group, gone.kind]
-        if not kind.goes_alone and _does_it(gone, kind):
-            alike.setdefault((_GONE, _effect(gone, kind)), []).append((gone, ("metadata", "name")))
-    severity = Severity.WARNING if old else Severity.INFO
-    for (what, effect), ((first, path), *others) in alike.items():
-        yield first, _breach(path, f"{_named(first.name, len(others), what)}: {effect}", severity)
+            old = removed.pop(manifest.identity, None)
+            spec, old_spec = mapping(manifest.body, "spec"), mapping(old.body, "spec") if old else {}
+            if old:
+                fields = kind.fields or tuple(sorted({*old_spec, *spec}))
+                changed = [field for field in fields if old_spec.get(field) != spec.get(field)]
+                event = ", ".join(
+                    f"`{field}` changes from {written(old_spec.get(field))} to {written(spec.get(field))}"
+                    for field in changed
+                )
+            else:
+                changed, event = [""] if _affects_nodes(manifest, kind) else [], _NEW
+            if changed:
+                path: Path = ("spec", changed[0]) if changed[0] in spec else ("spec",)
+                equal.setdefault((event, _effect(manifest, kind)), []).append((manifest, path))
+    for manifest in removed.values():
+        kind = _KINDS[manifest.group, manifest.kind]
+        if not kind.is_removed_silently and _affects_nodes(manifest, kind):
+            equal.setdefault((_REMOVED, _effect(manifest, kind)), []).append((manifest, ("metadata", "name")))
+    for (event, effect), ((first, path), *others) in equal.items():
+        subject = ""
+        if event in (_NEW, _REMOVED):
+            subject = f"`{first.name}` and {len(others)} more are " if others else f"`{first.name}` is "
+        yield Breach(
+            path,
+            f"{subject}{event}: its operator {effect}",
+            "jobs with a pod on such a node fail; only a runtime with `restarts` starts them again, and they continue"
+            " from a checkpoint only if their program saves and loads one",
+            "let jobs end first, with `stopPolicy: Hold` on their queues, and apply it in a maintenance window",
+            first,
+            WARNING if change.old else INFO,
+        )
 
 
-def _does_it(manifest: Manifest, kind: _Kind) -> bool:
+def _affects_nodes(manifest: Manifest, kind: _Kind) -> bool:
+    """Return True if the object sets a field that has an effect on nodes."""
     spec = mapping(manifest.body, "spec")
     return not kind.fields or any(spec.get(field) for field in kind.fields if field not in _SELECTORS)
 
 
-def _changed(was: Manifest | None, now: Manifest, kind: _Kind) -> tuple[str, ...]:
-    """The fields of the spec that differ and do something to nodes."""
-    if was is None:
-        return ("",) if _does_it(now, kind) else ()
-    before, after = mapping(was.body, "spec"), mapping(now.body, "spec")
-    fields = kind.fields or tuple(sorted({*before, *after}))
-    return tuple(field for field in fields if before.get(field) != after.get(field))
-
-
-def _path(manifest: Manifest, field: str) -> Path:
-    return ("spec", field) if field in mapping(manifest.body, "spec") else ("spec",)
-
-
-def _said(was: Manifest | None, now: Manifest, fields: tuple[str, ...]) -> str:
-    """What changes."""
-    if was is None:
-        return _NEW
-    before, after = mapping(was.body, "spec"), mapping(now.body, "spec")
-    changes = (f"`{each}` was {written(before.get(each))}, and becomes {written(after.get(each))}" for each in fields)
-    return "; ".join(changes)
-
-
-def _named(name: str, others: int, what: str) -> str:
-    """What comes or goes is told by its name, and what changes by that."""
-    if what not in (_NEW, _GONE):
-        return what
-    return f"`{name}` and {others} more are {what}" if others else f"`{name}` is {what}"
-
-
-def _breach(path: Path, what: str, severity: Severity) -> Breach:
-    return Breach(
-        path,
-        _REBOOTS,
-        what,
-        "jobs with a pod on such a node fail; only a runtime with `restarts` starts them again, and they continue from "
-        "a checkpoint only if their program saves and loads one",
-        "let them end before: close their queues with `stopPolicy: Hold`; apply it when the nodes can be missed",
-        severity,
-    )
-
-
 def _effect(manifest: Manifest, kind: _Kind) -> str:
-    """As the object says itself, or of the nodes that it selects."""
-    if said := string(mapping(manifest.body, "metadata", "annotations").get(REBOOTS)):
-        return f"it {said}"
+    """Return the effect from the object's annotation, or that of its kind on the selected nodes."""
+    if effect := string(mapping(manifest.body, "metadata", "annotations").get(REBOOTS)):
+        return effect
     spec = mapping(manifest.body, "spec")
-    selector = next((spec[field] for field in _SELECTORS if spec.get(field)), None)
-    role = string(mapping(manifest.body, "metadata", "labels").get(f"{_MCO}/role"))
-    which = (
-        f"the nodes with {written(selector)}"
-        if selector
-        else f"the nodes of MachineConfigPool `{role}`"
-        if role
-        else "all nodes"
-    )
-    return f"its operator {kind.effect.format(nodes=which)}"
+    nodes = "all nodes"
+    if role := string(mapping(manifest.body, "metadata", "labels").get(f"{_MCO}/role")):
+        nodes = f"the nodes of MachineConfigPool `{role}`"
+    if selector := next((spec[field] for field in _SELECTORS if spec.get(field)), None):
+        nodes = f"the nodes with {written(selector)}"
+    return kind.effect.format(nodes=nodes)

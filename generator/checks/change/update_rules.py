@@ -19,7 +19,7 @@ from generator.schemas.patterns import CUSTOM_QUANTITY
 from generator.schemas.stored import normalize_quantity
 
 _FILE = FilePath(facts.__file__).parent / "updates.yaml"
-_EACH = "*"
+_ANY_ITEM = "*"
 _GENERIC_FIX = "write a new {kind}, such as `{{new}}`, in place of `{{name}}`"
 _NONE = "None"
 
@@ -64,7 +64,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The rules of a kind, and how to get the change in spite of them."""
+    """The rules of a kind, with the way to make the change nevertheless."""
 
     rules: tuple[Rule, ...]
     fix: str
@@ -81,7 +81,7 @@ def kinds() -> Mapping[tuple[str, str], Kind]:
 
 
 def rules_of(group: str, kind: str) -> Kind:
-    """Return the rules of a kind; of an unknown kind none, with a fix that fits every kind."""
+    """Return the rules of a kind; for an unknown kind none, and a generic fix."""
     return kinds().get((group, kind)) or Kind((), _GENERIC_FIX.format(kind=kind))
 
 
@@ -155,8 +155,8 @@ def _freed(rule: Rule, old: Any, new: Any) -> tuple[Steps, ...] | None:
     """Return the fields below the path of a rule that may change; None if all of them may."""
     if rule.suspended is None:
         return rule.excepted
-    asked = {"old": (old,), "new": (new,), "either": (old, new)}[rule.suspended_in]
-    if not any(map(_may_be_suspended, asked)):
+    bodies = {"old": (old,), "new": (new,), "either": (old, new)}[rule.suspended_in]
+    if not any(map(_may_be_suspended, bodies)):
         return rule.excepted
     return (*rule.excepted, *rule.suspended) if rule.suspended else None
 
@@ -166,10 +166,10 @@ def _may_be_suspended(body: Any) -> bool:
 
 
 def _pairs(old: Any, new: Any, steps: Steps, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
-    """Yield the place of a field in the new object with both values; of items only those that both objects have."""
+    """Yield the place of a field in the new object with both values, for the items that both objects have."""
     if not steps:
         yield path, old, new
-    elif steps[0] == _EACH:
+    elif steps[0] == _ANY_ITEM:
         before = by_name(old)
         for number, item in enumerate(new if isinstance(new, list) else ()):
             was = before.get(item.get("name")) if isinstance(item, dict) else None
@@ -199,7 +199,7 @@ def _without(value: Any, paths: Iterable[Steps]) -> Any:
 
 def _remove(value: Any, path: Steps) -> None:
     """Remove a field, and what is empty without it."""
-    if path[0] == _EACH:
+    if path[0] == _ANY_ITEM:
         for item in value if isinstance(value, list) else ():
             _remove(item, path[1:])
     elif isinstance(value, dict) and path[0] in value:
@@ -237,14 +237,14 @@ def generate(body: Any, kind: Kind) -> None:
 
 
 def _fill(body: Any, path: Steps, value: Any) -> None:
-    if path[0] == _EACH:
+    if path[0] == _ANY_ITEM:
         for item in body if isinstance(body, list) else ():
             _fill(item, path[1:], value)
     elif isinstance(body, dict):
         if len(path) == 1:
             body.setdefault(path[0], deepcopy(value))
-        elif _EACH in path and path[0] not in body:
-            if path[1] != _EACH:
+        elif _ANY_ITEM in path and path[0] not in body:
+            if path[1] != _ANY_ITEM:
                 _fill(body.setdefault(path[0], {}), path[1:], value)
         else:
             _fill(body.setdefault(path[0], {}), path[1:], value)
@@ -268,10 +268,10 @@ def canonical(value: Any, node: Schema, schema: Schema) -> Any:
 
 
 def replaced(value: Any, path: Steps, convert: Callable[[Any], Any]) -> Any:
-    """Return a value with another one at a path."""
+    """Convert the value at a path and return the result."""
     if not path:
         return convert(value)
-    if path[0] == _EACH:
+    if path[0] == _ANY_ITEM:
         return [replaced(item, path[1:], convert) for item in value] if isinstance(value, list) else value
     if isinstance(value, dict) and path[0] in value:
         return {**value, path[0]: replaced(value[path[0]], path[1:], convert)}
@@ -279,7 +279,7 @@ def replaced(value: Any, path: Steps, convert: Callable[[Any], Any]) -> Any:
 
 
 def without_empty(value: Any, kept: Iterable[Steps] = ()) -> Any:
-    """Return a value without the empty strings and lists in it, which Go does not tell from absent ones.
+    """Return a value without empty strings and lists, which Go treats like absent ones.
 
     Args:
         value: the value.
@@ -294,7 +294,7 @@ def without_empty(value: Any, kept: Iterable[Steps] = ()) -> Any:
             if child not in ("", [], None)
         }
     if isinstance(value, list):
-        return [without_empty(item, [path[1:] for path in kept if path[0] == _EACH]) for item in value]
+        return [without_empty(item, [path[1:] for path in kept if path[0] == _ANY_ITEM]) for item in value]
     return value
 
 
@@ -315,7 +315,7 @@ def _is_removed(was: Any, now: Any) -> bool:
 
 
 def _is_allocated(was: Any, now: Any) -> bool:
-    """Return True if an address is set that is not the one the API server has chosen or was told."""
+    """Return True if the new address differs from the stored address."""
     if now is None or was == now:
         return False
     return was is not None or now == _NONE
