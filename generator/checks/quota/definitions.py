@@ -1,23 +1,22 @@
-"""quota/*: definitions that Kueue's webhook rejects, and references between Kueue's objects that lead nowhere.
+"""quota/*: definitions that Kueue's webhook rejects, and dangling references between Kueue's objects.
 
-The schemas do not state the limits: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateResourceGroups,
+The files can be a part of a cluster: a name counts as missing only if the files have other objects of its kind.
+
+Source of the limits, which no schema states: kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateResourceGroups,
 validateFlavorQuotas, cohort_webhook.go validateCohort, common.go validateFairSharing, and the rules of CEL in
-apis/kueue/v1beta2/clusterqueue_types.go. v0.18.3 has the same.
-The files may be a part of a cluster: a name counts as missing only where the files hold objects of its kind.
+apis/kueue/v1beta2/clusterqueue_types.go. v0.18.3 has the same limits.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import KUEUE, TRAINER, Queues, rows
-from generator.checks.registry import ERROR, WARNING, check
+from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import shorten
 from generator.facts.names import METADATA_NAME
@@ -28,343 +27,326 @@ from generator.objects.selectors import meets_requirements
 from generator.quantities import amount_of
 from generator.simulate.kueue.queues import QueueTree
 
-_WHY = "the API server refuses the object"
-_NO_WEIGHT = Fraction(1, 10**9)
+QUEUE_LABEL = f"{KUEUE}/queue-name"
+PRIORITY_LABEL = f"{KUEUE}/priority-class"
+_REJECTED = "the API server rejects the object"
+_LARGEST_REJECTED_WEIGHT = Fraction(1, 10**9)
 _PARENT = {"ClusterQueue": ("cohortName", "cohort"), "Cohort": ("parentName",)}
-"""Kind → the fields that name who lends, the last of v1beta1."""
+"""Kind → the fields that name the parent cohort. `cohort` is the field of v1beta1."""
+_CYCLE_LENGTH = 200  # characters of a cycle in a message
 
 
 @check("quota/order", severity=ERROR, needs=Objects)
-def order(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def order(objects: Objects) -> Iterator[Breach]:
     """Report a flavor whose resources differ from `coveredResources`.
 
-    In a ClusterQueue or Cohort a flavor lists other resources than `coveredResources`, or in another order. Kueue's
-    webhook refuses it. A flavor that has none of a resource says so with a `nominalQuota` of 0.
-
-    For this check and all of the family: what an object names is looked for among the files below the same
-    `release.json`, or among those below none. An object in no file may be in the cluster all the same, so then
-    there is at most a warning. Where an amount is no quantity, or two files hold different objects of one name,
-    nothing can be computed, and only what one object shows is said.
+    Each flavor of a ClusterQueue or Cohort must list the resources of `coveredResources`, in the same order. Kueue's
+    webhook rejects other lists. Set `nominalQuota: 0` for a resource that a flavor does not have.
     """
-    for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
+    for manifest in objects.of(KUEUE, "ClusterQueue", "Cohort"):
         for number, group in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
             covered = strings(group.get("coveredResources"))
-            for place, flavor in indexed_mappings(group.get("flavors")):
-                names = tuple(str(each.get("name")) for _, each in indexed_mappings(flavor.get("resources")))
-                if names != covered:
-                    path: Path = ("spec", "resourceGroups", number, "flavors", place, "resources")
-                    yield manifest, _order(path, str(flavor.get("name")), names, covered)
-
-
-def _order(path: Path, flavor: str, names: Sequence[str], covered: Sequence[str]) -> Breach:
-    missing = [name for name in covered if name not in names]
-    excess = [name for name in names if name not in covered]
-    if missing:
-        message = f"flavor `{flavor}` says nothing of {_join(missing)}, which `coveredResources` names"
-    elif excess:
-        message = f"flavor `{flavor}` has {_join(excess)}, which `coveredResources` does not name"
-    else:
-        message = f"flavor `{flavor}` has {_join(names)}, and `coveredResources` has {_join(covered)}"
-    fix = f"write them as `coveredResources` does: {', '.join(covered)}; 0 where the flavor has none"
-    return Breach(path, "quota/order", message, _WHY, fix, at_key=True)
-
-
-@check("quota/repeated", severity=ERROR, needs=Objects)
-def repeated(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report a resource or flavor in two resource groups.
-
-    A resource or a flavor is in two groups of the same ClusterQueue or Cohort. Kueue's webhook refuses it.
-    """
-    for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
-        resources: dict[str, int] = {}
-        flavors: dict[str, int] = {}
-        for number, group in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
-            path: Path = ("spec", "resourceGroups", number)
-            for place, name in enumerate(strings(group.get("coveredResources"))):
-                if name in resources:
-                    yield manifest, _repeated((*path, "coveredResources", place), name, "resource", resources[name])
-                resources.setdefault(name, number)
-            for place, flavor in indexed_mappings(group.get("flavors")):
-                name = str(flavor.get("name"))
-                if flavors.setdefault(name, number) != number:  # within a group the schema tells
-                    where = (*path, "flavors", place, "name")
-                    yield manifest, _repeated(where, name, "flavor", flavors[name])
-
-
-def _repeated(path: Path, name: str, what: str, first: int) -> Breach:
-    advice = {
-        "resource": "name it once: all its flavors belong into one group",
-        "flavor": "put the resources of this flavor into one group, or make a flavor of its own for them",
-    }
-    message = f"the {what} `{name}` is in `resourceGroups[{first}]` already"
-    return Breach(path, "quota/repeated", message, _WHY, advice[what], value=name)
-
-
-@check("quota/limit", severity=ERROR, needs=Objects)
-def limit(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report a quota, limit or weight that Kueue's webhook rejects.
-
-    A `lendingLimit` above the `nominalQuota`, a borrowing or lending limit without a cohort to share with, an
-    amount or a weight below zero, or a weight that is next to nothing: Kueue's webhook refuses them. A Cohort may
-    lend more than is its own, since it passes on what its queues lend.
-    """
-    for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
-        spec = mapping(manifest.body, "spec")
-        yield from ((manifest, breach) for breach in _weight(mapping(spec, "fairSharing").get("weight")))
-        is_alone = not any(spec.get(field) for field in _PARENT[manifest.kind])
-        for row in rows(manifest) if _may_be_wrong(manifest, gathered.view(Queues.read)) else ():
-            for field in ("nominalQuota", "borrowingLimit", "lendingLimit"):
-                message, fix = _wrong(manifest.kind, row.body, field, is_alone=is_alone)
-                if message:
-                    yield manifest, Breach((*row.path, field), "quota/limit", message, _WHY, fix, value=row.body[field])
-
-
-def _wrong(kind: str, row: Mapping[str, Any], field: str, *, is_alone: bool) -> tuple[str, str]:
-    """What is wrong with an amount, and what to do; nothing if it is right, or is none."""
-    value, amount = row.get(field), amount_of(row.get(field))
-    if amount is None or value is None:
-        return "", ""
-    if amount < 0:
-        return f"`{value}` is below zero", "write 0 or more"
-    if field == "nominalQuota":
-        return "", ""
-    if is_alone:
-        parent = _PARENT[kind][0]
-        message = f"a {field} of {value}, but no `{parent}`: there is nobody to share with"
-        return message, f"name the cohort in `{parent}`, or remove the limit"
-    if field == "lendingLimit" and kind == "ClusterQueue" and amount > (amount_of(row.get("nominalQuota")) or 0):
-        message = f"lends {value} {row.get('name')}, and has {row.get('nominalQuota', 0)}"
-        return message, "write at most the nominalQuota, or remove it to lend all that is unused"
-    return "", ""
-
-
-def _weight(value: object) -> Iterator[Breach]:
-    weight = amount_of(value)
-    if weight is not None and (weight < 0 or 0 < weight <= _NO_WEIGHT):
-        message = f"`{value}` is below zero" if weight < 0 else f"`{value}` is next to nothing, and not 0"
-        fix = "write 0, or more than `1n`; 1 is what others have"
-        yield Breach(("spec", "fairSharing", "weight"), "quota/limit", message, _WHY, fix, value=value)
-
-
-def _may_be_wrong(manifest: Manifest, queued: Queues | None) -> bool:
-    """Whether anything can be wrong with its limits: mostly what was computed for all rules says that nothing is."""
-    known = queued.tree.queues.get(manifest.name) if queued and manifest.kind == "ClusterQueue" else None
-    if known is None or not known.cohort:
-        return True
-    return any(
-        quota.nominal < 0
-        or (quota.borrowing or 0) < 0
-        or (quota.lending is not None and not 0 <= quota.lending <= quota.nominal)
-        for quota in known.quotas.values()
-    )
+            for index, flavor in indexed_mappings(group.get("flavors")):
+                names = tuple(str(resource.get("name")) for _, resource in indexed_mappings(flavor.get("resources")))
+                if names == covered:
+                    continue
+                if missing := [name for name in covered if name not in names]:
+                    difference = f"lacks {_join(missing)}, which `coveredResources` lists"
+                elif excess := [name for name in names if name not in covered]:
+                    difference = f"has {_join(excess)}, which `coveredResources` does not list"
+                else:
+                    difference = f"lists {_join(names)}, but `coveredResources` lists {_join(covered)}"
+                yield Breach(
+                    ("spec", "resourceGroups", number, "flavors", index, "resources"),
+                    f"flavor `{flavor.get('name')}` {difference}",
+                    _REJECTED,
+                    f"list the resources in the order of `coveredResources`: {', '.join(covered)}. "
+                    "Set `nominalQuota: 0` if the flavor has none of a resource",
+                    manifest,
+                    at_key=True,
+                )
 
 
 def _join(names: Sequence[str]) -> str:
     return " and ".join(", ".join(f"`{name}`" for name in part) for part in (names[:-1], names[-1:]) if part)
 
 
-QUEUE_LABEL = f"{KUEUE}/queue-name"
-PRIORITY_LABEL = f"{KUEUE}/priority-class"
-_LONGEST = 200  # letters of a circle in a message
+@check("quota/repeated", severity=ERROR, needs=Objects)
+def repeated(objects: Objects) -> Iterator[Breach]:
+    """Report a resource or flavor in two resource groups.
+
+    In a ClusterQueue or Cohort, each resource and each flavor belongs to one resource group. Kueue's webhook rejects
+    repeated names.
+    """
+    for manifest in objects.of(KUEUE, "ClusterQueue", "Cohort"):
+        resources: dict[str, int] = {}
+        flavors: dict[str, int] = {}
+        for number, group in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
+            path: Path = ("spec", "resourceGroups", number)
+            for index, name in enumerate(strings(group.get("coveredResources"))):
+                if name in resources:
+                    yield Breach(
+                        (*path, "coveredResources", index),
+                        f"the resource `{name}` is already in `resourceGroups[{resources[name]}]`",
+                        _REJECTED,
+                        "list the resource once, and move all its flavors into one group",
+                        manifest,
+                        value=name,
+                    )
+                resources.setdefault(name, number)
+            for index, flavor in indexed_mappings(group.get("flavors")):
+                name = str(flavor.get("name"))
+                if flavors.setdefault(name, number) != number:  # the schema rejects repetition within a group
+                    yield Breach(
+                        (*path, "flavors", index, "name"),
+                        f"the flavor `{name}` is already in `resourceGroups[{flavors[name]}]`",
+                        _REJECTED,
+                        "move all resources of this flavor into one group, or create another ResourceFlavor for them",
+                        manifest,
+                        value=name,
+                    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reference:
-    """A place that names another object of Kueue's."""
+@check("quota/limit", severity=ERROR, needs=Objects)
+def limit(objects: Objects) -> Iterator[Breach]:
+    """Report a quota, limit or weight that Kueue's webhook rejects.
 
-    path: Path
-    kind: str
-    name: str
+    Rejected are: a `lendingLimit` above the `nominalQuota` of a ClusterQueue, a borrowing or lending limit without a
+    cohort, negative amounts and weights, and weights above 0 up to `1n`. A Cohort can lend more than its own quota,
+    because it also lends the quota of its queues.
+    """
+    queues = objects.view(Queues.read)
+    for manifest in objects.of(KUEUE, "ClusterQueue", "Cohort"):
+        spec = mapping(manifest.body, "spec")
+        value = mapping(spec, "fairSharing").get("weight")
+        weight = amount_of(value)
+        if weight is not None and (weight < 0 or 0 < weight <= _LARGEST_REJECTED_WEIGHT):
+            yield Breach(
+                ("spec", "fairSharing", "weight"),
+                f"the weight `{value}` is negative" if weight < 0 else f"the weight `{value}` is too small",
+                _REJECTED,
+                "set 0, or more than `1n`. The default is 1",
+                manifest,
+                value=value,
+            )
+        is_alone = not any(spec.get(field) for field in _PARENT[manifest.kind])
+        for row in rows(manifest) if _can_break_limits(manifest, queues) else ():
+            for field in ("nominalQuota", "borrowingLimit", "lendingLimit"):
+                message, fix = _wrong_amount(manifest.kind, row.body, field, is_alone=is_alone)
+                if message:
+                    yield Breach((*row.path, field), message, _REJECTED, fix, manifest, value=row.body[field])
+
+
+def _wrong_amount(kind: str, row: Mapping[str, Any], field: str, *, is_alone: bool) -> tuple[str, str]:
+    """Return the message and the fix for an amount that the webhook rejects; empty if it accepts the amount."""
+    value, amount = row.get(field), amount_of(row.get(field))
+    if amount is None or value is None:
+        return "", ""
+    if amount < 0:
+        return f"`{field}` is negative: `{value}`", "set 0 or more"
+    if field == "nominalQuota":
+        return "", ""
+    if is_alone:
+        message = f"`{field}` is {value}, but the {kind} has no `{_PARENT[kind][0]}` to share quota with"
+        return message, f"set `{_PARENT[kind][0]}`, or remove the limit"
+    if field == "lendingLimit" and kind == "ClusterQueue" and amount > (amount_of(row.get("nominalQuota")) or 0):
+        nominal = row.get("nominalQuota", 0)
+        message = f"`lendingLimit` is {value} {row.get('name')}, but `nominalQuota` is only {nominal}"
+        return message, "set at most the `nominalQuota`, or remove `lendingLimit` to lend all unused quota"
+    return "", ""
+
+
+def _can_break_limits(manifest: Manifest, queues: Queues | None) -> bool:
+    """Return False if the parsed quotas of a ClusterQueue in a cohort show that its limits are valid."""
+    queue = queues.tree.queues.get(manifest.name) if queues and manifest.kind == "ClusterQueue" else None
+    if queue is None or not queue.cohort:
+        return True
+    return any(
+        quota.nominal < 0
+        or (quota.borrowing or 0) < 0
+        or (quota.lending is not None and not 0 <= quota.lending <= quota.nominal)
+        for quota in queue.quotas.values()
+    )
 
 
 @check("quota/missing-flavor", severity=ERROR, needs=Objects)
-def missing_flavor(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def missing_flavor(objects: Objects) -> Iterator[Breach]:
     """Report a reference to a ResourceFlavor that is in no file.
 
-    A ClusterQueue names a ResourceFlavor that is in no file, while others are. Kueue admits nothing from the queue
-    until it exists, on no flavor.
+    Kueue sets the ClusterQueue inactive until the ResourceFlavor exists, and admits nothing on any flavor. The check
+    needs another ResourceFlavor in the files. Outside of a complete release the flavor can exist in the cluster, so
+    the finding is then a warning.
 
-    Source: Such a queue is not active: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go updateQueueStatus.
+    Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go updateQueueStatus
     """
-    why = "Kueue admits nothing from this queue, neither on this flavor nor on another, until it exists"
-    for manifest in gathered.of(KUEUE, "ClusterQueue"):
+    why = "the queue is inactive until the flavor exists: Kueue admits nothing from it, on any flavor"
+    for manifest in objects.of(KUEUE, "ClusterQueue"):
         for group, body in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
             for number, flavor in indexed_mappings(body.get("flavors")):
                 path: Path = ("spec", "resourceGroups", group, "flavors", number, "name")
-                reference = _Reference(path, "ResourceFlavor", str(flavor.get("name")))
-                yield from _missing("quota/missing-flavor", manifest, reference, gathered, why)
+                yield from _dangling(objects, manifest, path, "ResourceFlavor", str(flavor.get("name")), why)
 
 
 @check("quota/missing-topology", severity=ERROR, needs=Objects)
-def missing_topology(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def missing_topology(objects: Objects) -> Iterator[Breach]:
     """Report a reference to a Topology that is in no file.
 
-    A ResourceFlavor names a Topology that is in no file, while others are. Kueue admits nothing from the queues
-    with this flavor.
+    Kueue sets the queues with this ResourceFlavor inactive until the Topology exists. The check needs another Topology
+    in the files.
+
+    Source: kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go isTASViolated
     """
-    why = "Kueue admits nothing from the queues that have this flavor until it exists"
-    for manifest in gathered.of(KUEUE, "ResourceFlavor"):
+    why = "queues with this flavor are inactive until the Topology exists: Kueue admits nothing from them"
+    for manifest in objects.of(KUEUE, "ResourceFlavor"):
         name = mapping(manifest.body, "spec").get("topologyName")
         if isinstance(name, str) and name:
-            reference = _Reference(("spec", "topologyName"), "Topology", name)
-            yield from _missing("quota/missing-topology", manifest, reference, gathered, why)
+            yield from _dangling(objects, manifest, ("spec", "topologyName"), "Topology", name, why)
 
 
 @check("quota/missing-queue", severity=ERROR, needs=Objects)
-def missing_queue(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def missing_queue(objects: Objects) -> Iterator[Breach]:
     """Report a reference to a queue that is in no file.
 
-    A LocalQueue names a ClusterQueue, or a TrainJob a LocalQueue of its namespace, that is in no file, while others
-    are. A namespace that is itself among the files is taken to have its LocalQueues there.
+    The jobs of a LocalQueue without ClusterQueue, and TrainJobs without LocalQueue, stay suspended until the queue
+    exists. The check needs another queue of the kind in the files. If the files have the Namespace of a TrainJob, they
+    must have its LocalQueues too.
     """
-    for manifest in gathered.of(KUEUE, "LocalQueue"):
-        reference = _Reference(
-            ("spec", "clusterQueue"), "ClusterQueue", str(mapping(manifest.body, "spec").get("clusterQueue"))
-        )
-        why = "jobs that come by this LocalQueue wait until it exists"
-        yield from _missing("quota/missing-queue", manifest, reference, gathered, why)
-    for manifest in gathered.of(TRAINER, "TrainJob"):
-        name = mapping(manifest.body, "metadata", "labels").get(QUEUE_LABEL)
-        if isinstance(name, str):
-            reference = _Reference(("metadata", "labels", QUEUE_LABEL), "LocalQueue", name)
-            why = "the job stays suspended until it exists"
-            yield from _missing("quota/missing-queue", manifest, reference, gathered, why)
+    for manifest in objects.of(KUEUE, "LocalQueue"):
+        name = str(mapping(manifest.body, "spec").get("clusterQueue"))
+        why = "jobs of this LocalQueue stay suspended until the ClusterQueue exists"
+        yield from _dangling(objects, manifest, ("spec", "clusterQueue"), "ClusterQueue", name, why)
+    why = "the job stays suspended until the LocalQueue exists"
+    yield from _dangling_labels(objects, QUEUE_LABEL, "LocalQueue", why)
 
 
 @check("quota/missing-priority", severity=ERROR, needs=Objects)
-def missing_priority(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def missing_priority(objects: Objects) -> Iterator[Breach]:
     """Report a reference to a WorkloadPriorityClass that is in no file.
 
-    A TrainJob names a WorkloadPriorityClass (`kueue.x-k8s.io/priority-class`) that is in no file, while others are.
-    It stays suspended, and neither an event nor its status says why.
+    Kueue creates no Workload for a TrainJob whose label `kueue.x-k8s.io/priority-class` names a missing class. The job
+    stays suspended, and neither an event nor its status shows the cause. The check needs another WorkloadPriorityClass
+    in the files.
 
-    Source: Kueue v0.19.2 pkg/controller/jobframework/reconciler.go ExtractPriority: it makes no Workload of the
-    job.
+    Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go ExtractPriority
     """
-    why = "the job stays suspended until it exists, and only the log of Kueue tells"
-    for manifest in gathered.of(TRAINER, "TrainJob"):
-        name = mapping(manifest.body, "metadata", "labels").get(PRIORITY_LABEL)
-        if isinstance(name, str) and name:
-            reference = _Reference(("metadata", "labels", PRIORITY_LABEL), "WorkloadPriorityClass", name)
-            yield from _missing("quota/missing-priority", manifest, reference, gathered, why)
+    why = "the job stays suspended until the class exists, and only Kueue's log shows the cause"
+    yield from _dangling_labels(objects, PRIORITY_LABEL, "WorkloadPriorityClass", why)
 
 
 @check("quota/missing-cohort", severity=WARNING, needs=Objects)
-def missing_cohort(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def missing_cohort(objects: Objects) -> Iterator[Breach]:
     """Report a reference to a Cohort that is in no file.
 
-    A ClusterQueue or Cohort names a Cohort that is in no file, while others are. Kueue does without the object: it
-    is then a cohort of its own, in which nobody from the one that was meant lends anything.
+    Kueue needs no object for a cohort, so a misspelled name creates another cohort. It has no quota of its own, and
+    the intended cohort lends nothing to it. The check needs another Cohort in the files.
     """
-    why = "Kueue takes it for a cohort without quota of its own, and lends nothing to it from any other"
-    for manifest in gathered.of(KUEUE, "ClusterQueue", "Cohort"):
+    why = "Kueue creates a cohort of this name without quota, and no other cohort lends to it"
+    for manifest in objects.of(KUEUE, "ClusterQueue", "Cohort"):
         for field in ("cohortName", "cohort", "parentName"):
             name = mapping(manifest.body, "spec").get(field)
             if isinstance(name, str) and name:
-                reference = _Reference(("spec", field), "Cohort", name)
-                yield from _missing("quota/missing-cohort", manifest, reference, gathered, why)
+                yield from _dangling(objects, manifest, ("spec", field), "Cohort", name, why)
 
 
-def _missing(
-    check: str, manifest: Manifest, reference: _Reference, gathered: Objects, why: str
-) -> Iterator[tuple[Manifest, Breach]]:
-    namespace = manifest.namespace if reference.kind == "LocalQueue" else ""
-    known = gathered.names(KUEUE, reference.kind).get(namespace, frozenset())
-    is_alone = not known - {manifest.name if manifest.kind == reference.kind else ""}
-    if reference.name not in known and (not is_alone or _is_told(namespace, reference.kind, gathered)):
-        close = difflib.get_close_matches(reference.name, known, n=1)
-        others = f"`{close[0]}`, if that is meant" if close else f"one of these: {', '.join(sorted(known)[:5])}"
-        where = f" in `{namespace}`" if namespace else ""
-        message = f"no file holds the {reference.kind} `{reference.name}`{where}"
-        fix = f"add it, or name {others}" if known else "add it"
-        severity = Severity.ERROR if gathered.is_complete and reference.kind != "Cohort" else Severity.WARNING
-        yield manifest, Breach(reference.path, check, message, why, fix, severity, value=reference.name)
+def _dangling_labels(objects: Objects, label: str, kind: str, why: str) -> Iterator[Breach]:
+    for manifest in objects.of(TRAINER, "TrainJob"):
+        name = mapping(manifest.body, "metadata", "labels").get(label)
+        if isinstance(name, str) and (name or kind == "LocalQueue"):
+            yield from _dangling(objects, manifest, ("metadata", "labels", label), kind, name, why)
 
 
-def _is_told(namespace: str, kind: str, gathered: Objects) -> bool:
-    """Whether the files hold a namespace, and such objects in others: then they would hold its own too."""
-    homes = gathered.names("", "Namespace").get("", frozenset())
-    return bool(namespace) and namespace in homes and bool(gathered.names(KUEUE, kind))
+def _dangling(objects: Objects, manifest: Manifest, path: Path, kind: str, name: str, why: str) -> Iterator[Breach]:
+    """Yield a breach if a reference names an object that the files should have."""
+    namespace = manifest.namespace if kind == "LocalQueue" else ""
+    known = objects.names(KUEUE, kind).get(namespace, frozenset())
+    has_others = bool(known - {manifest.name if manifest.kind == kind else ""})
+    is_complete_namespace = (
+        bool(namespace)
+        and namespace in objects.names("", "Namespace").get("", frozenset())
+        and bool(objects.names(KUEUE, kind))
+    )
+    if name not in known and (has_others or is_complete_namespace):
+        close = difflib.get_close_matches(name, known, n=1)
+        others = f"`{close[0]}`, if you mean that one" if close else f"one of: {', '.join(sorted(known)[:5])}"
+        yield Breach(
+            path,
+            f"the {kind} `{name}` is in no file" + (f" for namespace `{namespace}`" if namespace else ""),
+            why,
+            f"add the {kind}, or use {others}" if known else f"add the {kind}",
+            manifest,
+            severity=ERROR if objects.is_complete and kind != "Cohort" else WARNING,
+            value=name,
+        )
 
 
-@check("quota/cohort-cycle", severity=ERROR, needs=Objects)
-def cohort_cycle(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+@check("quota/cohort-cycle", severity=ERROR, needs=Queues)
+def cohort_cycle(queues: Queues) -> Iterator[Breach]:
     """Report Cohorts whose parents form a cycle.
 
-    The parents of Cohorts go in a circle. Kueue admits nothing from any queue in or below it.
+    Kueue leaves the cohorts of a cycle, and all below them, out of scheduling. It admits nothing from their queues.
 
-    Source: What is in a circle, or below one, is left out: kueue v0.19.2 pkg/cache/scheduler/snapshot.go.
+    Source: kueue v0.19.2 pkg/cache/scheduler/snapshot.go
     """
-    queued = gathered.view(Queues.read)
-    if queued is None:
-        return
-    for circle in sorted({_circle(queued.tree, root.name) for root in queued.tree.roots()} - {()}):
-        shown = shorten(" → ".join(f"`{name}`" for name in (*circle, circle[0])), _LONGEST)
-        breach = Breach(
+    for cycle in sorted({_find_cycle(queues.tree, root.name) for root in queues.tree.roots()} - {()}):
+        names = shorten(" → ".join(f"`{name}`" for name in (*cycle, cycle[0])), _CYCLE_LENGTH)
+        yield Breach(
             ("spec", "parentName"),
-            "quota/cohort-cycle",
-            f"its parents go in a circle: {shown}",
-            "Kueue admits nothing from any queue in these cohorts, or in those below them",
-            "remove the `parentName` of one of them: it is then the root",
-            value=circle[1 % len(circle)],
+            f"the parents of this Cohort form a cycle: {names}",
+            "Kueue admits nothing from queues in these cohorts, or in cohorts below them",
+            "remove the `parentName` of one Cohort, which is then the root",
+            queues.of("Cohort")[cycle[0]],
+            value=cycle[1 % len(cycle)],
         )
-        yield queued.of("Cohort")[circle[0]], breach
 
 
-def _circle(tree: QueueTree, cohort: str) -> tuple[str, ...]:
-    """The circle that the parents of a cohort come to, from its first by name; nothing where they come to an end."""
+def _find_cycle(tree: QueueTree, cohort: str) -> tuple[str, ...]:
+    """Return the cycle that the parents of a cohort reach, starting at its first name; empty without a cycle."""
     if not tree.is_cyclic(cohort):
         return ()
-    path = [each.name for each in tree.ancestors(cohort)]
-    circle = path[path.index(tree.cohorts[path[-1]].parent) :]
-    first = circle.index(min(circle))
-    return (*circle[first:], *circle[:first])
+    path = [ancestor.name for ancestor in tree.ancestors(cohort)]
+    cycle = path[path.index(tree.cohorts[path[-1]].parent) :]
+    first = cycle.index(min(cycle))
+    return (*cycle[first:], *cycle[:first])
 
 
-@check("quota/closed-door", severity=ERROR, needs=Objects)
-def closed_door(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+@check("quota/closed-door", severity=ERROR, needs=Queues)
+def closed_door(queues: Queues) -> Iterator[Breach]:
     """Report a LocalQueue in a namespace that its ClusterQueue does not select.
 
-    A LocalQueue lies in a namespace that the `namespaceSelector` of its ClusterQueue does not select; without a
-    selector it selects none. What labels a namespace has is known where its object is among the files.
-    `kubernetes.io/metadata.name` it always has.
+    Jobs of the LocalQueue stay suspended. A ClusterQueue without `namespaceSelector` selects no namespace. The check
+    reads the labels of a namespace from its object. `kubernetes.io/metadata.name` is known without the object.
 
-    Source: kueue v0.19.2 pkg/workload/resources.go ValidateAdmissibility. What labels a namespace has its object
-    says; that with its name every namespace has.
+    Source: kueue v0.19.2 pkg/workload/resources.go ValidateAdmissibility
     """
-    queued = gathered.view(Queues.read)
-    if queued is None:
-        return
-    for door in queued.tree.local_queues:
-        queue = queued.tree.queues.get(door.queue)
-        refusal = _refusal(queue, door.namespace, queued.tree.namespaces.get(door.namespace)) if queue else ""
-        if refusal:
-            breach = Breach(
+    for local_queue in queues.tree.local_queues:
+        queue, namespace = queues.tree.queues.get(local_queue.queue), local_queue.namespace
+        mismatch = _explain_mismatch(queue, namespace, queues.tree.namespaces.get(namespace)) if queue else ""
+        if mismatch:
+            yield Breach(
                 ("spec", "clusterQueue"),
-                "quota/closed-door",
-                f"leads to `{door.queue}`, {refusal}",
-                "jobs that come by this LocalQueue wait for ever",
-                "let the namespace in, in the `namespaceSelector` of the ClusterQueue (`{}` lets in all)",
-                value=door.queue,
+                f"ClusterQueue `{local_queue.queue}` does not select the namespace: {mismatch}",
+                "jobs of this LocalQueue stay suspended, and Kueue never admits them",
+                "select the namespace in the `namespaceSelector` of the ClusterQueue (`{}` selects all)",
+                queues.of("LocalQueue")[f"{namespace}/{local_queue.name}"],
+                value=local_queue.queue,
             )
-            yield queued.of("LocalQueue")[f"{door.namespace}/{door.name}"], breach
 
 
-def _refusal(queue: ClusterQueue, namespace: str, found: Mapping[str, str] | None) -> str:
-    """Why a queue takes nothing from a namespace; empty where it does, or where its labels are in no file."""
+def _explain_mismatch(queue: ClusterQueue, namespace: str, labels: Mapping[str, str] | None) -> str:
+    """Return why a queue does not select a namespace; empty if it does, or if the labels are unknown."""
     if queue.namespaces is None:
-        return "which has no `namespaceSelector` and so takes jobs of no namespace"
-    known = found or {METADATA_NAME: namespace}
-    for each in _requirements(queue.namespaces):
-        key = str(each.get("key"))
-        if (found is not None or key == METADATA_NAME) and not meets_requirements([each], known):
-            has = f"it has `{known[key]}`" if key in known else "it has no such label"
-            return f"whose `namespaceSelector` asks of `{namespace}` for `{_format_requirement(each)}`: {has}"
+        return "it has no `namespaceSelector`, so it selects no namespace"
+    known = labels or {METADATA_NAME: namespace}
+    for requirement in _requirements(queue.namespaces):
+        key = str(requirement.get("key"))
+        if (labels is not None or key == METADATA_NAME) and not meets_requirements([requirement], known):
+            actual = f"has `{known[key]}`" if key in known else "has no such label"
+            return f"`namespaceSelector` requires `{_format_requirement(requirement)}`, and `{namespace}` {actual}"
     return ""
 
 
 def _format_requirement(requirement: Body) -> str:
-    """As kubectl writes it: `team in (cv, nlp)`."""
+    """Format a requirement as kubectl does: `team in (cv, nlp)`."""
     key, values = str(requirement.get("key")), ", ".join(strings(requirement.get("values")))
     words = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "DoesNotExist": f"!{key}"}
     return words.get(str(requirement.get("operator")), key)
