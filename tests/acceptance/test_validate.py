@@ -113,7 +113,7 @@ def test_a_job_beside_a_release_is_judged_with_its_queues(tmp_path: Path, mpigen
     release = ROOT / "output/university/1.0.0"
     for ran in (mpigen("validate", release, job), mpigen("validate", release, "-", stdin=TOO_LARGE)):
         assert ran.returncode == 1
-        assert "`aero` never admits 40 nodes of `openmpi-cpu`, and at most 27" in ran.stdout
+        assert "40 nodes of `openmpi-cpu`, but `aero` admits at most 27" in ran.stdout
 
 
 def test_a_job_beside_no_release_or_several_is_judged_by_itself(tmp_path: Path, mpigen: Run) -> None:
@@ -130,9 +130,9 @@ def test_a_job_beside_no_release_or_several_is_judged_by_itself(tmp_path: Path, 
         ("name: openmpi-cpu}", "name: openmpi-cpus}", "trainjob/missing-runtime"),
         ("name: openmpi-cpu}", "name: openmpi-cpu, kind: TrainingRuntime}", "write `kind: ClusterTrainingRuntime`"),
         ("name: openmpi-cpu}", "name: openmpi-cpu, kind: Runtime}", "trainjob/runtime-kind"),
-        ("queue-name: default", "queue-name: defualt", "name `default`, if that is meant"),
-        ("class: production", "class: prodution", "name `production`, if that is meant"),
-        ("numNodes: 16", "numNodes: 17", "asks for 17 hosts, and a job of `robotics` has at most 16"),
+        ("queue-name: default", "queue-name: defualt", "or use `default`, if you mean that one"),
+        ("class: production", "class: prodution", "or use `production`, if you mean that one"),
+        ("numNodes: 16", "numNodes: 17", "requests 17 hosts, but a job in `robotics` can have at most 16"),
     ],
 )
 def test_what_a_job_beside_a_release_names_is_looked_up(said: str, instead: str, told: str, mpigen: Run) -> None:
