@@ -51,8 +51,8 @@ def account(platform: Platform, manifests: Iterable[Manifest]) -> list[Manifest]
 def rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
     """Return the rules of an account that applies these manifests, and the manifests of any other release."""
     manifests = list(manifests)
-    defined = {kind: {found.name for found in manifests if found.kind == kind} for kind in _ROLES}
-    bound = {kind: {name for found in manifests for name in _bound(found, kind)} for kind in _ROLES}
+    defined = {kind: {manifest.name for manifest in manifests if manifest.kind == kind} for kind in _ROLES}
+    bound = {kind: {name for manifest in manifests for name in _bound(manifest, kind)} for kind in _ROLES}
     return [
         *rules_for_kinds([*READ, *WRITE]),
         *_about_others(manifests, catalog),
@@ -63,12 +63,12 @@ def rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
 
 def _about_others(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
     """Return rules for kinds that admins add. The API server's name of a kind without a schema is unknown."""
-    known = {(each.group, each.kind) for each in KINDS}
+    known = {(row.group, row.kind) for row in KINDS}
     others: dict[str, set[str]] = {}
-    for found in manifests:
-        entry = catalog.entries.get((found.api_version, found.kind))
-        if entry and (found.group, found.kind) not in known:
-            others.setdefault(found.group, set()).add(entry.plural)
+    for manifest in manifests:
+        entry = catalog.entries.get((manifest.api_version, manifest.kind))
+        if entry and (manifest.group, manifest.kind) not in known:
+            others.setdefault(manifest.group, set()).add(entry.plural)
     return [policy_rule(group, sorted(resources), [*READ, *WRITE]) for group, resources in sorted(others.items())]
 
 

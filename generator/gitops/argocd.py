@@ -11,7 +11,7 @@ from generator.config.platform import Platform
 from generator.facts.kinds import KINDS
 from generator.manifests import Body, Manifest
 
-CLUSTER_KINDS = tuple((each.group, each.kind) for each in KINDS if not each.is_namespaced)
+CLUSTER_KINDS = tuple((row.group, row.kind) for row in KINDS if not row.is_namespaced)
 """(group, kind) of every cluster-scoped object that a platform can have."""
 
 NOT_APPLIED = ("release.json", CONFIGURATION_FILE, AUDIT_POLICY_FILE)

@@ -61,7 +61,7 @@ class Headers:
 
     def _source(self, sections: list[str]) -> str:
         declared = [self._declared(section) for section in sections]
-        whole = [section for section, found in zip(sections, declared, strict=True) if section == found]
+        whole = [section for section, reference in zip(sections, declared, strict=True) if section == reference]
         if section := next(iter(whole), declared[0]):
             return f"{section} in {self._file}"
         return self._file if "[" in sections[0] else f"{self._file} ({sections[0]}: default)"

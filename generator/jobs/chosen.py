@@ -39,12 +39,12 @@ def _on(platform: Platform, fabric: str) -> list[Runtime]:
     Raises:
         JobError: there is no such fabric.
     """
-    declared = [each.name for each in platform.fabrics]
+    declared = [declaration.name for declaration in platform.fabrics]
     if fabric not in declared:
         fix = suggest(fabric, declared) if declared else "declare it in the platform file"
         raise JobError((Problem(f"the platform has no fabric {format_value(fabric)}", fix, path="--fabric"),))
-    found = ((runtime, fabric_of(runtime, platform.pool(runtime.pool))) for runtime in platform.runtimes)
-    return [runtime for runtime, its in found if its is not None and its.name == fabric]
+    with_fabrics = ((runtime, fabric_of(runtime, platform.pool(runtime.pool))) for runtime in platform.runtimes)
+    return [runtime for runtime, its in with_fabrics if its is not None and its.name == fabric]
 
 
 def _only_one_on(platform: Platform, fabric: str) -> Runtime:
@@ -53,7 +53,7 @@ def _only_one_on(platform: Platform, fabric: str) -> Runtime:
         fix = "declare one on a pool that has it"
         raise JobError((Problem(f"no runtime is on the fabric `{fabric}`", fix, path="--fabric"),))
     if len(able) > 1:
-        fix = f"name one of: {', '.join(each.name for each in able)}"
+        fix = f"name one of: {', '.join(runtime.name for runtime in able)}"
         raise JobError((Problem(f"several runtimes are on the fabric `{fabric}`", fix, path="--runtime"),))
     return able[0]
 
@@ -66,19 +66,19 @@ def tenant_for(platform: Platform, runtime: Runtime, name: str) -> Tenant:
             (Problem(f"the platform has no tenant {format_value(name)}", suggest(name, by_name), path="--tenant"),)
         )
     if name and not is_for(runtime, name):
-        what = f"runtime `{runtime.name}` is not available to `{name}`"
-        raise JobError((Problem(what, others_for(platform, by_name[name]), path="--runtime"),))
+        message = f"runtime `{runtime.name}` is not available to `{name}`"
+        raise JobError((Problem(message, others_for(platform, by_name[name]), path="--runtime"),))
     if name:
         return by_name[name]
-    asking = [each for each in platform.tenants if is_for(runtime, each.name)]
+    asking = [tenant for tenant in platform.tenants if is_for(runtime, tenant.name)]
     far = reaches(platform, asking, runtime)
-    able = [each for each in asking if far[each.name].can_have(fewest_hosts(runtime))]
+    able = [tenant for tenant in asking if far[tenant.name].can_have(fewest_hosts(runtime))]
     if not able:
-        has_some = any(_has_some(platform, each, runtime.pool) for each in asking)
+        has_some = any(_has_some(platform, tenant, runtime.pool) for tenant in asking)
         fix = "pass --tenant to see the reason" if has_some else f"give a tenant quota in pool `{runtime.pool}`"
         raise JobError((Problem(f"no tenant can use a host of runtime `{runtime.name}`", fix, path="--runtime"),))
     if len(able) > 1:
-        fix = f"name one of: {', '.join(each.name for each in able)}"
+        fix = f"name one of: {', '.join(tenant.name for tenant in able)}"
         raise JobError((Problem(f"several tenants can use runtime `{runtime.name}`", fix, path="--tenant"),))
     return able[0]
 
@@ -100,6 +100,6 @@ def fewest_hosts(runtime: Runtime) -> int:
 
 def others_for(platform: Platform, tenant: Tenant) -> str:
     """Return advice with the runtimes that a tenant can use."""
-    able = [each for each in platform.runtimes if is_for(each, tenant.name)]
-    usable = [each.name for each in able if reach(platform, tenant, each).can_have(fewest_hosts(each))]
+    able = [runtime for runtime in platform.runtimes if is_for(runtime, tenant.name)]
+    usable = [runtime.name for runtime in able if reach(platform, tenant, runtime).can_have(fewest_hosts(runtime))]
     return f"it can use: {', '.join(usable)}" if usable else "it can use no other runtime"

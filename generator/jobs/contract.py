@@ -124,8 +124,8 @@ def describe_runtime(platform: Platform, runtime: Runtime) -> Topics:
     yield "hosts", f"each takes {in_words(facts['resources'])}, /dev/shm {facts['sharedMemory']}"
     if runtime.has_separate_launcher:
         yield "launcher", f"separate: {in_words(facts['launcherResources'])}"
-    for path, what in facts["volumes"].items():
-        yield "volumes", f"{path}: {what}"
+    for path, content in facts["volumes"].items():
+        yield "volumes", f"{path}: {content}"
     for tenant, hosts in facts["hosts"].items():
         yield "tenants", f"{tenant}: {_largest(hosts)}"
 
@@ -139,7 +139,7 @@ def _hosts(platform: Platform, runtime: Runtime) -> Facts:
     """Return the sizes of the largest jobs of each tenant."""
     able = [tenant for tenant in platform.tenants if not runtime.tenants or tenant.name in runtime.tenants]
     far = reaches(platform, able, runtime)
-    return {name: _numbers(each) for name, each in far.items() if each.idle != 0}
+    return {name: _numbers(largest) for name, largest in far.items() if largest.idle != 0}
 
 
 def _numbers(far: Reach) -> Facts:
@@ -155,16 +155,16 @@ def _largest(hosts: Mapping[str, Any]) -> str:
         return f"{hosts['unknown']}"
     if owned == idle:
         return f"{idle} hosts"
-    found = [] if owned is None else [f"{owned} hosts without preemption"]
+    texts = [] if owned is None else [f"{owned} hosts without preemption"]
     if owned is None:
-        found.append(f"{hosts['unknown']}")
+        texts.append(f"{hosts['unknown']}")
     elif reclaimable is None:
-        found.append(f"with preemption {hosts['unknown']}")
+        texts.append(f"with preemption {hosts['unknown']}")
     elif reclaimable > owned:
-        found.append(f"{reclaimable} with it")
+        texts.append(f"{reclaimable} with it")
     if reclaimable != idle:
-        found.append(f"{idle} while other queues are idle")
-    return ", ".join(found)
+        texts.append(f"{idle} while other queues are idle")
+    return ", ".join(texts)
 
 
 def _launcher(family: Family) -> str:

@@ -215,7 +215,7 @@ def _memlock(runtime: Runtime, fabric: Fabric) -> str:
 
 
 def _variables(platform: Platform, runtime: Runtime) -> dict[str, str]:
-    """Return the variables of ranks that differ from those of the same runtime without a fabric."""
+    """Return the variables of ranks that a fabric changes."""
     without = _environment(platform, runtime.model_copy(update={"fabric": "none"}))
     return {name: value for name, value in _environment(platform, runtime).items() if without.get(name) != value}
 

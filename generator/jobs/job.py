@@ -41,14 +41,14 @@ def _admission_problems(
 ) -> Iterator[Problem]:
     """Yield the reasons why admission would reject the job, for rules that deny."""
     denied = {rule for rule in ("labels", "priority") if platform.policies.admission.action(rule) == "deny"}
-    declared = [each.name for each in platform.queues.priorities]
+    declared = [declaration.name for declaration in platform.queues.priorities]
     if priority and priority not in declared:
         # kueue v0.19.2: Kueue creates no Workload for an undefined class, and reports it only in its log
-        what = f"the platform has no priority {format_value(priority)}"
-        yield Problem(what, suggest(priority, declared), path="--priority")
+        message = f"the platform has no priority {format_value(priority)}"
+        yield Problem(message, suggest(priority, declared), path="--priority")
     elif "priority" in denied and priority and tenant.priorities is not None and priority not in tenant.priorities:
-        what = f"`{tenant.name}` cannot use the priority {format_value(priority)}"
-        yield Problem(what, suggest(priority, tenant.priorities), path="--priority")
+        message = f"`{tenant.name}` cannot use the priority {format_value(priority)}"
+        yield Problem(message, suggest(priority, tenant.priorities), path="--priority")
     if "labels" in denied:
         yield from _wrong_labels(platform, tenant, labels)
 
@@ -59,8 +59,8 @@ def _wrong_labels(platform: Platform, tenant: Tenant, labels: Mapping[str, str])
         if not given:
             yield Problem(f"a job needs the label `{key}` here", f"pass --label {key}=VALUE", path="--label")
         elif required and given != required:
-            what = f"the label `{key}` of `{tenant.name}` is `{required}`, not {format_value(given)}"
-            yield Problem(what, "remove --label, or set this value", path="--label")
+            message = f"the label `{key}` of `{tenant.name}` is `{required}`, not {format_value(given)}"
+            yield Problem(message, "remove --label, or set this value", path="--label")
 
 
 def job_network_policies(platform: Platform, train_job: Body) -> list[Body]:
@@ -112,7 +112,7 @@ class Request:
             the cluster's default PriorityClass, else 0 (kueue v0.19.2 pkg/controller/jobframework/reconciler.go,
             `ExtractPriority`).
         owner: the name of the user who may delete the job without being an editor. Default: no user.
-        labels: labels in addition to those of the platform.
+        labels: labels in addition to the platform's labels.
         fabric: one of the platform. A smoke test measures it.
         link: Gbit/s of each NIC, if the fabric names no server type.
     """
@@ -236,22 +236,24 @@ def _name_problems(name: str) -> Iterator[Problem]:
         fix = "start with a letter, then use lower-case letters, digits and hyphens"
         yield Problem(f"{format_value(name)} cannot be the name of a TrainJob", fix, path="--name")
     elif len(name) > LONGEST_NAME:
-        what = f"{format_value(name)} has {len(name)} characters, too many for the names of JobSet's pods"
-        yield Problem(what, f"use at most {LONGEST_NAME} characters", path="--name")
+        message = f"{format_value(name)} has {len(name)} characters, too many for the names of JobSet's pods"
+        yield Problem(message, f"use at most {LONGEST_NAME} characters", path="--name")
 
 
 def _node_problems(nodes: int, platform: Platform, tenant: Tenant, runtime: Runtime, far: Reach) -> Iterator[Problem]:
     fewest = fewest_hosts(runtime)
     if not far.can_have(fewest):
-        what = f"`{tenant.name}` can have {far.idle or 'no'} host of runtime `{runtime.name}`: {far.reason}"
-        yield Problem(what, others_for(platform, tenant), path="--runtime")
+        message = f"`{tenant.name}` can have {far.idle or 'no'} host of runtime `{runtime.name}`: {far.reason}"
+        yield Problem(message, others_for(platform, tenant), path="--runtime")
     elif nodes < fewest:
-        # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: beside it max(numNodes - 1, 1) others
-        what = f"`{nodes}` is too few: the launcher is a host, and Trainer starts at least one other host"
-        yield Problem(what, "pass 2 or more", path="--nodes")
+        # trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy: max(numNodes - 1, 1) other hosts
+        message = f"`{nodes}` is too few: the launcher is a host, and Trainer starts at least one other host"
+        yield Problem(message, "pass 2 or more", path="--nodes")
     elif tenant.limits.hosts_per_job and nodes > tenant.limits.hosts_per_job:
-        what = f"the API server rejects `{nodes}`: jobs of `{tenant.name}` have at most {tenant.limits.hosts_per_job}"
-        yield Problem(what, f"pass {tenant.limits.hosts_per_job} or less", path="--nodes")
+        message = (
+            f"the API server rejects `{nodes}`: jobs of `{tenant.name}` have at most {tenant.limits.hosts_per_job}"
+        )
+        yield Problem(message, f"pass {tenant.limits.hosts_per_job} or less", path="--nodes")
     elif not far.can_have(nodes):
         yield Problem(f"Kueue never admits `{nodes}` hosts: {far.reason}", f"pass {far.idle} or less", path="--nodes")
 
@@ -273,8 +275,8 @@ def _word_problems(request: Request) -> Iterator[Problem]:
 def _namespace_problems(request: Request, tenant: Tenant) -> Iterator[Problem]:
     homes = [home.name for home in tenant.homes]
     if request.namespace and request.namespace not in homes:
-        what = f"`{tenant.name}` has no namespace {format_value(request.namespace)}"
-        yield Problem(what, suggest(request.namespace, homes), path="--namespace")
+        message = f"`{tenant.name}` has no namespace {format_value(request.namespace)}"
+        yield Problem(message, suggest(request.namespace, homes), path="--namespace")
 
 
 def _notes(runtime: Runtime, request: Request) -> Iterator[str]:

@@ -59,9 +59,10 @@ def reaches(platform: Platform, tenants: Sequence[Tenant], runtime: Runtime) -> 
     homes = [tenant.name for tenant in tenants] if runtime.tenants else []
     rendered += [Manifest(body, "") for body in training_runtimes(runtime, pool, platform.cluster, namespaces=homes)]
     tree = read_queue_tree(rendered, platform.cluster.versions.kueue)
-    found = {each.namespace: each for each in largest_jobs(tree, rendered)}
+    largest = {job_size.namespace: job_size for job_size in largest_jobs(tree, rendered)}
     return {
-        tenant.name: _reach(found[tenant.name], pool.nodes) if tenant.name in found else _NOWHERE for tenant in tenants
+        tenant.name: _reach(largest[tenant.name], pool.nodes) if tenant.name in largest else _NOWHERE
+        for tenant in tenants
     }
 
 
@@ -79,11 +80,13 @@ def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
     yield from (topology(pool) for pool in platform.pools if pool.topology)
     yield from admission_checks(platform.pools, platform.queues.multi_kueue)
     yield from cohorts(platform)
-    for each in platform.tenants:
-        yield cluster_queue(each, platform)
+    for tenant in platform.tenants:
+        yield cluster_queue(tenant, platform)
     if slack := slack_queue(platform):
         yield slack
     for tenant in tenants:
         yield from local_queues(tenant)
         yield namespace(tenant, tenant.name, platform)
-        yield from (resource_claim_template(each, tenant.name) for each in platform.fabrics if each.attached == "dra")
+        yield from (
+            resource_claim_template(fabric, tenant.name) for fabric in platform.fabrics if fabric.attached == "dra"
+        )

@@ -26,7 +26,7 @@ def server_facts(server: Server) -> dict[str, Any]:
         "fabric": dict(server.fabric),
         "topology": list(server.topology),
         "expected": {"busBandwidthAtLeast": at_least(server.line_rate), "unit": "GB/s"},
-        "measured": [asdict(each) for each in server.measured],
+        "measured": [asdict(measurement) for measurement in server.measured],
         "note": server.note,
         "sources": list(server.sources),
     }
@@ -50,8 +50,8 @@ def describe_server(server: Server) -> Iterator[tuple[str, str]]:
     if server.topology:
         yield "topology", f"{', '.join(server.topology)}, kubernetes.io/hostname"
     yield "expected", f"an allreduce of all devices at {at_least(server.line_rate):g} GB/s or more (bus bandwidth)"
-    for each in server.measured:
-        yield "measured", f"{each.gigabytes} GB/s on {each.how}: {each.source}"
+    for measurement in server.measured:
+        yield "measured", f"{measurement.gigabytes} GB/s on {measurement.how}: {measurement.source}"
     if server.note:
         yield "note", server.note
     for source in server.sources:
@@ -60,4 +60,4 @@ def describe_server(server: Server) -> Iterator[tuple[str, str]]:
 
 
 def _pairs(value: dict[str, str]) -> str:
-    return ", ".join(f"{key} {each}" for key, each in value.items())
+    return ", ".join(f"{key} {content}" for key, content in value.items())

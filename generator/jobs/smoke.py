@@ -126,9 +126,9 @@ class Benchmark:
         """Return the number of NICs that carry data: the share of the devices that a host uses of its node."""
         if self.pool.device == "cpu":
             return self.fabric.per_node
-        there = quantities.parse(self.pool.offered.get(self.pool.accelerator, "1")).value
+        offered = quantities.parse(self.pool.offered.get(self.pool.accelerator, "1")).value
         mine = node_size(self.runtime, self.pool).slots
-        return self.fabric.per_node * min(mine / float(there), 1.0)
+        return self.fabric.per_node * min(mine / float(offered), 1.0)
 
     @property
     def at_least(self) -> float:
@@ -142,7 +142,7 @@ class Benchmark:
 
     @property
     def has_rdma_latency(self) -> bool:
-        """Return True if small messages take about two microseconds. Those of EFA take longer."""
+        """Return True if small messages take about two microseconds. EFA takes longer."""
         return self.fabric.type in ("infiniband", "roce")
 
 
@@ -171,15 +171,15 @@ def benchmark_problems(measured: Benchmark, *, has_own_command: bool) -> Iterato
     if has_own_command:
         return
     if not measured.link:
-        what = f"the speed of a NIC of `{measured.fabric.name}` is unknown"
-        yield Problem(what, "pass --link GBIT, or name the `server` of the fabric", path="--link")
+        message = f"the speed of a NIC of `{measured.fabric.name}` is unknown"
+        yield Problem(message, "pass --link GBIT, or name the `server` of the fabric", path="--link")
     if measured.is_of_devices and measured.pool.device == "cpu":
-        what = f"ranks of `{runtime.name}` sum on CPUs, which takes longer than sending"
-        yield Problem(what, "name a runtime of openmpi, mpich or intel-mpi", path="--runtime")
+        message = f"ranks of `{runtime.name}` sum on CPUs, which takes longer than sending"
+        yield Problem(message, "name a runtime of openmpi, mpich or intel-mpi", path="--runtime")
     if not runtime.image:
-        what = f"no program of {runtime.family.default_image} calls MPI"
+        message = f"no program of {runtime.family.default_image} calls MPI"
         fix = "name an `image` in the runtime, with python3; or pass a command after `--`"
-        yield Problem(what, fix, path="--runtime")
+        yield Problem(message, fix, path="--runtime")
 
 
 def benchmark_notes(measured: Benchmark) -> Iterator[str]:
@@ -198,10 +198,10 @@ def benchmark_notes(measured: Benchmark) -> Iterator[str]:
 
 def _of_devices(measured: Benchmark) -> Iterator[str]:
     server = measured.fabric.known_server
-    wanted = f": {measured.bus_bandwidth:g} GB/s of busbw or more for 8 GiB" if measured.link else ""
+    expected = f": {measured.bus_bandwidth:g} GB/s of busbw or more for 8 GiB" if measured.link else ""
     perf = "mpirun all_reduce_perf -b 8 -e 8G -f 2 -g 1"
-    yield f"with nccl-tests or rccl-tests in the image pass `-- {perf}`{wanted}"
-    for each in server.measured if server else ():
-        yield f"published: {each.gigabytes} GB/s on {each.how}: {each.source}"
+    yield f"with nccl-tests or rccl-tests in the image pass `-- {perf}`{expected}"
+    for measurement in server.measured if server else ():
+        yield f"published: {measurement.gigabytes} GB/s on {measurement.how}: {measurement.source}"
     if server and GPU_CLIQUE in server.topology:
         yield "NCCL connects the hosts of one rack by NVLink and does not use the fabric: place them in two racks"

@@ -166,11 +166,11 @@ def _resources(queues: Queues, fabrics: Sequence[Fabric]) -> Body:
     if queues.transformations:
         body["transformations"] = [
             {
-                "input": each.input,
-                "strategy": _STRATEGIES[each.strategy],
-                **({"outputs": dict(each.outputs)} if each.outputs else {}),
+                "input": transformation.input,
+                "strategy": _STRATEGIES[transformation.strategy],
+                **({"outputs": dict(transformation.outputs)} if transformation.outputs else {}),
             }
-            for each in queues.transformations
+            for transformation in queues.transformations
         ]
     return body
 
@@ -184,12 +184,12 @@ def _claims(fabrics: Sequence[Fabric]) -> Body:
 
 
 def _waiting(queues: Queues) -> Body:
-    wanted = queues.wait_for_pods_ready
-    body: Body = {"timeout": wanted.timeout, "blockAdmission": False}
-    if wanted.recovery_timeout is not None:
-        body["recoveryTimeout"] = wanted.recovery_timeout
-    if wanted.backoff_limit is not None:
-        body["requeuingStrategy"] = {"backoffLimitCount": wanted.backoff_limit}
+    settings = queues.wait_for_pods_ready
+    body: Body = {"timeout": settings.timeout, "blockAdmission": False}
+    if settings.recovery_timeout is not None:
+        body["recoveryTimeout"] = settings.recovery_timeout
+    if settings.backoff_limit is not None:
+        body["requeuingStrategy"] = {"backoffLimitCount": settings.backoff_limit}
     return body
 
 
@@ -228,10 +228,10 @@ def _gang_scheduling(queues: Queues, version: str) -> Body:
     """Switch waiting off where the operator takes no other time than five minutes, in which few images arrive."""
     if known("kueue-operator-waits-five-minutes").affects({"kueue": version}):
         return {"policy": "None"}
-    wanted = queues.wait_for_pods_ready
-    body: Body = {"admission": "Parallel", "timeoutSeconds": to_seconds(wanted.timeout)}
-    if wanted.recovery_timeout is not None:
-        body["recoveryTimeoutSeconds"] = to_seconds(wanted.recovery_timeout)
-    if wanted.backoff_limit is not None:
-        body["requeuingStrategy"] = {"retryLimit": wanted.backoff_limit, **_PAUSES}
+    settings = queues.wait_for_pods_ready
+    body: Body = {"admission": "Parallel", "timeoutSeconds": to_seconds(settings.timeout)}
+    if settings.recovery_timeout is not None:
+        body["recoveryTimeoutSeconds"] = to_seconds(settings.recovery_timeout)
+    if settings.backoff_limit is not None:
+        body["requeuingStrategy"] = {"retryLimit": settings.backoff_limit, **_PAUSES}
     return {"policy": "ByWorkload", "byWorkload": body}

@@ -52,7 +52,7 @@ def resource_groups(holding: Holding, pools: Sequence[Supply]) -> list[Body]:
     if not used:
         return []
     counted = {resource for pool in used for resource in pool.offered}
-    covered = [each for each in _ALWAYS if each in counted] + sorted(counted.difference(_ALWAYS))
+    covered = [resource for resource in _ALWAYS if resource in counted] + sorted(counted.difference(_ALWAYS))
     flavors = [
         {"name": pool.name, "resources": [_quota(holding, pool.name, resource) for resource in covered]}
         for pool in used
@@ -151,7 +151,7 @@ def cohorts(platform: Platform) -> Iterator[Body]:
 
     Cohorts of tenants whose jobs run on other clusters are below a separate root.
     """
-    elsewhere = platform.remote_cohorts
+    remote = platform.remote_cohorts
     yield _cohort(platform.platform, {})
     if any(tenant.multi_kueue for tenant in platform.tenants):
         yield _cohort(workers_cohort(platform.platform), {})
@@ -169,7 +169,7 @@ def cohorts(platform: Platform) -> Iterator[Body]:
             else _limit_every_pool(quota_amounts(cohort.lend, platform.supplies), platform),
         )
         groups = resource_groups(holding, platform.supplies)
-        root = workers_cohort(platform.platform) if name in elsewhere else platform.platform
+        root = workers_cohort(platform.platform) if name in remote else platform.platform
         weight = {"fairSharing": {"weight": str(cohort.weight)}} if cohort.weight != 1 else {}
         yield _cohort(
             name,
@@ -222,8 +222,8 @@ def slack(platform: Platform) -> Amounts:
     for pool in platform.supplies:
         taken = given.get(pool.name, {})
         rest = {
-            resource: Quantity(there.value - taken.get(resource, ZERO).value, there.is_binary)
-            for resource, there in node_amounts(pool, pool.nodes).items()
+            resource: Quantity(amount.value - taken.get(resource, ZERO).value, amount.is_binary)
+            for resource, amount in node_amounts(pool, pool.nodes).items()
         }
         if any(amount.value > 0 for amount in rest.values()):
             left[pool.name] = rest

@@ -55,7 +55,7 @@ def cni_configuration(fabric: Fabric, rail: Rail, share: FabricShare | None, ipa
 
 
 def chained_plugins(fabric: Fabric, ipam: Body) -> Iterator[Body]:
-    """Yield the plugins after the one that creates the interface."""
+    """Yield the plugins that follow the plugin of the interface."""
     if fabric.mtu and fabric.attached in ("sriov", "host-device") and not operator_sets_mtu(fabric):
         yield {"type": "tuning", "mtu": fabric.mtu}
     if fabric.addresses and fabric.addresses.gateway and ipam:
@@ -96,7 +96,7 @@ def _partition(fabric: Fabric, share: FabricShare | None) -> Body:
 
 def network_attachments(fabric: Fabric, tenant: Tenant, namespace: str) -> Iterator[Body]:
     """Yield the networks of a fabric in a namespace of a team."""
-    share = next((each for each in tenant.fabrics if each.name == fabric.name), None)
+    share = next((entry for entry in tenant.fabrics if entry.name == fabric.name), None)
     if not fabric.has_networks:
         return
     for number, rail in enumerate(fabric.all_rails):

@@ -34,7 +34,7 @@ class FabricNodes(Component):
         if fabric.attached == "dra" and not fabric.device_class:
             yield attachments.device_class(fabric)
         tenants = [tenant for tenant in platform.tenants if fabric in fabrics_of(tenant, platform)]
-        shares = [(tenant.name, each) for tenant in tenants for each in tenant.fabrics if each.name == fabric.name]
+        shares = [(tenant.name, share) for tenant in tenants for share in tenant.fabrics if share.name == fabric.name]
         if pools:
             yield from addresses.ip_pools(fabric, pools, shares, ip_pool_namespace(fabric))
 
@@ -56,8 +56,8 @@ class TenantNetworks(Component):
 
     @staticmethod
     def _bodies(platform: Platform, tenant: Tenant) -> Iterator[Body]:
-        for each in tenant.homes:
+        for home in tenant.homes:
             for fabric in fabrics_of(tenant, platform):
-                yield from attachments.network_attachments(fabric, tenant, each.name)
+                yield from attachments.network_attachments(fabric, tenant, home.name)
                 if fabric.attached == "dra":
-                    yield attachments.resource_claim_template(fabric, each.name)
+                    yield attachments.resource_claim_template(fabric, home.name)

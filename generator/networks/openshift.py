@@ -23,17 +23,17 @@ _MCO = "machineconfiguration.openshift.io"
 
 def machine_setup(fabrics: Iterable[Fabric]) -> Iterator[Body]:
     """Yield the objects of a cluster, in the order of the MachineConfigPools."""
-    for each in machine_config_pools(fabrics):
-        if each.memlock:
-            yield _memlock(each)
-        if each.reserved:
-            yield _performance_profile(each)
-        elif each.numa:
-            yield _kubelet_config(each)
+    for pool in machine_config_pools(fabrics):
+        if pool.memlock:
+            yield _memlock(pool)
+        if pool.reserved:
+            yield _performance_profile(pool)
+        elif pool.numa:
+            yield _kubelet_config(pool)
 
 
 def _metadata(name: str, pool: str) -> Body:
-    how = f"restarts every node of the MachineConfigPool {pool}, as many at a time as its maxUnavailable says"
+    how = f"restarts every node of the MachineConfigPool {pool}, at most maxUnavailable at a time"
     return {"name": name, "annotations": {REBOOTS: how}}
 
 

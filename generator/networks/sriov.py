@@ -14,9 +14,9 @@ from generator.facts.names import REBOOTS
 from generator.manifests import Body
 
 
-def _reboots_annotation(how: str, pool: Pool, at_a_time: int) -> dict[str, str]:
+def _reboots_annotation(action: str, pool: Pool, at_a_time: int, condition: str) -> dict[str, str]:
     """Return the annotation of an object that restarts or drains the nodes of a pool."""
-    return {REBOOTS: f"{how} the {pool.nodes} nodes of pool {pool.name}, {at_a_time} at a time"}
+    return {REBOOTS: f"{action} the {pool.nodes} nodes of pool {pool.name}, {at_a_time} at a time, {condition}"}
 
 
 GROUP = "sriovnetwork.openshift.io"
@@ -36,14 +36,14 @@ def _sriov_network_pool_config(fabric: Fabric, pool: Pool, namespace: str) -> Bo
     A node in two of them is an error of the operator's (controllers/helper.go findNodePoolConfig): one for each pool.
     """
     mode = {"rdmaMode": "exclusive" if fabric.is_exclusive else "shared"} if fabric.has_rdma else {}
-    how = "restarts, if their RDMA mode is another," if mode else "drains, when their NICs change,"
+    action, condition = ("restarts", "if their RDMA mode changes") if mode else ("drains", "if their NICs change")
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "SriovNetworkPoolConfig",
         "metadata": {
             "name": f"{fabric.name}-{pool.name}",
             "namespace": namespace,
-            "annotations": _reboots_annotation(how, pool, fabric.nodes.max_unavailable),
+            "annotations": _reboots_annotation(action, pool, fabric.nodes.max_unavailable, condition),
         },
         "spec": {
             "maxUnavailable": fabric.nodes.max_unavailable,
@@ -74,7 +74,7 @@ def _sriov_network_node_policy(fabric: Fabric, rail: Rail, pool: Pool, namespace
             "name": f"{fabric.name}-{pool.name}{suffix}",
             "namespace": namespace,
             "annotations": _reboots_annotation(
-                "drains, and if its NICs need it restarts,", pool, fabric.nodes.max_unavailable
+                "drains", pool, fabric.nodes.max_unavailable, "and restarts them if their NICs require it"
             ),
         },
         "spec": spec,
@@ -83,10 +83,10 @@ def _sriov_network_node_policy(fabric: Fabric, rail: Rail, pool: Pool, namespace
 
 def _nic_selector(fabric: Fabric, rail: Rail) -> Body:
     """Return the conditions that a NIC must meet, all of them."""
-    found = {
+    conditions = {
         "vendor": fabric.nics.vendor,
         "deviceID": fabric.nics.device,
         "pfNames": [*rail.ports],
         "rootDevices": [*rail.addresses],
     }
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in conditions.items() if value}

@@ -36,8 +36,8 @@ class MpiRuntime(Component):
         platform = platform or platform_of(scope)
         pool = platform.pool(runtime.pool)
         problems = [
-            Problem(each.message, each.fix, path=f"{id}.{format_path(each.path)}".rstrip("."))
-            for each in find_runtime_mistakes(runtime, pool)
+            Problem(mistake.message, mistake.fix, path=f"{id}.{format_path(mistake.path)}".rstrip("."))
+            for mistake in find_runtime_mistakes(runtime, pool)
         ]
         if problems:
             raise ConfigError(tuple(problems))

@@ -26,7 +26,7 @@ _NCCL: tuple[DeviceKind, ...] = ("nvidia", "nvidia-mig", "amd")  # RCCL reads th
 def launcher_environment(
     runtime: Runtime, size: NodeSize, device: DeviceKind, fabric: Fabric | None = None
 ) -> dict[str, str]:
-    """Return the variables of the launcher: a fabric changes those of TCP, and the platform file overrides both.
+    """Return the variables of the launcher: a fabric changes the TCP variables, and the platform file overrides both.
 
     Args:
         runtime: the runtime of the platform file.

@@ -158,8 +158,8 @@ def preflight_containers(image: str, runtime: Runtime, pool: Pool, size: NodeSiz
         size: of a host.
         security: of init containers.
     """
-    found = (make(image, runtime, pool, size, security) for make in (devices_container, fabric_container))
-    return [container for container in found if container]
+    containers = (make(image, runtime, pool, size, security) for make in (devices_container, fabric_container))
+    return [container for container in containers if container]
 
 
 def devices_container(image: str, _runtime: Runtime, pool: Pool, size: NodeSize, security: Body) -> Body | None:

@@ -51,7 +51,7 @@ class PodParts:
         pool: where the ranks run.
         cluster: whose distribution decides who the pods run as.
         image: of all containers.
-        volumes: volumes in addition to those of every pod.
+        volumes: volumes in addition to the volumes of every pod.
         patience: how many seconds the launcher of a gang waits for its hosts.
         residency: the label of nodes that says where all pods must be; empty where that is not said.
     """

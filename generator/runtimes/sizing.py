@@ -47,7 +47,7 @@ def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
 
 
 def launcher_resources(runtime: Runtime, size: NodeSize) -> dict[str, str]:
-    """Return the resources of the launcher: those of a host if it is one, else a small amount and no device."""
+    """Return the resources of the launcher: a host's resources if it is a host, else a small amount and no device."""
     if not runtime.has_separate_launcher:
         return size.resources
     return {"cpu": "1", "memory": "2Gi", **runtime.launcher_resources}

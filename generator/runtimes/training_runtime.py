@@ -144,7 +144,9 @@ def _end_by_preflight(pod: Body) -> Body:
 
     Kubernetes v1.34.2 pkg/controller/job/pod_failure_policy.go looks at init containers too, and asks for `Never`.
     """
-    names = [each["name"] for each in pod["spec"]["initContainers"] if each["name"] in (DEVICES, PREFLIGHT)]
+    names = [
+        container["name"] for container in pod["spec"]["initContainers"] if container["name"] in (DEVICES, PREFLIGHT)
+    ]
     if not names:
         return {}
     pod["spec"]["restartPolicy"] = "Never"

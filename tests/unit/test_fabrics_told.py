@@ -125,8 +125,11 @@ def test_addresses_are_counted() -> None:
 
 def test_what_restarts_nodes_is_said() -> None:
     assert told(platform(INFINIBAND), "restarts") == [
-        "SriovNetworkPoolConfig restarts, if their RDMA mode is another, the 4 nodes of pool gpu, 1 at a time",
-        "SriovNetworkNodePolicy drains, and if its NICs need it restarts, the 4 nodes of pool gpu, 1 at a time",
+        "SriovNetworkPoolConfig restarts the 4 nodes of pool gpu, 1 at a time, if their RDMA mode changes",
+        (
+            "SriovNetworkNodePolicy drains the 4 nodes of pool gpu, 1 at a time, "
+            "and restarts them if their NICs require it"
+        ),
     ]
     assert told(platform({**INFINIBAND, "operator": "none"}), "restarts") == []
     assert told(platform(EFA), "restarts") == []
