@@ -1,6 +1,6 @@
 """Load a platform.yaml: return the Platform, or raise every problem of the file with its line.
 
-A file that pydantic accepts is a Platform. For any other file, pydantic's errors and the rules between sections tell
+A file that pydantic accepts is a Platform. For any other file, pydantic's errors and the rules between sections report
 what is wrong; the rules then run on the parts of the file that are valid by themselves (`salvage.py`).
 """
 
@@ -73,17 +73,17 @@ def hide_credentials(
         values: the values that are credentials.
         file: the file as the user named it.
     """
-    secrets = {secret[:_SECRET_START] for secret in (*(each.secret for each in exposed), *values) if secret}
+    secrets = {secret[:_SECRET_START] for secret in (*(exposure.secret for exposure in exposed), *values) if secret}
     shared = [problem for problem in problems if not any(secret in str(problem) for secret in secrets)]
     shared += [
         Problem(
-            f"this line holds {each.what}, and every reader of the file can see it",
+            f"this line holds {exposure.kind}, and every reader of the file can see it",
             _CREDENTIAL_FIX,
             file,
-            each.line,
-            each.column,
+            exposure.line,
+            exposure.column,
         )
-        for each in exposed
+        for exposure in exposed
     ]
     return tuple(sorted(shared, key=lambda problem: (problem.line, problem.column)))
 

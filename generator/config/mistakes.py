@@ -37,7 +37,7 @@ _MARKERS = {"[key]", "[amount]", "[each]"}  # pydantic and the tags of `quotas.S
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One invalid value or key.
+    """An invalid value or key.
 
     Attributes:
         path: the place in the file.

@@ -112,11 +112,11 @@ class Platform(Section):
     def _breaks_no_rule(self) -> Self:
         errors = [
             InitErrorDetails(
-                type=PydanticCustomError(RULE_BROKEN, "{message}", {"message": found.message, "fix": found.fix}),
-                loc=self._path_by_name(found.path),
+                type=PydanticCustomError(RULE_BROKEN, "{message}", {"message": mistake.message, "fix": mistake.fix}),
+                loc=self._path_by_name(mistake.path),
                 input=None,
             )
-            for found in find_mistakes(self._to_partial())
+            for mistake in find_mistakes(self._to_partial())
         ]
         if errors:
             raise ValidationError.from_exception_data("Platform", errors)

@@ -43,9 +43,9 @@ def run_platform_file(file: Path) -> dict[str, Any]:
     except ValidationError as error:
         line = _line(error, file)
         model = _SECTIONS.get(error.title, Platform)
-        found = mistakes_in(error, model, prefix=() if error.title == "Platform" else (error.title,))
+        mistakes = mistakes_in(error, model, prefix=() if error.title == "Platform" else (error.title,))
         raise ConfigError(
-            tuple(Problem(one.message, one.fix, str(file), line, path=format_path(one.path)) for one in found)
+            tuple(Problem(one.message, one.fix, str(file), line, path=format_path(one.path)) for one in mistakes)
         ) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         raise ConfigError((_failure(error, file),)) from None

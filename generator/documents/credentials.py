@@ -229,13 +229,13 @@ class Exposure:
     Attributes:
         line: 1-based line of its beginning.
         column: 1-based column of its beginning.
-        what: the kind of credential, in words that do not repeat it.
+        kind: the kind of credential, in words that do not repeat it.
         secret: the credential, which no message may show.
     """
 
     line: int
     column: int
-    what: str
+    kind: str
     secret: str = field(repr=False)
 
 

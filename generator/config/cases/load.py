@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from generator.config.cases.model import OPERATIONS, CaseFile, Expect, PolicyCase, Update, Variant, Who
+from generator.config.cases.model import OPERATIONS, CaseFile, Expect, PolicyCase, Subject, Update, Variant
 from generator.config.mistakes import Mistake, mistakes_in, place_mistakes
 from generator.documents.files import read_file
 from generator.documents.load import Document, load
@@ -22,7 +22,7 @@ from generator.simulate.policies.cases import ACTIONS, Case, Expected
 from generator.simulate.policies.request import UserInfo
 
 _Place = tuple[str | int, ...]
-_NOBODY = Who(user="somebody")
+_UNPRIVILEGED = Subject(user="somebody")
 
 
 def is_case_file(file: Path, text: bytes) -> bool:
@@ -31,8 +31,13 @@ def is_case_file(file: Path, text: bytes) -> bool:
     Raises:
         DocumentError: the file is not YAML; with file, line and column.
     """
-    found = [document.data for document in _documents(file, text)]
-    return len(found) == 1 and isinstance(found[0], dict) and "cases" in found[0] and not found[0].keys() & {"kind"}
+    documents = [document.data for document in _documents(file, text)]
+    return (
+        len(documents) == 1
+        and isinstance(documents[0], dict)
+        and "cases" in documents[0]
+        and not documents[0].keys() & {"kind"}
+    )
 
 
 def load_cases(file: Path, text: bytes) -> list[Case]:
@@ -44,10 +49,10 @@ def load_cases(file: Path, text: bytes) -> list[Case]:
     """
     document = _document(file, text)
     try:
-        found = CaseFile.model_validate(document.data, by_alias=True, by_name=False)
+        case_file = CaseFile.model_validate(document.data, by_alias=True, by_name=False)
     except ValidationError as error:
         raise ConfigError(place_mistakes(mistakes_in(error, CaseFile), text, document, file)) from None
-    return _Reader(file, found, text, document).cases()
+    return _Reader(file, case_file, text, document).cases()
 
 
 def _documents(file: Path, text: bytes) -> list[Document]:
@@ -58,12 +63,12 @@ def _documents(file: Path, text: bytes) -> list[Document]:
 
 
 def _document(file: Path, text: bytes) -> Document:
-    found = _documents(file, text)
-    if len(found) != 1 or not isinstance(found[0].data, dict):
+    documents = _documents(file, text)
+    if len(documents) != 1 or not isinstance(documents[0].data, dict):
         raise ConfigError(
             (Problem("the file has no policy cases", "write `cases:` with a list of cases", str(file), 1, 1),)
         )
-    return found[0]
+    return documents[0]
 
 
 class _RefusedError(ValueError):
@@ -87,19 +92,19 @@ class _Sent:
 class _Reader:
     """Converts a valid file into cases of the simulator."""
 
-    def __init__(self, file: Path, found: CaseFile, text: bytes, document: Document) -> None:
-        self.file, self.found, self.text, self.document = file, found, text, document
-        self.given = tuple(Manifest(body, str(file)) for body in found.given)
-        self.lines = locate_all(text, document.index, [("cases", index) for index in range(len(found.cases))])
+    def __init__(self, file: Path, case_file: CaseFile, text: bytes, document: Document) -> None:
+        self.file, self.case_file, self.text, self.document = file, case_file, text, document
+        self.given = tuple(Manifest(body, str(file)) for body in case_file.given)
+        self.lines = locate_all(text, document.index, [("cases", index) for index in range(len(case_file.cases))])
 
     def cases(self) -> list[Case]:
         made, wrong = [], []
-        for index, written in enumerate(self.found.cases):
+        for index, written in enumerate(self.case_file.cases):
             try:
                 made.append(self._case(written, ("cases", index)))
             except _RefusedError as refused:
                 wrong.append(refused.complaint)
-        names = [written.name for written in self.found.cases]
+        names = [written.name for written in self.case_file.cases]
         for index, name in enumerate(names):
             if name in names[:index]:
                 wrong.append(
@@ -123,9 +128,9 @@ class _Reader:
             operation=sent.operation,
             object=sent.object,
             old=sent.old,
-            person=_person(written.who or self.found.who or _NOBODY),
+            person=_person(written.requester or self.case_file.requester or _UNPRIVILEGED),
             expected=_expected(written.expect),
-            namespace=written.namespace or self.found.namespace or "",
+            namespace=written.namespace or self.case_file.namespace or "",
             subresource=written.subresource or sent.subresource,
             of=of,
             is_dry_run=written.dry_run,
@@ -133,7 +138,7 @@ class _Reader:
         )
 
     def _sent(self, written: PolicyCase, path: _Place) -> _Sent:
-        word = next(each for each in OPERATIONS if getattr(written, each) is not None)
+        word = next(operation for operation in OPERATIONS if getattr(written, operation) is not None)
         here = (*path, word)
         if written.create:
             return _Sent("CREATE", self._object(written.create, here), None)
@@ -159,13 +164,13 @@ class _Reader:
         above: list[tuple[Variant, _Place]] = []
         seen: set[str] = set()
         while written.base is not None:
-            if written.base not in self.found.bases or written.base in seen:
-                fix = suggest(written.base, list(self.found.bases))
+            if written.base not in self.case_file.bases or written.base in seen:
+                fix = suggest(written.base, list(self.case_file.bases))
                 raise _RefusedError((*path, "base"), f"there is no base {format_value(written.base)}", fix)
             above.append((written, path))
             seen.add(written.base)
             below = written.base
-            written, path = self.found.bases[below], ("bases", below)
+            written, path = self.case_file.bases[below], ("bases", below)
         body = (written.body or {}) if written.file is None else self._of_file(written.file, (*path, "file"))
         for variant, place in ((written, path), *reversed(above)):
             body = self._changed(body, variant.set, (*place, "set"))
@@ -180,17 +185,19 @@ class _Reader:
     def _of_file(self, name: str, path: _Place) -> Body:
         file = self.file.parent / name
         try:
-            found = list(read(read_file(file), str(file)))
+            manifests = list(read(read_file(file), str(file)))
         except InputError as error:
             message = f"{format_value(name)} {error.problems[0].message}"
             raise _RefusedError(path, message, "name a file relative to this file") from None
-        if len(found) != 1:
-            raise _RefusedError(path, f"{format_value(name)} holds {len(found)} objects", "name a file with one object")
-        return found[0].body
+        if len(manifests) != 1:
+            raise _RefusedError(
+                path, f"{format_value(name)} holds {len(manifests)} objects", "name a file with one object"
+            )
+        return manifests[0].body
 
 
-def _person(who: Who) -> UserInfo:
-    return UserInfo(who.user, who.groups, who.uid, who.extra)
+def _person(subject: Subject) -> UserInfo:
+    return UserInfo(subject.user, subject.groups, subject.uid, subject.extra)
 
 
 def _expected(written: Expect) -> Expected:

@@ -50,14 +50,14 @@ Pattern = Annotated[str, Field(strict=True, min_length=1), AfterValidator(_is_pa
 Names = Annotated[tuple[Text, ...], BeforeValidator(_one_or_more), Field(min_length=1)]
 
 
-class Who(Section):
+class Subject(Section):
     """The user of a request. `as: ada` sets only the name."""
 
     user: Text
     """The user name, such as `ada` or `system:serviceaccount:kueue-system:kueue-controller-manager`."""
     groups: tuple[Text, ...] = ()
-    """The groups of the user's token. The API server adds `system:authenticated`, and those of a ServiceAccount if the
-    list is empty."""
+    """The groups of the user's token. The API server adds `system:authenticated`, and the groups of a ServiceAccount if
+    the list is empty."""
     uid: str = ""
     """The UID of the user."""
     extra: dict[str, tuple[Text, ...]] = Field(default={})
@@ -78,13 +78,13 @@ class Variant(Section):
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
-        if sum(each is not None for each in (self.base, self.file, self.body)) != 1:
+        if sum(source is not None for source in (self.base, self.file, self.body)) != 1:
             raise invalid("an object needs exactly one of `base`, `file` and `object`", "write one of them")
         return self
 
 
 def _variant(value: object) -> object:
-    """An object itself has an `apiVersion`."""
+    """Wrap a mapping with an `apiVersion` as an inline object."""
     return {"object": value} if isinstance(value, dict) and "apiVersion" in value else value
 
 
@@ -144,7 +144,7 @@ class Expect(Section):
 
     @model_validator(mode="after")
     def _is_once(self) -> Self:
-        done = [each for each in (self.denied, self.warned, self.audited) if each]
+        done = [policies for policies in (self.denied, self.warned, self.audited) if policies]
         if self.rejected and done:
             raise invalid(
                 "`rejected` cannot be combined with `denied`, `warned` and `audited`",
@@ -160,7 +160,7 @@ class PolicyCase(Section):
 
     name: Text
     """A unique name of the case."""
-    who: Annotated[Who, BeforeValidator(_named)] | None = Field(None, alias="as")
+    requester: Annotated[Subject, BeforeValidator(_named)] | None = Field(None, alias="as")
     """The user of the request. Default: that of the file."""
     namespace: Text | None = None
     """The namespace. Default: that of the object, or of the file."""
@@ -187,11 +187,12 @@ class PolicyCase(Section):
 
     @model_validator(mode="after")
     def _asks_once(self) -> Self:
-        found = [each for each in OPERATIONS if getattr(self, each) is not None]
-        if len(found) != 1:
-            said = " and ".join(f"`{each}`" for each in found) or "nothing"
+        operations = [operation for operation in OPERATIONS if getattr(self, operation) is not None]
+        if len(operations) != 1:
+            listed = " and ".join(f"`{operation}`" for operation in operations) or "nothing"
             raise invalid(
-                f"a case needs exactly one operation, but this case has {said}", f"write one of {', '.join(OPERATIONS)}"
+                f"a case needs exactly one operation, but this case has {listed}",
+                f"write one of {', '.join(OPERATIONS)}",
             )
         return self
 
@@ -203,7 +204,7 @@ OPERATIONS = ("create", "update", "patch", "status", "delete", "connect")
 class CaseFile(Section):
     """A file of policy cases."""
 
-    who: Annotated[Who, BeforeValidator(_named)] | None = Field(None, alias="as")
+    requester: Annotated[Subject, BeforeValidator(_named)] | None = Field(None, alias="as")
     """The user of cases that name none. Default: `somebody`, without groups."""
     namespace: Text | None = None
     """The namespace of cases and objects that name none."""

@@ -17,7 +17,7 @@ from generator.objects.fields import mapping
 from generator.simulate.policies.cases import Case
 
 _FILE = "release_cases.yaml"
-_WHO = "mpigen-case"
+_USER = "mpigen-case"
 _WORDS = (
     ("REGISTRY", "registries", "case.invalid/"),
     ("DEVICE", "devices-per-host", ""),
@@ -31,19 +31,19 @@ _VARIABLE = "VARIABLE"
 def own_cases(manifests: Iterable[Manifest]) -> list[Case]:
     """Return the cases for every release among the manifests, in the first namespace with the required parameters."""
     manifests = list(manifests)
-    ours = [each for each in manifests if each.kind == "ValidatingAdmissionPolicy" and _platform(each)]
+    ours = [manifest for manifest in manifests if manifest.kind == "ValidatingAdmissionPolicy" and _platform(manifest)]
     text = files("generator.config.cases").joinpath(_FILE).read_bytes()
-    (document,) = (found.data for found in load(text) if isinstance(found.data, dict))
-    found = []
-    for platform in sorted({_platform(each) for each in ours}):
-        homes = [each for each in manifests if each.kind == "Namespace" and _is_home(each, platform)]
-        policies = {each.name for each in ours if _platform(each) == platform}
+    (document,) = (cases_of_release.data for cases_of_release in load(text) if isinstance(cases_of_release.data, dict))
+    cases_of_release = []
+    for platform in sorted({_platform(manifest) for manifest in ours}):
+        homes = [manifest for manifest in manifests if manifest.kind == "Namespace" and _is_home(manifest, platform)]
+        policies = {manifest.name for manifest in ours if _platform(manifest) == platform}
         for home in homes:
             cases = list(_for(home, homes, document["cases"], platform, policies))
             written = {**document, "bases": _bases(document["bases"], home, platform), "cases": cases}
             if cases:
-                found += load_cases(Path(_FILE), json.dumps({**written, "namespace": home.name}).encode())
-    return found
+                cases_of_release += load_cases(Path(_FILE), json.dumps({**written, "namespace": home.name}).encode())
+    return cases_of_release
 
 
 def _platform(policy: Manifest) -> str:
@@ -66,13 +66,20 @@ def _for(
         expected = case["expect"]
         rule = expected["rejected"] if isinstance(expected, dict) else ""
         policy = f"{platform}-{rule}" if rule else ""
-        first = next((each for each in homes if _said(each, needed) and not _said(each, f"relaxed-{rule}")), None)
+        first = next(
+            (
+                namespace
+                for namespace in homes
+                if _parameter(namespace, needed) and not _parameter(namespace, f"relaxed-{rule}")
+            ),
+            None,
+        )
         if first is home and (not policy or policy in policies):
             rest = {key: value for key, value in case.items() if key != "needs"}
             yield {**_filled(rest, home), **({"expect": {"rejected": policy}} if policy else {})}
 
 
-def _said(home: Manifest, parameter: str) -> str:
+def _parameter(home: Manifest, parameter: str) -> str:
     """Return a label or an annotation of the Namespace."""
     metadata, key = mapping(home.body, "metadata"), f"{PARAMETER}{parameter}"
     return str({**mapping(metadata, "labels"), **mapping(metadata, "annotations")}.get(key, ""))
@@ -82,8 +89,8 @@ def _filled(case: Body, home: Manifest) -> Body:
     """Replace the placeholders of a case by parameters of the namespace."""
     text = json.dumps(case)
     for word, parameter, usual in _WORDS:
-        text = text.replace(word, _said(home, parameter).partition(",")[0].partition("=")[0] or usual)
-    text = text.replace(_VARIABLE, _said(home, "fabric-variables").partition(",")[0].partition("=")[2])
+        text = text.replace(word, _parameter(home, parameter).partition(",")[0].partition("=")[0] or usual)
+    text = text.replace(_VARIABLE, _parameter(home, "fabric-variables").partition(",")[0].partition("=")[2])
     filled: Body = json.loads(text)
     return filled
 
@@ -103,18 +110,18 @@ def _bases(bases: Mapping[str, Body], home: Manifest, platform: str) -> Body:
 
 def _job(home: Manifest, listed: str) -> Body:
     """Return a TrainJob that the namespace allows, with the first runtime that a parameter lists."""
-    kind, _, name = _said(home, listed).partition(",")[0].partition("=")[0].partition("/")
-    wanted = (each.partition("=") for each in _said(home, "labels").split(",") if each)
-    labels = {key: value or "case" for key, _, value in wanted}
-    end = _said(home, "seconds-per-job")
+    kind, _, name = _parameter(home, listed).partition(",")[0].partition("=")[0].partition("/")
+    required = (label.partition("=") for label in _parameter(home, "labels").split(",") if label)
+    labels = {key: value or "case" for key, _, value in required}
+    end = _parameter(home, "seconds-per-job")
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
         "metadata": {
             "name": "case",
             "namespace": home.name,
-            "labels": {QUEUE_NAME: _said(home, "queues").partition(",")[0], **labels},
-            "annotations": {OWNER: _WHO},
+            "labels": {QUEUE_NAME: _parameter(home, "queues").partition(",")[0], **labels},
+            "annotations": {OWNER: _USER},
         },
         "spec": {
             "runtimeRef": {

@@ -148,11 +148,11 @@ def explain_impersonation(subject: str, namespaces: Collection[str]) -> str:
 
     A user who runs pods in a namespace can run them as any of its ServiceAccounts.
     """
-    who = to_callers([subject])
-    for name in (*who.users, *who.groups):
+    callers = to_callers([subject])
+    for name in (*callers.users, *callers.groups):
         if name in _EVERYBODY:
             return f"{format_value(name)} includes every user"
-        found = _OF_A_NAMESPACE.fullmatch(name)
-        if found and found["namespace"] in namespaces:
-            return f"users who run pods in {found['namespace']} can act as {format_value(name)}"
+        account = _OF_A_NAMESPACE.fullmatch(name)
+        if account and account["namespace"] in namespaces:
+            return f"users who run pods in {account['namespace']} can act as {format_value(name)}"
     return ""

@@ -36,8 +36,8 @@ def check_amount(resource: str, amount: str) -> tuple[str, str] | None:
 
 def check_node_amount(resource: str, amount: str) -> tuple[str, str] | None:
     """Judge an amount that one node offers."""
-    if found := check_amount(resource, amount):
-        return found
+    if fault := check_amount(resource, amount):
+        return fault
     quantity = quantities.parse(amount)
     known = bounds().get(resource)
     if known and known.node and quantity.value:
@@ -51,25 +51,25 @@ def check_node_amount(resource: str, amount: str) -> tuple[str, str] | None:
                 f"write the amount of one node, at most {most}",
             )
     if device_of(resource) and quantity.value > most_devices():
-        what = f"`{amount}` of {resource} is more than any node offers"
-        return what, "write the devices of one node, not those of the pool"
+        message = f"`{amount}` of {resource} is more than any node offers"
+        return message, "write the devices of one node, not of the whole pool"
     return None
 
 
 def _no_cores(resource: str, quantity: Quantity, smallest: Quantity) -> tuple[str, str] | None:
     if quantity.is_binary:
-        what = f"`{quantity}` of {resource} is an amount of bytes, but {resource} is counted in cores"
-        return what, f"write cores, such as 40 or 500m; if you mean memory, write `memory: {quantity}`"
+        message = f"`{quantity}` of {resource} is an amount of bytes, but {resource} is counted in cores"
+        return message, f"write cores, such as 40 or 500m; if you mean memory, write `memory: {quantity}`"
     if (quantity.value / smallest.value).denominator != 1:
-        what = f"`{quantity}` of {resource} is less than a thousandth of a core, the smallest unit of Kubernetes"
-        return what, "write cores, such as 40 or 500m"
+        message = f"`{quantity}` of {resource} is less than a thousandth of a core, the smallest unit of Kubernetes"
+        return message, "write cores, such as 40 or 500m"
     return None
 
 
 def _no_bytes(resource: str, quantity: Quantity, smallest: Quantity) -> tuple[str, str] | None:
     if quantity.value.denominator != 1:
-        what = f"`{quantity}` of {resource} is a fraction of a byte: `m` means thousandths"
-        return what, _in_larger_unit(quantity * 1000)
+        message = f"`{quantity}` of {resource} is a fraction of a byte: `m` means thousandths"
+        return message, _in_larger_unit(quantity * 1000)
     if quantity.value < smallest.value:
         return f"`{quantity}` of {resource} is a number of bytes without a unit", _in_larger_unit(quantity)
     return None
@@ -85,6 +85,6 @@ def _broken_pages(resource: str, quantity: Quantity) -> tuple[str, str] | None:
     """Huge pages come in whole pages: kubernetes v1.34.2 pkg/apis/core/validation/validation.go."""
     size = quantities.parse(resource.removeprefix(_PAGES))
     if size.value and (quantity.value / size.value).denominator != 1:
-        what = f"`{quantity}` of {resource} is not a multiple of {size}, the page size"
-        return what, f"write a multiple, such as {size * 512}"
+        message = f"`{quantity}` of {resource} is not a multiple of {size}, the page size"
+        return message, f"write a multiple, such as {size * 512}"
     return None

@@ -43,8 +43,8 @@ def remote_cohorts(tenants: Iterable[Tenant], cohorts: Iterable[Cohort]) -> Abst
     their own.
     """
     tops = outermost_cohorts(cohorts)
-    found = {tops.get(each.cohort, each.cohort) for each in tenants if each.multi_kueue and each.cohort}
-    return found | {name for name, top in tops.items() if top in found}
+    roots = {tops.get(tenant.cohort, tenant.cohort) for tenant in tenants if tenant.multi_kueue and tenant.cohort}
+    return roots | {name for name, top in tops.items() if top in roots}
 
 
 def outermost_cohorts(cohorts: Iterable[Cohort]) -> Mapping[str, str]:

@@ -47,7 +47,7 @@ def addresses_per_node(fabric: Fabric) -> int:
 
 
 def rail_ranges(fabric: Fabric, own: str | None = None) -> tuple[RailRange, ...]:
-    """The addresses of each rail, in the order of `all_rails`; none where pods have no addresses on it.
+    """Return the addresses of each rail, in the order of `all_rails`; none where pods have no addresses on it.
 
     Args:
         fabric: which.
@@ -121,7 +121,7 @@ def ip_pool_exclusions(rail: RailRange, size: int) -> list[Span]:
     """
     start, count = addressing.first_in_blocks(rail.network), addressing.block_count(rail.network, size)
     runs: list[Span] = []
-    for part in sorted(rail.exclude, key=lambda each: int(each.network_address)):
+    for part in sorted(rail.exclude, key=lambda network: int(network.network_address)):
         low, high = addressing.span_of(part)
         first, last = max(0, (low - start) // size), min(count - 1, (high - start) // size)
         if runs and first <= runs[-1][1] + 1:
@@ -146,7 +146,7 @@ def count_addresses(fabric: Fabric, own: str | None = None) -> int:
     """
     ranges = rail_ranges(fabric, own)
     return len(ranges) * min(
-        (count_free_addresses(each, addresses_per_node(fabric), allocator(fabric)) for each in ranges), default=0
+        (count_free_addresses(span, addresses_per_node(fabric), allocator(fabric)) for span in ranges), default=0
     )
 
 

@@ -31,11 +31,13 @@ def ip_pool_namespace(fabric: Fabric) -> str:
 def operator_namespaces(fabrics: Iterable[Fabric], *, is_openshift: bool) -> set[str]:
     """Return the namespaces of all operators that read objects of these fabrics."""
     fabrics = list(fabrics)
-    sriov = {operator_namespace(fabric, is_openshift=is_openshift) for fabric in fabrics if _is_told(fabric)}
+    sriov = {
+        operator_namespace(fabric, is_openshift=is_openshift) for fabric in fabrics if _has_operator_objects(fabric)
+    }
     return sriov | {ip_pool_namespace(fabric) for fabric in fabrics if _has_pools(fabric)}
 
 
-def _is_told(fabric: Fabric) -> bool:
+def _has_operator_objects(fabric: Fabric) -> bool:
     return fabric.operated != "none" or fabric.networks == "operator"
 
 
@@ -67,12 +69,12 @@ class MachineConfigPool:
 
 def machine_config_pools(fabrics: Iterable[Fabric]) -> list[MachineConfigPool]:
     """Return the settings of every pool that a fabric configures, by name."""
-    found: dict[str, MachineConfigPool] = {}
+    pools: dict[str, MachineConfigPool] = {}
     for fabric in fabrics:
         if fabric.nodes.is_of_openshift:
             mine = machine_config_pool(fabric)
-            found[mine.pool] = _merge(found.get(mine.pool, MachineConfigPool(mine.pool)), mine)
-    return [found[name] for name in sorted(found)]
+            pools[mine.pool] = _merge(pools.get(mine.pool, MachineConfigPool(mine.pool)), mine)
+    return [pools[name] for name in sorted(pools)]
 
 
 def machine_config_pool(fabric: Fabric) -> MachineConfigPool:

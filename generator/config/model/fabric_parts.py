@@ -15,10 +15,10 @@ from generator.documents.messages import format_value
 from generator.facts.images import is_image
 
 
-def _like(pattern: str, what: str, fix: str) -> Callable[[str], str]:
+def _like(pattern: str, expected: str, fix: str) -> Callable[[str], str]:
     def checked(value: str) -> str:
         if not re.fullmatch(pattern, value):
-            raise invalid(f"{format_value(value)} is not {what}", fix)
+            raise invalid(f"{format_value(value)} is not {expected}", fix)
         return value
 
     return checked
@@ -127,7 +127,7 @@ Range = Annotated[Network, AfterValidator(_is_for_hosts)]
 
 
 def _is_cel(value: str) -> str:
-    """The API server compiles it, too, with all functions of Kubernetes, which may be newer than what is known here."""
+    """Compile a CEL selector. The API server compiles it again, perhaps with functions of a newer Kubernetes."""
     from cel_expr_python import cel  # type: ignore[import-untyped]
 
     from generator.simulate.policies.expression import error_messages
@@ -164,7 +164,7 @@ class Nics(Section):
 
     @field_validator("ports", "addresses")
     @classmethod
-    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _reject_duplicates(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         require_unique(value, "name each port once")
         return value
 

@@ -81,7 +81,7 @@ class Fabric(Section):
     type: FabricType
     """The technology: infiniband, roce, efa (Amazon's), or ethernet, which has no RDMA."""
     attach: Attach | None = None
-    """How pods are attached. `sriov`: a virtual function of each NIC. `host-device`: the NIC itself. `macvlan`: an
+    """The attachment of pods. `sriov`: a virtual function of each NIC. `host-device`: the NIC itself. `macvlan`: an
     interface on top of each NIC, for RoCE or plain Ethernet. `ipoib`: the same for InfiniBand. `rdma-shared`:
     InfiniBand without an interface. `efa`, `dra`: what their drivers provide. Default: sriov, for ethernet macvlan,
     for efa efa."""
@@ -115,8 +115,8 @@ class Fabric(Section):
     """`exclusive`: a pod sees only its own RDMA devices. `shared`: it sees all devices of the node. Default: exclusive
     if the SR-IOV operator sets up the nodes. A change restarts them."""
     networks: Literal["nad", "operator"] = "nad"
-    """Who creates the NetworkAttachmentDefinitions: this release (`nad`), or the SR-IOV operator from a SriovNetwork or
-    SriovIBNetwork in each namespace. It reads them there since OpenShift 4.20, and upstream since August 2025."""
+    """The creator of the NetworkAttachmentDefinitions: this release (`nad`), or the SR-IOV operator from a SriovNetwork
+    or SriovIBNetwork in each namespace. It reads them there since OpenShift 4.20, and upstream since August 2025."""
     device_class: DeviceClass | None = None
     """dra: the DeviceClass of the NICs. This release creates it, unless it is the driver's own."""
     selectors: tuple[Selector, ...] = ()
@@ -140,7 +140,11 @@ class Fabric(Section):
         known = SERVERS[server].fabric
         nics, named = known.get("nics"), value.get("nics")
         both = {"nics": {**nics, **named}} if isinstance(nics, dict) and isinstance(named, dict) else {}
-        return {**{key: each for key, each in known.items() if key not in value and key not in given}, **value, **both}
+        return {
+            **{key: default for key, default in known.items() if key not in value and key not in given},
+            **value,
+            **both,
+        }
 
     @field_validator("selectors")
     @classmethod
@@ -191,14 +195,14 @@ class Fabric(Section):
 
     def _nics_are_enough(self) -> None:
         named = len(self.nics.ports or self.nics.addresses)
-        is_told = self.operated != "none" or self.attached in ("macvlan", "ipoib")
+        is_configured = self.operated != "none" or self.attached in ("macvlan", "ipoib")
         if self.operated != "none" and self.nics == Nics():
             raise invalid(f"the operator `{self.operated}` needs the NICs", "name them in `nics`")
-        if is_told and named and named != self.per_node:
+        if is_configured and named and named != self.per_node:
             raise invalid(
                 f"`nics` names {named} NICs, but `perNode` is {self.per_node}", "name each NIC, or change `perNode`"
             )
-        if self.is_separate and not named and is_told:
+        if self.is_separate and not named and is_configured:
             raise invalid("each NIC is a network of its own, and needs a name", "name them in `nics.ports`")
         if self.attached in ("macvlan", "ipoib") and not self.nics.ports:
             raise invalid(f"`attach: {self.attached}` needs interfaces of the node", "name them in `nics.ports`")

@@ -43,15 +43,15 @@ def invalid(message: str, fix: str) -> PydanticCustomError:
     return PydanticCustomError("invalid", "{message}", {"message": message, "fix": fix})
 
 
-def reject_entries(found: Mapping[str, tuple[str, str] | None]) -> None:
+def reject_entries(faults: Mapping[str, tuple[str, str] | None]) -> None:
     """Reject entries of a mapping, each at its own key.
 
     Args:
-        found: key → the message and the fix, or None if the entry is valid.
+        faults: key → the message and the fix, or None if the entry is valid.
     """
     errors = [
         InitErrorDetails(type=invalid(*words), loc=(key,), input=None)
-        for key, words in found.items()
+        for key, words in faults.items()
         if words is not None
     ]
     if errors:

@@ -48,7 +48,7 @@ class GitOps(Section):
     """The namespace of Argo CD. Default: argocd, or openshift-gitops on OpenShift."""
     service_account: Account | None = None
     """The ServiceAccount of Argo CD's application controller, which applies the tree. Default: the one in Argo CD's own
-    manifests in `namespace`, or the one of the default instance of OpenShift GitOps."""
+    manifests in `namespace`, or the account of the default instance of OpenShift GitOps."""
     grant: Annotated[bool, Field(strict=True)] = False
     """If true, the release holds the role that `serviceAccount` needs, and binds it. A cluster admin must apply
     `cluster/access/gitops.yaml` first."""
@@ -67,7 +67,7 @@ class GitOps(Section):
         return ""
 
     def account_on(self, cluster: Cluster) -> str:
-        """The account that applies the tree, as `serviceaccount:NAMESPACE/NAME`.
+        """Return the account that applies the tree, as `serviceaccount:NAMESPACE/NAME`.
 
         argo-cd v3.2.1 manifests/base/application-controller-roles/argocd-application-controller-sa.yaml; the operator
         puts the instance's name before it: argocd-operator controllers/argocd/service_account.go

@@ -78,8 +78,8 @@ def _is_domain(value: str) -> str:
 
 def _is_not_metadata(value: str) -> str:
     if any(_holds(address, value) for address in METADATA_SERVICES):
-        what = f"{value} is the metadata service of the cloud, which returns the credentials of the node"
-        raise invalid(what, "remove it, and use the workload identity of the cloud")
+        message = f"{value} is the metadata service of the cloud, which returns the credentials of the node"
+        raise invalid(message, "remove it, and use the workload identity of the cloud")
     return value
 
 
@@ -121,8 +121,8 @@ class Egress(Section):
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:
         if (self.cidr is None) == (self.fqdn is None):
-            what = "neither `cidr` nor `fqdn`" if self.cidr is None else "both `cidr` and `fqdn`"
-            raise invalid(f"`{self.name}` has {what}", "write one of them")
+            message = "neither `cidr` nor `fqdn`" if self.cidr is None else "both `cidr` and `fqdn`"
+            raise invalid(f"`{self.name}` has {message}", "write one of them")
         return self
 
 
@@ -166,8 +166,8 @@ class Isolation(Section):
     """Allowed network traffic of tenant pods, in addition to `egress`. All other traffic is denied."""
 
     unit: Literal["namespace", "job"] = "namespace"
-    """Which MPI pods can reach each other: all pods of a namespace, or only pods of the same TrainJob. With `job`, each
-    job needs its own NetworkPolicy, which `mpigen job new` writes; without it, its pods cannot connect."""
+    """The MPI pods that can reach each other: all pods of a namespace, or only pods of the same TrainJob. With `job`,
+    each job needs its own NetworkPolicy, which `mpigen job new` writes; without it, its pods cannot connect."""
     metrics: Metrics | None = None
     """The Prometheus that may scrape MPI pods. Default: none."""
     api_server: ApiServer | None = None

@@ -17,9 +17,9 @@ _MOST = 65535
 
 
 def _is_image_with_port(value: str) -> str:
-    what, fix = image_fault(value)
-    if what:
-        raise invalid(f"{format_value(value)} is not an image reference: {what}", fix)
+    fault, fix = image_fault(value)
+    if fault:
+        raise invalid(f"{format_value(value)} is not an image reference: {fault}", fix)
     return _has_a_port(value)
 
 
@@ -34,9 +34,9 @@ def _is_registry(value: str) -> str:
 
 
 def _has_a_port(value: str) -> str:
-    found = _PORT.match(value)
-    if found and not 0 < int(found["port"]) <= _MOST:
-        raise invalid(f"{format_value(value)}: {found['port']} is not a port", f"write a port from 1 to {_MOST}")
+    port = _PORT.match(value)
+    if port and not 0 < int(port["port"]) <= _MOST:
+        raise invalid(f"{format_value(value)}: {port['port']} is not a port", f"write a port from 1 to {_MOST}")
     return value
 
 
@@ -196,13 +196,13 @@ class Policies(Section):
     """The StorageClasses that claims of tenants and volumes of their jobs may name. Default: all, including the default
     class of the cluster."""
     retention: Retention = Retention()
-    """How long records are kept. Default: no retention check."""
+    """The retention of records. Default: no retention check."""
 
     @field_validator("storage_classes")
     @classmethod
-    def _each_named_once(cls, value: tuple[StorageClass, ...]) -> tuple[StorageClass, ...]:
-        require_unique((each.name for each in value), "name each class once")
-        return tuple(sorted(value, key=lambda each: each.name))
+    def _reject_duplicates(cls, value: tuple[StorageClass, ...]) -> tuple[StorageClass, ...]:
+        require_unique((storage_class.name for storage_class in value), "name each class once")
+        return tuple(sorted(value, key=lambda storage_class: storage_class.name))
 
     @field_validator("labels")
     @classmethod

@@ -80,7 +80,8 @@ class Pool(Section):
     nodes: Count
     """The number of nodes."""
     allocatable: Resources
-    """What one node offers to pods (`kubectl get node -o jsonpath={.status.allocatable}`): cpu, memory, devices."""
+    """The resources that one node offers to pods (`kubectl get node -o jsonpath={.status.allocatable}`): cpu, memory,
+    devices."""
     daemons: Resources = Field(default={})
     """The sum of what DaemonSets request on each node, such as monitoring, storage and network. Default: unknown;
     quotas then count whole nodes, and a host takes nine tenths of a node's cpu and memory."""
@@ -128,7 +129,7 @@ class Pool(Section):
 
     @field_validator("device_groups")
     @classmethod
-    def _each_group_once(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+    def _reject_duplicate_groups(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(sorted(set(value)))
 
     @field_validator("topology")
@@ -148,7 +149,7 @@ class Pool(Section):
     def _in_order(cls, value: dict[str, str]) -> dict[str, str]:
         if len(value) > 8:  # noqa: PLR2004 - ResourceFlavor.spec.nodeLabels maxProperties
             raise invalid(
-                f"{len(value)} labels", "a ResourceFlavor takes at most 8: keep those that set the pool apart"
+                f"{len(value)} labels", "a ResourceFlavor takes at most 8: keep the labels that set the pool apart"
             )
         return dict(sorted(value.items()))
 
@@ -169,19 +170,19 @@ class Pool(Section):
         if self.device_groups and not self.accelerator:
             raise invalid("`deviceGroups` has no effect on nodes without accelerators", "remove it")
         for resource, amount in self.daemons.items():
-            there = self.allocatable.get(resource, "0")
-            if quantities.parse(amount).value >= quantities.parse(there).value:
-                what = f"DaemonSets request {amount} of the {there} {resource} of a node"
-                raise invalid(what, "write the requests of the DaemonSets on one node")
+            allocatable = self.allocatable.get(resource, "0")
+            if quantities.parse(amount).value >= quantities.parse(allocatable).value:
+                message = f"DaemonSets request {amount} of the {allocatable} {resource} of a node"
+                raise invalid(message, "write the requests of the DaemonSets on one node")
         return self
 
     def wired(self, fabrics: Iterable[Fabric]) -> Pool:
         """Return the pool with its fabric, whose devices are added to its nodes."""
-        found = next((fabric for fabric in fabrics if fabric.name == self.fabric), None)
-        if found is None:
+        wiring = next((fabric for fabric in fabrics if fabric.name == self.fabric), None)
+        if wiring is None:
             return self
-        pool = self.model_copy(update={"allocatable": _in_order({**found.offered, **self.allocatable})})
-        pool._wiring = found  # noqa: SLF001 - of its own class
+        pool = self.model_copy(update={"allocatable": _in_order({**wiring.offered, **self.allocatable})})
+        pool._wiring = wiring  # noqa: SLF001 - of its own class
         pool.__dict__.pop("offered", None)  # what has been computed without it
         return pool
 
@@ -192,7 +193,7 @@ class Pool(Section):
 
     @cached_property
     def offered(self) -> dict[str, str]:
-        """Return what one node offers to jobs: allocatable resources without those of DaemonSets."""
+        """Return what one node offers to jobs: allocatable resources minus the requests of DaemonSets."""
         return {
             resource: str(quantities.parse(amount) + quantities.parse(self.daemons.get(resource, "0")) * -1)
             for resource, amount in self.allocatable.items()

@@ -1,6 +1,6 @@
 """`queues`: the settings of Kueue itself, which it reads at its start, for the whole cluster.
 
-The limits are those of the Red Hat build of Kueue (openshift/kueue-operator at dc3b65774c45, types.go `ByWorkload`
+The limits come from the Red Hat build of Kueue (openshift/kueue-operator at dc3b65774c45, types.go `ByWorkload`
 and `RequeuingStrategy` of pkg/apis/kueueoperator/v1). Kueue itself only rejects negative values (kueue v0.19.2
 pkg/config/validation.go). A valid section therefore works on both.
 """
@@ -40,7 +40,7 @@ class MultiKueue(Section):
 
     @field_validator("clusters")
     @classmethod
-    def _each_named_once(cls, value: tuple[WorkerCluster, ...]) -> tuple[WorkerCluster, ...]:
+    def _reject_duplicate_names(cls, value: tuple[WorkerCluster, ...]) -> tuple[WorkerCluster, ...]:
         require_unique((cluster.name for cluster in value), "give each cluster its own name")
         return value
 
@@ -58,7 +58,7 @@ class Priority(Section):
 
 PRIORITIES = (
     Priority(name="production", value=1000, description="Models that serve users: retraining that must not wait."),
-    Priority(name="interactive", value=500, description="Somebody sits and waits: short runs and debugging."),
+    Priority(name="interactive", value=500, description="Short runs and debugging, with a user who waits."),
     Priority(name="research", value=100, description="Planned experiments."),
     Priority(name="best-effort", value=-100, description="Sweeps that take what is left over, and start again."),
 )
@@ -78,18 +78,19 @@ class WaitForPodsReady(Section):
     recovery_timeout: Annotated[Duration, between("0s", "24h")] | None = None
     """The time that a running job may lack a pod before Kueue evicts it. Default: `timeout`; `0s` is no limit."""
     backoff_limit: Annotated[int, Field(strict=True, ge=1, le=200)] | None = None
-    """How often an evicted job is queued again before Kueue deactivates it. Default: no limit."""
+    """The number of times that an evicted job is queued again before Kueue deactivates it. Default: no limit."""
 
 
 class Transformation(Section):
-    """How Kueue counts a resource, such as a MIG slice as memory of a GPU."""
+    """The way that Kueue counts a resource, such as a MIG slice as memory of a GPU."""
 
     input: Resource
     """The resource that pods request, such as `nvidia.com/mig-1g.10gb`."""
     strategy: Literal["retain", "replace"] = "retain"
     """`retain`: Kueue also counts the resource itself. `replace`: only `outputs`, or nothing if there are none."""
     outputs: dict[Resource, Quantity] = Field(default={})
-    """What one unit counts as, such as `example.com/gpu-memory: 10`. Quotas of nodes then contain this resource."""
+    """The resources that one unit counts as, such as `example.com/gpu-memory: 10`. Quotas of nodes then contain
+    this resource."""
 
     @field_validator("outputs")
     @classmethod
@@ -104,11 +105,11 @@ def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformatio
     `validateResourceTransformations`). `multiplyBy` is not offered, because Kueue 0.18 and 0.19 differ.
     """
     known = {
-        each.input: configuration.Transformation(
-            {name: quantities.parse(factor).value for name, factor in each.outputs.items()},
-            keeps_input=each.strategy == "retain",
+        transformation.input: configuration.Transformation(
+            {name: quantities.parse(factor).value for name, factor in transformation.outputs.items()},
+            keeps_input=transformation.strategy == "retain",
         )
-        for each in transformations
+        for transformation in transformations
     }
     return Counting(tuple(prefixes), known)
 
@@ -126,7 +127,7 @@ class Queues(Section):
     fair_sharing: Annotated[bool, Field(strict=True)] = False
     """If true, teams share borrowed quota by their `weight`. If false, the first job that asks gets it."""
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
-    """All-or-nothing scheduling: what happens to a job whose pods do not all get ready."""
+    """Gang scheduling (all-or-nothing): what happens to a job whose pods do not all get ready."""
     manage_jobs_without_queue_name: Annotated[bool, Field(strict=True)] = False
     """If true, Kueue suspends jobs without a queue name. TrainJobs without one go to the queue `default` of their
     namespace, if it exists."""
@@ -134,14 +135,14 @@ class Queues(Section):
     """Prefixes of resources that need no quota, such as `ephemeral-storage` or `rdma/`. Default: every requested
     resource needs quota."""
     transformations: tuple[Transformation, ...] = ()
-    """How Kueue counts resources, such as MIG slices as memory of a GPU. Default: as themselves."""
+    """The way that Kueue counts resources, such as MIG slices as memory of a GPU. Default: as themselves."""
     retain_finished: Duration | None = None
-    """How long Kueue keeps the Workload of a finished job, such as `24h`. Default: as long as the job. The operator of
-    OpenShift has no such setting."""
+    """The time that Kueue keeps the Workload of a finished job, such as `24h`. Default: as long as the job. The
+    operator of OpenShift has no such setting."""
 
     @field_validator("priorities")
     @classmethod
-    def _each_named_once(cls, value: tuple[Priority, ...]) -> tuple[Priority, ...]:
+    def _reject_duplicate_names(cls, value: tuple[Priority, ...]) -> tuple[Priority, ...]:
         require_unique((priority.name for priority in value), "give each priority its own name")
         return tuple(sorted(value, key=lambda priority: (-priority.value, priority.name)))
 
@@ -152,9 +153,9 @@ class Queues(Section):
 
     @field_validator("transformations")
     @classmethod
-    def _each_input_once(cls, value: tuple[Transformation, ...]) -> tuple[Transformation, ...]:
-        require_unique((each.input for each in value), "write all of its outputs in one entry")
-        return tuple(sorted(value, key=lambda each: each.input))
+    def _reject_duplicate_inputs(cls, value: tuple[Transformation, ...]) -> tuple[Transformation, ...]:
+        require_unique((transformation.input for transformation in value), "write all of its outputs in one entry")
+        return tuple(sorted(value, key=lambda transformation: transformation.input))
 
     @property
     def waits_otherwise(self) -> bool:

@@ -43,12 +43,12 @@ class Supply:
 
 def pool_supply(pool: Pool, how: Counting) -> Supply:
     """Return what a pool provides to quotas."""
-    asked = parse_amounts(pool.offered, pool.name)
-    counted = how.of(asked)
-    if counted == asked:
+    requested = parse_amounts(pool.offered, pool.name)
+    counted = how.of(requested)
+    if counted == requested:
         return Supply(pool.name, pool.nodes, pool.offered, pool.accelerator)
     amounts = {name: format_amount(name, amount) for name, amount in counted.items()}
-    uncounted = {name: how.instead(name) for name in asked if name not in counted}
+    uncounted = {name: how.instead(name) for name in requested if name not in counted}
     return Supply(pool.name, pool.nodes, amounts, pool.accelerator, uncounted)
 
 
@@ -126,8 +126,10 @@ def sum_amounts(*parts: Amounts) -> Amounts:
     result: Amounts = {}
     for part in parts:
         for pool, resources in part.items():
-            there = result.setdefault(pool, {})
-            there.update({name: amount + there.get(name, ZERO) for name, amount in resources.items()})
+            amounts_of_pool = result.setdefault(pool, {})
+            amounts_of_pool.update(
+                {name: amount + amounts_of_pool.get(name, ZERO) for name, amount in resources.items()}
+            )
     return result
 
 
@@ -137,7 +139,7 @@ def node_amounts(pool: Supply, nodes: int | Fraction) -> dict[str, Quantity]:
 
 
 def _of_resources(pool: Supply, resources: Mapping[str, str]) -> dict[str, Quantity]:
-    """Return the named resources, and the others in the proportion of the one that takes most of a node."""
+    """Return the named resources, and the others in the proportion of the resource that takes most of a node."""
     nodes = max(nodes_worth(pool, resource, amount) for resource, amount in resources.items())
     whole = {resource: amount.floor() for resource, amount in node_amounts(pool, nodes).items()}
     return {**whole, **{resource: quantities.parse(amount) for resource, amount in resources.items()}}

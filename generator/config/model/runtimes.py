@@ -39,8 +39,8 @@ def _is_place(value: str) -> str:
     is_plain = value.startswith("/") and not value.startswith("//") and posixpath.normpath(value) == value
     if not is_plain or value == "/" or not _PLACE.fullmatch(value):
         raise invalid(f"{format_value(value)} is not a mount path", "write an absolute path, such as /data")
-    if what := hidden_by(value):
-        raise invalid(f"a volume at {format_value(value)} {what}", "use a path such as /data")
+    if fault := hidden_by(value):
+        raise invalid(f"a volume at {format_value(value)} {fault}", "use a path such as /data")
     return value
 
 
@@ -75,9 +75,9 @@ class Placement(Section):
     """A level of the pool's topology, such as `example.com/rack`."""
 
     required: LabelKey | None = None
-    """All hosts run in one place of this level. The job waits until one place has room for all of them."""
+    """Hosts of a job all run in one place of this level. The job waits until one place has room for all of them."""
     preferred: LabelKey | None = None
-    """All hosts run in one place of this level if one has room, else in as few places as possible."""
+    """Hosts of a job all run in one place of this level if one has room, else in as few places as possible."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -156,14 +156,14 @@ class Runtime(Section):
     resources: Resources = Field(default={})
     """Requests of the ranks of one node that differ from the default: all devices, nine tenths of cpu and memory."""
     launcher: Literal["node", "separate"] | None = None
-    """Where `mpirun` runs: on a host that also runs ranks, or in a small pod of its own. Default: `node`; `separate`
+    """The place of `mpirun`: on a host that also runs ranks, or in a small pod of its own. Default: `node`; `separate`
     for families that must know the host of rank 0 in advance."""
     launcher_resources: Resources = Field(default={})
     """Requests of a separate launcher that differ from the default: 1 cpu, 2Gi of memory."""
     binding: Literal["none", "core", "numa", "socket"] = "none"
-    """What each rank is bound to. Bind ranks only if the pod has exclusive cores."""
+    """The cores that each rank is bound to. Bind ranks only if the pod has exclusive cores."""
     placement: Placement | None = None
-    """How close together the hosts of a job run, on a pool with a topology. Default: preferably in one place of the
+    """The distance between the hosts of a job, on a pool with a topology. Default: preferably in one place of the
     narrowest level above a node."""
     gang: Literal["kueue", "coscheduling", "volcano"] = "kueue"
     """The gang scheduler, which starts all pods of a job or none. `kueue`: Kueue evicts a job whose pods do not all get
@@ -176,7 +176,8 @@ class Runtime(Section):
     shared_memory: Room | None = None
     """The size of /dev/shm. Default: an eighth of the memory."""
     environment: dict[Variable, Annotated[str, Field(strict=True)]] = Field(default={})
-    """Environment variables of all ranks. They override those of the image on every host; a TrainJob overrides them."""
+    """Environment variables of all ranks. They override the image's variables on every host; a TrainJob overrides
+    them."""
     volumes: tuple[RuntimeVolume, ...] = ()
     """Volumes of launcher and nodes: datasets, checkpoints, scratch space."""
     labels: dict[LabelKey, LabelValue] = Field(default={})
@@ -186,11 +187,11 @@ class Runtime(Section):
     fabric: Literal["pool", "none"] = "pool"
     """`pool`: hosts are attached to the fabric of the pool, if it has one. `none`: ranks use TCP."""
     memlock: Literal["node", "capability"] = "node"
-    """How ranks may lock the memory that RDMA uses. `node`: up to the limit of the nodes. `capability`: without a
-    limit, by the capability IPC_LOCK; each tenant must then relax `pod-security` to `memlock`, and the image needs a
-    `setpriv` with the file capability `cap_ipc_lock`."""
+    """The limit of memory that ranks can lock, which RDMA needs. `node`: up to the limit of the nodes. `capability`:
+    without a limit, by the capability IPC_LOCK; each tenant must then relax `pod-security` to `memlock`, and the image
+    needs a `setpriv` with the file capability `cap_ipc_lock`."""
     restarts: Count | None = None
-    """How often a failed job is restarted as a whole. Default: never."""
+    """The number of restarts of a failed job as a whole. Default: never."""
     active_deadline_seconds: Count | None = None
     """The time after which a running job fails. Default: none."""
     termination_grace_period_seconds: Seconds | None = None
@@ -214,14 +215,14 @@ class Runtime(Section):
 
     @field_validator("tenants")
     @classmethod
-    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _reject_duplicates(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(sorted(set(value)))
 
     @field_validator("volumes")
     @classmethod
     def _apart(cls, value: tuple[RuntimeVolume, ...]) -> tuple[RuntimeVolume, ...]:
-        for what in ("name", "mount_path"):
-            require_unique((getattr(volume, what) for volume in value), "give each volume its own name and place")
+        for field in ("name", "mount_path"):
+            require_unique((getattr(volume, field) for volume in value), "give each volume its own name and place")
         return tuple(sorted(value, key=lambda volume: volume.name))
 
     @property

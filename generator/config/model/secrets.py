@@ -82,8 +82,8 @@ class StoreAccount(Section):
     @classmethod
     def _is_not_of_jobs(cls, value: str) -> str:
         if value in (SERVICE_ACCOUNT, "default"):
-            what = f"`{value}` is the ServiceAccount of pods in the namespace"
-            raise invalid(what, "choose another name")
+            message = f"`{value}` is the ServiceAccount of pods in the namespace"
+            raise invalid(message, "choose another name")
         return value
 
     @field_validator("annotations")
@@ -99,7 +99,7 @@ class Store(Section):
     """The `provider` of the SecretStore, such as `vault: {server: …}`. It refers to Secrets and ServiceAccounts by
     name, and holds no credential."""
     refresh_interval: Count | None = None
-    """How often the store is validated, in seconds. Default: that of External Secrets."""
+    """The interval between validations of the store, in seconds. Default: that of External Secrets."""
     service_account: StoreAccount | None = None
     """The ServiceAccount that mpigen creates for the login. Default: none."""
 
@@ -107,13 +107,13 @@ class Store(Section):
     @classmethod
     def _keeps_secrets(cls, value: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         if len(value) != 1:
-            what = f"{len(value)} providers" if value else "no provider"
-            raise invalid(what, "name the one that keeps the secrets, such as `vault`")
+            message = f"{len(value)} providers" if value else "no provider"
+            raise invalid(message, "name the provider that keeps the secrets, such as `vault`")
         if "fake" in value:
             raise invalid("`fake` holds the secret values themselves", "name a secret store")
-        if path := next(_elsewhere(value), None):
-            what = f"`{path}`: a SecretStore cannot refer to another namespace"
-            raise invalid(what, "remove `namespace`")
+        if path := next(_foreign_references(value), None):
+            message = f"`{path}`: a SecretStore cannot refer to another namespace"
+            raise invalid(message, "remove `namespace`")
         return {name: _in_order(inner) for name, inner in value.items()}
 
 
@@ -124,17 +124,20 @@ def _in_order(value: Any) -> Any:
     return [_in_order(item) for item in value] if isinstance(value, list) else value
 
 
-def _elsewhere(value: object, path: str = "") -> Iterator[str]:
-    """References into other namespaces (external-secrets v1.3.2 runtime/esutils/utils.go `ValidateSecretSelector`)."""
+def _foreign_references(value: object, path: str = "") -> Iterator[str]:
+    """Yield references into other namespaces.
+
+    Source: external-secrets v1.3.2 runtime/esutils/utils.go `ValidateSecretSelector`.
+    """
     if isinstance(value, dict):
         for key, inner in value.items():
             place = f"{path}.{key}".lstrip(".")
             if key.endswith("Ref") and isinstance(inner, dict) and "namespace" in inner:
                 yield f"{place}.namespace"
-            yield from _elsewhere(inner, place)
+            yield from _foreign_references(inner, place)
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _elsewhere(inner, f"{path}[{number}]")
+            yield from _foreign_references(inner, f"{path}[{number}]")
 
 
 class Fetched(Section):
@@ -189,7 +192,7 @@ class Secrets(Section):
     """An existing ClusterSecretStore instead. Its `conditions` should admit only namespaces that may read everything in
     it."""
     refresh_interval: Annotated[Duration, between("1m", "8760h")] = "1h"
-    """How often values are fetched again."""
+    """The interval between fetches of the values."""
     external: tuple[ExternalSecret, ...] = ()
     """Secrets of any kind."""
     connections: tuple[Connection, ...] = ()
@@ -200,7 +203,7 @@ class Secrets(Section):
     @field_validator("external", "connections", "pull_secrets")
     @classmethod
     def _named_once(cls, value: tuple[Fetched, ...]) -> tuple[Fetched, ...]:
-        require_unique((entry.name for entry in value), "give each its own name")
+        require_unique((entry.name for entry in value), "give each entry its own name")
         return tuple(sorted(value, key=lambda entry: entry.name))
 
     @property

@@ -111,7 +111,7 @@ class Relaxation(Section):
     itself."""
 
     @model_validator(mode="after")
-    def _says_to_what(self) -> Self:
+    def _require_target(self) -> Self:
         if self.rule == POD_SECURITY and self.to is None:
             raise invalid("`pod-security` needs `to`", "add `to: memlock`, baseline or privileged")
         if self.rule != POD_SECURITY and self.to is not None:
@@ -143,7 +143,7 @@ class DataVolume(Section):
 
     @field_validator("access_modes")
     @classmethod
-    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _reject_duplicates(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         modes = tuple(sorted(set(value)))
         if "ReadWriteOncePod" in modes and len(modes) > 1:
             # kubernetes v1.34.2 pkg/apis/core/validation/validation.go validateAccessModes
@@ -151,7 +151,7 @@ class DataVolume(Section):
         return modes
 
 
-# The namespaces of Kubernetes and OpenShift, and those that Trainer, JobSet, Kueue and Argo CD install themselves into.
+# The namespaces of Kubernetes and OpenShift, and the namespaces of Trainer, JobSet, Kueue and Argo CD.
 _RESERVED = re.compile(r"default|kube-.*|openshift|openshift-.*|kubeflow-system|jobset-system|kueue-system|argocd")
 
 
@@ -180,8 +180,8 @@ class Tenant(Section):
     """Pools whose nodes only run jobs of this team. No other team has a share of them, and taints and labels reject
     other pods."""
     preemption: Literal["never", "lower-priority", "reclaim"] = "reclaim"
-    """Which running jobs Kueue may preempt for waiting jobs of the team. `reclaim`: its own of lower priority, and jobs
-    on quota that it lent. `lower-priority`: only those of lower priority. `never`: none."""
+    """The running jobs that Kueue may preempt for pending jobs of the team. `reclaim`: its own of lower priority, and
+    jobs on quota that it lent. `lower-priority`: only its own of lower priority. `never`: none."""
     stop: Literal["none", "hold", "drain"] = "none"
     """The stop policy of the queue: `hold` admits no more jobs, `drain` also evicts running ones."""
     weight: Count = 1
@@ -217,13 +217,13 @@ class Tenant(Section):
 
     @field_validator("reservations", "egress", "fabrics", "volumes")
     @classmethod
-    def _each_named_once(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
-        require_unique((entry.name for entry in value), "give each its own name")
+    def _reject_duplicate_names(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        require_unique((entry.name for entry in value), "give each entry its own name")
         return tuple(sorted(value, key=lambda entry: str(entry.name)))
 
     @field_validator("relax")
     @classmethod
-    def _each_rule_once(cls, value: tuple[Relaxation, ...]) -> tuple[Relaxation, ...]:
+    def _reject_duplicate_rules(cls, value: tuple[Relaxation, ...]) -> tuple[Relaxation, ...]:
         require_unique((relaxation.rule for relaxation in value), "relax each rule once")
         return tuple(sorted(value, key=lambda relaxation: relaxation.rule))
 
@@ -235,7 +235,7 @@ class Tenant(Section):
 
     @field_validator("namespaces", "priorities", "registries", "dedicated")
     @classmethod
-    def _each_once(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    def _reject_duplicates(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return None if value is None else tuple(sorted(set(value)))
 
     @property
@@ -252,4 +252,4 @@ class Tenant(Section):
     @property
     def pod_security(self) -> Standard | None:
         """Return the relaxed Pod Security level of its pods; None if the platform's level applies."""
-        return next((each.to for each in self.relax if each.rule == POD_SECURITY), None)
+        return next((relaxation.to for relaxation in self.relax if relaxation.rule == POD_SECURITY), None)

@@ -82,17 +82,17 @@ def unenforceable_isolation(platform: PartialPlatform) -> Iterator[Mistake]:
     api_server = isolation.api_server
     if api_server and is_cilium and api_server.networks:
         # cilium v1.18.4 Documentation/security/policy/language.rst: selectors of CIDRs ignore nodes
-        what = "Cilium ignores networks of nodes in policies"
+        message = "Cilium ignores networks of nodes in policies"
         fix = "remove this field: Cilium identifies the API server itself"
-        yield Mistake(("isolation", "apiServer", "networks"), what, fix)
+        yield Mistake(("isolation", "apiServer", "networks"), message, fix)
     if api_server and not is_cilium and not api_server.networks:
-        what = "a NetworkPolicy needs the addresses of the API server"
+        message = "a NetworkPolicy needs the addresses of the API server"
         fix = "set `networks`, such as 10.0.0.8/32: `kubectl get endpointslices kubernetes` lists them"
-        yield Mistake(("isolation", "apiServer"), what, fix)
+        yield Mistake(("isolation", "apiServer"), message, fix)
     if isolation.dns_cache and is_cilium:
-        what = "Cilium ignores addresses of nodes in policies"
+        message = "Cilium ignores addresses of nodes in policies"
         fix = "remove this field, and let Cilium redirect DNS to a pod of the cache"
-        yield Mistake(("isolation", "dnsCache"), what, fix)
+        yield Mistake(("isolation", "dnsCache"), message, fix)
     if isolation.guard != Guard() and cluster.network != "openshift-ovn":
         fix = "write `cluster: {network: openshift-ovn}`, or remove this field"
         yield Mistake(("isolation", "guard"), f"the network `{cluster.network}` has no AdminNetworkPolicy", fix)
@@ -109,9 +109,11 @@ def egress_by_name(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, tenant in platform.tenants.items():
         for number, target in enumerate(tenant.egress):
             if target.fqdn:
-                what = f"`fqdn` needs Cilium; this cluster uses `{platform.cluster.network}`, which filters by address"
+                message = (
+                    f"`fqdn` needs Cilium; this cluster uses `{platform.cluster.network}`, which filters by address"
+                )
                 fix = "write its network as `cidr`, or `cluster: {network: cilium}`"
-                yield Mistake(("tenants", index, "egress", number, "fqdn"), what, fix)
+                yield Mistake(("tenants", index, "egress", number, "fqdn"), message, fix)
 
 
 @rule
@@ -136,8 +138,8 @@ def retention_of_workloads(platform: PartialPlatform) -> Iterator[Mistake]:
         return
     days, kept = platform.policies.retention.jobs or 0, platform.queues.retain_finished
     if kept is not None and to_seconds(kept) < days * _DAY:
-        what = f"{format_value(kept)} is less than the {days} days of `policies.retention.jobs`"
-        yield Mistake(("queues", "retainFinished"), what, f"write at least {days * 24}h, or remove this field")
+        message = f"{format_value(kept)} is less than the {days} days of `policies.retention.jobs`"
+        yield Mistake(("queues", "retainFinished"), message, f"write at least {days * 24}h, or remove this field")
 
 
 @rule
@@ -150,9 +152,9 @@ def gitops_account(platform: PartialPlatform) -> Iterator[Mistake]:
     if platform.gitops is None and not platform.is_gitops_invalid:
         is_regulated = platform.policies is not None and platform.policies.profile == "regulated"
         if is_regulated and platform.access is not None and not platform.access.admin:
-            what = "the profile `regulated` requires an account or a group that may change the platform"
+            message = "the profile `regulated` requires an account or a group that may change the platform"
             fix = "declare `gitops`, or write `access: {admin: [group:…]}`"
-            yield Mistake(("gitops",), what, fix)
+            yield Mistake(("gitops",), message, fix)
     elif platform.gitops is not None and platform.cluster is not None:
         account = platform.gitops.account_on(platform.cluster)
         unknown = platform.gitops.explain_unknown_account(platform.cluster)

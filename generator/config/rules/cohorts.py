@@ -16,17 +16,17 @@ _LONGEST = 200  # characters of a cycle in a message
 @rule
 def cohort_of_the_platform(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a reference to the platform's own cohort, which every other cohort belongs to anyway."""
-    what = f"`{platform.platform}` is the cohort of the whole platform"
+    message = f"`{platform.platform}` is the cohort of the whole platform"
     for index, cohort in platform.cohorts.items():
         if cohort.name == platform.platform:
             fix = "remove this cohort: mpigen creates it, and every cohort without a parent belongs to it"
-            yield Mistake(("cohorts", index, "name"), what, fix)
+            yield Mistake(("cohorts", index, "name"), message, fix)
         elif cohort.parent == platform.platform:
             fix = "remove this field: every cohort without a parent belongs to it"
-            yield Mistake(("cohorts", index, "parent"), what, fix)
+            yield Mistake(("cohorts", index, "parent"), message, fix)
     for index, tenant in platform.tenants.items():
         if tenant.cohort == platform.platform:
-            yield Mistake(("tenants", index, "cohort"), what, "remove this field, or name a group of teams")
+            yield Mistake(("tenants", index, "cohort"), message, "remove this field, or name a group of teams")
 
 
 @rule
@@ -63,8 +63,12 @@ def mixed_cohorts(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, tenant in remote.items():
         root = roots.get(tenant.cohort or "", tenant.cohort or "")
         if root in local:
-            what = f"cohort `{root}` also has `{local[root]}`, whose jobs run on this cluster and cannot use its nodes"
-            yield Mistake(("tenants", index, "cohort"), what, "name a cohort that has only tenants with `multiKueue`")
+            message = (
+                f"cohort `{root}` also has `{local[root]}`, whose jobs run on this cluster and cannot use its nodes"
+            )
+            yield Mistake(
+                ("tenants", index, "cohort"), message, "name a cohort that has only tenants with `multiKueue`"
+            )
 
 
 @rule
@@ -73,10 +77,10 @@ def cohort_of_remote_tenants(platform: PartialPlatform) -> Iterator[Mistake]:
     if not any(tenant.multi_kueue for tenant in platform.tenants.values()):
         return
     taken = workers_cohort(platform.platform)
-    what = f"`{taken}` is the cohort of all tenants with `multiKueue`"
+    message = f"`{taken}` is the cohort of all tenants with `multiKueue`"
     for index, cohort in platform.cohorts.items():
         if cohort.name == taken:
-            yield Mistake(("cohorts", index, "name"), what, "choose another name")
+            yield Mistake(("cohorts", index, "name"), message, "choose another name")
     for index, tenant in platform.tenants.items():
         if tenant.cohort == taken:
-            yield Mistake(("tenants", index, "cohort"), what, "remove this field, or choose another name")
+            yield Mistake(("tenants", index, "cohort"), message, "remove this field, or choose another name")

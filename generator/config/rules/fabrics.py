@@ -20,12 +20,14 @@ def fabrics_of_distribution(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report settings of nodes outside OpenShift, and an operator that OpenShift does not use."""
     for index, fabric in platform.fabrics.items():
         if platform.is_openshift is False and fabric.nodes.is_of_openshift:
-            what = "only the Machine Config Operator of OpenShift applies these settings"
-            yield Mistake(("fabrics", index, "nodes"), what, "set them in the image of the nodes, and remove them here")
+            message = "only the Machine Config Operator of OpenShift applies these settings"
+            yield Mistake(
+                ("fabrics", index, "nodes"), message, "set them in the image of the nodes, and remove them here"
+            )
         if platform.is_openshift and (fabric.attached, fabric.operated) == ("sriov", "nvidia"):
             # On OpenShift NVIDIA's operator has no SR-IOV operator, whose devices begin with nvidia.com/.
-            what = "on OpenShift the SR-IOV operator creates virtual functions, as resources openshift.io/…"
-            yield Mistake(("fabrics", index, "operator"), what, "write `sriov`")
+            message = "on OpenShift the SR-IOV operator creates virtual functions, as resources openshift.io/…"
+            yield Mistake(("fabrics", index, "operator"), message, "write `sriov`")
 
 
 @rule
@@ -40,11 +42,12 @@ def equal_resources(platform: PartialPlatform) -> Iterator[Mistake]:
             if fabric.name == other.name:
                 continue
             if common := fabric.requests.keys() & other.requests.keys():
-                what = f"{min(common)} is also the resource of fabric `{other.name}`"
-                yield Mistake(("fabrics", index, "resource"), what, "give each fabric its own resource")
+                message = f"{min(common)} is also the resource of fabric `{other.name}`"
+                yield Mistake(("fabrics", index, "resource"), message, "give each fabric its own resource")
             if fabric.attached == other.attached == "dra" and fabric.claimed == other.claimed:
-                what = f"`{fabric.claimed}` is also the DeviceClass of `{other.name}`, so Kueue cannot tell their quota"
-                yield Mistake(("fabrics", index, "deviceClass"), what, "give each fabric its own DeviceClass")
+                users = f"`{fabric.claimed}` is also the DeviceClass of `{other.name}`"
+                message = f"{users}, so Kueue cannot distinguish their quotas"
+                yield Mistake(("fabrics", index, "deviceClass"), message, "give each fabric its own DeviceClass")
 
 
 @rule
@@ -58,9 +61,9 @@ def claims_that_kueue_counts(platform: PartialPlatform) -> Iterator[Mistake]:
         if fabric.attached != "dra" or counting is None:
             continue
         if fabric.device.startswith(counting.excluded) or fabric.device in counting.transformations:
-            what = f"Kueue counts {fabric.device} in spite of `queues`, because pods claim it"
+            message = f"Kueue counts {fabric.device} in spite of `queues`, because pods claim it"
             fix = "remove it from `queues`, or set another `resource`"
-            yield Mistake(("fabrics", index, "resource"), what, fix)
+            yield Mistake(("fabrics", index, "resource"), message, fix)
 
 
 @rule
@@ -72,25 +75,25 @@ def namespaces_of_operators(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, tenant in platform.tenants.items():
         for name in sorted(taken & {tenant.name, *tenant.namespaces}):
             field = "name" if name == tenant.name else "namespaces"
-            what = f"`{name}` is the namespace of a network operator"
-            yield Mistake(("tenants", index, field), what, "choose another namespace")
+            message = f"`{name}` is the namespace of a network operator"
+            yield Mistake(("tenants", index, field), message, "choose another namespace")
 
 
 @rule
 def pools_with_fabric(platform: PartialPlatform) -> Iterator[Mistake]:
-    """Report pools without labels for the operator, and amounts that differ from those of their fabric."""
+    """Report pools without labels for the operator, and amounts that differ from their fabric's."""
     for index, pool in platform.pools.items():
         fabric = pool.wiring
         if fabric is None:
             continue
         if not pool.labels and fabric.operated != "none":
-            what = f"the pool has no labels, so the operator `{fabric.operated}` cannot select its nodes"
-            yield Mistake(("pools", index, "fabric"), what, "add a label that only these nodes carry")
+            message = f"the pool has no labels, so the operator `{fabric.operated}` cannot select its nodes"
+            yield Mistake(("pools", index, "fabric"), message, "add a label that only these nodes carry")
         for resource, amount in fabric.offered.items():
             if pool.allocatable.get(resource) != amount:
-                what = f"`{pool.allocatable.get(resource)}` differs from the {amount} of fabric `{fabric.name}`"
+                message = f"`{pool.allocatable.get(resource)}` differs from the {amount} of fabric `{fabric.name}`"
                 path = ("pools", index, "allocatable", resource)
-                yield Mistake(path, what, "remove this entry: the fabric adds it")
+                yield Mistake(path, message, "remove this entry: the fabric adds it")
 
 
 @rule
@@ -99,8 +102,8 @@ def shares_of_fabrics(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, tenant in platform.tenants.items():
         for share in tenant.fabrics:
             if fabric := platform.fabric_by_name.get(share.name):
-                for what, fix in _explain_share(share, fabric):
-                    yield Mistake(("tenants", index, "fabrics"), f"`{fabric.name}`: {what}", fix)
+                for message, fix in _explain_share(share, fabric):
+                    yield Mistake(("tenants", index, "fabrics"), f"`{fabric.name}`: {message}", fix)
 
 
 def _explain_share(share: FabricShare, fabric: Fabric) -> Iterator[tuple[str, str]]:
@@ -124,8 +127,8 @@ def shared_partitions(platform: PartialPlatform) -> Iterator[Mistake]:
                     continue
                 owner = owners.setdefault((share.name, field, value), tenant.name)
                 if owner != tenant.name:
-                    what = f"`{share.name}`: {field} {value} is also that of `{owner}`"
-                    yield Mistake(("tenants", index, "fabrics"), what, f"give each team its own {field}")
+                    message = f"`{share.name}`: {field} {value} is also that of `{owner}`"
+                    yield Mistake(("tenants", index, "fabrics"), message, f"give each team its own {field}")
 
 
 @rule
@@ -140,11 +143,11 @@ def address_ranges(platform: PartialPlatform) -> Iterator[Mistake]:
     earlier: list[tuple[Tenant, FabricShare]] = []
     for index, tenant in platform.tenants.items():
         for share in tenant.fabrics:
-            found = platform.fabric_by_name.get(share.name)
-            if share.range and found and found.addresses:
+            shared_fabric = platform.fabric_by_name.get(share.name)
+            if share.range and shared_fabric and shared_fabric.addresses:
                 path = ("tenants", index, "fabrics")
-                yield from _check_room(path, found, share.range, nodes[found.name])
-                yield from _check_overlap(path, tenant, share.range, found, earlier)
+                yield from _check_room(path, shared_fabric, share.range, nodes[shared_fabric.name])
+                yield from _check_overlap(path, tenant, share.range, shared_fabric, earlier)
         earlier += [(tenant, share) for share in tenant.fabrics if share.range]
 
 
@@ -165,7 +168,7 @@ def _check_room(path: Steps, fabric: Fabric, own: str | None, nodes: int) -> Ite
 def _check_overlap(
     path: Steps, tenant: Tenant, own: str, fabric: Fabric, earlier: list[tuple[Tenant, FabricShare]]
 ) -> Iterator[Mistake]:
-    """Report a network that overlaps another one: two pods would get the same address."""
+    """Report a network that overlaps another network: two pods would get the same address."""
     others = [(f"`{fabric.name}` itself", fabric.addresses.range if fabric.addresses else None)]
     others += [
         (f"`{other.name}`", share.range)
@@ -174,8 +177,8 @@ def _check_overlap(
     ]
     for owner, network in others:
         if network and ipaddress.ip_network(own).overlaps(ipaddress.ip_network(network)):
-            what = f"`{fabric.name}`: {own} overlaps {network}, the network of {owner}"
-            yield Mistake(path, what, "give each team its own network")
+            message = f"`{fabric.name}`: {own} overlaps {network}, the network of {owner}"
+            yield Mistake(path, message, "give each team its own network")
 
 
 @rule
@@ -191,7 +194,9 @@ def settings_of_machine_config_pools(platform: PartialPlatform) -> Iterator[Mist
             others = [(name, getattr(other, key)) for name, other in earlier if other.pool == pool.pool]
             name, other_value = next(((name, other) for name, other in others if other), ("", value))
             if value and value != other_value:
-                what = f"`{value}` differs from the {other_value} that `{name}` sets on MachineConfigPool {pool.pool}"
+                message = (
+                    f"`{value}` differs from the {other_value} that `{name}` sets on MachineConfigPool {pool.pool}"
+                )
                 fix = "write the same value, or name another `machineConfigPool`"
-                yield Mistake(("fabrics", index, "nodes", field), what, fix)
+                yield Mistake(("fabrics", index, "nodes", field), message, fix)
         earlier.append((fabric.name, pool))

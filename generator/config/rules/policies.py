@@ -30,9 +30,9 @@ _WEAKER_LEVELS = {
 def audit_log_of_openshift(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a retention of the audit log on OpenShift, which limits the log by size only."""
     if platform.is_openshift and platform.policies and platform.policies.retention.audit:
-        what = "OpenShift has no such setting for its API servers"
+        message = "OpenShift has no such setting for its API servers"
         fix = "remove this field, and keep the log where ClusterLogForwarder sends it"
-        yield Mistake(("policies", "retention", "audit"), what, fix)
+        yield Mistake(("policies", "retention", "audit"), message, fix)
 
 
 @rule
@@ -40,23 +40,27 @@ def regulated_profile(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report requirements of the profile `regulated` that the platform does not meet."""
     if platform.policies is None or platform.policies.profile == "standard":
         return
-    for found in (*_weak_policies(platform.policies), *_missing_policies(platform.policies, platform.is_openshift)):
-        yield Mistake(("policies", *found.path), f"{found.message}: required by the profile `regulated`", found.fix)
+    for mistake in (*_weak_policies(platform.policies), *_missing_policies(platform.policies, platform.is_openshift)):
+        yield Mistake(
+            ("policies", *mistake.path), f"{mistake.message}: required by the profile `regulated`", mistake.fix
+        )
     for index, tenant in platform.tenants.items():
         for relaxation in tenant.relax:
             if relaxation.to != "memlock":
                 level = relaxation.to or relaxation.rule
-                what = f"`{level}`: with the profile `regulated`, a tenant can only relax `pod-security` to `memlock`"
-                yield Mistake(("tenants", index, "relax"), what, "remove this relaxation")
+                message = (
+                    f"`{level}`: with the profile `regulated`, a tenant can only relax `pod-security` to `memlock`"
+                )
+                yield Mistake(("tenants", index, "relax"), message, "remove this relaxation")
 
 
 def _weak_policies(policies: Policies) -> Iterator[Mistake]:
     if policies.pod_security != "restricted":
-        what = f"`{policies.pod_security}` allows more than `restricted`"
-        yield Mistake(("podSecurity",), what, "write `restricted`")
+        message = f"`{policies.pod_security}` allows more than `restricted`"
+        yield Mistake(("podSecurity",), message, "write `restricted`")
     if policies.admission.default != "deny":
-        what = f"the default action is `{policies.admission.default}`, not `deny`"
-        yield Mistake(("admission",), what, "write `deny`")
+        message = f"the default action is `{policies.admission.default}`, not `deny`"
+        yield Mistake(("admission",), message, "write `deny`")
     for name, action in policies.admission.rules.items():
         if action != "deny":
             fix = "write `deny`, or remove this rule"
@@ -69,14 +73,14 @@ def _weak_policies(policies: Policies) -> Iterator[Mistake]:
 
 def _missing_policies(policies: Policies, is_openshift: bool | None) -> Iterator[Mistake]:
     if not policies.images.registries:
-        what = "without `registries`, images can come from anywhere"
-        yield Mistake(("images",), what, "write `registries: [quay.io/acme/]`")
+        message = "without `registries`, images can come from anywhere"
+        yield Mistake(("images",), message, "write `registries: [quay.io/acme/]`")
     if not policies.images.digests:
-        what = "without `digests`, the image behind a tag can change"
-        yield Mistake(("images",), what, "write `digests: true`")
+        message = "without `digests`, the image behind a tag can change"
+        yield Mistake(("images",), message, "write `digests: true`")
     if not policies.labels:
-        what = "without `labels`, jobs do not name an owner"
-        yield Mistake(("labels",), what, "write labels such as `[example.com/owner]`")
+        message = "without `labels`, jobs do not name an owner"
+        yield Mistake(("labels",), message, "write labels such as `[example.com/owner]`")
     if policies.residency is None:
         fix = "write `residency: {label: topology.kubernetes.io/region, values: [eu-central-1]}`"
         yield Mistake(("residency",), "without `residency`, nodes can be anywhere", fix)
@@ -84,11 +88,11 @@ def _missing_policies(policies: Policies, is_openshift: bool | None) -> Iterator
         fix = "write `storageClasses: [{name: encrypted-ssd, encrypted: true}]`"
         yield Mistake(("storageClasses",), "without `storageClasses`, data can be written to any class", fix)
     if policies.retention.jobs is None:
-        what = "without `retention.jobs`, records of finished jobs can be deleted at any time"
-        yield Mistake(("retention", "jobs"), what, "write a number of days, such as 90")
+        message = "without `retention.jobs`, records of finished jobs can be deleted at any time"
+        yield Mistake(("retention", "jobs"), message, "write a number of days, such as 90")
     if policies.retention.audit is None and is_openshift is False:
-        what = "without `retention.audit`, audit logs can be deleted at any time"
-        yield Mistake(("retention", "audit"), what, "write a number of days, such as 365")
+        message = "without `retention.audit`, audit logs can be deleted at any time"
+        yield Mistake(("retention", "audit"), message, "write a number of days, such as 365")
 
 
 @rule
@@ -108,9 +112,9 @@ def residency_of_nodes(platform: PartialPlatform) -> Iterator[Mistake]:
         yield Mistake(path, f"pool `{pool.name}` {has}; `policies.residency` allows {allowed}", fix)
     for index, tenant in platform.tenants.items():
         if tenant.multi_kueue:
-            what = f"`policies.residency` cannot check the clusters that jobs of `{tenant.name}` run on"
+            message = f"`policies.residency` cannot check the clusters that jobs of `{tenant.name}` run on"
             fix = "remove this field, or declare such tenants in another platform"
-            yield Mistake(("tenants", index, "multiKueue"), what, fix)
+            yield Mistake(("tenants", index, "multiKueue"), message, fix)
 
 
 @rule
@@ -120,8 +124,8 @@ def retention_of_jobs(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, runtime in platform.runtimes.items():
         kept = runtime.ttl_seconds_after_finished
         if kept is not None and kept < days * _DAY:
-            what = f"`{kept}` seconds are less than the {days} days of `policies.retention.jobs`"
-            yield Mistake(("runtimes", index, "ttlSecondsAfterFinished"), what, "remove this field")
+            message = f"`{kept}` seconds are less than the {days} days of `policies.retention.jobs`"
+            yield Mistake(("runtimes", index, "ttlSecondsAfterFinished"), message, "remove this field")
 
 
 @rule
@@ -129,21 +133,21 @@ def useless_relaxations(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report relaxations that change nothing, and pairs of them that give a team control of the nodes."""
     for index, tenant in platform.tenants.items() if platform.policies else ():
         for relaxation in tenant.relax:
-            if platform.policies and (found := _explain_relaxation(relaxation, tenant, platform.policies)):
-                yield Mistake(("tenants", index, "relax"), *found)
+            if platform.policies and (explanation := _explain_relaxation(relaxation, tenant, platform.policies)):
+                yield Mistake(("tenants", index, "relax"), *explanation)
 
 
 def _explain_relaxation(relaxation: Relaxation, tenant: Tenant, policies: Policies) -> tuple[str, str] | None:
     if relaxation.rule == POD_SECURITY:
         if relaxation.to in _WEAKER_LEVELS[policies.pod_security]:
             return None
-        what = f"`{relaxation.to}` allows no more than `policies.podSecurity: {policies.pod_security}`"
-        return what, "remove this relaxation, or raise `policies.podSecurity`"
+        message = f"`{relaxation.to}` allows no more than `policies.podSecurity: {policies.pod_security}`"
+        return message, "remove this relaxation, or raise `policies.podSecurity`"
     if policies.admission.action(relaxation.rule) == "off":
         return f"the rule `{relaxation.rule}` is off for all tenants", "remove this relaxation"
     if relaxation.rule == "patches" and (tenant.pod_security or policies.pod_security) == "privileged":
-        what = "without `patches` and without a Pod Security level, the team controls the nodes"
-        return what, "relax only one of the two"
+        message = "without `patches` and without a Pod Security level, the team controls the nodes"
+        return message, "relax only one of the two"
     return None
 
 
@@ -175,15 +179,15 @@ def volumes_beyond_limits(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, tenant in platform.tenants.items():
         limits, path = tenant.limits, ("tenants", index, "limits")
         if limits.volumes is not None and len(tenant.volumes) > limits.volumes:
-            what = f"`{limits.volumes}` is less than the {len(tenant.volumes)} `volumes` of the team"
-            yield Mistake((*path, "volumes"), what, "raise this limit, or remove a volume")
+            message = f"`{limits.volumes}` is less than the {len(tenant.volumes)} `volumes` of the team"
+            yield Mistake((*path, "volumes"), message, "raise this limit, or remove a volume")
         if limits.storage is not None:
             limit = quantities.parse(limits.storage)
             requested = sum((quantities.parse(volume.size).value for volume in tenant.volumes), Fraction(0))
             if requested > limit.value:
                 requests = Quantity(requested, limit.is_binary)
-                what = f"`{limits.storage}` is less than the {requests} that the `volumes` of the team request"
-                yield Mistake((*path, "storage"), what, "raise this limit, or make a volume smaller")
+                message = f"`{limits.storage}` is less than the {requests} that the `volumes` of the team request"
+                yield Mistake((*path, "storage"), message, "raise this limit, or make a volume smaller")
 
 
 @rule
@@ -194,8 +198,8 @@ def storage_classes_of_volumes(platform: PartialPlatform) -> Iterator[Mistake]:
         for volume in tenant.volumes:
             if volume.class_name not in allowed:
                 of_class = f"is of class `{volume.class_name}`" if volume.class_name else "names no class"
-                what = f"`{volume.name}` {of_class}; `policies.storageClasses` allows {' and '.join(allowed)}"
-                yield Mistake(("tenants", index, "volumes"), what, suggest(volume.class_name or "", allowed))
+                message = f"`{volume.name}` {of_class}; `policies.storageClasses` allows {' and '.join(allowed)}"
+                yield Mistake(("tenants", index, "volumes"), message, suggest(volume.class_name or "", allowed))
 
 
 @rule
@@ -209,8 +213,8 @@ def dedicated_pools(platform: PartialPlatform) -> Iterator[Mistake]:
             )
             continue
         for pool in (platform.pool_by_name[name] for name in tenant.dedicated if name in platform.pool_by_name):
-            for what, fix in _other_ways_in(pool, platform):
-                yield Mistake(path, what, fix)
+            for message, fix in _other_ways_in(pool, platform):
+                yield Mistake(path, message, fix)
             for other in _other_owners(pool, tenant, platform):
                 fix = f"remove the share of {other}, or do not dedicate the pool"
                 yield Mistake(path, f"{other} also has a share of pool `{pool.name}`", fix)
@@ -222,12 +226,12 @@ def _other_ways_in(pool: Pool, platform: PartialPlatform) -> Iterator[tuple[str,
     Any pod may tolerate any taint; the rule `patches` of `policies.admission` lets jobs tolerate taints by their keys.
     """
     if not any(taint.effect != "PreferNoSchedule" for taint in pool.taints):
-        what = f"pods outside of Kueue can use the nodes of pool `{pool.name}`, because they have no taint"
-        yield what, "taint the nodes, and list the taint in the pool's `taints`"
+        message = f"pods outside of Kueue can use the nodes of pool `{pool.name}`, because they have no taint"
+        yield message, "taint the nodes, and list the taint in the pool's `taints`"
     for other in platform.pools.values():
         if other.name != pool.name and other.labels.items() <= pool.labels.items():
-            what = f"a pod of pool `{other.name}` that tolerates the taints of pool `{pool.name}` can use its nodes"
-            yield what, f"add a label to pool `{other.name}` that only its own nodes carry"
+            message = f"a pod of pool `{other.name}` that tolerates the taints of pool `{pool.name}` can use its nodes"
+            yield message, f"add a label to pool `{other.name}` that only its own nodes carry"
 
 
 def _other_owners(pool: Pool, owner: Tenant, platform: PartialPlatform) -> Iterator[str]:
@@ -244,6 +248,6 @@ def _other_owners(pool: Pool, owner: Tenant, platform: PartialPlatform) -> Itera
 def _has_share(pool: Pool, shares: tuple[Shares, ...], platform: PartialPlatform) -> bool:
     """Return True if shares name the pool, or a resource that it offers."""
     supplies = list(platform.supplies.values())
-    keys = {key for each in shares for key in each}
+    keys = {key for share in shares for key in share}
     offering = {supply.name for key in keys - {*platform.names["pools"]} for supply in pools_offering(key, supplies)}
     return pool.name in keys or pool.name in offering

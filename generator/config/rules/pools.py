@@ -103,9 +103,9 @@ def _check_spelling(
     if not meant and (prefix := misspelt_prefix(name)):
         meant = f"{prefix}/{name.partition('/')[2]}"
     if meant:
-        what = f"no device plugin offers `{name}`, so pods that request it stay Pending"
+        message = f"no device plugin offers `{name}`, so pods that request it stay Pending"
         fix = f"did you mean `{meant}`? If the name is right, add it to `cluster.resources`"
-        yield Mistake(path, what, fix, is_of_key)
+        yield Mistake(path, message, fix, is_of_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ def impossible_mig_slices(platform: PartialPlatform) -> Iterator[Mistake]:
         hardware = hardware_of(pool)
         profile = profile_of_product(pool.labels.get(PRODUCT_LABEL, ""))
         if profile and hardware.gpus and not any(profile in gpu.profiles for gpu in hardware.gpus):
-            what = f"{_format_gpus(hardware)} has no MIG profile `{profile}`, so no node carries this label"
-            yield Mistake(("pools", index, "labels", PRODUCT_LABEL), what, _format_profiles(hardware))
+            message = f"{_format_gpus(hardware)} has no MIG profile `{profile}`, so no node carries this label"
+            yield Mistake(("pools", index, "labels", PRODUCT_LABEL), message, _format_profiles(hardware))
         for resource, amount in pool.allocatable.items():
             path = ("pools", index, "allocatable", resource)
             if resource in own:
@@ -170,20 +170,22 @@ def _check_slices(path: Steps, resource: str, amount: str, pool: Pool, hardware:
     counts = [gpu.profiles.get(profile, 0) for gpu in hardware.gpus]
     strategy = pool.labels.get(_STRATEGY_LABEL, "mixed")
     if not is_profile(profile):
-        what = f"`{profile}` is not a MIG profile, so the device plugin never offers `{resource}`"
+        message = f"`{profile}` is not a MIG profile, so the device plugin never offers `{resource}`"
         names = {name for gpu in hardware.gpus for name in gpu.profiles} or set(known_profiles())
-        yield Mistake(path, what, _suggest_profile(profile, names), is_of_key=True)
+        yield Mistake(path, message, _suggest_profile(profile, names), is_of_key=True)
     elif hardware.gpus and not any(counts):
-        what = f"{_format_gpus(hardware)} has no MIG profile `{profile}`, so no node offers `{resource}`"
-        yield Mistake(path, what, _format_profiles(hardware), is_of_key=True)
+        message = f"{_format_gpus(hardware)} has no MIG profile `{profile}`, so no node offers `{resource}`"
+        yield Mistake(path, message, _format_profiles(hardware), is_of_key=True)
     elif strategy != "mixed":
-        what = f"a label sets the MIG strategy `{strategy}`, which offers `{NVIDIA_GPU}` and never `{resource}`"
-        yield Mistake(path, what, f"write `{NVIDIA_GPU}`, or `{_STRATEGY_LABEL}: mixed`", is_of_key=True)
+        message = f"a label sets the MIG strategy `{strategy}`, which offers `{NVIDIA_GPU}` and never `{resource}`"
+        yield Mistake(path, message, f"write `{NVIDIA_GPU}`, or `{_STRATEGY_LABEL}: mixed`", is_of_key=True)
     elif hardware.count and any(counts) and not shares_devices(pool, resource):
         most = hardware.count * max(counts)
         if quantities.parse(amount).value > most:
-            what = f"`{amount}` instances do not fit: {hardware.count} GPUs hold {most} of the MIG profile `{profile}`"
-            yield Mistake(path, what, f"write at most {most}; {_suggest_sharing(resource)}")
+            message = (
+                f"`{amount}` instances do not fit: {hardware.count} GPUs hold {most} of the MIG profile `{profile}`"
+            )
+            yield Mistake(path, message, f"write at most {most}; {_suggest_sharing(resource)}")
 
 
 def _check_gpus(path: Steps, amount: str, pool: Pool, hardware: Hardware, profile: str) -> Iterator[Mistake]:
@@ -198,8 +200,8 @@ def _check_gpus(path: Steps, amount: str, pool: Pool, hardware: Hardware, profil
         per_gpu = 1
     most = hardware.count * per_gpu
     if per_gpu and quantities.parse(amount).value > most:
-        what = f"`{amount}` is more than the {most} that a node of `{hardware.name}` has"
-        yield Mistake(path, what, f"write at most {most}; {_suggest_sharing(NVIDIA_GPU)}")
+        message = f"`{amount}` is more than the {most} that a node of `{hardware.name}` has"
+        yield Mistake(path, message, f"write at most {most}; {_suggest_sharing(NVIDIA_GPU)}")
 
 
 def _suggest_sharing(resource: str) -> str:

@@ -47,8 +47,8 @@ def _check_tenant(path: Steps, tenant: Tenant, platform: PartialPlatform) -> Ite
     for field, shares in (("quota", tenant.quota), ("borrow", tenant.borrow), ("lend", tenant.lend)):
         yield from _check_shares((*path, field), shares or {}, platform, is_local=is_local)
     for reservation in tenant.reservations:
-        for found in _check_shares(("quota",), reservation.quota, platform, is_local=is_local):
-            yield Mistake((*path, "reservations"), f"`{reservation.name}`: {found.message}", found.fix)
+        for mistake in _check_shares(("quota",), reservation.quota, platform, is_local=is_local):
+            yield Mistake((*path, "reservations"), f"`{reservation.name}`: {mistake.message}", mistake.fix)
 
 
 def _check_shares(
@@ -86,11 +86,11 @@ def _check_share_of_pool(
                 yield _uncounted_resource((*path, resource), resource, pool)
             else:
                 fix = suggest(resource, pool.offered)
-                what = f"nodes of pool `{name}` have no {resource}"
-                yield Mistake((*path, resource), what, fix, is_of_key=True)
+                message = f"nodes of pool `{name}` have no {resource}"
+                yield Mistake((*path, resource), message, fix, is_of_key=True)
     elif share > pool.nodes and is_local:
-        what = f"`{share}` is more than the {pool.nodes} nodes of pool `{name}`"
-        yield Mistake(path, what, f"write at most {pool.nodes}")
+        message = f"`{share}` is more than the {pool.nodes} nodes of pool `{name}`"
+        yield Mistake(path, message, f"write at most {pool.nodes}")
 
 
 def _check_share_of_resource(
@@ -106,16 +106,16 @@ def _check_share_of_resource(
         yield Mistake(path, f"several pools have {key}: {names}", fix, is_of_key=True)
     elif not platform.has_all_pools:
         return  # an invalid pool may have the resource
-    elif hidden := next((each for each in platform.supplies.values() if key in each.uncounted), None):
+    elif hidden := next((pool for pool in platform.supplies.values() if key in pool.uncounted), None):
         yield _uncounted_resource(path, key, hidden)
     elif not offers:
         known = {*pools, *(name for pool in platform.supplies.values() for name in pool.offered)}
-        what = f"there is no pool and no resource {format_value(key)}"
-        yield Mistake(path, what, suggest(key, known), is_of_key=True)
+        message = f"there is no pool and no resource {format_value(key)}"
+        yield Mistake(path, message, suggest(key, known), is_of_key=True)
     elif offers[0].name in shares:
-        what = f"only pool `{offers[0].name}` has {key}, and this field already has a share of it"
+        message = f"only pool `{offers[0].name}` has {key}, and this field already has a share of it"
         fix = f"write one share, such as `{offers[0].name}: {{{key}: {share}}}`"
-        yield Mistake(path, what, fix, is_of_key=True)
+        yield Mistake(path, message, fix, is_of_key=True)
     elif implausible := check_amount(key, str(share)):
         yield Mistake(path, *implausible)
     elif is_local:
@@ -126,15 +126,15 @@ def _uncounted_resource(path: Steps, resource: str, pool: Supply) -> Mistake:
     instead = " and ".join(pool.uncounted[resource])
     if not instead:
         return Mistake(path, f"`queues` excludes {resource}, so Kueue has no quota for it", "remove it", is_of_key=True)
-    what = f"`queues.transformations` counts {resource} only as {instead}"
-    return Mistake(path, what, f"write an amount of {instead}", is_of_key=True)
+    message = f"`queues.transformations` counts {resource} only as {instead}"
+    return Mistake(path, message, f"write an amount of {instead}", is_of_key=True)
 
 
 def _check_capacity(path: Steps, resource: str, amount: str, pool: Supply) -> Iterator[Mistake]:
     capacity = quantities.parse(pool.offered[resource]) * pool.nodes
     if quantities.parse(amount).value > capacity.value:
-        what = f"`{amount}` is more than the {capacity} {resource} of pool `{pool.name}`"
-        yield Mistake(path, what, f"write at most {capacity}")
+        message = f"`{amount}` is more than the {capacity} {resource} of pool `{pool.name}`"
+        yield Mistake(path, message, f"write at most {capacity}")
 
 
 @rule
@@ -150,8 +150,8 @@ def lending_beyond_quota(platform: PartialPlatform) -> Iterator[Mistake]:
             for resource, amount in resources.items():
                 quota = owned.get(pool, {}).get(resource, ZERO)
                 if amount.value > quota.value:
-                    what = f"the team lends {amount} {resource} of pool `{pool}`, but its quota is {quota}"
-                    yield Mistake((*path, "lend"), what, "lend at most the amount in `quota`")
+                    message = f"the team lends {amount} {resource} of pool `{pool}`, but its quota is {quota}"
+                    yield Mistake((*path, "lend"), message, "lend at most the amount in `quota`")
                     break
 
 
@@ -165,12 +165,12 @@ def limits_below_quota(platform: PartialPlatform) -> Iterator[Mistake]:
         admitted = sum_amounts(*(quota_amounts(shares, pools) for shares in (*tenant.quotas, tenant.borrow)))
         for resource, amount in tenant.limits.resources.items():
             limit = quantities.parse(amount)
-            most = sum((each.get(resource, ZERO).value for each in admitted.values()), Fraction(0))
+            most = sum((amounts.get(resource, ZERO).value for amounts in admitted.values()), Fraction(0))
             if limit.value < most:
                 most_text = Quantity(most, limit.is_binary)
-                what = f"`{amount}` is less than the {most_text} that Kueue admits for `{tenant.name}`"
+                message = f"`{amount}` is less than the {most_text} that Kueue admits for `{tenant.name}`"
                 fix = f"write at least {most_text}, or remove this limit: Kueue enforces the quota"
-                yield Mistake((*path, "limits", "resources", resource), what, fix)
+                yield Mistake((*path, "limits", "resources", resource), message, fix)
 
 
 def _tenants_with_valid_shares(platform: PartialPlatform) -> Iterator[tuple[Steps, Tenant]]:
@@ -186,8 +186,8 @@ def overcommitted_pools(platform: PartialPlatform) -> Iterator[Mistake]:
     promised = _promised_amounts(platform)
     for index, pool in platform.supplies.items():
         if not pool.offered:
-            what = f"`queues` excludes every resource of pool `{pool.name}`, so no quota limits its jobs"
-            yield Mistake(("pools", index), what, "let Kueue count its cpu, memory or devices")
+            message = f"`queues` excludes every resource of pool `{pool.name}`, so no quota limits its jobs"
+            yield Mistake(("pools", index), message, "let Kueue count its cpu, memory or devices")
             continue
         per_node = {resource: quantities.parse(amount) for resource, amount in pool.offered.items()}
         needed = {
@@ -200,8 +200,8 @@ def overcommitted_pools(platform: PartialPlatform) -> Iterator[Mistake]:
             is_whole = nodes.denominator == 1
             taken = f"{nodes} nodes" if is_whole else f"{per_node[scarcest] * nodes} {scarcest}"
             available = str(pool.nodes if is_whole else per_node[scarcest] * pool.nodes)
-            what = f"the quotas need {taken} of pool `{pool.name}`, which has {available}"
-            yield Mistake(("pools", index, "nodes"), what, "lower a quota and set `borrow` instead, or add nodes")
+            message = f"the quotas need {taken} of pool `{pool.name}`, which has {available}"
+            yield Mistake(("pools", index, "nodes"), message, "lower a quota and set `borrow` instead, or add nodes")
 
 
 def _promised_amounts(platform: PartialPlatform) -> Amounts:
@@ -236,5 +236,5 @@ def unused_weights(platform: PartialPlatform) -> Iterator[Mistake]:
     entries += [(("cohorts", index), cohort.weight) for index, cohort in platform.cohorts.items()]
     for path, weight in entries if not platform.may_be_fair else ():
         if weight != 1:
-            what = f"`{weight}` has no effect: without fair sharing, Kueue lends to the first job that asks"
-            yield Mistake((*path, "weight"), what, "write `fairSharing: true` in `queues`, or remove the weight")
+            message = f"`{weight}` has no effect: without fair sharing, Kueue lends to the first job that asks"
+            yield Mistake((*path, "weight"), message, "write `fairSharing: true` in `queues`, or remove the weight")

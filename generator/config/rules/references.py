@@ -75,13 +75,15 @@ def reserved_names(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a name that the release uses for an object of its own."""
     for index, tenant in platform.tenants.items():
         if tenant.name == "slack" and platform.may_have_slack:
-            what = "the ClusterQueue `slack` holds the nodes that no quota covers"
+            message = "the ClusterQueue `slack` holds the nodes that no quota covers"
             fix = "choose another name, or write `queues: {slack: false}`"
-            yield Mistake(("tenants", index, "name"), what, fix)
+            yield Mistake(("tenants", index, "name"), message, fix)
     for index, pool in platform.pools.items():
         if pool.name == MULTI_KUEUE_CHECK and pool.provisioning and platform.may_have_workers:
-            what = f"the AdmissionCheck `{MULTI_KUEUE_CHECK}` sends jobs to other clusters; a pool cannot have its name"
-            yield Mistake(("pools", index, "name"), what, "choose another name")
+            message = (
+                f"the AdmissionCheck `{MULTI_KUEUE_CHECK}` sends jobs to other clusters; a pool cannot have its name"
+            )
+            yield Mistake(("pools", index, "name"), message, "choose another name")
 
 
 @rule
@@ -92,8 +94,8 @@ def shared_namespaces(platform: PartialPlatform) -> Iterator[Mistake]:
     for index, tenant in platform.tenants.items():
         for namespace in tenant.namespaces:
             if owners[namespace] > 1:
-                what = f"`{namespace}` is a namespace of several teams"
-                yield Mistake(("tenants", index, "namespaces"), what, "give each namespace to one team")
+                message = f"`{namespace}` is a namespace of several teams"
+                yield Mistake(("tenants", index, "namespaces"), message, "give each namespace to one team")
 
 
 @rule
@@ -101,6 +103,6 @@ def workers_without_clusters(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a tenant whose jobs go to other clusters that `queues.multiKueue` does not declare."""
     for index, tenant in platform.tenants.items():
         if tenant.multi_kueue and not platform.may_have_workers:
-            what = "`queues.multiKueue` declares no clusters"
+            message = "`queues.multiKueue` declares no clusters"
             fix = "declare them in `queues.multiKueue.clusters`, or remove this field"
-            yield Mistake(("tenants", index, "multiKueue"), what, fix)
+            yield Mistake(("tenants", index, "multiKueue"), message, fix)

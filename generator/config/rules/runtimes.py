@@ -41,23 +41,23 @@ def _family_on_pool(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mista
         fitting = ", ".join(name for name, other in FAMILIES.items() if pool.device in other.devices)
         reason = family.not_on.get(pool.device, "the catalogue does not offer this pair")
         device = pool.accelerator or "no device"
-        what = f"`{family.name}` does not run on pool `{pool.name}` with {device}: {reason}"
-        yield Mistake((*path, "use"), what, f"use one of: {fitting}")
+        message = f"`{family.name}` does not run on pool `{pool.name}` with {device}: {reason}"
+        yield Mistake((*path, "use"), message, f"use one of: {fitting}")
     elif runtime.image is None and (pool.accelerator or not family.default_image):
         libraries = f", with the libraries of {pool.accelerator}" if pool.accelerator else ""
-        what = f"`image` is missing, and {family.title} on pool `{pool.name}` has no default image"
-        yield Mistake(path, what, f"name an image with OpenSSH and {family.image}{libraries}")
+        message = f"`image` is missing, and {family.title} on pool `{pool.name}` has no default image"
+        yield Mistake(path, message, f"name an image with OpenSSH and {family.image}{libraries}")
 
 
 def _launcher_settings(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report a launcher whose rank 0 is unknown in advance, and requests of a launcher that is not a pod."""
     del pool
     if runtime.launcher == "node" and runtime.family.rank_variables:
-        what = "with `node`, rank 0 runs on the launcher with Open MPI 4, but on another node with Open MPI 5"
-        yield Mistake((*path, "launcher"), what, "write `separate`, or remove this field")
+        message = "with `node`, rank 0 runs on the launcher with Open MPI 4, but on another node with Open MPI 5"
+        yield Mistake((*path, "launcher"), message, "write `separate`, or remove this field")
     if runtime.launcher_resources and not runtime.has_separate_launcher:
-        what = "the launcher runs on a node and requests the same as every node"
-        yield Mistake((*path, "launcherResources"), what, "add `launcher: separate`, or remove this field")
+        message = "the launcher runs on a node and requests the same as every node"
+        yield Mistake((*path, "launcherResources"), message, "add `launcher: separate`, or remove this field")
 
 
 def _requests_on_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
@@ -67,11 +67,11 @@ def _requests_on_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mis
             offered = pool.offered.get(resource)
             if offered is None:
                 fix = suggest(resource, pool.offered)
-                what = f"nodes of pool `{pool.name}` have no {resource}"
-                yield Mistake((*path, field, resource), what, fix, is_of_key=True)
+                message = f"nodes of pool `{pool.name}` have no {resource}"
+                yield Mistake((*path, field, resource), message, fix, is_of_key=True)
             elif quantities.parse(amount).value > quantities.parse(offered).value:
-                what = f"`{amount}` is more than the {offered} that a node of pool `{pool.name}` has"
-                yield Mistake((*path, field, resource), what, f"write at most {offered}")
+                message = f"`{amount}` is more than the {offered} that a node of pool `{pool.name}` has"
+                yield Mistake((*path, field, resource), message, f"write at most {offered}")
 
 
 def _ranks_per_mig_slice(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
@@ -85,11 +85,11 @@ def _ranks_per_mig_slice(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[
         return
     slices = runtime.resources.get(pool.accelerator, "1")
     if quantities.parse(slices).value > 1:
-        what = f"`{slices}` slices in one pod, but a CUDA process uses only one slice"
-        yield Mistake((*path, "resources", pool.accelerator), what, f"request one slice, {_MORE_NODES}")
+        message = f"`{slices}` slices in one pod, but a CUDA process uses only one slice"
+        yield Mistake((*path, "resources", pool.accelerator), message, f"request one slice, {_MORE_NODES}")
     if (runtime.processes_per_node or 1) > 1:
-        what = f"`{runtime.processes_per_node}` ranks on one slice, which NCCL rejects"
-        yield Mistake((*path, "processesPerNode"), what, f"remove this field, {_MORE_NODES}")
+        message = f"`{runtime.processes_per_node}` ranks on one slice, which NCCL rejects"
+        yield Mistake((*path, "processesPerNode"), message, f"remove this field, {_MORE_NODES}")
 
 
 def _ranks_per_shared_gpu(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
@@ -101,12 +101,12 @@ def _ranks_per_shared_gpu(path: Steps, runtime: Runtime, pool: Pool) -> Iterator
         return
     shares = runtime.resources.get(pool.accelerator, pool.offered[pool.accelerator])
     if quantities.parse(shares).value > 1:
-        what = f"`{shares}` shares in one pod can be of the same GPU; NCCL then rejects the ranks"
+        message = f"`{shares}` shares in one pod can be of the same GPU; NCCL then rejects the ranks"
         fix = f"write `resources: {{{pool.accelerator}: 1}}`, {_MORE_NODES}"
-        yield Mistake(_path_of_devices(path, runtime, pool), what, fix)
+        yield Mistake(_path_of_devices(path, runtime, pool), message, fix)
     if (runtime.processes_per_node or 1) > 1:
-        what = f"`{runtime.processes_per_node}` ranks on one share of a GPU, which NCCL rejects"
-        yield Mistake((*path, "processesPerNode"), what, f"remove this field, {_MORE_NODES}")
+        message = f"`{runtime.processes_per_node}` ranks on one share of a GPU, which NCCL rejects"
+        yield Mistake((*path, "processesPerNode"), message, f"remove this field, {_MORE_NODES}")
 
 
 def _devices_per_numa_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
@@ -122,12 +122,12 @@ def _devices_per_numa_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterato
     available = quantities.parse(pool.offered[pool.accelerator]).value
     requested = quantities.parse(runtime.resources.get(pool.accelerator, pool.devices_per_host)).value
     if sockets and requested > ceil(available / sockets):
-        what = (
+        message = (
             f"hosts request {requested} of {available} {pool.accelerator} on {sockets} sockets; with `numa: "
             f"single-numa-node` of `{fabric.name}` the kubelet rejects them (TopologyAffinityError)"
         )
         fix = "write `numa: restricted`, or request fewer devices per host"
-        yield Mistake(_path_of_devices(path, runtime, pool), what, fix)
+        yield Mistake(_path_of_devices(path, runtime, pool), message, fix)
 
 
 def _path_of_devices(path: Steps, runtime: Runtime, pool: Pool) -> Steps:
@@ -139,11 +139,11 @@ def _placement_in_topology(path: Steps, runtime: Runtime, pool: Pool) -> Iterato
     if runtime.placement is None or runtime.placement.level in pool.topology:
         return
     if pool.topology:
-        what = f"the topology of pool `{pool.name}` has no level `{runtime.placement.level}`"
+        message = f"the topology of pool `{pool.name}` has no level `{runtime.placement.level}`"
         fix = suggest(runtime.placement.level, pool.topology)
     else:
-        what, fix = f"pool `{pool.name}` has no topology", f"remove this field, or set `topology` of `{pool.name}`"
-    yield Mistake((*path, "placement"), what, fix)
+        message, fix = f"pool `{pool.name}` has no topology", f"remove this field, or set `topology` of `{pool.name}`"
+    yield Mistake((*path, "placement"), message, fix)
 
 
 def _fabric_of_ranks(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
@@ -152,23 +152,25 @@ def _fabric_of_ranks(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mist
     if fabric is not None:
         yield from _check_fabric(path, runtime, pool, fabric)
     elif runtime.fabric == "none" and pool.fabric is None:
-        what = f"`none` has no effect: pool `{pool.name}` has no fabric"
-        yield Mistake((*path, "fabric"), what, "remove this field")
+        message = f"`none` has no effect: pool `{pool.name}` has no fabric"
+        yield Mistake((*path, "fabric"), message, "remove this field")
 
 
 def _check_fabric(path: Steps, runtime: Runtime, pool: Pool, fabric: Fabric) -> Iterator[Mistake]:
     if fabric.has_rdma and pool.device == "cpu" and runtime.family.name in _GLOO_FAMILIES:
         # torch docs/source/distributed.md: on CPUs the backend is Gloo, which uses TCP only.
-        what = f"{runtime.family.title} on CPUs uses TCP and ignores the fabric `{fabric.name}`"
-        yield Mistake(path, what, "add `fabric: none`")
+        message = f"{runtime.family.title} on CPUs uses TCP and ignores the fabric `{fabric.name}`"
+        yield Mistake(path, message, "add `fabric: none`")
     requested = {resource: runtime.resources.get(resource, str(count)) for resource, count in fabric.requests.items()}
     if requested and not any(quantities.parse(amount).value for amount in requested.values()):
-        what = f"no device of the fabric `{fabric.name}` is requested, so its ranks do not find one and fail"
-        yield Mistake((*path, "resources"), what, "write `fabric: none`, or request a device of the fabric")
+        message = f"no device of the fabric `{fabric.name}` is requested, so its ranks do not find one and fail"
+        yield Mistake((*path, "resources"), message, "write `fabric: none`, or request a device of the fabric")
     for resource, count in fabric.requests.items():
         if fabric.attached == "dra" and requested[resource] != str(count):
-            what = f"`{requested[resource]}` differs from the {count} devices that a claim of `{fabric.name}` requests"
-            yield Mistake((*path, "resources", resource), what, "remove this entry")
+            message = (
+                f"`{requested[resource]}` differs from the {count} devices that a claim of `{fabric.name}` requests"
+            )
+            yield Mistake((*path, "resources", resource), message, "remove this entry")
 
 
 def _memlock_of_family(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
@@ -178,8 +180,8 @@ def _memlock_of_family(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mi
     """
     del pool
     if runtime.locks_memory and runtime.family.mpi != "openmpi":
-        what = f"`capability` has no effect: {runtime.family.title} cannot pass it to its ranks"
-        yield Mistake((*path, "memlock"), what, "raise the limit on the nodes, and remove this field")
+        message = f"`capability` has no effect: {runtime.family.title} cannot pass it to its ranks"
+        yield Mistake((*path, "memlock"), message, "raise the limit on the nodes, and remove this field")
 
 
 def _one_process_for_many_gpus(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
@@ -189,8 +191,8 @@ def _one_process_for_many_gpus(path: Steps, runtime: Runtime, pool: Pool) -> Ite
     """
     devices = {**pool.offered, **runtime.resources}.get(pool.accelerator, "0")
     if runtime.processes_per_node == 1 and "gpu" in pool.accelerator.lower() and quantities.parse(devices).value > 1:
-        what = f"Trainer replaces `1` by {devices}, one process for each {pool.accelerator} of the node"
-        yield Mistake((*path, "processesPerNode"), what, "request one device in `resources`, or remove this field")
+        message = f"Trainer replaces `1` by {devices}, one process for each {pool.accelerator} of the node"
+        yield Mistake((*path, "processesPerNode"), message, "request one device in `resources`, or remove this field")
 
 
 _CHECKS = (
