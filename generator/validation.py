@@ -58,7 +58,7 @@ class Subject:
         paths: files, and folders of files.
         stdin: the content of standard input; None if it is not checked.
         ignore_missing: True if a kind without a schema passes.
-        targets: component → minor version to check for; by default those of each file's release, or the newest.
+        targets: component → minor version to check for; by default the versions of each file's release, or the newest.
         since: the folder of the older trees that these files replace; None to check no change.
         today: the day of the run, for exceptions that end; None to ignore the day.
         is_serial: True to check on one processor, so that times of checks can be measured.

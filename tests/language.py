@@ -60,7 +60,7 @@ _WORDS = (
     "goes? (?:by|over|with|for|down)", "(?:is|are) to be", "(?:is|are|there) no more", "of (?:its|their) own accord",
     "what(?:ever)? (?:stands|comes|goes|is there)", "stands? there", "as many as",
 )  # fmt: skip
-_WORD = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
+_WORD = re.compile(rf"(?<![-/])\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
 _NAME = re.compile(
     r"(?:^|_)(?:told|said|says|shown|found|there|whose|elsewhere|wanted|asked|mended|somebody|nobody|whatever|what|who|which|those"
     r"|such|each|beside|story|stories|box(?:es)?)(?:_|$)",

@@ -96,7 +96,7 @@ class Adoption:
             return True
         file = relative(finding.file, settings.root)
         return all(
-            _selects(each.select, each.ignore, finding.check) for each in settings.paths if matches(each.path, file)
+            _selects(paths.select, paths.ignore, finding.check) for paths in settings.paths if matches(paths.path, file)
         )
 
     def _is_changed(self, finding: Finding, text_of: Callable[[str], str]) -> bool:

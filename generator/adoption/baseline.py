@@ -55,7 +55,9 @@ def write_baseline(file: Path, findings: Iterable[Finding], root: Path) -> int:
     """
     placed = [replace(finding, file=relative(finding.file, root)) for finding in findings]
     counts = Counter((finding.file, finding.check, finding.resource, finding.path) for finding in placed)
-    fingerprints = {(each.file, each.check, each.resource, each.path): fingerprint(each) for each in placed}
+    fingerprints = {
+        (finding.file, finding.check, finding.resource, finding.path): fingerprint(finding) for finding in placed
+    }
     entries = [
         {
             "file": key[0],

@@ -126,15 +126,15 @@ def load_settings(file: Path, checks: Collection[str]) -> Settings:
     for key in prefix:
         data = data.get(key, {}) if isinstance(data, dict) else data
     places = TomlPlaces(text, prefix)
-    problems = [_problem(file, places, *each) for each in _complaints(_as_json(data), checks)]
+    problems = [_problem(file, places, *mistake) for mistake in _mistakes(_as_json(data), checks)]
     if problems:
         raise ConfigError(tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
     return _settings(file, data, places)
 
 
 def _syntax_problem(file: Path, error: ValueError) -> Problem:
-    found = re.search(r"^(.*) \(at line (\d+), column (\d+)\)$", str(error))
-    message, line, column = (found[1], int(found[2]), int(found[3])) if found else (str(error), 0, 0)
+    match = re.search(r"^(.*) \(at line (\d+), column (\d+)\)$", str(error))
+    message, line, column = (match[1], int(match[2]), int(match[3])) if match else (str(error), 0, 0)
     return Problem(f"is not TOML: {message}", "correct the syntax", str(file), line, column)
 
 
@@ -147,7 +147,7 @@ def _as_json(data: Any) -> Any:
     return data.isoformat() if isinstance(data, dt.date | dt.time) else data
 
 
-def _complaints(data: Any, checks: Collection[str]) -> Iterator[tuple[tuple[_Step, ...], str, str]]:
+def _mistakes(data: Any, checks: Collection[str]) -> Iterator[tuple[tuple[_Step, ...], str, str]]:
     """Yield the path of each mistake, what is wrong, and what to write instead."""
     from generator.schemas.violations import explain
 
@@ -173,13 +173,13 @@ def _complaints(data: Any, checks: Collection[str]) -> Iterator[tuple[tuple[_Ste
 
 def _fix(expected: Any) -> str:
     if isinstance(expected, tuple):
-        return f"write {' or '.join(str(each) for each in expected)}"
+        return f"write {' or '.join(str(value) for value in expected)}"
     return "see `mpigen schema settings`"
 
 
 def is_known(check: str, checks: Collection[str], *, has_families: bool) -> bool:
     """Return True if a text is the id of a check or, where allowed, a family of checks."""
-    return not checks or check in checks or (has_families and any(each.startswith(f"{check}/") for each in checks))
+    return not checks or check in checks or (has_families and any(known.startswith(f"{check}/") for known in checks))
 
 
 @cache
@@ -224,18 +224,18 @@ def _settings(file: Path, data: Mapping[str, Any], places: TomlPlaces) -> Settin
         baseline=data.get("baseline", ""),
         docs=data.get("docs", ""),
         paths=tuple(
-            PathSettings(each["path"], tuple(each.get("select", ())), tuple(each.get("ignore", ())))
-            for each in data.get("paths", ())
+            PathSettings(entry["path"], tuple(entry.get("select", ())), tuple(entry.get("ignore", ())))
+            for entry in data.get("paths", ())
         ),
         waivers=tuple(
             Waiver(
-                check=each["check"],
-                path=each["path"],
-                resource=each.get("resource", ""),
-                reason=each["reason"],
-                until=dt.date.fromisoformat(str(each["until"])),
+                check=entry["check"],
+                path=entry["path"],
+                resource=entry.get("resource", ""),
+                reason=entry["reason"],
+                until=dt.date.fromisoformat(str(entry["until"])),
                 place=Place(str(file), *places.find(("waivers", number)), f"waivers[{number}]"),
             )
-            for number, each in enumerate(data.get("waivers", ()))
+            for number, entry in enumerate(data.get("waivers", ()))
         ),
     )

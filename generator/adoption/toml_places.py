@@ -28,7 +28,7 @@ class TomlPlaces:
         self._places = {path[len(prefix) :]: place for path, place in self._walk() if path[: len(prefix)] == prefix}
 
     def find(self, path: _Path) -> tuple[int, int]:
-        """Return the line and column of a key or table, from 1; those of the nearest one above if it has none."""
+        """Return the line and column of a key or table, from 1; a missing key has the place of its nearest table."""
         nearest = path
         while nearest and nearest not in self._places:
             nearest = nearest[:-1]

@@ -65,7 +65,7 @@ class Waivers:
     """The waivers of one run.
 
     Args:
-        waivers: those of the settings.
+        waivers: the waivers of the settings.
         root: the folder that their paths start from.
         objects: the objects with the annotation.
         text_of: returns the text of a file.
@@ -151,16 +151,16 @@ class Waivers:
 
 def _parse(written: str, place: Place, checks: Collection[str]) -> tuple[Waiver | None, str]:
     """Return the waiver of a line, or None and what is wrong with the line."""
-    found = _LINE.fullmatch(written)
-    if not found:
+    match = _LINE.fullmatch(written)
+    if not match:
         return None, f"`{written}` is not a waiver"
-    if checks and found["check"] not in checks:
-        return None, f"there is no check `{found['check']}`"
+    if checks and match["check"] not in checks:
+        return None, f"there is no check `{match['check']}`"
     try:
-        until = dt.date.fromisoformat(found["until"])
+        until = dt.date.fromisoformat(match["until"])
     except ValueError:
-        return None, f"`{found['until']}` is not a date"
-    return Waiver(found["check"], "", "", found["reason"], until, place), ""
+        return None, f"`{match['until']}` is not a date"
+    return Waiver(match["check"], "", "", match["reason"], until, place), ""
 
 
 def _finding(check: str, place: Place, resource: str, texts: tuple[str, str, str]) -> Finding:

@@ -54,13 +54,13 @@ def can_i(words: tuple[str, ...], *, namespace: str, subresource: str, groups: t
     from generator.simulate.access import read_access
 
     *question, path = words
-    who, asked = _question(question, groups, namespace, subresource)
+    requester, request = _question(question, groups, namespace, subresource)
     with progress("reading"):
         granted = read_access(read_manifests([Path(path)]))
-    if who is None or asked is None:
-        show(form, report.facts(granted, who), report.text(granted, who, table_width()))
+    if requester is None or request is None:
+        show(form, report.facts(granted, requester), report.text(granted, requester, table_width()))
         return ExitCode.OK
-    facts, lines = report.verdict(granted, who, asked)
+    facts, lines = report.verdict(granted, requester, request)
     facts["notes"] = [*_misspelt(words[1], words[2])] if not facts["allowed"] else []
     lines += [f"note: {note}" for note in facts["notes"]]
     show(form, facts, lines)
@@ -75,13 +75,13 @@ def _question(
     if len(words) not in (0, 1, 3):
         raise click.UsageError(f"write {_WORDS}")
     try:
-        who = parse_requester(words[0], groups) if words else None
+        requester = parse_requester(words[0], groups) if words else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="WHO") from None
-    return who, _request(words[1], words[2], namespace, subresource) if len(words) > 1 else None
+    return requester, _request(words[1], words[2], namespace, subresource) if len(words) > 1 else None
 
 
-def _misspelt(verb: str, what: str) -> Iterator[str]:
+def _misspelt(verb: str, target: str) -> Iterator[str]:
     """Yield why "no" may answer another question than the user meant, as `kubectl auth can-i` warns.
 
     Source: k8s.io/kubectl v0.34.2 pkg/cmd/auth/cani.go, `validate` and `resourceFor`.
@@ -90,10 +90,10 @@ def _misspelt(verb: str, what: str) -> Iterator[str]:
     from generator.schemas.catalog import Catalog
     from generator.simulate.kinds import find_resource
 
-    verbs = _URL_VERBS if what.startswith("/") else _VERBS
+    verbs = _URL_VERBS if target.startswith("/") else _VERBS
     if verb.lower() not in (*verbs, "*"):
         yield shorten(f"`{verb}` is no verb that Kubernetes uses; {suggest(verb, verbs)}", _LONGEST)
-    kind = what.partition("/")[0]
+    kind = target.partition("/")[0]
     if kind not in ("", "*") and find_resource(Catalog.bundled(), kind).is_namespaced is None:
         known = {entry.plural for entry in Catalog.bundled().entries.values()}
         name = kind.lower().partition(".")[0]
@@ -101,18 +101,17 @@ def _misspelt(verb: str, what: str) -> Iterator[str]:
         yield shorten(f"no schema of mpigen has the resource `{kind}`, so its name may be misspelt{near}", _LONGEST)
 
 
-def _request(verb: str, what: str, namespace: str, subresource: str) -> AccessRequest:
+def _request(verb: str, target: str, namespace: str, subresource: str) -> AccessRequest:
     from generator.schemas.catalog import Catalog
     from generator.simulate.access import AccessRequest
     from generator.simulate.kinds import find_resource
 
-    if what.startswith("/"):
-        return AccessRequest(verb.lower(), url=what)
-    kind, _, name = what.partition("/")
-    found = find_resource(Catalog.bundled(), kind)
-    if found.is_namespaced is False and verb.lower() in _REQUESTS:
-        # What is in no namespace is asked for in none; but a Namespace is asked for in itself (apiserver v0.34.2
-        # pkg/endpoints/request/requestinfo.go `NewRequestInfo`). A role is bound in that of the binding (kubernetes
-        # v1.34.2 pkg/registry/rbac/escalation_check.go `BindingAuthorized`).
-        namespace = name if found.plural == "namespaces" else ""
-    return AccessRequest(verb.lower(), found.group, found.plural, subresource, name, namespace)
+    if target.startswith("/"):
+        return AccessRequest(verb.lower(), url=target)
+    kind, _, name = target.partition("/")
+    resource = find_resource(Catalog.bundled(), kind)
+    if resource.is_namespaced is False and verb.lower() in _REQUESTS:
+        # A request for a cluster-scoped object has no namespace. A request for a Namespace is in that namespace (apiserver v0.34.2 pkg/endpoints/request/requestinfo.go `NewRequestInfo`). The verb `bind` is judged in the
+        # namespace of the binding (kubernetes v1.34.2 pkg/registry/rbac/escalation_check.go `BindingAuthorized`).
+        namespace = name if resource.plural == "namespaces" else ""
+    return AccessRequest(verb.lower(), resource.group, resource.plural, subresource, name, namespace)

@@ -71,7 +71,7 @@ def explain(check: str) -> None:
 
     registered = get(check)
     if registered is None:
-        fix = suggest(check, [each.id for each in checks()])
+        fix = suggest(check, [known.id for known in checks()])
         raise ConfigError((Problem(f"there is no check `{check}`", fix, path="CHECK"),))
     folders = (_PACKAGE / "data/docs", _PACKAGE.parent / "docs")
     file = next(folder / registered.page for folder in folders if (folder / registered.page).is_file())

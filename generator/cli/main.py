@@ -121,7 +121,7 @@ def _tell_bug(error: BaseException, arguments: list[str]) -> int:
 
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     message = f"a bug of ours: {type(error).__name__}: {error}"
-    return _tell((Problem(message, "please report it with what `mpigen --debug …` prints"),), ExitCode.BUG, arguments)
+    return _tell((Problem(message, "report it with the output of `mpigen --debug …`"),), ExitCode.BUG, arguments)
 
 
 def _format(arguments: list[str]) -> str:

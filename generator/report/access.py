@@ -14,23 +14,23 @@ _RULES = ("ROLE", "MAY", "ON")
 _EVERYWHERE = "everywhere"
 
 
-def verdict(access: Access, who: Requester, asked: AccessRequest) -> tuple[dict[str, Any], list[str]]:
+def verdict(access: Access, requester: Requester, request: AccessRequest) -> tuple[dict[str, Any], list[str]]:
     """Return the answer to a request, as JSON data and as lines."""
-    by = access.allowed(who, asked)
-    gaps = () if by else access.gaps(who, asked.namespace)
+    by = access.allowed(requester, request)
+    gaps = () if by else access.gaps(requester, request.namespace)
     facts = {"allowed": bool(by), "by": by, "unknown": [*gaps]}
     lines = [f"yes: {by}" if by else "no", *(f"unknown: {gap}" for gap in gaps)]
     return facts, [shorten(line, len(line)) for line in lines]
 
 
-def text(access: Access, who: Requester | None, width: int | None = None) -> Iterator[str]:
+def text(access: Access, requester: Requester | None, width: int | None = None) -> Iterator[str]:
     """Yield the bindings of one subject or of all, and then the rules of their roles."""
-    grants = list(_grants(access, who))
+    grants = list(_grants(access, requester))
     rows = {
-        (_name(each), grant.namespace or _EVERYWHERE, grant.role, grant.binding)
+        (_name(subject), grant.namespace or _EVERYWHERE, grant.role, grant.binding)
         for grant in grants
-        for each in grant.subjects
-        if who is None or each.matches(who)
+        for subject in grant.subjects
+        if requester is None or subject.matches(requester)
     }
     yield from table.table(_BINDINGS, sorted(rows), width)
     yield ""
@@ -72,14 +72,14 @@ def _targets(rule: Rule) -> Iterator[str]:
     yield from rule.urls
 
 
-def facts(access: Access, who: Requester | None) -> dict[str, Any]:
+def facts(access: Access, requester: Requester | None) -> dict[str, Any]:
     """Return the grants with their rules as JSON data."""
-    return {"grants": [_facts(each) for each in _grants(access, who)]}
+    return {"grants": [_facts(grant) for grant in _grants(access, requester)]}
 
 
-def _grants(access: Access, who: Requester | None) -> Iterable[Grant]:
+def _grants(access: Access, requester: Requester | None) -> Iterable[Grant]:
     """Return the grants of one subject in all namespaces, or all grants."""
-    return access.grants if who is None else (each for each in access.grants if each.means(who))
+    return access.grants if requester is None else (grant for grant in access.grants if grant.means(requester))
 
 
 def _facts(grant: Grant) -> dict[str, Any]:
@@ -87,7 +87,9 @@ def _facts(grant: Grant) -> dict[str, Any]:
         "binding": grant.binding,
         "role": grant.role,
         "namespace": grant.namespace,
-        "subjects": [{"kind": "Group" if each.is_group else "User", "name": each.name} for each in grant.subjects],
+        "subjects": [
+            {"kind": "Group" if subject.is_group else "User", "name": subject.name} for subject in grant.subjects
+        ],
         "rules": [
             {
                 "verbs": [*rule.verbs],

@@ -21,7 +21,7 @@ def facts(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> dict[str, Any]:
                 "file": outcome.case.file,
                 "line": outcome.case.line,
                 "passed": not outcome.complaint,
-                "decisions": [asdict(each) for each in outcome.decisions],
+                "decisions": [asdict(decision) for decision in outcome.decisions],
             }
             for outcome in outcomes
         ],

@@ -25,8 +25,8 @@ _Row = tuple[str, ...]
 def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) -> Iterator[str]:
     """Yield the tree of cohorts and queues, then the largest jobs. An amount without a limit is `all`."""
     if not tree.queues and not tree.cohorts:
-        yield "there is no ClusterQueue among these objects, so nobody has any quota"
-        yield from _doorless(tree)
+        yield "these files hold no ClusterQueue, so no namespace has quota"
+        yield from _unreachable(tree)
         return
     nodes = build_quota_tree(tree)
     rows = list(_rows(tree, nodes))
@@ -37,23 +37,27 @@ def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) 
     if largest:
         yield ""
         yield "The largest TrainJob, in nodes (`numNodes`):"
-        yield from table.table(_JOBS, [_job(each) for each in largest], width)
+        yield from table.table(_JOBS, [_job(job) for job in largest], width)
     yield ""
     yield f"Computed by the rules of Kueue {tree.rules.version}."
     yield from _unknown(tree, nodes, largest)
-    yield from _doorless(tree)
+    yield from _unreachable(tree)
 
 
-def _doorless(tree: QueueTree) -> Iterator[str]:
+def _unreachable(tree: QueueTree) -> Iterator[str]:
     closed = [queue for name, queue in sorted(tree.queues.items()) if not tree.local_queues_of(name)]
-    astray = sorted(f"{each.namespace}/{each.name}" for each in tree.local_queues if each.queue not in tree.queues)
-    if closed or astray:
+    dangling = sorted(
+        f"{local.namespace}/{local.name}" for local in tree.local_queues if local.queue not in tree.queues
+    )
+    if closed or dangling:
         yield ""
     for queue in closed:
-        why = "it takes jobs of no namespace" if queue.namespaces is None else "no LocalQueue leads to it"
-        yield f"nobody can send `{queue.name}` a job: {why}; what it has is there for others to borrow"
-    for door in astray:
-        yield f"the LocalQueue `{door}` leads to a ClusterQueue that is not there"
+        why = (
+            "its namespaceSelector matches no namespace" if queue.namespaces is None else "no LocalQueue references it"
+        )
+        yield f"ClusterQueue `{queue.name}` receives no jobs: {why}. Other queues can borrow its quota."
+    for name in dangling:
+        yield f"LocalQueue `{name}` references a ClusterQueue that these files do not define."
 
 
 def _unknown(tree: QueueTree, nodes: Mapping[str, Node], largest: Iterable[Largest]) -> Iterator[str]:
@@ -61,22 +65,22 @@ def _unknown(tree: QueueTree, nodes: Mapping[str, Node], largest: Iterable[Large
     lines = [
         f"RECLAIMABLE of `{name}` is unknown for {key.resource} of flavor `{key.flavor}`: {own.reason}"
         for name, node in sorted(nodes.items())
-        for key in shown_quotas(tree.queues[name])
+        for key in visible_quotas(tree.queues[name])
         if (own := compute_capacity(node, key)).reclaimable is None
     ]
     lines += [
-        f"{column} of `{each.queue}` is unknown for `{each.runtime}`: {each.unknown}"
-        for each in largest
-        if each.unknown and (column := "OWNED" if each.owned is None else "RECLAIMABLE")
+        f"{column} of `{job.queue}` is unknown for `{job.runtime}`: {job.unknown}"
+        for job in largest
+        if job.unknown and (column := "OWNED" if job.owned is None else "RECLAIMABLE")
     ]
     if lines:
         yield ""
     yield from lines
 
 
-def _job(each: Largest) -> _Row:
-    owned, reclaimable, idle = map(_size, (each.owned, each.reclaimable, each.idle))
-    return each.queue, each.namespace, each.runtime, owned, reclaimable, idle, each.reason
+def _job(job: Largest) -> _Row:
+    owned, reclaimable, idle = map(_size, (job.owned, job.reclaimable, job.idle))
+    return job.queue, job.namespace, job.runtime, owned, reclaimable, idle, job.reason
 
 
 def _size(nodes: int | None) -> str:
@@ -88,7 +92,7 @@ def _size(nodes: int | None) -> str:
 def _rows(tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[_Row]:
     """Yield the rows of the table. A row with a single cell is a line of its own.
 
-    Below each cohort is what is in it; of those that go in a circle each has its queues, in the order of the circle.
+    The queues and child cohorts of a cohort follow it. Cohorts that form a cycle follow in the order of the cycle.
     """
     for queue in tree.queues_of(""):
         yield from _queue(tree, nodes, queue, 0)
@@ -96,8 +100,8 @@ def _rows(tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[_Row]:
     while todo:
         cohort, depth = todo.pop()
         circle = list(tree.ancestors(cohort.name)) if tree.is_cyclic(cohort.name) else []
-        for each in circle or [cohort]:
-            yield from _cohort(tree, nodes, each, depth)
+        for member in circle or [cohort]:
+            yield from _cohort(tree, nodes, member, depth)
         todo += [] if circle else [(child, depth + 1) for child in reversed(tree.child_cohorts(cohort.name))]
 
 
@@ -124,35 +128,37 @@ def _queue(tree: QueueTree, nodes: Mapping[str, Node], queue: ClusterQueue, dept
     if stopped:
         yield (f"{name} (admits nothing: {stopped})",)
     if queue.name in nodes:
-        for key in shown_quotas(queue):
-            yield _amounts(tree, name, key, compute_capacity(nodes[queue.name], key), is_elsewhere=queue.is_multi_kueue)
+        for key in visible_quotas(queue):
+            yield _amounts(
+                tree, name, key, compute_capacity(nodes[queue.name], key), is_multi_kueue=queue.is_multi_kueue
+            )
 
 
-def shown_quotas(queue: ClusterQueue) -> list[FlavorResource]:
+def visible_quotas(queue: ClusterQueue) -> list[FlavorResource]:
     """Return the quotas to show: the devices of each flavor, or all its resources if it has none. Omit zeros."""
     some = [key for key, quota in queue.quotas.items() if quota.nominal or quota.borrowing != 0]
     with_devices = {key.flavor for key in some if "/" in key.resource}
     return [key for key in some if key.flavor not in with_devices or "/" in key.resource] or list(queue.quotas)[:1]
 
 
-def _amounts(tree: QueueTree, name: str, key: FlavorResource, own: Capacity, *, is_elsewhere: bool = False) -> _Row:
+def _amounts(tree: QueueTree, name: str, key: FlavorResource, own: Capacity, *, is_multi_kueue: bool = False) -> _Row:
     limits = ("all" if limit is None else format_amount(key.resource, limit) for limit in (own.borrowing, own.lending))
     sizes = (own.owned, own.reclaimable, own.idle)
     amounts = ("unknown" if size is None else format_amount(key.resource, size) for size in sizes)
     cells = (format_amount(key.resource, own.nominal), *limits, *amounts)
-    nodes = _in_nodes(tree, key, own, is_elsewhere=is_elsewhere)
+    nodes = _in_nodes(tree, key, own, is_multi_kueue=is_multi_kueue)
     return name, key.flavor, key.resource, *cells, nodes
 
 
-def _in_nodes(tree: QueueTree, key: FlavorResource, own: Capacity, *, is_elsewhere: bool) -> str:
+def _in_nodes(tree: QueueTree, key: FlavorResource, own: Capacity, *, is_multi_kueue: bool) -> str:
     """Return the nominal quota and `idle` in nodes, if the flavor has the size of a node: `1 to 5 of 12`."""
     flavor = tree.flavors.get(key.flavor)
-    each = tree.settings.counting.of(flavor.allocatable).get(key.resource) if flavor else None
-    if not flavor or not each:
+    per_node = tree.settings.counting.of(flavor.allocatable).get(key.resource) if flavor else None
+    if not flavor or not per_node:
         return ""
-    own_nodes, most = (_number(Fraction(amount, each)) for amount in (own.nominal, max(own.nominal, own.idle)))
+    own_nodes, most = (_number(Fraction(amount, per_node)) for amount in (own.nominal, max(own.nominal, own.idle)))
     of = "" if flavor.nodes is None else f" of {flavor.nodes}"
-    of = " elsewhere" if is_elsewhere else of
+    of = " elsewhere" if is_multi_kueue else of
     return f"{own_nodes}{of}" if own_nodes == most else f"{own_nodes} to {most}{of}"
 
 
@@ -163,22 +169,22 @@ def _number(nodes: Fraction) -> str:
 def facts(tree: QueueTree, largest: Iterable[Largest]) -> dict[str, Any]:
     """Return the same for machines, with every flavor and resource. Amounts are quantities.
 
-    None is without limit for `borrowing` and `lending`, and unknown for what the queue gets; `reason` says why.
+    None means no limit for `borrowing` and `lending`. For other amounts it means unknown, and `reason` gives the cause.
     """
     nodes = build_quota_tree(tree)
     return {
         "kueue": tree.rules.version,
         "cohorts": [
             {
-                "name": each.name,
-                "parent": each.parent,
-                "declared": each.is_declared,
-                "cyclic": tree.is_cyclic(each.name),
+                "name": cohort.name,
+                "parent": cohort.parent,
+                "declared": cohort.is_declared,
+                "cyclic": tree.is_cyclic(cohort.name),
             }
-            for each in sorted(tree.cohorts.values(), key=lambda each: each.name)
+            for cohort in sorted(tree.cohorts.values(), key=lambda cohort: cohort.name)
         ],
         "queues": [_facts(tree, nodes.get(name), queue) for name, queue in sorted(tree.queues.items())],
-        "largestJobs": [asdict(each) for each in largest],
+        "largestJobs": [asdict(job) for job in largest],
     }
 
 
@@ -188,7 +194,7 @@ def _facts(tree: QueueTree, node: Node | None, queue: ClusterQueue) -> dict[str,
         "cohort": queue.cohort,
         "elsewhere": queue.is_multi_kueue,
         "admitsNothing": tree.inactive_reason(queue),
-        "localQueues": [f"{door.namespace}/{door.name}" for door in tree.local_queues_of(queue.name)],
+        "localQueues": [f"{local.namespace}/{local.name}" for local in tree.local_queues_of(queue.name)],
         "quotas": [_quota(key, compute_capacity(node, key)) for key in queue.quotas] if node else [],
     }
 

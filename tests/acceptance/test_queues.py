@@ -114,8 +114,14 @@ def test_many_teams_fit_on_a_screen(mpigen: Run) -> None:
         (QUEUES.replace("NAMED", "all"), "here (admits nothing: there is no ResourceFlavor `gpus`)"),
         (QUEUES.replace("NAMED", "one") + FLAVOR + COHORTS, "its parent is two, which leads back to it"),
         (QUEUES.replace("NAMED", "one") + FLAVOR + COHORTS, "the parents of its cohort form a cycle: `one` → `two`"),
-        (QUEUES.replace("clusterQueue: here", "clusterQueue: there"), "leads to a ClusterQueue that is not there"),
-        (QUEUES.replace("clusterQueue: here", "clusterQueue: there"), "nobody can send `here` a job"),
+        (
+            QUEUES.replace("clusterQueue: here", "clusterQueue: there"),
+            "references a ClusterQueue that these files do not",
+        ),
+        (
+            QUEUES.replace("clusterQueue: here", "clusterQueue: there"),
+            "ClusterQueue `here` receives no jobs: no LocalQueue",
+        ),
     ],
     ids=["flavor", "circle", "in-circle", "astray", "closed"],
 )
@@ -164,11 +170,13 @@ def test_where_there_are_no_queues_this_is_said(mpigen: Run, tmp_path: Path) -> 
     (tmp_path / "map.yaml").write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
     ran = mpigen("queues", "map.yaml")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout == "there is no ClusterQueue among these objects, so nobody has any quota\n"
+    assert ran.stdout == "these files hold no ClusterQueue, so no namespace has quota\n"
     as_data = mpigen("queues", "map.yaml", "--format", "json")
     assert (as_data.returncode, json.loads(as_data.stdout)["summary"]["queues"]) == (0, [])
     astray = mpigen("queues", "-", stdin=QUEUES.split("---\n")[1])
-    assert astray.stdout.endswith("\nthe LocalQueue `team/default` leads to a ClusterQueue that is not there\n")
+    assert astray.stdout.endswith(
+        "\nLocalQueue `team/default` references a ClusterQueue that these files do not define.\n"
+    )
 
 
 def test_a_folder_without_files_is_no_cluster_without_queues(mpigen: Run, tmp_path: Path) -> None:
