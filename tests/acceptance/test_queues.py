@@ -200,6 +200,6 @@ def test_groups_of_groups_go_as_deep_as_anybody_writes(tmp_path: Path, mpigen: R
     groups[0]["parent"] = f"g{deep - 1}"
     (tmp_path / "platform.yaml").write_text(json.dumps(platform))
     ran = mpigen("synth", "platform.yaml")
-    assert (ran.returncode, ran.stderr.count("a circle: g")) == (2, 1000)
+    assert (ran.returncode, ran.stderr.count("form a cycle: g")) == (2, 1000)
     assert f"and {deep - 1000} more problems" in ran.stderr
     assert max(map(len, ran.stderr.splitlines())) < 400

@@ -9,6 +9,7 @@ from typing import Any
 
 from generator.documents.load import load
 from generator.errors import DocumentError
+from tests.checks import CASES
 from tests.conftest import ROOT, small_platform
 
 _LARGEST = 60_000
@@ -88,6 +89,8 @@ def manifests() -> Corpus:
     folders |= {file.parent for file in ROOT.glob("output/**/*.yaml")}
     for folder in sorted(folders):
         corpus.add(_read(*sorted(folder.glob("*.yaml"))))
+    for case in CASES.values():
+        corpus.add({f"{case.name}.yaml": case.bad.encode()})
     return corpus
 
 
@@ -95,7 +98,8 @@ def manifests() -> Corpus:
 def cases() -> Corpus:
     """Return files of cases for `policy test`, of this repository's own policies."""
     corpus = Corpus()
-    for file in (ROOT / "generator/config/own_cases.yaml", *sorted(ROOT.glob("tests/fixtures/policy-cases/**/*.yaml"))):
+    own = ROOT / "generator/config/cases/release_cases.yaml"
+    for file in (own, *sorted(ROOT.glob("tests/fixtures/policy-cases/**/*.yaml"))):
         text = file.read_bytes()
         if b"cases:" in text:
             corpus.add({file.name: text})

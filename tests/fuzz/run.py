@@ -153,9 +153,9 @@ def _prepare() -> None:
     for module in (
         "config.load",
         "validation",
-        "checks.policy_cases",
-        "config.own_cases",
-        "simulate.largest",
+        "checks.policy.cases",
+        "config.cases.load",
+        "simulate.kueue.largest",
         "jobs.job",
     ):
         import_module(f"generator.{module}")

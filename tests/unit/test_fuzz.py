@@ -122,7 +122,7 @@ def test_every_reader_of_digits_has_an_answer_for_many() -> None:
     assert (_number("-7"), _number("7")) == (-7, 7)
     assert precedence(f"1.0.{MANY}") > precedence("1.0.10") > precedence("1.0.9")
     assert precedence(f"1.0.0-{MANY}") > precedence("1.0.0-10") > precedence("1.0.0-9")
-    with pytest.raises(ValueError, match="is no path"):
+    with pytest.raises(ValueError, match="is not a path"):
         parse_path(f"spec.containers[{MANY}]")
 
 
@@ -144,10 +144,12 @@ def test_bases_of_cases_build_on_each_other_deeper_than_python_calls(tmp_path: P
 
 def test_more_findings_than_anybody_reads_are_counted(tmp_path: Path) -> None:
     code, output = printed(tmp_path, [{"a": "b"}] * 1_200, "validate")
-    assert (code, output.count("schema/not-an-object")) == (1, 1_000)
-    assert "and 200 more findings; pass `--format json` to see all" in output
+    assert (code, output.count("schema/not-an-object")) == (1, 1)
+    assert "and 1,197 more; pass `--format json` to see all" in output
     assert (
-        printed(tmp_path, [{"a": "b"}] * 1_200, "validate", "--format", "json")[1].count("schema/not-an-object")
+        printed(tmp_path, [{"a": "b"}] * 1_200, "validate", "--format", "json")[1].count(
+            '"check": "schema/not-an-object"'
+        )
         == 1_200
     )
 
