@@ -146,12 +146,8 @@ def test_more_findings_than_anybody_reads_are_counted(tmp_path: Path) -> None:
     code, output = printed(tmp_path, [{"a": "b"}] * 1_200, "validate")
     assert (code, output.count("schema/not-an-object")) == (1, 1)
     assert "and 1,197 more; pass `--format json` to see all" in output
-    assert (
-        printed(tmp_path, [{"a": "b"}] * 1_200, "validate", "--format", "json")[1].count(
-            '"check": "schema/not-an-object"'
-        )
-        == 1_200
-    )
+    _, report = printed(tmp_path, [{"a": "b"}] * 1_200, "validate", "--format", "json")
+    assert report.count('"check": "schema/not-an-object"') == 1_200
 
 
 def test_more_problems_than_anybody_reads_are_counted(tmp_path: Path) -> None:
