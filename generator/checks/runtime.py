@@ -1,6 +1,6 @@
 """runtime/*: defects of upstream releases that affect a training runtime of any framework.
 
-trainjob/broken-value is the same rule for a TrainJob.
+The ids of known defects, with the releases that have them, are in generator/facts/defects.yaml.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from generator.checks.finding import Breach, Severity
-from generator.checks.registry import ERROR, WARNING, check
+from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.checks.trainer import JOB_SET, TrainingRuntime
 from generator.documents.load import Path
 from generator.documents.messages import format_value
@@ -29,24 +28,21 @@ _BY_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
 def failed_job_reruns(runtime: TrainingRuntime) -> Iterator[Breach]:
     """Report a failed TrainJob that Trainer runs again without quota.
 
-    A runtime sets `ttlSecondsAfterFinished`. JobSet deletes a failed JobSet after that time, and Trainer 2.2 and
-    2.3 create it again, with all its restarts and charged to no quota. Here and below, [upstream
-    defects](../../reference/upstream-defects.md) says which releases have a defect; for others these checks report
-    nothing.
+    With `ttlSecondsAfterFinished` JobSet deletes a failed JobSet after that time. Trainer 2.2 and 2.3 then create it
+    again, with all its restarts and without quota. They do not create a completed JobSet again. [Upstream
+    defects](../../reference/upstream-defects.md) lists the releases with the defect.
 
-    Source: A JobSet that completed is not created again: trainer v2.3.0 pkg/controller/trainjob_controller.go
-    Reconcile.
+    Source: trainer v2.3.0 pkg/controller/trainjob_controller.go Reconcile
     """
     body = runtime.body
     job_set = mapping(body, *map(str, JOB_SET))
     if job_set.get(_EXPIRY) is not None:
         yield Breach(
             (*JOB_SET, _EXPIRY),
-            "runtime/failed-job-reruns",
             f"`{_EXPIRY}` is {format_value(job_set[_EXPIRY])}",
-            "Trainer runs a failed TrainJob again as soon as its JobSet has expired, without an end. With Kueue its "
-            f"pods start and are killed in turns, charged to no quota ({known('trainer-failed-jobs-run-again').note})",
-            "remove the field, and delete TrainJobs that have finished",
+            "Trainer runs a failed TrainJob again whenever its JobSet expires, without end. With Kueue its pods start "
+            f"and are killed in turns, without quota ({known('trainer-failed-jobs-run-again').note})",
+            "remove the field, and delete finished TrainJobs yourself",
             value=job_set[_EXPIRY],
         )
 
@@ -55,7 +51,7 @@ def failed_job_reruns(runtime: TrainingRuntime) -> Iterator[Breach]:
 def grouped_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
     """Report pods of several jobs in one podset group.
 
-    Pods of several jobs share a `podset-group-name`. Kueue before 0.18.5 may place a launcher and a host on one
+    If the pods of several jobs share a `podset-group-name`, Kueue before 0.18.5 may place a launcher and a host on a
     node that has room for only one of them.
 
     Source: kueue v0.18.3 pkg/cache/scheduler/tas_flavor_snapshot.go consumeWithLeadersGeneric, findBestFitDomainBy
@@ -68,11 +64,9 @@ def grouped_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
             defect = known("kueue-places-a-launcher-without-room")
             yield Breach(
                 path,
-                "runtime/grouped-placement",
                 f"the group {format_value(name)} holds the pods of {members[name]} jobs",
                 f"Kueue may place a pod of each on a node that has room for only one of them ({defect.note})",
                 f"update to {defect.update}, or remove the topology annotations of this runtime",
-                Severity.WARNING,
                 value=name,
             )
             return
@@ -80,10 +74,10 @@ def grouped_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
 
 @check("runtime/exclusive-placement", severity=WARNING, needs=TrainingRuntime)
 def exclusive_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
-    """Report exclusive placement by JobSet, which can block a Job for ever.
+    """Report exclusive placement by JobSet, which can block a Job forever.
 
-    A runtime sets JobSet's annotation `exclusive-topology`. After a node rejects the first pod of a Job, JobSet
-    refuses all further pods of that Job. Kueue's topology annotations have no such problem.
+    With the annotation `exclusive-topology`, JobSet rejects all further pods of a Job after a node rejects the first.
+    The Job neither runs nor fails. Kueue's topology annotations do not have this defect.
 
     Source: jobset v0.12.0 pkg/webhooks/pod_webhook.go ValidateCreate, leaderPodForFollower
     """
@@ -99,18 +93,16 @@ def exclusive_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
         if _EXCLUSIVE in values and _BY_SELECTOR not in values:
             yield Breach(
                 (*path, _EXCLUSIVE),
-                "runtime/exclusive-placement",
                 f"`{_EXCLUSIVE}` is {format_value(values[_EXCLUSIVE])}",
-                "when a node rejects the first pod of a Job, JobSet refuses all further pods of the Job, so it neither "
+                "when a node rejects the first pod of a Job, JobSet rejects all further pods of the Job, so it neither "
                 f"runs nor fails, and `maxRestarts` never applies ({known('jobset-counts-failed-leaders').note})",
                 f"place jobs with Kueue's topology annotations, or label the nodes and add `{_BY_SELECTOR}`",
-                Severity.WARNING,
                 value=values[_EXCLUSIVE],
             )
 
 
 def _groups(body: Body) -> Iterator[tuple[Path, str]]:
-    """Yield where each job's pods name a group, and its name."""
+    """Yield the paths and names of the podset groups of each job's pods."""
     for number, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
         inside = ("template", "spec", "template", "metadata", "annotations")
         annotations: Mapping[str, Any] = mapping(job, *inside)
@@ -119,16 +111,19 @@ def _groups(body: Body) -> Iterator[tuple[Path, str]]:
 
 
 _EXPRESSION = re.compile(r"\$(?:\$|\([^)]*\)|(?P<rest>.))", re.DOTALL)
-"""What the kubelet reads at a `$`: an escaped `$`, a reference, or one byte of anything else."""
+"""The text that the kubelet reads at a `$`: an escaped `$`, a reference, or one byte of other text."""
 
 
 @check("runtime/broken-value", severity=ERROR, needs=TrainingRuntime)
 def broken_value(runtime: TrainingRuntime) -> Iterator[Breach]:
     """Report a value of a runtime that the kubelet breaks at a `$`.
 
-    A variable, a command or an argument of a runtime has a character beyond ASCII right after a `$`, such as `$€`.
-    Kubernetes before 1.34.4 cuts the character in two: 1.33 passes on a broken value, and 1.34 never starts the
-    container. Write `$$€`.
+    Kubernetes before 1.34.4 cuts a character outside of ASCII in two if it follows a `$`, as in `$€`. 1.33 passes on a
+    broken value, and 1.34 never starts the container. The check reads variables, commands and arguments.
+
+    Source: kubernetes v1.34.2 third_party/forked/golang/expansion/expand.go tryReadVariableName;
+    pkg/kubelet/kubelet_pods.go makeEnvironmentVariables; pkg/kubelet/container/helpers.go
+    ExpandContainerCommandAndArgs
     """
     body = runtime.body
     for number, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
@@ -136,16 +131,11 @@ def broken_value(runtime: TrainingRuntime) -> Iterator[Breach]:
         for kind in ("initContainers", "containers"):
             for place, container in indexed_mappings(mapping(job, *inside).get(kind)):
                 path = (*JOB_SET, "replicatedJobs", number, *inside, kind, place)
-                yield from broken_values(container, path, "runtime/broken-value")
+                yield from broken_values(container, path)
 
 
-def broken_values(container: Mapping[str, Any], path: Path, check: str) -> Iterator[Breach]:
-    """Yield the broken values of a container.
-
-    kubernetes v1.34.2 third_party/forked/golang/expansion/expand.go tryReadVariableName: it keeps one byte of the
-    character; pkg/kubelet/kubelet_pods.go makeEnvironmentVariables, pkg/kubelet/container/helpers.go
-    ExpandContainerCommandAndArgs.
-    """
+def broken_values(container: Mapping[str, Any], path: Path) -> Iterator[Breach]:
+    """Yield the values of a container that the kubelet breaks."""
     env = [
         ((*path, "env", number, "value"), item.get("value")) for number, item in indexed_mappings(container.get("env"))
     ]
@@ -159,7 +149,6 @@ def broken_values(container: Mapping[str, Any], path: Path, check: str) -> Itera
             defect = known("kubernetes-breaks-characters-after-a-dollar")
             yield Breach(
                 place,
-                check,
                 f"the value contains {format_value(pair)}",
                 "the kubelet cuts the character after `$` in two, so since Kubernetes 1.34 the container never starts: "
                 f"CreateContainerError, invalid UTF-8 ({defect.note})",
@@ -170,7 +159,7 @@ def broken_values(container: Mapping[str, Any], path: Path, check: str) -> Itera
 
 def _pair(value: str) -> str:
     """Return the first `$` with the character that it breaks; empty if there is none."""
-    for found in _EXPRESSION.finditer(value):
-        if not (found["rest"] or "").isascii():
-            return found[0]
+    for match in _EXPRESSION.finditer(value):
+        if not (match["rest"] or "").isascii():
+            return match[0]
     return ""

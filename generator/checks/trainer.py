@@ -1,6 +1,6 @@
 """Runtimes and TrainJobs of Kubeflow Trainer, as rules read them.
 
-Values of a wrong type read as absent: the schemas report them.
+Rules treat values of a wrong type as absent, because the schemas report them.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from generator.objects.fields import indexed_mappings, mapping
 from generator.quantities import parse
 
 NODE = "node"
-"""The job with the hosts, and the container that Trainer knows in it and in the launcher."""
+"""The name of the job with the hosts, and of the container that Trainer changes in it and in the launcher."""
 LAUNCHER = "launcher"
 TRAINER = "trainer"
-"""The step of the job that runs what a TrainJob says (trainer v2.3.0 pkg/constants/constants.go)."""
+"""The step of the job that runs the command of a TrainJob (trainer v2.3.0 pkg/constants/constants.go)."""
 JOB_SET: Path = ("spec", "template", "spec")
 MPI: Path = ("spec", "mlPolicy", "mpi")
 
 
 def resized_containers(runtime: Body) -> Iterator[Mapping[str, Any]]:
-    """The containers that get `resourcesPerNode` of a TrainJob: those called `node`."""
+    """Yield the containers that get `resourcesPerNode` of a TrainJob: their name is `node`."""
     for pod in resized_pods(runtime):
         for _, container in indexed_mappings(pod.get("containers")):
             if container.get("name") == NODE:
@@ -35,9 +35,9 @@ def resized_containers(runtime: Body) -> Iterator[Mapping[str, Any]]:
 
 
 def resized_pods(runtime: Body) -> Iterator[Mapping[str, Any]]:
-    """The pods in which they are: of the trainer's job, and of the hosts of MPI if the launcher is one of them.
+    """Yield the pods that get `resourcesPerNode`: the trainer, and if the launcher has ranks, the pods of `node`.
 
-    trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0
+    Source: trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0
     pkg/runtime/core/trainingruntime.go newRuntimeInfo
     """
     is_launcher_a_node = mapping(runtime, *map(str, MPI)).get("runLauncherAsNode") is True
@@ -52,8 +52,8 @@ class Container:
     """A container called `node`.
 
     Attributes:
-        path: where it stands.
-        body: what it says.
+        path: the path in the runtime.
+        body: the container.
     """
 
     path: Path
@@ -61,25 +61,25 @@ class Container:
 
     @property
     def variables(self) -> list[tuple[Path, str]]:
-        """Where each variable of its environment stands, and its name."""
-        found = [(number, item.get("name")) for number, item in indexed_mappings(self.body.get("env"))]
-        return [((*self.path, "env", number), name) for number, name in found if isinstance(name, str)]
+        """The environment variables: (path, name)."""
+        names = [(number, item.get("name")) for number, item in indexed_mappings(self.body.get("env"))]
+        return [((*self.path, "env", number), name) for number, name in names if isinstance(name, str)]
 
     @property
     def amounts(self) -> Mapping[str, Any]:
-        """What it asks for: a limit is a request too, unless there is another."""
+        """The requests. A limit is the default of the request."""
         resources = mapping(self.body, "resources")
         return {**mapping(resources, "limits"), **mapping(resources, "requests")}
 
 
 @dataclass(frozen=True)
 class ReplicatedJob:
-    """One of the jobs of the JobSet.
+    """A replicated job of the JobSet.
 
     Attributes:
-        name: empty if there is none.
-        path: where it stands.
-        body: what it says.
+        name: the name; empty if none is set.
+        path: the path in the runtime.
+        body: the replicated job.
     """
 
     name: str
@@ -88,52 +88,50 @@ class ReplicatedJob:
 
     @property
     def step(self) -> object:
-        """The value of the label that tells which part of a TrainJob is for this job."""
+        """The value of the step label, which selects the part of a TrainJob that Trainer sets in this job."""
         return mapping(self.body, "template", "metadata", "labels").get(STEP)
 
     @property
     def dependencies(self) -> list[tuple[Path, str, object]]:
-        """Where each dependency stands, on which job, and on what of it."""
-        found = [(number, item, item.get("name")) for number, item in indexed_mappings(self.body.get("dependsOn"))]
+        """The dependencies: (path, name of the job, status)."""
         return [
             ((*self.path, "dependsOn", number), name, item.get("status"))
-            for number, item, name in found
-            if isinstance(name, str)
+            for number, item in indexed_mappings(self.body.get("dependsOn"))
+            if isinstance(name := item.get("name"), str)
         ]
 
     @property
     def pods(self) -> Mapping[str, Any]:
-        """The template of its pods."""
+        """The pod template."""
         return mapping(self.body, "template", "spec", "template")
 
     @property
     def pods_path(self) -> Path:
-        """Where that stands."""
+        """The path of the pod template."""
         return (*self.path, "template", "spec", "template")
 
     @property
     def pod(self) -> Mapping[str, Any]:
-        """What its pods are."""
+        """The pod spec."""
         return mapping(self.pods, "spec")
 
     @property
     def pod_path(self) -> Path:
-        """Where that stands."""
+        """The path of the pod spec."""
         return (*self.pods_path, "spec")
 
     @property
     def containers(self) -> list[tuple[Path, Mapping[str, Any]]]:
-        """Where each of its containers stands, and what it says; those that run before the others come first."""
-        kinds = ("initContainers", "containers")
+        """The containers, init containers first: (path, container)."""
         return [
             ((*self.pod_path, kind, number), item)
-            for kind in kinds
+            for kind in ("initContainers", "containers")
             for number, item in indexed_mappings(self.pod.get(kind))
         ]
 
     @cached_property
     def container(self) -> Container | None:
-        """The one that Trainer looks for."""
+        """The container that Trainer changes; None if no container has its name."""
         for number, item in indexed_mappings(self.pod.get("containers")):
             if item.get("name") == NODE:
                 return Container((*self.pod_path, "containers", number), item)
@@ -153,7 +151,7 @@ class TrainingRuntime:
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> TrainingRuntime | None:
         """Return the view of a manifest; None for another kind."""
-        is_runtime = manifest.group == _GROUP and manifest.kind in ("ClusterTrainingRuntime", "TrainingRuntime")
+        is_runtime = manifest.group == GROUP and manifest.kind in ("ClusterTrainingRuntime", "TrainingRuntime")
         return cls(manifest.body) if is_runtime else None
 
 
@@ -170,7 +168,7 @@ class TrainJob:
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: Mapping[str, str]) -> TrainJob | None:
         """Return the view of a manifest; None for another kind."""
-        return cls(manifest.body) if (manifest.group, manifest.kind) == (_GROUP, "TrainJob") else None
+        return cls(manifest.body) if (manifest.group, manifest.kind) == (GROUP, "TrainJob") else None
 
 
 @dataclass(frozen=True)
@@ -204,12 +202,11 @@ class MpiRuntime:
     @cached_property
     def jobs(self) -> tuple[ReplicatedJob, ...]:
         """The jobs of the JobSet, in order."""
-        found = [
-            (number, item, item.get("name")) for number, item in indexed_mappings(self.job_set.get("replicatedJobs"))
-        ]
         return tuple(
-            ReplicatedJob(name if isinstance(name, str) else "", (*JOB_SET, "replicatedJobs", number), item)
-            for number, item, name in found
+            ReplicatedJob(
+                name if isinstance(name := item.get("name"), str) else "", (*JOB_SET, "replicatedJobs", number), item
+            )
+            for number, item in indexed_mappings(self.job_set.get("replicatedJobs"))
         )
 
     @cached_property
@@ -224,12 +221,12 @@ class MpiRuntime:
 
     @property
     def pair(self) -> tuple[ReplicatedJob, ...]:
-        """Those of the two that are there: the jobs that Trainer gives the key to."""
+        """The jobs that get the ssh key: `node` and `launcher`, without undefined ones."""
         return tuple(job for job in (self.node, self.launcher) if job)
 
     @property
     def is_launcher_a_node(self) -> bool:
-        """Whether the launcher runs ranks too."""
+        """True if the launcher runs ranks too."""
         return self.policy.get("runLauncherAsNode") is True
 
     def _job(self, name: str) -> ReplicatedJob | None:
@@ -237,19 +234,19 @@ class MpiRuntime:
 
 
 def mpi_runtime(body: Body) -> MpiRuntime | None:
-    """The view of a training runtime; None if it is not one for MPI."""
+    """Return the view of a training runtime; None if it is not for MPI."""
     policy = mapping(body, "spec", "mlPolicy").get("mpi")
     return MpiRuntime(body, policy) if isinstance(policy, dict) else None
 
 
 FIELD: Path = ("spec", "trainer", "resourcesPerNode")
 AMOUNTS = ("limits", "requests")
-_GROUP = "trainer.kubeflow.org"
+GROUP = "trainer.kubeflow.org"
 _KUEUE = "kueue.x-k8s.io"
 QUEUE = f"{_KUEUE}/queue-name"
 """The label that names a LocalQueue."""
 _DEFAULT = "default"
-"""The LocalQueue that takes what names none (kueue v0.19.2 pkg/controller/constants/constants.go)."""
+"""The LocalQueue of objects without the label (kueue v0.19.2 pkg/controller/constants/constants.go)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,104 +254,106 @@ class OnRuntime:
     """A TrainJob on its runtime.
 
     Attributes:
-        job: says `resourcesPerNode`.
-        runtime: what it refers to.
+        job: a TrainJob with `resourcesPerNode`.
+        runtime: the runtime of its `runtimeRef`.
     """
 
     job: Manifest
     runtime: Manifest
 
     @property
-    def said(self) -> Mapping[str, Any]:
+    def amounts(self) -> Mapping[str, Any]:
         """`resourcesPerNode`."""
         return mapping(self.job.body, *map(str, FIELD))
 
     @property
-    def names_amounts(self) -> bool:
-        """Whether it names limits or requests, be it none."""
-        return any(isinstance(self.said.get(key), dict) for key in AMOUNTS)
+    def sets_amounts(self) -> bool:
+        """True if it sets limits or requests, even empty ones."""
+        return any(isinstance(self.amounts.get(key), dict) for key in AMOUNTS)
 
     @property
-    def left_out(self) -> Mapping[str, object]:
-        """What the runtime asks for and the TrainJob does not name, in the order of the runtime: resource → amount."""
-        named = {name for key in AMOUNTS for name in mapping(self.said, key)}
+    def missing(self) -> Mapping[str, object]:
+        """Resource → amount that the runtime requests and the TrainJob does not set, in the order of the runtime."""
+        names = {name for key in AMOUNTS for name in mapping(self.amounts, key)}
         amounts: dict[str, object] = {}
         for resources in self.resources():
             amounts |= {**mapping(resources, "limits"), **mapping(resources, "requests")}
-        return {name: amount for name, amount in amounts.items() if name not in named}
+        return {name: amount for name, amount in amounts.items() if name not in names}
 
     @property
     def uncounted(self) -> Mapping[str, object]:
-        """What is left out, but for what init containers ask for too: Kueue counts the larger of the two.
+        """The missing requests that Kueue does not count. It counts the larger of containers and init containers.
 
-        kueue v0.19.2 pkg/workload/workload.go totalRequestsFromPodSets
+        Source: kueue v0.19.2 pkg/workload/workload.go totalRequestsFromPodSets
         """
         pods = list(resized_pods(self.runtime.body))
         return {
             name: amount
-            for name, amount in self.left_out.items()
-            if not all(_is_asked_before(pod, name, amount) for pod in pods)
+            for name, amount in self.missing.items()
+            if not all(_init_container_requests(pod, name, amount) for pod in pods)
         }
 
     @property
     def claims(self) -> list[str]:
-        """The claims of devices in the runtime that `resourcesPerNode` touches."""
-        names = [claim.get("name") for each in self.resources() for _, claim in indexed_mappings(each.get("claims"))]
-        return [name for name in names if isinstance(name, str)]
+        """The device claims of the containers whose resources the TrainJob sets."""
+        claims = [claim for resources in self.resources() for _, claim in indexed_mappings(resources.get("claims"))]
+        return [name for claim in claims if isinstance(name := claim.get("name"), str)]
 
     def resources(self) -> Iterator[Mapping[str, Any]]:
-        """Those of the containers that get the TrainJob's."""
+        """Yield the resources of the containers that get `resourcesPerNode`."""
         return (mapping(container, "resources") for container in resized_containers(self.runtime.body))
 
 
-def _is_asked_before(pod: Mapping[str, Any], name: str, amount: object) -> bool:
-    """Whether an init container asks for at least as much of a resource."""
-    asked = (mapping(each, "resources") for _, each in indexed_mappings(pod.get("initContainers")))
-    amounts = ({**mapping(each, "limits"), **mapping(each, "requests")}.get(name) for each in asked)
+def _init_container_requests(pod: Mapping[str, Any], name: str, amount: object) -> bool:
+    """Return True if an init container requests at least this amount of a resource."""
+    resources = (mapping(container, "resources") for _, container in indexed_mappings(pod.get("initContainers")))
+    requests = ({**mapping(some, "limits"), **mapping(some, "requests")}.get(name) for some in resources)
     try:
-        return any(parse(str(each)).value >= parse(str(amount)).value for each in amounts if each is not None)
+        return any(parse(str(request)).value >= parse(str(amount)).value for request in requests if request is not None)
     except ValueError:
         return False
 
 
-def on_runtimes(gathered: Objects) -> Iterator[OnRuntime]:
-    """The TrainJobs that say `resourcesPerNode` and whose runtime is there."""
-    for job in gathered.of(_GROUP, "TrainJob"):
+def on_runtimes(objects: Objects) -> Iterator[OnRuntime]:
+    """Yield the TrainJobs with `resourcesPerNode` whose runtime is in the files."""
+    for job in objects.of(GROUP, "TrainJob"):
         if isinstance(mapping(job.body, *map(str, FIELD[:-1])).get("resourcesPerNode"), dict):
-            runtime = runtime_of(job, gathered)
+            runtime = runtime_of(job, objects)
             if runtime:
                 yield OnRuntime(job, runtime)
 
 
 class Reference(NamedTuple):
-    """What `runtimeRef` of a TrainJob means."""
+    """The kind and the name of a runtime that a TrainJob references."""
 
     kind: str
     name: str
 
 
 def reference_of(job: Manifest) -> Reference | None:
-    """The runtime that a TrainJob names; None where it names none of Trainer's."""
-    ref = {"kind": "ClusterTrainingRuntime", "apiGroup": _GROUP, **mapping(job.body, "spec", "runtimeRef")}
+    """Return the reference of a TrainJob; None if it names no runtime of Trainer."""
+    ref = {"kind": "ClusterTrainingRuntime", "apiGroup": GROUP, **mapping(job.body, "spec", "runtimeRef")}
     kind, name = ref["kind"], ref.get("name")
-    if not isinstance(kind, str) or not isinstance(name, str) or ref["apiGroup"] != _GROUP:
+    if not isinstance(kind, str) or not isinstance(name, str) or ref["apiGroup"] != GROUP:
         return None
     return Reference(kind, name)
 
 
-def runtime_of(job: Manifest, gathered: Objects) -> Manifest | None:
-    """The runtime that a TrainJob is on, if it is there."""
-    found = reference_of(job)
-    return gathered.one(_GROUP, *found, job.namespace if found.kind == "TrainingRuntime" else "") if found else None
+def runtime_of(job: Manifest, objects: Objects) -> Manifest | None:
+    """Return the runtime of a TrainJob; None if it is not in the files."""
+    reference = reference_of(job)
+    if reference is None:
+        return None
+    return objects.one(GROUP, *reference, job.namespace if reference.kind == "TrainingRuntime" else "")
 
 
 def queue_of(job: Manifest) -> str:
-    """The LocalQueue that a TrainJob comes by, if Kueue takes it."""
+    """Return the LocalQueue of a TrainJob."""
     name = mapping(job.body, "metadata", "labels").get(QUEUE)
     return name if isinstance(name, str) else _DEFAULT
 
 
-def is_queued(job: Manifest, gathered: Objects) -> bool:
-    """Whether Kueue takes a TrainJob: it names a queue, or there is one in its namespace that takes what names none."""
+def is_queued(job: Manifest, objects: Objects) -> bool:
+    """Return True if Kueue queues a TrainJob: it names a queue, or its namespace has a default LocalQueue."""
     is_named = QUEUE in mapping(job.body, "metadata", "labels")
-    return is_named or gathered.one(_KUEUE, "LocalQueue", _DEFAULT, job.namespace) is not None
+    return is_named or objects.one(_KUEUE, "LocalQueue", _DEFAULT, job.namespace) is not None

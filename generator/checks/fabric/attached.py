@@ -371,7 +371,7 @@ def _changed_amounts(fabrics: Fabrics, pair: OnRuntime) -> Iterator[Breach]:
                 amounts[name] = number
     for name, number in amounts.items():
         for field in AMOUNTS:
-            overrides: Mapping[str, object] = mapping(pair.said, field)
+            overrides: Mapping[str, object] = mapping(pair.amounts, field)
             if name in overrides and (amount := whole(overrides[name])) is not None and amount != number:
                 yield _other_amount(pair, (*FIELD, field, name), name, amount, number)
                 break

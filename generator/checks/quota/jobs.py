@@ -296,7 +296,7 @@ def never_admitted(objects: Objects) -> Iterator[Breach]:
         queue = queues.tree.queues.get(str(name))
         if runtime and queue and queues.admits(queue, manifest.namespace) and not _has_other_nodes(manifest.body):
             pair = OnRuntime(manifest, runtime)
-            job = queues.job(runtime, manifest.namespace, pair.said if pair.names_amounts else None)
+            job = queues.job(runtime, manifest.namespace, pair.amounts if pair.sets_amounts else None)
             if job:
                 host_limit = _host_limit(manifest.namespace, objects)
                 yield from _never_admitted_job(manifest, job, queue, queues, host_limit)
