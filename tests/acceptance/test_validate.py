@@ -128,7 +128,7 @@ def test_a_job_beside_no_release_or_several_is_judged_by_itself(tmp_path: Path, 
     ("said", "instead", "told"),
     [
         ("name: openmpi-cpu}", "name: openmpi-cpus}", "trainjob/missing-runtime"),
-        ("name: openmpi-cpu}", "name: openmpi-cpu, kind: TrainingRuntime}", "write `kind: ClusterTrainingRuntime`"),
+        ("name: openmpi-cpu}", "name: openmpi-cpu, kind: TrainingRuntime}", "set `kind: ClusterTrainingRuntime`"),
         ("name: openmpi-cpu}", "name: openmpi-cpu, kind: Runtime}", "trainjob/runtime-kind"),
         ("queue-name: default", "queue-name: defualt", "or use `default`, if you mean that one"),
         ("class: production", "class: prodution", "or use `production`, if you mean that one"),

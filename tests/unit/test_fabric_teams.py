@@ -126,4 +126,4 @@ def test_what_both_kinds_of_pods_of_a_runtime_claim_is_named_once() -> None:
     }
     breaches = related.breaches([*_rendered(platform), Manifest(job, "job.yaml", 0)], _TARGETS)
     found = [each.message for _, each in breaches if each.check == "trainjob/lost-devices"]
-    assert found == ["ClusterTrainingRuntime mpi claims `fabric`"]
+    assert found == ["`resourcesPerNode` drops the claims `fabric` of ClusterTrainingRuntime mpi"]
