@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 from generator.documents.credentials import describe_credential, names_credential
@@ -30,7 +31,8 @@ def render(result: Result) -> str:
     """Render findings and problems, then the closing lines."""
     paint = _color if result.has_color else _no_color
     causes = by_cause(result.findings)
-    blocks = [_block(places, result.text_of, paint) for places in causes[:_MOST]]
+    lines_of = cache(lambda file: _LINE_BREAK.split(result.text_of(file)))
+    blocks = [_block(places, lines_of, paint) for places in causes[:_MOST]]
     if len(causes) > _MOST:
         hidden = sum(len(places) for places in causes[_MOST:])
         blocks.append(f"and {hidden:,} more findings; pass `--format json` to see all")
@@ -61,17 +63,17 @@ def _cause(finding: Finding) -> tuple[str, ...]:
 
 def plain(finding: Finding) -> str:
     """Return one finding without excerpt and color: place, severity, check, subject and message, then why and fix."""
-    return _block([finding], lambda _file: "", _no_color)
+    return _block([finding], lambda _file: [], _no_color)
 
 
-def _block(places: list[Finding], text_of: Callable[[str], str], paint: Paint) -> str:
+def _block(places: list[Finding], lines_of: Callable[[str], list[str]], paint: Paint) -> str:
     """Return one cause: its first place in full, then the next places and how many there are."""
     finding = places[0]
     where = finding.path if finding.path != "$" else ""
     where = f"{finding.resource} {finding.path}" if finding.resource else where
     headline = _safe(f"{finding.check}: {where}: {finding.message}" if where else f"{finding.check}: {finding.message}")
     lines = [f"{_place(finding)}: {paint(finding.severity, _COLORS[finding.severity])}: {headline}"]
-    lines += [paint(line, _DIM) for line in _excerpt(finding, text_of)]
+    lines += [paint(line, _DIM) for line in _excerpt(finding, lines_of)]
     lines += [paint(f"    {name}: {_safe(text)}", _DIM) for name, text in _advice(finding) if text]
     lines += _others(places)
     return "\n".join(lines)
@@ -97,11 +99,11 @@ def _others(places: list[Finding]) -> Iterator[str]:
         yield f"      and {len(places) - _PLACES:,} more; pass `--format json` to see all"
 
 
-def _excerpt(finding: Finding, text_of: Callable[[str], str]) -> Iterator[str]:
+def _excerpt(finding: Finding, lines_of: Callable[[str], list[str]]) -> Iterator[str]:
     """Yield the line of a finding with a caret below its column, unless the line can hold a credential."""
     if not finding.line or finding.check.startswith("secret/") or finding.resource.startswith("Secret "):
         return
-    line = next(iter(_LINE_BREAK.split(text_of(finding.file))[finding.line - 1 : finding.line]), "")
+    line = next(iter(lines_of(finding.file)[finding.line - 1 : finding.line]), "")
     if not line.strip() or describe_credential(line) or any(map(names_credential, _NAME.findall(line))):
         return
     column = max(finding.column - 1, 0)

@@ -50,13 +50,16 @@ def test_a_killed_synth_leaves_one_whole_tree(platforms: list[Path], tmp_path: P
     chance = random.Random(20260)
     killed, duration = 0, min(durations)
     for number in range(ROUNDS):
+        start = time.perf_counter()
         process = subprocess.Popen(command(platforms[number % 2], output), stdout=subprocess.DEVNULL)
         # Most of a run is rendering; half of the kills fall into its last fifth, where the tree is written.
         time.sleep(chance.uniform(0, duration) if number % 4 < 2 else chance.uniform(0.8, 1.05) * duration)
+        if process.poll() is not None:  # the machine is less busy than before, so runs end sooner
+            duration = min(duration, time.perf_counter() - start)
         process.kill()
         killed += process.wait() == -9
         assert content(release) in wholes
-    assert killed >= ROUNDS / 10  # on a busy machine many runs end before their time
+    assert killed > ROUNDS / 4  # on a busy machine a run may be over before its time
     subprocess.run(command(platforms[0], output), check=True, capture_output=True)
     assert content(release) == wholes[0]
     assert sorted(path.name for path in release.parent.iterdir()) == ["1.0.0", "argocd"]
