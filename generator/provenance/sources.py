@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -18,7 +18,6 @@ from generator.hazards.find import Written, locate_paths
 from generator.manifests import Body, Manifest
 
 _CODE = re.compile(r"`[^`]+`")
-_NO_VALUES: Mapping[str, str] = {}
 
 
 def point_at_platform(findings: Iterable[Finding], tree: Iterable[Manifest], platform_file: Path) -> list[Finding]:
@@ -34,50 +33,39 @@ def point_at_platform(findings: Iterable[Finding], tree: Iterable[Manifest], pla
     bodies = {(manifest.file, manifest.resource): manifest.body for manifest in tree}
     findings = list(findings)
     sources = [find_source(finding, bodies.get((finding.file, finding.resource), {})) for finding in findings]
-    places = iter(locate_paths(platform_file, [source.path for source in sources if source]))
+    places = iter(locate_paths(platform_file, [source for source in sources if source]))
     return [
-        _move(finding, str(platform_file), next(places), source.words) if source else finding
+        _move(finding, str(platform_file), next(places)) if source else finding
         for finding, source in zip(findings, sources, strict=True)
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The cause of a generated field.
-
-    Attributes:
-        path: the path in the platform file, such as `("tenants", "robotics", "borrow", "h100")`.
-        words: the API's field or value → what the platform file calls it.
-    """
-
-    path: tuple[str, ...]
-    words: Mapping[str, str]
-
-
-def find_source(finding: Finding, body: Body) -> Source | None:
-    """Return the source of the field that a finding is about; None if the platform file does not cause it.
+def find_source(finding: Finding, body: Body) -> tuple[str, ...]:
+    """Return the path in the platform file that causes a generated field; empty if the file does not cause it.
 
     Args:
         finding: a finding about a generated object.
         body: that object.
+
+    Returns:
+        A path such as `("tenants", "robotics", "borrow", "h100")`.
     """
     for row in _rows():
         captured = _match(row.file, tuple(re.split(r"[/.]", finding.file)))
         if captured is not None:
             break
     else:
-        return None
+        return ()
     captured["object"] = finding.resource.rpartition("/")[2].rpartition(" ")[2]
     path = tuple(_named(body, parse_path(finding.path)))
     kind = finding.resource.partition(" ")[0]
-    source, values = row.source, _NO_VALUES
+    source = row.source
     for field in row.fields:
         prefix = _match(field.steps, path[: len(field.steps)]) if field.kind == kind else None
         if prefix is not None:
             captured |= prefix
-            source, values = (*row.source, *field.source), field.values
-    steps = (captured.get(step[1:-1], step) if step.startswith("{") else step for step in source)
-    return Source(tuple(steps), {**_words(), **values})
+            source = (*row.source, *field.source)
+    return tuple(captured.get(step[1:-1], step) if step.startswith("{") else step for step in source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +73,6 @@ class _Field:
     kind: str
     steps: tuple[str, ...]
     source: tuple[str, ...]
-    values: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +93,11 @@ def _words() -> dict[str, str]:
 
 
 @cache
+def _values(field: str) -> dict[str, str]:
+    return next((row.get("values", {}) for row in _table()["words"] if row["field"] == field), {})
+
+
+@cache
 def _rows() -> Sequence[_Row]:
     """Return the rows of the table, with the fields of each from the shortest to the longest."""
     return [
@@ -119,7 +111,6 @@ def _rows() -> Sequence[_Row]:
                             field["kind"],
                             tuple(field["field"].split(".")),
                             tuple(field["source"].split(".")),
-                            field.get("values", {}),
                         )
                         for field in row.get("fields", ())
                     ),
@@ -157,23 +148,36 @@ def _named(body: Any, path: Iterable[str | int]) -> Iterator[str]:
         yield str(step)
 
 
-def _move(finding: Finding, file: str, place: Written, words: Mapping[str, str]) -> Finding:
+def _move(finding: Finding, file: str, place: Written) -> Finding:
+    field = str(next(reversed(parse_path(finding.path)), ""))
     return replace(
         finding,
         file=file,
         line=place.line,
         column=place.column,
         path=place.path,
-        message=_translate(finding.message, words),
-        why=_translate(finding.why, words),
-        fix=_translate(finding.fix, words),
+        message=_translate(finding.message, field),
+        why=_translate(finding.why, field),
+        fix=_translate(finding.fix, field),
         generated=Generated(finding.file, finding.line, finding.path),
     )
 
 
-def _translate(text: str, words: Mapping[str, str]) -> str:
-    """Replace the API's fields and values by those of the platform file: everywhere in code, fields also in prose."""
-    fields = re.compile(rf"\b({'|'.join(_words())})\b")
-    quoted = re.compile(rf"\b({'|'.join(words)})\b")
-    text = _CODE.sub(lambda code: quoted.sub(lambda word: words[word[0]], code[0]), text)
-    return fields.sub(lambda field: words[field[0]], text)
+def _translate(text: str, own_field: str) -> str:
+    """Replace the API's fields by those of the platform file, and their values where a text quotes them.
+
+    Args:
+        text: a part of a finding.
+        own_field: the field that the finding is about. Its values are replaced wherever the text quotes them alone.
+    """
+    fields = re.compile(rf"\b({'|'.join(_words())})\b(: (\w+))?")
+
+    def write(match: re.Match[str]) -> str:
+        field, assigned, value = match.groups()
+        return _words()[field] + (f": {_values(field).get(value, value)}" if assigned else "")
+
+    def write_code(code: re.Match[str]) -> str:
+        quoted = code[0].strip("`")
+        return f"`{_values(own_field)[quoted]}`" if quoted in _values(own_field) else fields.sub(write, code[0])
+
+    return fields.sub(write, _CODE.sub(write_code, text))

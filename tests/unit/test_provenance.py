@@ -111,8 +111,7 @@ def _scalars(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str, Any]
 
 def _source(manifest: Manifest, path: str) -> tuple[str, ...]:
     finding = Finding(manifest.file, 1, 1, path, "test/test", manifest.resource, "", "", "")
-    source = find_source(finding, manifest.body)
-    return source.path if source else ()
+    return find_source(finding, manifest.body)
 
 
 @pytest.mark.parametrize("field", CHANGES, ids=".".join)
@@ -132,14 +131,14 @@ def test_every_generated_file_comes_from_a_section_of_the_platform_file(example:
         name = str(file.relative_to(file.parts[0]) if file.parts[0][0].isdigit() else file)
         source = find_source(Finding(name, 1, 1, "$", "test/test", "Kind name", "", "", ""), {})
         assert source, name
-        assert source.path[0] in sections, name
+        assert source[0] in sections, name
 
 
 def test_the_file_of_an_object_that_a_platform_in_python_adds_has_no_source() -> None:
     finding = Finding(
         "custom/cluster/priorityclass-urgent.yaml", 1, 1, "$", "test/test", "PriorityClass urgent", "", "", ""
     )
-    assert find_source(finding, {}) is None
+    assert find_source(finding, {}) == ()
 
 
 def test_a_finding_names_the_line_and_the_field_of_the_platform_file(tmp_path: Path, mpigen: Run) -> None:
@@ -157,11 +156,20 @@ def test_a_finding_names_the_line_and_the_field_of_the_platform_file(tmp_path: P
 def test_a_finding_has_the_values_of_the_platform_file(tmp_path: Path) -> None:
     file = tmp_path / "platform.yaml"
     file.write_text(PLATFORM, "utf-8")
-    texts = ("`spec.stopPolicy` was `None`, and becomes `Hold`", "None of the jobs runs", "set `stop: HoldAndDrain`")
+    texts = ("`spec.stopPolicy` was `None`, and becomes `Hold`", "None of the jobs runs", "set `stopPolicy: HoldAndDrain`")
     finding = Finding("tenants/team-b/queue.yaml", 9, 1, "$.spec.stopPolicy", "x/y", "ClusterQueue team-b", *texts)
     (pointed,) = point_at_platform([finding], [], file)
     assert (pointed.path, pointed.message) == ("tenants[1].stop", "`spec.stop` was `none`, and becomes `hold`")
     assert (pointed.why, pointed.fix) == ("None of the jobs runs", "set `stop: drain`")
+
+
+def test_values_follow_the_name_of_their_field_in_every_finding(tmp_path: Path) -> None:
+    file = tmp_path / "platform.yaml"
+    file.write_text(PLATFORM, "utf-8")
+    texts = ("the nodes restart", "`Hold` the line", "set `stopPolicy: Hold`, or `borrowingLimit: 2`")
+    finding = Finding("tenants/team-b/queue.yaml", 9, 1, "$.spec.cohortName", "x/y", "ClusterQueue team-b", *texts)
+    (pointed,) = point_at_platform([finding], [], file)
+    assert (pointed.why, pointed.fix) == ("`Hold` the line", "set `stop: hold`, or `borrow: 2`")
 
 
 _STEPS = st.one_of(st.integers(0, 99), st.text(min_size=1, max_size=20).filter(str.isprintable))
