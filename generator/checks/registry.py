@@ -40,8 +40,8 @@ _OF_TREES = (
     *("schema", "secret", "runtime", "mpi.jobs", "mpi.startup", "mpi.pods", "trainjob.spec", "trainjob.resources"),
     "policy.exceptions",
     *("quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces", "quota.defects"),
-    *("fabric.addresses", "fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.isolation"),
-    *("fabric.modes", "fabric.placement", "fabric.requests", "fabric.sriov"),
+    *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
+    "fabric.requests",
 )
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_CHANGES = ("change.immutable", "change.nodes", "change.queues", "change.runtimes")

@@ -15,14 +15,12 @@ from generator.documents.load import Path
 from generator.facts.names import STEP
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping
+from generator.objects.pods import JOB_SET, NODE
 from generator.quantities import parse
 
-NODE = "node"
-"""The name of the job with the hosts, and of the container that Trainer changes in it and in the launcher."""
 LAUNCHER = "launcher"
 TRAINER = "trainer"
 """The step of the job that runs the command of a TrainJob (trainer v2.3.0 pkg/constants/constants.go)."""
-JOB_SET: Path = ("spec", "template", "spec")
 MPI: Path = ("spec", "mlPolicy", "mpi")
 
 

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generator.checks.fabric.addresses import Range, exclusions, ranges
 from generator.checks.fabric.fabrics import Fabrics
-from generator.checks.fabric.networks import attachment
+from generator.checks.fabric.networks import Range, exclusions, ranges
 from generator.config.model.fabric_addresses import (
     addresses_per_node,
     allocator,
@@ -29,6 +28,7 @@ from generator.config.model.fabrics import Fabric
 from generator.facts.addressing import Supply, host_local_supply, overlap, parse_address, parse_network
 from generator.manifests import Manifest
 from generator.networks.addresses import ip_pools, ipam
+from generator.objects.networks import attachment
 from tests.conftest import ROOT
 
 ANSWERS = ROOT / "tests/fixtures/addressing"

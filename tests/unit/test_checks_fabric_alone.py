@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from generator.checks.fabric import cni
-from generator.checks.fabric.sriov import every_node
+from generator.checks.fabric.operators import every_node
 from generator.checks.finding import Breach, Severity
 from generator.documents.messages import format_path
 from generator.manifests import Manifest

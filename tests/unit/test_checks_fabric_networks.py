@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from generator.checks.fabric.addresses import ranges
 from generator.checks.fabric.fabrics import Fabrics
-from generator.checks.fabric.networks import attachment, segment
+from generator.checks.fabric.networks import ranges
 from generator.manifests import Manifest
+from generator.objects.networks import attachment, segment
 
 
 def network(**config: Any) -> Manifest:

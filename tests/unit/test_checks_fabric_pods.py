@@ -10,9 +10,9 @@ import yaml
 
 from generator.checks import related
 from generator.checks.fabric.host import lifts_limit
-from generator.checks.fabric.pods import is_fabric
 from generator.checks.finding import Breach
 from generator.manifests import Manifest
+from generator.objects.pods import is_fabric
 
 MPI_JOB = """
 apiVersion: kubeflow.org/v2beta1

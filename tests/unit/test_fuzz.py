@@ -10,7 +10,7 @@ from typing import Any
 import click.testing
 import pytest
 
-from generator.checks.fabric.sriov import _functions_of
+from generator.checks.fabric.operators import _functions_of
 from generator.cli.main import run
 from generator.config.cases.load import load_cases
 from generator.documents.credentials import is_placeholder

@@ -13,11 +13,11 @@ from generator.checks.change.immutable import next_name
 from generator.checks.objects import Change, ChangedObject
 from generator.checks.quota.queues import KUEUE
 from generator.checks.registry import WARNING, Breach, check
-from generator.checks.trainer import JOB_SET
 from generator.documents.load import Path
 from generator.facts.names import STEP, SUPPORT
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping
+from generator.objects.pods import JOB_SET
 
 _Steps = tuple[str, ...]
 

@@ -15,9 +15,7 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from generator.checks.fabric.fabrics import Workload, Workloads
-from generator.checks.fabric.placement import namespaces_of
-from generator.checks.fabric.pods import Container, Pods
+from generator.checks.fabric.fabrics import Workload, Workloads, namespaces_of
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, WARNING, check
@@ -25,6 +23,7 @@ from generator.documents.load import Path
 from generator.facts.names import EFA, IPC_LOCK, POD_SECURITY_ENFORCE, REQUIRED_SCC, SHARED_MEMORY
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, strings
+from generator.objects.pods import Container, Pods
 
 _SHM = SHARED_MEMORY
 _VERBS = "/dev/infiniband"

@@ -7,20 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
-from generator.checks.fabric.devices import SHARED_PREFIX, Provider, Resource, Source, is_accelerator, resource
-from generator.checks.fabric.fabrics import Fabrics
-from generator.checks.fabric.networks import SRIOV_PLUGINS, Attachment
-from generator.checks.fabric.placement import namespaces_of, part_of_node
-from generator.checks.fabric.pods import PodTemplate, requested_devices, whole
+from generator.checks.fabric.fabrics import Fabrics, namespaces_of, part_of_node
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.quota.jobs import uncovered_by
 from generator.checks.quota.queues import TRAINER, Queues
 from generator.checks.registry import ERROR, check
-from generator.checks.trainer import JOB_SET, NODE
 from generator.facts.names import NETWORKS
 from generator.manifests import Manifest
+from generator.objects.devices import SHARED_PREFIX, Provider, Resource, Source, is_accelerator, resource
 from generator.objects.fields import mapping
+from generator.objects.networks import SRIOV_PLUGINS, Attachment
+from generator.objects.pods import JOB_SET, NODE, PodTemplate, requested_devices, whole
 
 _NAME = "fabric/resource-name"
 _NEAR = 0.75  # as difflib measures it: `mlnxics` and `mlnxnics` are 0.93

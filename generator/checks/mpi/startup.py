@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generator.checks.registry import ERROR, WARNING, Breach, check
-from generator.checks.trainer import JOB_SET, LAUNCHER, NODE, MpiRuntime
+from generator.checks.trainer import LAUNCHER, MpiRuntime
 from generator.objects.fields import mapping, strings
+from generator.objects.pods import JOB_SET, NODE
 
 _NO_PODS = "no TrainJob ever gets pods, and only an event reports the error"
 _NO_NAMES = "no pod has the name that the hostfile lists, so ssh fails: could not resolve hostname"

@@ -8,12 +8,12 @@ from typing import Any
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import KUEUE, RUNTIMES, TRAINER, Queues
 from generator.checks.registry import ERROR, WARNING, Breach, check
-from generator.checks.trainer import JOB_SET
 from generator.documents.load import Path
 from generator.facts.defects import known
 from generator.facts.names import MULTI_KUEUE
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping
+from generator.objects.pods import JOB_SET
 from generator.objects.queue import ClusterQueue, Flavor
 from generator.objects.selectors import find_untolerated_taint, format_taint
 

@@ -13,12 +13,13 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from generator.checks.objects import Objects
-from generator.checks.trainer import JOB_SET, resized_containers
+from generator.checks.trainer import resized_containers
 from generator.documents.load import Path
 from generator.errors import SimulationError
 from generator.manifests import Manifest
 from generator.objects.amounts import FlavorResource, format_amount
 from generator.objects.fields import indexed_mappings, mapping
+from generator.objects.pods import JOB_SET
 from generator.objects.queue import ClusterQueue, LocalQueue, Quota
 from generator.simulate.kueue.configuration import Settings
 from generator.simulate.kueue.fit import explain_flavor_mismatch, find_missing_room

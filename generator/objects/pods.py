@@ -1,7 +1,4 @@
-"""Pod templates of any kind of object, with the containers, variables and devices of their ranks.
-
-Values of a wrong type read as absent: the schemas report them.
-"""
+"""Pod templates of any kind of object, with the containers, variables and devices of their ranks."""
 
 from __future__ import annotations
 
@@ -11,15 +8,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from generator.checks.fabric.devices import is_named_for_fabric
-from generator.checks.fabric.networks import NetworkRequests, parse_networks
-from generator.checks.trainer import JOB_SET, NODE
 from generator.documents.load import Path
 from generator.facts.names import NETWORKS
 from generator.manifests import Body, Manifest
+from generator.objects.devices import is_named_for_fabric
 from generator.objects.fields import indexed_mappings, mapping, strings
+from generator.objects.networks import NetworkRequests, parse_networks
 from generator.quantities import amount_of
 
+NODE = "node"
+"""The name of the job with the hosts, and of the container that Trainer changes in it and in the launcher."""
+JOB_SET: Path = ("spec", "template", "spec")
+"""The path of the JobSet in a runtime."""
 RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 _GKE_INTERFACES = "networking.gke.io/interfaces"
 """Annotation with which pods on GKE get the networks and NICs of a node."""
