@@ -10,19 +10,28 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Self
 
 _MANY_NAMES = 100  # so many take long to compare, for each of as many mistakes, and nobody reads them in a message
 _LONGEST_WORD = 100  # letters; what is longer resembles nothing, and takes long to compare
 
 
 class ExitCode(IntEnum):
-    """What the command line returns to the shell."""
+    """What the command line returns to the shell; `meaning` is for `--help` and the docs."""
 
-    OK = 0
-    FINDINGS = 1
-    INVALID_INPUT = 2
-    BUG = 3
-    INTERRUPTED = 130
+    meaning: str
+
+    OK = 0, "no finding is an error, there may be warnings"
+    FINDINGS = 1, "at least one finding is an error"
+    INVALID_INPUT = 2, "the input or the usage is invalid"
+    BUG = 3, "mpigen has a bug, `--debug` prints the traceback"
+    INTERRUPTED = 130, "the user interrupted the command"
+
+    def __new__(cls, code: int, meaning: str) -> Self:
+        """Return the code with its meaning."""
+        member = int.__new__(cls, code)
+        member._value_, member.meaning = code, meaning
+        return member
 
 
 @dataclass(frozen=True, slots=True)

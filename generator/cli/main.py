@@ -30,9 +30,8 @@ from generator.report.result import RENDERERS, Result
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="""
-    Exit codes: 0 no error found (warnings may be), 1 a finding with severity error, 2 invalid input
-    or usage, 3 a bug in mpigen, 130 interrupted.
+    epilog=f"""
+    Exit codes: {"; ".join(f"{code.value} {code.meaning}" for code in ExitCode)}.
 
     \b
     Example:

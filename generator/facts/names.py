@@ -25,6 +25,9 @@ NET_BIND_SERVICE = "NET_BIND_SERVICE"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount point of pods
 """Where processes of a node share memory; 64 MiB unless a volume is mounted there (shm_overview(7))."""
 
+SSH_PORT = 2222
+"""The port of sshd in the pods of ranks: without root it cannot be 22 (ip(7), `ip_unprivileged_port_start`)."""
+
 EVERYWHERE = "0.0.0.0/0"
 """All of IPv4."""
 

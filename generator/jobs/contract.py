@@ -9,6 +9,7 @@ from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.config.platform import Platform
 from generator.facts.families import FAMILIES, Family, FamilyName
 from generator.facts.mpi import MPI
+from generator.facts.names import SSH_PORT
 from generator.jobs.reach import Reach, reaches
 from generator.runtimes.environment import launcher_environment
 from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
@@ -106,7 +107,7 @@ def describe_family(family: Family) -> Topics:
     yield "variables", ", ".join(_variables(family))
     yield "pods", "run as user 1000, on OpenShift as the user of the namespace, never as root"
     yield "pods", f"can write to {HOME}, /tmp and /dev/shm, which start empty, and to your volumes"
-    yield "pods", "listen on port 2222 (sshd); ranks connect to any port of the tenant's other pods"
+    yield "pods", f"listen on port {SSH_PORT} (sshd); ranks connect to any port of the tenant's other pods"
     for limit in _limits(family):
         yield "limits", limit
     yield "example", " ".join(family.command)

@@ -24,7 +24,7 @@ from generator.config.model.pools import Pool
 from generator.config.model.runtimes import HOME, RUN, Runtime, fabric_of
 from generator.facts.devices import DeviceKind
 from generator.facts.env import host_variable_patterns
-from generator.facts.names import MPI_FOLDER
+from generator.facts.names import MPI_FOLDER, SSH_PORT
 from generator.manifests import Body
 from generator.runtimes import fabric
 from generator.runtimes.sizing import NodeSize
@@ -127,7 +127,7 @@ def script(name: str) -> str:
 
 
 def _written(name: str, target: str = "") -> str:
-    return _file(target or name, script(name))
+    return _file(target or name, script(name).replace("SSH_PORT", str(SSH_PORT)))
 
 
 def _file(target: str, content: str) -> str:

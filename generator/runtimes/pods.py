@@ -22,13 +22,13 @@ from generator.facts.names import (
     RUNTIME_LABEL,
     SERVICE_ACCOUNT,
     SHARED_MEMORY,
+    SSH_PORT,
 )
 from generator.manifests import Body
 from generator.runtimes import fabric, init_containers
 from generator.runtimes.init_containers import preflight_containers
 from generator.runtimes.sizing import NodeSize
 
-SSH_PORT = 2222
 _USER = 1000  # any but root: Trainer's key files are 0640, and OpenSSH refuses such a key to its owner
 
 

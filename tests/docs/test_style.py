@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from generator.errors import ExitCode
 from tests.conftest import ROOT
 from tests.docs.generated import generated
 from tests.docs.pages import name, pages, paragraphs, table_rows
@@ -29,3 +30,8 @@ def test_paragraphs_have_at_most_five_lines(page: Path) -> None:
 @pytest.mark.parametrize("file", ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
 def test_other_texts_have_short_paragraphs(file: str) -> None:
     assert [text for text in paragraphs(ROOT / file) if len(text) > _PARAGRAPH] == []
+
+
+def test_the_page_of_exit_codes_has_every_code() -> None:
+    rows = table_rows(ROOT / "docs" / "reference" / "exit-codes.md")
+    assert rows[1 : len(ExitCode) + 1] == [f"| {code.value} | {code.meaning.replace('`', '')} |" for code in ExitCode]

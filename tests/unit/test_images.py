@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from generator.facts.families import FAMILIES
+from generator.facts.names import SSH_PORT
 from tests.conftest import ROOT
 
 IMAGES = ROOT / "examples" / "images"
@@ -123,7 +124,7 @@ def test_locks_have_what_is_asked_for_and_a_hash_for_everything(name: str) -> No
 
 def test_sshd_and_ssh_meet_on_the_port_that_trainer_expects() -> None:
     configs = [(IMAGES / "ssh" / name).read_text() for name in ("sshd_config", "ssh_config")]
-    assert all(re.search(r"(?m)^\s*Port 2222$", config) for config in configs)
+    assert all(re.search(rf"(?m)^\s*Port {SSH_PORT}$", config) for config in configs)
     assert (IMAGES / "entrypoint.sh").stat().st_mode & 0o111 == 0o111
 
 

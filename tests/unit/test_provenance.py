@@ -156,11 +156,15 @@ def test_a_finding_names_the_line_and_the_field_of_the_platform_file(tmp_path: P
 def test_a_finding_has_the_values_of_the_platform_file(tmp_path: Path) -> None:
     file = tmp_path / "platform.yaml"
     file.write_text(PLATFORM, "utf-8")
-    texts = ("`spec.stopPolicy` was `None`, and becomes `Hold`", "None of the jobs runs", "set `stopPolicy: HoldAndDrain`")
+    texts = (
+        "`spec.stopPolicy` was `None`, and becomes `Hold`",
+        "None of the jobs runs",
+        "`stopPolicy: HoldAndDrain`",
+    )
     finding = Finding("tenants/team-b/queue.yaml", 9, 1, "$.spec.stopPolicy", "x/y", "ClusterQueue team-b", *texts)
     (pointed,) = point_at_platform([finding], [], file)
     assert (pointed.path, pointed.message) == ("tenants[1].stop", "`spec.stop` was `none`, and becomes `hold`")
-    assert (pointed.why, pointed.fix) == ("None of the jobs runs", "set `stop: drain`")
+    assert (pointed.why, pointed.fix) == ("None of the jobs runs", "`stop: drain`")
 
 
 def test_values_follow_the_name_of_their_field_in_every_finding(tmp_path: Path) -> None:

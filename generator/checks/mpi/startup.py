@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.checks.trainer import LAUNCHER, MpiRuntime
+from generator.facts.names import SSH_PORT
 from generator.objects.fields import mapping, strings
 from generator.objects.pods import JOB_SET, NODE
 
@@ -150,7 +151,7 @@ def readiness(runtime: MpiRuntime) -> Iterator[Breach]:
             hosts.path,
             f"`{LAUNCHER}` waits until `{NODE}` is ready, but `{NODE}` has no `readinessProbe`",
             "a host counts as ready before its sshd listens, so `mpirun` may fail: connection refused",
-            "probe the port of sshd: `readinessProbe: {tcpSocket: {port: 2222}}`",
+            f"probe the port of sshd: `readinessProbe: {{tcpSocket: {{port: {SSH_PORT}}}}}`",
         )
 
 
