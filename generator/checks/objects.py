@@ -98,6 +98,17 @@ class Change:
         """Yield the change itself, for rules that need both trees."""
         yield self
 
+    def removed(self, group: str, *kinds: str) -> Iterator[Manifest]:
+        """Yield the objects of these kinds that the new tree lacks."""
+        for manifest in self.old:
+            is_kind = manifest.group == group and manifest.kind in kinds
+            if is_kind and manifest.name and manifest.identity not in self._kept:
+                yield manifest
+
+    @cached_property
+    def _kept(self) -> AbstractSet[tuple[str, str, str, str]]:
+        return {manifest.identity for manifest in self.new}
+
     def view(self, read: Callable[[Change], V]) -> V:
         """Return what a reader makes of the change. Each reader runs once."""
         if read not in self._views:

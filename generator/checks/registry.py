@@ -37,14 +37,14 @@ from generator.manifests import Manifest
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 _OF_TREES = (
-    *("schema", "secret", "runtime", "mpi.jobs", "mpi.startup", "mpi.pods", "trainjob.spec", "trainjob.resources"),
+    *("schema", "secret", "runtime", "mpi.jobs", "mpi.pods", "trainjob"),
     "policy.exceptions",
-    *("quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces", "quota.defects"),
+    *("quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
     "fabric.requests",
 )
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
-_OF_CHANGES = ("change.immutable", "change.nodes", "change.queues", "change.runtimes")
+_OF_CHANGES = ("change.immutable", "change.queues", "change.runtimes")
 """Modules with the rules over two trees, which only `synth` and `validate --since` import."""
 _ELSEWHERE = ("run", "kubeconform", "policy.admission", "policy.cases", ".hazards.find", ".adoption.waivers")
 """Modules with checks that the runner does not call."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from generator.checks.trainer import TrainJob
-from generator.checks.trainjob.spec import empty_value
+from generator.checks.trainjob import empty_value
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime
 from tests.cluster import runs

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from generator.checks.trainer import TrainJob
-from generator.checks.trainjob.spec import empty_value
+from generator.checks.trainjob import empty_value
 from tests.checks import CASES
 from tests.cluster.client import Body, Client, wait_for
 from tests.cluster.control_plane import Cluster

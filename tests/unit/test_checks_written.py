@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from generator.checks.trainer import TrainJob
-from generator.checks.trainjob.spec import empty_value
+from generator.checks.trainjob import empty_value
 from tests.cluster.queued import EMPTY, train_job
 
 

@@ -1,19 +1,29 @@
-"""change/*: queues and cohorts that are removed or stopped, or that lose quota, between two trees."""
+"""change/*: queues, cohorts, flavors and priorities that an update removes, stops or reduces.
+
+Kueue stops no job when its flavor changes. In kueue v0.19.2 no call of `workloadevict.Evict` depends on the flavor, and
+Kueue does not compare the node selectors and tolerations of a running job's pods (pkg/util/equality/podset.go,
+pkg/controller/jobframework/reconciler.go EquivalentToWorkload). Jobs that start later get the flavor's new values
+(pkg/podset/podset.go FromAssignment). tests/cluster/test_changed_flavors.py shows it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from generator.checks.change.immutable import next_name, written
 from generator.checks.finding import listed
 from generator.checks.objects import Change, ChangedObject, Objects
 from generator.checks.quota.queues import KUEUE, Queues, by_flavor, place, rows, told
 from generator.checks.registry import WARNING, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value
-from generator.manifests import Manifest
+from generator.facts.defects import known
+from generator.manifests import Body, Manifest
 from generator.objects.amounts import FlavorResource, format_amount
-from generator.objects.fields import mapping, string
+from generator.objects.fields import mapping, mappings, string
+from generator.objects.queue import ClusterQueue
+from generator.objects.selectors import find_untolerated_taint, format_taint
 
 _STOPS = ("None", "Hold", "HoldAndDrain")
 _QUEUES = ("ClusterQueue", "LocalQueue")
@@ -314,3 +324,152 @@ def _can_lend(queues: Queues, name: str) -> Mapping[FlavorResource, int]:
         return {}
     lendable = {key: node.has(key) - node.kept(key) for key in node.quotas}
     return {key: amount for key, amount in lendable.items() if amount > 0}
+
+
+@check("change/flavor-nodes", severity=WARNING, needs=ChangedObject)
+def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
+    """Report a flavor that selects other nodes than before.
+
+    The ResourceFlavor gets other `nodeLabels`, gets a taint that its own tolerations do not cover, or loses a
+    toleration. Kueue stops no job: running jobs keep their nodes and their usage. Jobs that start later, pending
+    ones included, get the new values. If no node matches, their pods stay Pending and hold their quota. Kueue itself
+    checks new taints, and never admits jobs that do not tolerate them.
+    """
+    if change.new.group != KUEUE or change.new.kind != "ResourceFlavor":
+        return
+    before, after = (mapping(flavor.body, "spec") for flavor in (change.old, change.new))
+    if before.get("topologyName"):  # the API server rejects changed labels and tolerations: change/immutable
+        after = {**after, "tolerations": before.get("tolerations")}
+    else:
+        labels, new_labels = mapping(before, "nodeLabels"), mapping(after, "nodeLabels")
+        if labels != new_labels:
+            yield Breach(
+                ("spec", "nodeLabels"),
+                f"`nodeLabels` changes from {written(dict(labels) or None)} to {written(dict(new_labels) or None)}",
+                "running jobs keep their nodes and count against this flavor; later jobs start on nodes with the new"
+                " labels, and if no node has them, their pods stay Pending and hold their quota",
+                f"label the nodes first; for other nodes add a flavor, such as `{next_name(change.new.name)}` (in a"
+                " platform file: another pool), and keep this one until its jobs end",
+            )
+        kept = mappings(after.get("tolerations"))
+        removed = [toleration for toleration in mappings(before.get("tolerations")) if toleration not in kept]
+        if removed:
+            yield Breach(
+                ("spec", "tolerations"),
+                f"pods of new jobs no longer get the toleration {written(removed[0])}",
+                "pods without a toleration of their own stay Pending if their nodes have this taint, and hold their"
+                " quota; running jobs continue",
+                "remove the taint from the nodes first, or keep the toleration",
+            )
+    untolerated = _untolerated_taints(before)
+    added = [format_taint(taint) for taint in _untolerated_taints(after) if taint not in untolerated]
+    if added:
+        yield Breach(
+            ("spec", "nodeTaints"),
+            f"the flavor accepts only jobs that tolerate {', '.join(added)} from now on",
+            "Kueue never admits other jobs to this flavor, pending jobs included; running jobs continue",
+            "let pending jobs start first, or submit them again on a runtime that tolerates the taint",
+        )
+
+
+def _untolerated_taints(flavor: Mapping[str, object]) -> list[Body]:
+    """Return the taints that the flavor does not tolerate. Tolerations that compare numbers do not count."""
+    tolerations = [item for item in mappings(flavor.get("tolerations")) if item.get("operator") not in ("Gt", "Lt")]
+    return [
+        taint
+        for taint in mappings(flavor.get("nodeTaints"))
+        if find_untolerated_taint([taint], tolerations) is not None
+    ]
+
+
+@check("change/flavor-not-retried", severity=WARNING, needs=ChangedObject)
+def flavor_not_retried(change: ChangedObject) -> Iterator[Breach]:
+    """Report a flavor that admits more jobs, while Kueue does not retry pending ones.
+
+    The flavor loses a taint, gets a toleration or selects other nodes, so it accepts more jobs. Kueue does not retry
+    the jobs that it could not admit before. They stay pending until another workload ends or their queue changes.
+
+    Source: kueue v0.18.3 pkg/controller/core/resourceflavor_controller.go Update,
+    pkg/controller/tas/resource_flavor.go Update
+    """
+    if change.new.group != KUEUE or change.new.kind != "ResourceFlavor":
+        return
+    before, after = (mapping(flavor.body, "spec") for flavor in (change.old, change.new))
+    tolerations = mappings(before.get("tolerations"))
+    fields = {
+        "nodeTaints": any(taint not in _untolerated_taints(after) for taint in _untolerated_taints(before)),
+        "tolerations": any(toleration not in tolerations for toleration in mappings(after.get("tolerations"))),
+        "nodeLabels": mapping(before, "nodeLabels") != mapping(after, "nodeLabels"),
+    }
+    if changed := [field for field, accepts_more in fields.items() if accepts_more]:
+        defect = known("kueue-forgets-jobs-when-a-flavor-changes")
+        yield Breach(
+            ("spec", changed[0]) if changed[0] in after else ("spec",),
+            f"the flavor accepts more jobs than before: {' and '.join(f'`{field}`' for field in changed)} changes",
+            "Kueue does not retry jobs that it could not admit to the flavor: they stay pending until another "
+            f"workload ends or their queue changes ({defect.note})",
+            f"update to {defect.update}, or change the ClusterQueues of this flavor in the same release",
+            at_key=changed[0] in after,
+        )
+
+
+@check("change/flavor-topology", severity=WARNING, needs=ChangedQueues)
+def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
+    """Report a flavor that only jobs with a topology request can use from now on.
+
+    The flavor gets a topology while its queue has another flavor without one, or the queue gets such a flavor. A
+    pending job keeps the topology request with which it was queued, so it never gets this flavor. Running jobs
+    continue. If all flavors of a queue have a topology, jobs need no request.
+
+    Source: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go checkPodSetAndFlavorMatchForTAS
+    """
+    before, after = change.before, change.after
+    affected: dict[str, list[str]] = {}
+    for name, queue in sorted(after.tree.queues.items()):
+        old = before.tree.queues.get(name)
+        if old is not None and has_users(before, name):
+            for flavor in sorted(_open_flavors(before, old) & (queue.flavors - _open_flavors(after, queue))):
+                affected.setdefault(flavor, []).append(name)
+    for flavor, queues in affected.items():
+        yield Breach(
+            ("spec", "topologyName"),
+            f"in {listed(queues)} only jobs with a topology request can use `{flavor}` from now on",
+            "the queue also has a flavor without a topology; pending jobs without a request never get this flavor, and"
+            " running jobs continue",
+            "let pending jobs start first, or submit them again on a runtime with a topology request; or set a topology"
+            " on every flavor of the queue",
+            after.of("ResourceFlavor")[flavor],
+        )
+
+
+def _open_flavors(queues: Queues, queue: ClusterQueue) -> frozenset[str]:
+    """Return the flavors of a queue that jobs without a topology request can use."""
+    flavors = queues.of("ResourceFlavor")
+    plain = {
+        name
+        for name in queue.flavors
+        if name in flavors and not string(mapping(flavors[name].body, "spec").get("topologyName"))
+    }
+    return frozenset(plain or queue.flavors)
+
+
+@check("change/priority-removed", severity=WARNING, needs=Change)
+def priority_removed(change: Change) -> Iterator[Breach]:
+    """Report a removed WorkloadPriorityClass.
+
+    Pending and running jobs keep its value. Kueue creates no Workload for a later job that names it: the job stays
+    suspended until the priority is back. No event gives the reason, only Kueue's log does.
+    tests/cluster/test_changed_flavors.py shows it.
+
+    Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go prepareWorkload
+    """
+    for manifest in change.removed(KUEUE, "WorkloadPriorityClass"):
+        yield Breach(
+            ("metadata", "name"),
+            f"`{manifest.name}` is removed in the next release",
+            "Kueue never queues a new job that names it, and gives the reason only in its log; pending and running jobs"
+            " keep its value",
+            f"remove it from the label `{KUEUE}/priority-class` of all jobs first",
+            manifest,
+            value=manifest.name,
+        )

@@ -1,4 +1,4 @@
-"""change/*: updated and removed runtimes, namespaces and priorities that TrainJobs depend on.
+"""change/*: runtimes, namespaces and nodes that jobs use, and that an update changes, removes or restarts.
 
 mpigen's Application prunes: Argo CD deletes the objects that a release no longer has, as `kubectl delete` would.
 """
@@ -6,17 +6,17 @@ mpigen's Application prunes: Argo CD deletes the objects that a release no longe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from generator import quantities
-from generator.checks.change.immutable import next_name
+from generator.checks.change.immutable import next_name, written
 from generator.checks.objects import Change, ChangedObject
-from generator.checks.quota.queues import KUEUE
-from generator.checks.registry import WARNING, Breach, check
+from generator.checks.registry import INFO, WARNING, Breach, check
 from generator.documents.load import Path
-from generator.facts.names import STEP, SUPPORT
+from generator.facts.names import REBOOTS, STEP, SUPPORT
 from generator.manifests import Manifest
-from generator.objects.fields import indexed_mappings, mapping
+from generator.objects.fields import indexed_mappings, mapping, string
 from generator.objects.pods import JOB_SET
 
 _Steps = tuple[str, ...]
@@ -189,8 +189,8 @@ def runtime_removed(change: Change) -> Iterator[Breach]:
     pkg/controller/jobs/trainjob/trainjob_controller.go getRuntimeSpec; trainer v2.2.0
     pkg/controller/clustertrainingruntime_controller.go Reconcile (finalizer)
     """
-    namespaces = {namespace.name for namespace in _removed(change, "", "Namespace")}
-    for manifest in _removed(change, _TRAINER, *_RUNTIMES):
+    namespaces = {namespace.name for namespace in change.removed("", "Namespace")}
+    for manifest in change.removed(_TRAINER, *_RUNTIMES):
         is_deprecated = mapping(manifest.body, "metadata", "labels").get(SUPPORT) == "deprecated"
         if not is_deprecated and manifest.namespace not in namespaces:
             yield Breach(
@@ -215,7 +215,7 @@ def tenant_removed(change: Change) -> Iterator[Breach]:
 
     Source: kubernetes v1.34.2 pkg/controller/namespace/deletion/namespaced_resources_deleter.go deleteAllContent
     """
-    for manifest in _removed(change, "", "Namespace"):
+    for manifest in change.removed("", "Namespace"):
         yield Breach(
             ("metadata", "name"),
             f"`{manifest.name}` is removed in the next release",
@@ -226,31 +226,117 @@ def tenant_removed(change: Change) -> Iterator[Breach]:
         )
 
 
-@check("change/priority-removed", severity=WARNING, needs=Change)
-def priority_removed(change: Change) -> Iterator[Breach]:
-    """Report a removed WorkloadPriorityClass.
+_NEW, _REMOVED = "new", "removed in the next release"
+_SELECTORS = ("nodeSelector", "machineConfigPoolSelector")
 
-    Pending and running jobs keep its value. Kueue creates no Workload for a later job that names it: the job stays
-    suspended until the priority is back. No event gives the reason, only Kueue's log does.
-    tests/cluster/test_changed_flavors.py shows it.
 
-    Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go prepareWorkload
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind whose operator drains or restarts nodes.
+
+    Attributes:
+        effect: what the operator does to `{nodes}`, some at a time.
+        fields: the fields of `spec` whose change has this effect; empty for all fields.
+        is_removed_silently: whether the removal of an object has no effect on nodes.
     """
-    for manifest in _removed(change, KUEUE, "WorkloadPriorityClass"):
+
+    effect: str
+    fields: tuple[str, ...] = ()
+    is_removed_silently: bool = False
+
+
+_RESTARTS = "restarts {nodes}"
+_LOADS = "drains {nodes}, and reloads the driver"
+_MCO = "machineconfiguration.openshift.io"
+_KINDS: Mapping[tuple[str, str], _Kind] = {
+    ("sriovnetwork.openshift.io", "SriovNetworkNodePolicy"): _Kind(
+        "drains {nodes}, and restarts nodes whose NICs need it",
+        (
+            "bridge",
+            "deviceType",
+            "eSwitchMode",
+            "externallyManaged",
+            "linkType",
+            "mtu",
+            "nicSelector",
+            "nodeSelector",
+            "numVfs",
+            "vdpaType",
+        ),
+    ),
+    ("sriovnetwork.openshift.io", "SriovNetworkPoolConfig"): _Kind(
+        "restarts {nodes} if their RDMA mode differs", ("nodeSelector", "rdmaMode"), is_removed_silently=True
+    ),
+    (_MCO, "MachineConfig"): _Kind(_RESTARTS),
+    (_MCO, "KubeletConfig"): _Kind(_RESTARTS),
+    (_MCO, "ContainerRuntimeConfig"): _Kind(_RESTARTS),
+    ("performance.openshift.io", "PerformanceProfile"): _Kind(_RESTARTS),
+    ("mellanox.com", "NicClusterPolicy"): _Kind(_LOADS, ("ofedDriver",)),
+    ("mellanox.com", "NicNodePolicy"): _Kind(_LOADS, ("ofedDriver",)),
+}
+
+
+@check("change/reboots", severity=WARNING, needs=Change)
+def reboots(change: Change) -> Iterator[Breach]:
+    """Report an update that drains or restarts nodes.
+
+    The update adds, changes or removes an object for which an operator drains or restarts nodes, and running jobs
+    stop: virtual functions of NICs (SriovNetworkNodePolicy: `numVfs`, `mtu`, `nicSelector`, …), the RDMA mode
+    (SriovNetworkPoolConfig), MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, PerformanceProfiles, and the
+    driver of NVIDIA's network operator. The annotation `mpigen.dev/reboots`, or else the selector, gives the nodes
+    and how many restart at a time. Equal effects are one finding. In a first release it is an info.
+    """
+    removed = {item.identity: item for item in change.old if (item.group, item.kind) in _KINDS}
+    equal: dict[tuple[str, str], list[tuple[Manifest, Path]]] = {}
+    for manifest in change.new:
+        if kind := _KINDS.get((manifest.group, manifest.kind)):
+            old = removed.pop(manifest.identity, None)
+            spec, old_spec = mapping(manifest.body, "spec"), mapping(old.body, "spec") if old else {}
+            if old:
+                fields = kind.fields or tuple(sorted({*old_spec, *spec}))
+                changed = [field for field in fields if old_spec.get(field) != spec.get(field)]
+                event = ", ".join(
+                    f"`{field}` changes from {written(old_spec.get(field))} to {written(spec.get(field))}"
+                    for field in changed
+                )
+            else:
+                changed, event = [""] if _affects_nodes(manifest, kind) else [], _NEW
+            if changed:
+                path: Path = ("spec", changed[0]) if changed[0] in spec else ("spec",)
+                equal.setdefault((event, _effect(manifest, kind)), []).append((manifest, path))
+    for manifest in removed.values():
+        kind = _KINDS[manifest.group, manifest.kind]
+        if not kind.is_removed_silently and _affects_nodes(manifest, kind):
+            equal.setdefault((_REMOVED, _effect(manifest, kind)), []).append((manifest, ("metadata", "name")))
+    for (event, effect), ((first, path), *others) in equal.items():
+        subject = ""
+        if event in (_NEW, _REMOVED):
+            subject = f"`{first.name}` and {len(others)} more are " if others else f"`{first.name}` is "
         yield Breach(
-            ("metadata", "name"),
-            f"`{manifest.name}` is removed in the next release",
-            "Kueue never queues a new job that names it, and gives the reason only in its log; pending and running jobs"
-            " keep its value",
-            f"remove it from the label `{KUEUE}/priority-class` of all jobs first",
-            manifest,
-            value=manifest.name,
+            path,
+            f"{subject}{event}: its operator {effect}",
+            "jobs with a pod on such a node fail; only a runtime with `restarts` starts them again, and they continue"
+            " from a checkpoint only if their program saves and loads one",
+            "let jobs end first, with `stopPolicy: Hold` on their queues, and apply it in a maintenance window",
+            first,
+            WARNING if change.old else INFO,
         )
 
 
-def _removed(change: Change, group: str, *kinds: str) -> Iterator[Manifest]:
-    """Yield the objects of these kinds that the new tree lacks."""
-    kept = {manifest.identity for manifest in change.new}
-    for manifest in change.old:
-        if manifest.group == group and manifest.kind in kinds and manifest.name and manifest.identity not in kept:
-            yield manifest
+def _affects_nodes(manifest: Manifest, kind: _Kind) -> bool:
+    """Return True if the object sets a field that has an effect on nodes."""
+    spec = mapping(manifest.body, "spec")
+    return not kind.fields or any(spec.get(field) for field in kind.fields if field not in _SELECTORS)
+
+
+def _effect(manifest: Manifest, kind: _Kind) -> str:
+    """Return the effect from the object's annotation, or that of its kind on the selected nodes."""
+    if effect := string(mapping(manifest.body, "metadata", "annotations").get(REBOOTS)):
+        return effect
+    spec = mapping(manifest.body, "spec")
+    nodes = "all nodes"
+    if role := string(mapping(manifest.body, "metadata", "labels").get(f"{_MCO}/role")):
+        nodes = f"the nodes of MachineConfigPool `{role}`"
+    if selector := next((spec[field] for field in _SELECTORS if spec.get(field)), None):
+        nodes = f"the nodes with {written(selector)}"
+    return kind.effect.format(nodes=nodes)

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
-from generator.checks.quota.jobs import has_quota, is_meant
+from generator.checks.quota.jobs import is_meant
 from generator.checks.quota.queues import Queues
 from generator.checks.trainer import FIELD, reference_of, runtime_of
 from generator.facts.names import EFA, NETWORKS, NODES
@@ -297,7 +297,7 @@ def likely_namespaces(pods: PodTemplate, gathered: Objects) -> AbstractSet[str]:
     found: set[str] = set()
     for name, jobs in queued.jobs.items():
         mine = (job for job in jobs if job.runtime.identity == runtime.identity)
-        if any(has_quota(queued, queued.tree.queues[name], job) for job in mine):
+        if any(queued.has_quota(queued.tree.queues[name], job) for job in mine):
             found |= {door.namespace for door in queued.doors.get(name, ())}
     spaces = gathered.of("", "Namespace")
     told = {each.name for each in spaces if _RUNTIMES in mapping(each.body, "metadata", "annotations")}

@@ -19,7 +19,8 @@ from generator.checks.quota.queues import KUEUE, TRAINER, Queues, rows
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import shorten
-from generator.facts.names import METADATA_NAME
+from generator.facts.defects import known
+from generator.facts.names import METADATA_NAME, MULTI_KUEUE
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping, mappings, string_map, strings
 from generator.objects.queue import ClusterQueue
@@ -356,3 +357,53 @@ def _requirements(selector: Body) -> Iterator[Body]:
     for key, value in string_map(selector.get("matchLabels")).items():
         yield {"key": key, "operator": "In", "values": [value]}
     yield from mappings(selector.get("matchExpressions"))
+
+
+@check("quota/no-candidates", severity=WARNING, needs=Objects)
+def no_candidates(objects: Objects) -> Iterator[Breach]:
+    """Report a flavor preference that keeps jobs pending while quota is free.
+
+    With `flavorFungibility.preference: PreemptionOverBorrowing`, Kueue before 0.18.5, and 0.19.0, can choose
+    a flavor in which it finds no workload to preempt. The job then stays pending although it would fit into another
+    flavor by borrowing. The check needs a queue with several flavors in one resource group.
+
+    Source: kueue v0.18.3 pkg/scheduler/flavorassigner/flavorassigner.go isPreferred
+    """
+    for queue in objects.of(KUEUE, "ClusterQueue"):
+        spec = mapping(queue.body, "spec")
+        groups = indexed_mappings(spec.get("resourceGroups"))
+        has_choice = any(len(indexed_mappings(group.get("flavors"))) > 1 for _, group in groups)
+        if mapping(spec, "flavorFungibility").get("preference") == "PreemptionOverBorrowing" and has_choice:
+            defect = known("kueue-waits-without-preemption-candidates")
+            yield Breach(
+                ("spec", "flavorFungibility", "preference"),
+                "`preference` is `PreemptionOverBorrowing`, and the queue has several flavors",
+                "Kueue can choose a flavor in which it finds no workload to preempt, over a flavor in which the job "
+                f"fits by borrowing: the job stays pending while quota is free ({defect.note})",
+                f"update to {defect.update}, or remove `preference`",
+                queue,
+                value="PreemptionOverBorrowing",
+            )
+
+
+@check("quota/runs-twice", severity=WARNING, needs=Objects)
+def runs_twice(objects: Objects) -> Iterator[Breach]:
+    """Report TrainJobs that run here and on a worker cluster of MultiKueue.
+
+    Trainer 2.2 ignores `managedBy`. It runs a TrainJob here although MultiKueue sent it to a worker cluster, and the
+    job occupies nodes twice.
+
+    Source: trainer v2.2.0 pkg/controller/trainjob_controller.go Reconcile, which never reads `spec.managedBy`
+    """
+    for admission_check in objects.of(KUEUE, "AdmissionCheck"):
+        if mapping(admission_check.body, "spec").get("controllerName") == MULTI_KUEUE:
+            defect = known("trainer-runs-jobs-of-multi-kueue")
+            yield Breach(
+                ("spec", "controllerName"),
+                f"`controllerName` is `{MULTI_KUEUE}`, but Trainer of this cluster ignores `managedBy`",
+                "a TrainJob that a worker cluster has admitted runs here too, and the worker's quota does not count it "
+                f"({defect.note})",
+                f"update to {defect.update} before you send TrainJobs to other clusters",
+                admission_check,
+                value=MULTI_KUEUE,
+            )

@@ -1,4 +1,4 @@
-"""quota/*: jobs that a queue never admits, and jobs with more hosts than a namespace allows.
+"""quota/*: jobs that a queue never admits, or that lose tolerations when Kueue admits them.
 
 Every namespace can use every ClusterTrainingRuntime. The rules skip such a runtime for a queue that does not cover its
 devices, or that has no flavor for its nodes. They skip all counting for Kueue settings with `multiplyBy`, negative
@@ -11,16 +11,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator.checks.objects import Objects
+from generator.checks.quota.namespaces import find_host_limit
 from generator.checks.quota.queues import KUEUE, RUNTIMES, TRAINER, CountedJob, Queues, rows
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.checks.trainer import OnRuntime, queue_of, runtime_of
 from generator.documents.load import Path
+from generator.facts.defects import known
 from generator.facts.names import MULTI_KUEUE
 from generator.manifests import Body, Manifest
 from generator.objects.amounts import FlavorResource, format_amount
 from generator.objects.fields import indexed_mappings, integer, mapping
-from generator.objects.namespace import ANNOTATION, read_host_limit
+from generator.objects.pods import JOB_SET
 from generator.objects.queue import ClusterQueue, Flavor
+from generator.objects.selectors import find_untolerated_taint, format_taint
 from generator.simulate.kueue.fit import explain_flavor_mismatch, explain_oversize, find_missing_room
 from generator.simulate.kueue.largest import Largest
 from generator.simulate.kueue.podsets import default_nodes
@@ -33,7 +36,6 @@ _SMALLER_HOSTS = {
     Limit.NODES: "create a runtime with smaller hosts, or add nodes",
     Limit.PLACE: "create a runtime with smaller hosts, or with a wider topology domain for its pods",
 }
-_RUNTIME_IS_UNCHECKED = "no admission policy reads the hosts of a runtime, so the job runs with more hosts than allowed"
 
 
 @check("quota/uncovered", severity=ERROR, needs=Queues)
@@ -115,25 +117,9 @@ def too_large(queues: Queues) -> Iterator[Breach]:
             )
 
 
-def has_quota(queues: Queues, queue: ClusterQueue, job: CountedJob) -> bool:
-    """Return True if one flavor of each group has quota for all pods, without a search for the largest job."""
-    most, covered = queues.most[queue.name], 0
-    usable = job.common if queue.is_multi_kueue else job.homes
-    for group in queue.groups:
-        requests = {name: job.total[name] for name in group.resources if name in job.total}
-        covered += len(requests)
-        flavors = [name for name in group.flavors if name in usable]
-        if requests and not any(
-            all(amount <= most.get(FlavorResource(name, resource), 0) for resource, amount in requests.items())
-            for name in flavors
-        ):
-            return False
-    return covered == len(job.total)
-
-
 def _explain_never(queues: Queues, queue: ClusterQueue, job: CountedJob) -> tuple[Limit, str]:
     """Return why Kueue never admits any job on a runtime; empty if it does, or if the job is not for this queue."""
-    if has_quota(queues, queue, job):
+    if queues.has_quota(queue, job):
         return Limit.NOTHING, ""
     flavors = _flavors_with_quota(queues, queue, job)
     if len(flavors) != 1:
@@ -206,77 +192,6 @@ def unmatched_flavor(queues: Queues) -> Iterator[Breach]:
             )
 
 
-def _host_limit(namespace: str, objects: Objects) -> int | None:
-    """Return the largest `numNodes` that the API server accepts in a namespace; None if no file sets a limit."""
-    manifest = objects.one("", "Namespace", namespace)
-    return read_host_limit(manifest) if manifest else None
-
-
-@check("quota/too-many-hosts", severity=ERROR, needs=Objects)
-def too_many_hosts(objects: Objects) -> Iterator[Breach]:
-    """Report a TrainJob with more hosts than its namespace allows.
-
-    The annotation `mpigen.dev/hosts-per-job` of the Namespace sets the limit. The API server rejects a TrainJob with a
-    larger `numNodes`. It accepts a TrainJob without `numNodes` on a larger runtime, because no admission policy reads
-    the runtime. A policy that rejects the JobSet would act too late: Kueue has admitted the job by then, so the job
-    keeps its quota and never runs.
-    """
-    for job in objects.of(TRAINER, "TrainJob"):
-        most = _host_limit(job.namespace, objects)
-        if most is None:
-            continue
-        trainer = mapping(job.body, *map(str, _NUM_NODES[:-1]))
-        nodes = integer(trainer.get("numNodes"), 0)
-        limit, fix = f"a job in `{job.namespace}` can have at most {most}", f"set `numNodes: {most}` or less"
-        if nodes > most:
-            message = f"the job requests {nodes} hosts, but {limit}"
-            yield Breach(_NUM_NODES, message, "the API server rejects the TrainJob", fix, job, value=nodes)
-        runtime = None if "numNodes" in trainer else runtime_of(job, objects)
-        if runtime and (default := default_nodes(runtime.body)) > most:
-            message = f"without `numNodes`, the job has the {default} hosts of `{runtime.name}`, but {limit}"
-            yield Breach(("spec", "runtimeRef"), message, _RUNTIME_IS_UNCHECKED, fix, job, value=runtime.name)
-
-
-@check("quota/default-hosts", severity=WARNING, needs=Objects)
-def default_hosts(objects: Objects) -> Iterator[Breach]:
-    """Report a runtime whose default job has more hosts than a namespace allows.
-
-    A TrainJob without `numNodes` has the hosts of its runtime, and no admission policy rejects it. MPI hosts are the
-    pods of `node`, and the launcher with `runLauncherAsNode`. The check reads the runtimes for which the queues of the
-    namespace have quota, or all runtimes if the files have no queues. `mpigen job new` always sets `numNodes`.
-    """
-    for namespace in objects.of("", "Namespace"):
-        most = _host_limit(namespace.name, objects)
-        if most is None:
-            continue
-        large = [runtime for runtime in objects.of(TRAINER, *RUNTIMES) if default_nodes(runtime.body) > most]
-        used = [runtime for runtime in large if _is_usable(runtime, namespace.name, objects.view(Queues.read))]
-        if used:
-            defaults = " and ".join(
-                sorted({f"{default_nodes(runtime.body)} hosts on `{runtime.name}`" for runtime in used})
-            )
-            yield Breach(
-                ("metadata", "annotations", ANNOTATION),
-                f"a job in `{namespace.name}` can have at most {most} hosts, but without `numNodes` it has {defaults}",
-                _RUNTIME_IS_UNCHECKED,
-                f"set at most {most} nodes in the runtimes, raise the limit, or set `numNodes` in every job",
-                namespace,
-                value=most,
-            )
-
-
-def _is_usable(runtime: Manifest, namespace: str, queues: Queues | None) -> bool:
-    """Return True if a namespace can use a runtime and has quota for a job on it, or if its quota is unknown."""
-    if runtime.kind == "TrainingRuntime" and runtime.namespace != namespace:
-        return False
-    names = queues.queues.get(namespace, frozenset()) if queues else frozenset()
-    job = queues.job(runtime, namespace) if queues else None
-    if queues is None or job is None or not names or not names <= queues.tree.queues.keys():
-        return True
-    namespace_queues = (queues.tree.queues[name] for name in names)
-    return any(queues.admits(queue, namespace) and has_quota(queues, queue, job) for queue in namespace_queues)
-
-
 @check("quota/never-admitted", severity=ERROR, needs=Objects)
 def never_admitted(objects: Objects) -> Iterator[Breach]:
     """Report a TrainJob that its queue never admits.
@@ -298,7 +213,7 @@ def never_admitted(objects: Objects) -> Iterator[Breach]:
             pair = OnRuntime(manifest, runtime)
             job = queues.job(runtime, manifest.namespace, pair.amounts if pair.sets_amounts else None)
             if job:
-                host_limit = _host_limit(manifest.namespace, objects)
+                host_limit = find_host_limit(manifest.namespace, objects)
                 yield from _never_admitted_job(manifest, job, queue, queues, host_limit)
 
 
@@ -356,3 +271,94 @@ def _suggest_smaller_pods(limit: Limit, trainer: Mapping[str, Any]) -> str:
     if limit is Limit.LIMIT_RANGE:
         return "request at most the maximum of the LimitRange, or ask an admin to change it"
     return "ask an admin for more quota, or use another runtime"
+
+
+_POD_SPEC = ("template", "spec", "template", "spec")
+
+
+@check("quota/lost-tolerations", severity=ERROR, needs=Objects)
+def lost_tolerations(objects: Objects) -> Iterator[Breach]:
+    """Report tolerations of a runtime that the tolerations of a ResourceFlavor replace.
+
+    Kueue writes the tolerations of the flavor into the TrainJob, where they replace the runtime's tolerations. Jobs
+    that JobSet creates after admission (`dependsOn`) or recreates (`maxRestarts`) lose the runtime's tolerations. If
+    they lose the toleration of a taint of the flavor, their pods stay Pending. With `dependsOn` this is an error, else
+    a warning. mpigen writes flavors without tolerations.
+
+    Source: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go RunWithPodSetsInfo; trainer v2.3.0
+    pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch: `tolerations` is an atomic list. Jobs that JobSet created
+    before admission keep both lists: jobset v0.12.0 pkg/controllers/jobset_controller.go resumeJob merges them.
+    """
+    queues = objects.view(Queues.read)
+    if queues is None:
+        return
+    runtimes = {_location(runtime): runtime for runtime in objects.of(TRAINER, *RUNTIMES)}
+    reported: set[tuple[object, Path]] = set()
+    for name, jobs in sorted(queues.jobs.items()):
+        for job in jobs:
+            location = _location(job.runtime)
+            job_set = mapping(job.runtime.body, *map(str, JOB_SET))
+            restarts = mapping(job_set, "failurePolicy").get("maxRestarts") not in (None, 0)
+            replicated_jobs = indexed_mappings(job_set.get("replicatedJobs"))
+            for usable, (number, replicated_job) in zip(job.places, replicated_jobs, strict=False):
+                is_late = bool(replicated_job.get("dependsOn"))
+                flavors = _tolerating(queues, queues.tree.queues[name], usable) if is_late or restarts else []
+                tolerations = indexed_mappings(mapping(replicated_job, *_POD_SPEC).get("tolerations"))
+                for index, toleration in tolerations if flavors else ():
+                    path = (*JOB_SET, "replicatedJobs", number, *_POD_SPEC, "tolerations", index)
+                    flavor = next((flavor for flavor in flavors if not _keeps(flavor, toleration)), None)
+                    if flavor and (location, path) not in reported:
+                        reported.add((location, path))
+                        yield _lost_toleration(runtimes[location], path, dict(toleration), flavor, is_late=is_late)
+
+
+def _location(manifest: Manifest) -> tuple[str, int, Path]:
+    """Return the file, the document, and the path in the document."""
+    return manifest.file, manifest.index, manifest.inside
+
+
+def _keeps(flavor: Flavor, toleration: Mapping[str, Any]) -> bool:
+    """Return True if one toleration of the flavor tolerates at least the same taints."""
+    return any(_covers(wide, toleration) for wide in flavor.tolerations)
+
+
+def _covers(wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> bool:
+    """Return True if one toleration tolerates at least the taints that the other tolerates."""
+    if wide.get("effect") not in (None, "", narrow.get("effect")):
+        return False
+    if wide.get("operator") == "Exists":
+        return wide.get("key") in (None, "", narrow.get("key"))
+    is_equal = all(wide.get(field) == narrow.get(field) for field in ("key", "value"))
+    return narrow.get("operator", "Equal") == "Equal" and is_equal
+
+
+def _tolerating(queues: Queues, queue: ClusterQueue, usable: frozenset[str]) -> list[Flavor]:
+    """Return the usable flavors of a queue that have tolerations.
+
+    With several resource groups, pods get a flavor of each group, and another flavor can add a toleration. The list is
+    then empty.
+    """
+    if len(queue.groups) != 1:
+        return []
+    flavors = (queues.tree.flavors.get(name) for name in queue.flavors if name in usable)
+    return [flavor for flavor in flavors if flavor and flavor.tolerations]
+
+
+def _lost_toleration(
+    runtime: Manifest, path: Path, toleration: dict[str, Any], flavor: Flavor, *, is_late: bool
+) -> Breach:
+    taint = find_untolerated_taint(flavor.taints, flavor.tolerations)
+    effect, is_needed = "their pods cannot run on nodes with that taint", False
+    if taint is not None and find_untolerated_taint((taint,), (toleration,)) is None:
+        effect, is_needed = f"the taint {format_taint(taint)} keeps their pods Pending while they hold quota", True
+    jobs = "Jobs that JobSet creates after admission (`dependsOn`)" if is_late else "Jobs that JobSet restarts"
+    return Breach(
+        path,
+        f"ResourceFlavor `{flavor.name}` has tolerations, and this one is not among them",
+        f"in {jobs}, the tolerations of the flavor replace the runtime's: {effect} "
+        f"({known('kueue-replaces-tolerations').note})",
+        f"remove the tolerations of `{flavor.name}`, or add this one to them",
+        runtime,
+        severity=ERROR if is_needed and is_late else WARNING,
+        value=toleration,
+    )

@@ -1,4 +1,4 @@
-"""quota/*: ResourceQuotas and LimitRanges that conflict with Kueue, or enforce nothing.
+"""quota/*: limits of a namespace: ResourceQuotas, LimitRanges, and the hosts of a job.
 
 Kueue does not read ResourceQuotas. If the API server rejects the pods of an admitted job, the job keeps its quota.
 
@@ -13,17 +13,20 @@ from contextlib import suppress
 from typing import Any
 
 from generator.checks.objects import Objects
-from generator.checks.quota.jobs import has_quota
-from generator.checks.quota.queues import Queues
+from generator.checks.quota.queues import RUNTIMES, TRAINER, Queues
 from generator.checks.registry import ERROR, WARNING, Breach, check
+from generator.checks.trainer import runtime_of
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.errors import SimulationError
 from generator.manifests import Manifest
 from generator.objects.amounts import format_amount, parse_amount
-from generator.objects.fields import indexed_mappings, mapping
-from generator.simulate.kueue.podsets import Bound, find_broken_bounds, read_bounds
+from generator.objects.fields import indexed_mappings, integer, mapping
+from generator.objects.namespace import ANNOTATION, read_host_limit
+from generator.simulate.kueue.podsets import Bound, default_nodes, find_broken_bounds, read_bounds
 
+_NUM_NODES: Path = ("spec", "trainer", "numNodes")
+_RUNTIME_IS_UNCHECKED = "no admission policy reads the hosts of a runtime, so the job runs with more hosts than allowed"
 _WITHOUT_DOMAIN = ("cpu", "memory", "ephemeral-storage")
 _NOT_OF_PODS = (
     ".storageclass.storage.k8s.io/",
@@ -158,7 +161,7 @@ def _broken_bounds(manifest: Manifest, queues: Queues) -> Iterator[Breach]:
     names = sorted(queues.queues.get(manifest.namespace, frozenset()) & queues.tree.queues.keys())
     reported: set[Bound] = set()
     for queue, job in ((queues.tree.queues[name], job) for name in names for job in queues.jobs[name]):
-        if not has_quota(queues, queue, job):
+        if not queues.has_quota(queue, job):
             continue
         for breach in find_broken_bounds(job.runtime.body, job.around):
             bound = breach.bound
@@ -176,3 +179,74 @@ def _broken_bounds(manifest: Manifest, queues: Queues) -> Iterator[Breach]:
                 manifest,
                 value=value,
             )
+
+
+def find_host_limit(namespace: str, objects: Objects) -> int | None:
+    """Return the largest `numNodes` that the API server accepts in a namespace; None if no file sets a limit."""
+    manifest = objects.one("", "Namespace", namespace)
+    return read_host_limit(manifest) if manifest else None
+
+
+@check("quota/too-many-hosts", severity=ERROR, needs=Objects)
+def too_many_hosts(objects: Objects) -> Iterator[Breach]:
+    """Report a TrainJob with more hosts than its namespace allows.
+
+    The annotation `mpigen.dev/hosts-per-job` of the Namespace sets the limit. The API server rejects a TrainJob with a
+    larger `numNodes`. It accepts a TrainJob without `numNodes` on a larger runtime, because no admission policy reads
+    the runtime. A policy that rejects the JobSet would act too late: Kueue has admitted the job by then, so the job
+    keeps its quota and never runs.
+    """
+    for job in objects.of(TRAINER, "TrainJob"):
+        most = find_host_limit(job.namespace, objects)
+        if most is None:
+            continue
+        trainer = mapping(job.body, *map(str, _NUM_NODES[:-1]))
+        nodes = integer(trainer.get("numNodes"), 0)
+        limit, fix = f"a job in `{job.namespace}` can have at most {most}", f"set `numNodes: {most}` or less"
+        if nodes > most:
+            message = f"the job requests {nodes} hosts, but {limit}"
+            yield Breach(_NUM_NODES, message, "the API server rejects the TrainJob", fix, job, value=nodes)
+        runtime = None if "numNodes" in trainer else runtime_of(job, objects)
+        if runtime and (default := default_nodes(runtime.body)) > most:
+            message = f"without `numNodes`, the job has the {default} hosts of `{runtime.name}`, but {limit}"
+            yield Breach(("spec", "runtimeRef"), message, _RUNTIME_IS_UNCHECKED, fix, job, value=runtime.name)
+
+
+@check("quota/default-hosts", severity=WARNING, needs=Objects)
+def default_hosts(objects: Objects) -> Iterator[Breach]:
+    """Report a runtime whose default job has more hosts than a namespace allows.
+
+    A TrainJob without `numNodes` has the hosts of its runtime, and no admission policy rejects it. MPI hosts are the
+    pods of `node`, and the launcher with `runLauncherAsNode`. The check reads the runtimes for which the queues of the
+    namespace have quota, or all runtimes if the files have no queues. `mpigen job new` always sets `numNodes`.
+    """
+    for namespace in objects.of("", "Namespace"):
+        most = find_host_limit(namespace.name, objects)
+        if most is None:
+            continue
+        large = [runtime for runtime in objects.of(TRAINER, *RUNTIMES) if default_nodes(runtime.body) > most]
+        used = [runtime for runtime in large if _is_usable(runtime, namespace.name, objects.view(Queues.read))]
+        if used:
+            defaults = " and ".join(
+                sorted({f"{default_nodes(runtime.body)} hosts on `{runtime.name}`" for runtime in used})
+            )
+            yield Breach(
+                ("metadata", "annotations", ANNOTATION),
+                f"a job in `{namespace.name}` can have at most {most} hosts, but without `numNodes` it has {defaults}",
+                _RUNTIME_IS_UNCHECKED,
+                f"set at most {most} nodes in the runtimes, raise the limit, or set `numNodes` in every job",
+                namespace,
+                value=most,
+            )
+
+
+def _is_usable(runtime: Manifest, namespace: str, queues: Queues | None) -> bool:
+    """Return True if a namespace can use a runtime and has quota for a job on it, or if its quota is unknown."""
+    if runtime.kind == "TrainingRuntime" and runtime.namespace != namespace:
+        return False
+    names = queues.queues.get(namespace, frozenset()) if queues else frozenset()
+    job = queues.job(runtime, namespace) if queues else None
+    if queues is None or job is None or not names or not names <= queues.tree.queues.keys():
+        return True
+    namespace_queues = (queues.tree.queues[name] for name in names)
+    return any(queues.admits(queue, namespace) and queues.has_quota(queue, job) for queue in namespace_queues)

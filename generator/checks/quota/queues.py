@@ -301,6 +301,21 @@ class Queues:
             self._jobs_known[key] = counted_job(counted(runtime, said), namespace, around, self.tree)
         return self._jobs_known[key]
 
+    def has_quota(self, queue: ClusterQueue, job: CountedJob) -> bool:
+        """Return True if one flavor of each group has quota for all pods, without a search for the largest job."""
+        most, covered = self.most[queue.name], 0
+        usable = job.common if queue.is_multi_kueue else job.homes
+        for group in queue.groups:
+            requests = {name: job.total[name] for name in group.resources if name in job.total}
+            covered += len(requests)
+            flavors = [name for name in group.flavors if name in usable]
+            if requests and not any(
+                all(amount <= most.get(FlavorResource(name, resource), 0) for resource, amount in requests.items())
+                for name in flavors
+            ):
+                return False
+        return covered == len(job.total)
+
     def largest(self, queue: str, job: CountedJob) -> Largest | None:
         """The largest job on its runtime that the queue is ever admitted, with all that it may have."""
         if (queue, job) not in self._largest_known:
