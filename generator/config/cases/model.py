@@ -9,9 +9,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from generator.config.model.fields import Section, Text, invalid
 from generator.documents.messages import format_value
+from generator.manifests import Body
 from generator.objects.patch import parse_path
-
-Body = dict[str, Any]
 
 
 def _is_path(text: str) -> str:
@@ -45,7 +44,7 @@ def _nothing(value: object) -> object:
     return {} if value == "accepted" else value
 
 
-Path = Annotated[str, Field(strict=True), AfterValidator(_is_path)]
+FieldPath = Annotated[str, Field(strict=True), AfterValidator(_is_path)]
 Pattern = Annotated[str, Field(strict=True, min_length=1), AfterValidator(_is_pattern)]
 Names = Annotated[tuple[Text, ...], BeforeValidator(_one_or_more), Field(min_length=1)]
 
@@ -73,8 +72,8 @@ class Variant(Section):
     """A file with one object, relative to this file."""
     body: Body | None = Field(None, alias="object")
     """The object itself."""
-    set: dict[Path, Any] = Field(default={})
-    """Path → new value: `spec.suspend: false`. null removes the value."""
+    set: dict[FieldPath, Any] = Field(default={})
+    """FieldPath → new value: `spec.suspend: false`. null removes the value."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -98,7 +97,7 @@ class Update(Section):
     """The existing object."""
     to: Object | None = None
     """The new object."""
-    set: dict[Path, Any] = Field(default={})
+    set: dict[FieldPath, Any] = Field(default={})
     """Changes instead of a new object: path → new value."""
 
     @model_validator(mode="after")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from generator import quantities
 from generator.facts.devices import device_of
 from generator.facts.nodes import bounds, most_devices
-from generator.quantities import Quantity
 
 _PAGES = "hugepages-"
 _GIB = 1024**3
@@ -56,7 +55,7 @@ def check_node_amount(resource: str, amount: str) -> tuple[str, str] | None:
     return None
 
 
-def _no_cores(resource: str, quantity: Quantity, smallest: Quantity) -> tuple[str, str] | None:
+def _no_cores(resource: str, quantity: quantities.Quantity, smallest: quantities.Quantity) -> tuple[str, str] | None:
     if quantity.is_binary:
         message = f"`{quantity}` of {resource} is an amount of bytes, but {resource} is counted in cores"
         return message, f"write cores, such as 40 or 500m; if you mean memory, write `memory: {quantity}`"
@@ -66,7 +65,7 @@ def _no_cores(resource: str, quantity: Quantity, smallest: Quantity) -> tuple[st
     return None
 
 
-def _no_bytes(resource: str, quantity: Quantity, smallest: Quantity) -> tuple[str, str] | None:
+def _no_bytes(resource: str, quantity: quantities.Quantity, smallest: quantities.Quantity) -> tuple[str, str] | None:
     if quantity.value.denominator != 1:
         message = f"`{quantity}` of {resource} is a fraction of a byte: `m` means thousandths"
         return message, _in_larger_unit(quantity * 1000)
@@ -75,13 +74,13 @@ def _no_bytes(resource: str, quantity: Quantity, smallest: Quantity) -> tuple[st
     return None
 
 
-def _in_larger_unit(quantity: Quantity) -> str:
+def _in_larger_unit(quantity: quantities.Quantity) -> str:
     """Suggest a number that was written without its unit, or with a smaller one."""
     digits = str(quantity).rstrip("KMGTPEikmun")
     return f"write the unit, such as {digits}Gi" if digits.isdigit() and int(digits) < _GIB else "write it like 256Gi"
 
 
-def _broken_pages(resource: str, quantity: Quantity) -> tuple[str, str] | None:
+def _broken_pages(resource: str, quantity: quantities.Quantity) -> tuple[str, str] | None:
     """Huge pages come in whole pages: kubernetes v1.34.2 pkg/apis/core/validation/validation.go."""
     size = quantities.parse(resource.removeprefix(_PAGES))
     if size.value and (quantity.value / size.value).denominator != 1:
