@@ -5,14 +5,13 @@ from generator.config.load import load_platform as load_platform
 from generator.config.model.access import Access as Access
 from generator.config.model.access import PlatformAccess as PlatformAccess
 from generator.config.model.cluster import Cluster as Cluster
+from generator.config.model.cluster import GitOps as GitOps
 from generator.config.model.cluster import Versions as Versions
-from generator.config.model.cohorts import Cohort as Cohort
 from generator.config.model.fabric_parts import Addresses as Addresses
 from generator.config.model.fabric_parts import FabricShare as FabricShare
 from generator.config.model.fabric_parts import Nics as Nics
 from generator.config.model.fabric_parts import NodeSetup as NodeSetup
 from generator.config.model.fabrics import Fabric as Fabric
-from generator.config.model.gitops import GitOps as GitOps
 from generator.config.model.isolation import ApiServer as ApiServer
 from generator.config.model.isolation import Egress as Egress
 from generator.config.model.isolation import Guard as Guard
@@ -41,6 +40,7 @@ from generator.config.model.secrets import Remote as Remote
 from generator.config.model.secrets import Secrets as Secrets
 from generator.config.model.secrets import Store as Store
 from generator.config.model.secrets import StoreAccount as StoreAccount
+from generator.config.model.tenants import Cohort as Cohort
 from generator.config.model.tenants import DataVolume as DataVolume
 from generator.config.model.tenants import Limits as Limits
 from generator.config.model.tenants import Relaxation as Relaxation

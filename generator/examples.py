@@ -22,7 +22,7 @@ def start(example: str, folder: Path) -> list[Path]:
     Raises:
         OutputError: a file is there already, or cannot be written; then none is written.
     """
-    from generator.config.schema import platform_schema
+    from generator.config.platform import platform_schema
 
     sources = sorted(_home(example).glob("*.*"), key=lambda path: (path.name not in PLATFORM_FILES, path.name))
     texts = {source.name: _SCHEMA_LINE.sub(_schema_line, source.read_text("utf-8")) for source in sources}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from generator import pipeline
-from generator.config.cases.load import is_case_file, load_cases
+from generator.config.policy_cases import is_case_file, load_cases
 from generator.gitops.argocd import NOT_APPLIED
 from generator.manifests import Manifest, read
 from generator.simulate.policies.cases import Case

@@ -70,7 +70,7 @@ def test(
     from generator.adoption.adoption import Run
     from generator.checks.policy.cases import failures, untested
     from generator.cli.inputs import read_manifests
-    from generator.config.cases.release import own_cases
+    from generator.config.release_cases import own_cases
     from generator.report import policies as report
     from generator.simulate.policies.cases import compute_coverage
     from generator.simulate.policies.policy import PolicyCluster
@@ -89,7 +89,7 @@ def test(
 
 def _cases(paths: Iterable[Path], *, needed: bool) -> list[Case]:
     from generator.checks.files import manifest_files
-    from generator.config.cases.load import is_case_file, load_cases
+    from generator.config.policy_cases import is_case_file, load_cases
     from generator.documents.files import read_file
 
     named = {*paths}

@@ -23,7 +23,7 @@ def schema(name: str) -> None:
     `# yaml-language-server: $schema=platform.schema.json`.
     """
     if name == "platform":
-        from generator.config.schema import platform_schema
+        from generator.config.platform import platform_schema
 
         text = platform_schema()
     elif name == "settings":

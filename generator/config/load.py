@@ -1,7 +1,8 @@
 """Load a platform.yaml: return the Platform, or raise every problem of the file with its line.
 
 A file that pydantic accepts is a Platform. For any other file, pydantic's errors and the rules between sections report
-what is wrong; the rules then run on the parts of the file that are valid by themselves (`salvage.py`).
+what is wrong. The rules then run on the parts of the file that are valid by themselves, so that one mistake does not
+hide the others.
 """
 
 from __future__ import annotations
@@ -9,14 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from generator.config.mistakes import RULE_BROKEN, Mistake, Steps, mistakes_in, place_mistakes
+from generator.config.model.access import PlatformAccess
+from generator.config.model.cluster import Cluster, GitOps
+from generator.config.model.fabrics import Fabric
+from generator.config.model.isolation import Isolation
+from generator.config.model.policies import Policies
+from generator.config.model.pools import Pool
+from generator.config.model.queues import PRIORITIES, Queues
+from generator.config.model.runtimes import Runtime
+from generator.config.model.tenants import Cohort, Tenant
 from generator.config.platform import Platform
 from generator.config.rules.find import find_mistakes
-from generator.config.salvage import salvage
+from generator.config.rules.rule import UNKNOWN_NAME, PartialPlatform
 from generator.documents.credentials import Exposure, find_credentials, find_exposures
 from generator.documents.files import read_file
 from generator.documents.load import Document, load
@@ -127,3 +137,138 @@ def _only_document(text: bytes, file: Path) -> Document:
 
 def _unreadable(message: str, fix: str, file: Path, line: int = 1) -> ConfigError:
     return ConfigError((Problem(message, fix, str(file), line, 1),))
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+_LISTS: dict[str, type[BaseModel]] = {
+    "fabrics": Fabric,
+    "pools": Pool,
+    "runtimes": Runtime,
+    "tenants": Tenant,
+    "cohorts": Cohort,
+}
+_STAND_INS = {"name": "unnamed", "image": "unknown", "nodes": 10**6}  # values that break no rule, for invalid fields
+_NOT_OF_LABELS = {"name", "nodes", "allocatable"}
+_LONGEST_NAME = 63
+_ATTEMPTS = 4  # removing one invalid value can reveal another
+
+
+def salvage(data: dict[str, Any]) -> PartialPlatform:
+    """Return the sections and entries of the file that are valid by themselves."""
+    entries: dict[str, dict[int, Any]] = {}
+    names: dict[str, tuple[str, ...]] = {}
+    unclear_pools: set[int] = set()
+    for section, model in _LISTS.items():
+        raw = data.get(section)
+        raw_entries = raw if isinstance(raw, list) else []
+        names[section] = tuple(map(_name_of, raw_entries)) if _is_declared(section, data) else (UNKNOWN_NAME,)
+        entries[section] = {}
+        for index, raw_entry in enumerate(raw_entries):
+            entry, invalid = _salvage_entry(model, raw_entry)
+            if entry is not None:
+                entries[section][index] = entry
+            if section == "pools" and invalid - _NOT_OF_LABELS:
+                unclear_pools.add(index)
+        # In the order of a Platform, so that YAML and Python report the same entry of two that conflict.
+        entries[section] = dict(sorted(entries[section].items(), key=lambda item: item[1].name))
+    names["priorities"] = _priority_names(data.get("queues"))
+    queues, invalid_queues = _salvage_section(Queues, data, "queues")
+    cluster, invalid_cluster = _salvage_section(Cluster, data, "cluster")
+    gitops = _valid_section(GitOps, data, "gitops") if data.get("gitops") is not None else None
+    name = data.get("platform")
+    return PartialPlatform(
+        platform=name if isinstance(name, str) else "",
+        pools={index: pool.wired(entries["fabrics"].values()) for index, pool in entries["pools"].items()},
+        runtimes=entries["runtimes"],
+        tenants=entries["tenants"],
+        cohorts=entries["cohorts"],
+        fabrics=entries["fabrics"],
+        names=names,
+        cluster=None if invalid_cluster else cluster,
+        policies=_valid_section(Policies, data, "policies"),
+        access=_valid_section(PlatformAccess, data, "access"),
+        isolation=_valid_section(Isolation, data, "isolation"),
+        queues=queues,
+        gitops=gitops,
+        is_gitops_invalid=gitops is None and data.get("gitops") is not None,
+        is_openshift=cluster.is_openshift if cluster and "distribution" not in invalid_cluster else None,
+        invalid_queue_fields=frozenset(invalid_queues),
+        unclear_pools=frozenset(unclear_pools),
+    )
+
+
+def _is_declared(section: str, data: dict[str, Any]) -> bool:
+    """Return True if the names of a list are those in the file: no pool is missing, and no section is misspelt."""
+    if section in data or section == "pools":
+        return isinstance(data.get(section), list) and bool(data[section] or section != "pools")
+    return data.keys() <= {info.alias or name for name, info in Platform.model_fields.items()}
+
+
+def _salvage_section(model: type[_Model], data: dict[str, Any], name: str) -> tuple[_Model | None, set[str]]:
+    """Return a section without its invalid fields, and their names; None if the section is not a mapping."""
+    raw = data.get(name, {})
+    return _remove_invalid(model, raw) if isinstance(raw, dict) else (None, set())
+
+
+def _valid_section(model: type[_Model], data: dict[str, Any], name: str) -> _Model | None:
+    """Return a section if all of its fields are valid."""
+    section, invalid = _salvage_section(model, data, name)
+    return None if invalid else section
+
+
+def _salvage_entry(model: type[_Model], raw: object) -> tuple[_Model | None, set[str]]:
+    """Return an entry without its invalid fields, and their names. A pool without `allocatable` is of no use."""
+    entry, invalid = _remove_invalid(model, raw if isinstance(raw, dict) else {})
+    if entry is None or "allocatable" in invalid:
+        return None, invalid
+    return entry.model_copy(update={"name": _name_of(raw) or "?"}), invalid
+
+
+def _remove_invalid(model: type[_Model], raw: dict[str, Any]) -> tuple[_Model | None, set[str]]:
+    """Remove invalid values until the model accepts the rest; return it, and the fields with invalid values."""
+    invalid: set[str] = set()
+    rest = raw
+    for _ in range(_ATTEMPTS):
+        try:
+            return model.model_validate(rest, by_alias=True, by_name=False), invalid
+        except ValidationError as error:
+            paths = [mistake.path for mistake in mistakes_in(error, model)]
+        invalid |= {str(path[0]) for path in paths if path}
+        rest = _without(rest, [existing for path in paths if (existing := _existing_part(rest, path))])
+        rest.update({field: _STAND_INS[field] for field in invalid & _STAND_INS.keys() & model.model_fields.keys()})
+    return None, invalid
+
+
+def _existing_part(data: Any, path: Steps) -> Steps:
+    """Return the part of a path that exists: a mapping that lacks a required field is invalid as a whole."""
+    for length, step in enumerate(path):
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
+            return path[:length]
+    return path
+
+
+def _without(data: Any, paths: list[Steps]) -> Any:
+    """Return a copy of the data without the values at the paths."""
+    inner: dict[str | int, list[Steps]] = {}
+    for step, *rest in paths:
+        inner.setdefault(step, []).append(tuple(rest))
+    if isinstance(data, dict):
+        return {key: _without(value, inner.get(key, [])) for key, value in data.items() if () not in inner.get(key, [])}
+    if isinstance(data, list):
+        return [_without(value, inner.get(at, [])) for at, value in enumerate(data) if () not in inner.get(at, [])]
+    return data
+
+
+def _priority_names(queues: object) -> tuple[str, ...]:
+    raw = queues.get("priorities") if isinstance(queues, dict) else None
+    if raw is None:
+        return tuple(priority.name for priority in PRIORITIES)
+    return tuple(map(_name_of, raw)) if isinstance(raw, list) else (UNKNOWN_NAME,)
+
+
+def _name_of(raw: object) -> str:
+    """Return the name of an entry, even one that Kubernetes would reject; UNKNOWN_NAME if a message cannot show it."""
+    name = raw.get("name") if isinstance(raw, dict) else None
+    return name if isinstance(name, str) and len(name) <= _LONGEST_NAME and name.isprintable() else UNKNOWN_NAME

@@ -1,4 +1,7 @@
-"""Platform: a whole platform file as one frozen value. Platforms are equal whatever the order of their lists."""
+"""Platform: a whole platform file as one frozen value, and its JSON Schema.
+
+Platforms are equal whatever the order of their lists.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +25,18 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from generator.config.mistakes import RULE_BROKEN, Steps
 from generator.config.model.access import SUPERUSERS, Callers, PlatformAccess, to_callers
-from generator.config.model.cluster import Cluster
-from generator.config.model.cohorts import Cohort, remote_cohorts, workers_cohort
+from generator.config.model.cluster import Cluster, GitOps
 from generator.config.model.fabrics import Fabric
 from generator.config.model.fields import Name, Section, invalid
-from generator.config.model.gitops import GitOps
 from generator.config.model.isolation import Isolation
 from generator.config.model.policies import Policies
 from generator.config.model.pools import Pool
 from generator.config.model.queues import Queues
 from generator.config.model.quotas import Supply, pool_supply
 from generator.config.model.runtimes import Runtime
-from generator.config.model.tenants import Tenant
+from generator.config.model.tenants import Cohort, Tenant, remote_cohorts, workers_cohort
 from generator.config.rules.find import find_mistakes
-from generator.config.rules.partial import PartialPlatform
+from generator.config.rules.rule import PartialPlatform
 from generator.documents.messages import format_value
 from generator.errors import suggest
 
@@ -187,3 +188,23 @@ class Platform(Section):
         content = self.model_dump(mode="json", by_alias=True, exclude={"release"}, exclude_defaults=True)
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def platform_schema() -> str:
+    """Return the schema as JSON text: the same bytes for the same models."""
+    schema = Platform.model_json_schema(by_alias=True)
+    content = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "mpigen platform",
+        **_untitled(schema),
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _untitled(node: Any) -> Any:
+    """Remove pydantic's titles, which repeat each field's name, and join the lines of docstrings."""
+    if isinstance(node, list):
+        return [_untitled(item) for item in node]
+    if not isinstance(node, dict):
+        return " ".join(node.split()) if isinstance(node, str) else node
+    return {key: _untitled(value) for key, value in node.items() if not (key == "title" and isinstance(value, str))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from generator.config.model.gitops import GitOps
+from generator.config.model.cluster import GitOps
 from generator.config.model.policies import AUDIT_POLICY_FILE
 from generator.config.model.queues import CONFIGURATION_FILE
 from generator.config.platform import Platform

@@ -16,9 +16,14 @@ from generator.documents.load import load
 from generator.documents.locate import locate_all
 from generator.documents.messages import format_path
 from generator.errors import MpigenError
-from generator.hazards.hazard import Hazard
-from generator.hazards.tenants import egress_hazards, people_hazards
-from generator.hazards.workloads import device_hazards, runtime_hazards, volume_hazards
+from generator.hazards.settings import (
+    Hazard,
+    device_hazards,
+    egress_hazards,
+    people_hazards,
+    runtime_hazards,
+    volume_hazards,
+)
 
 
 @dataclass(frozen=True, slots=True)

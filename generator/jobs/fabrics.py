@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generator.config.model.fabric_addresses import allocator, count_addresses, count_needed_addresses
-from generator.config.model.fabric_nodes import operator_namespace
-from generator.config.model.fabrics import Fabric
+from generator.config.model.fabrics import Fabric, operator_namespace
 from generator.config.model.runtimes import Runtime, fabric_of
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform

@@ -11,9 +11,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from generator.config.model.cohorts import Cohort, workers_cohort
 from generator.config.model.quotas import ZERO, Amounts, Supply, node_amounts, quota_amounts, sum_amounts
-from generator.config.model.tenants import Tenant
+from generator.config.model.tenants import Cohort, Tenant, workers_cohort
 from generator.config.platform import Platform
 from generator.facts.names import LOCAL_QUEUE, METADATA_NAME, RESERVATIONS
 from generator.kueue.admission_checks import checks_of_queue

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from constructs import Construct
 
-from generator.config.model.fabric_nodes import ip_pool_namespace, operator_namespace
-from generator.config.model.fabrics import Fabric
+from generator.config.model.fabrics import Fabric, ip_pool_namespace, operator_namespace
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.constructs import Component

@@ -12,8 +12,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator
 
-from generator.config.model.fabric_nodes import MachineConfigPool, machine_config_pools
-from generator.config.model.fabrics import Fabric
+from generator.config.model.fabrics import Fabric, MachineConfigPool, machine_config_pools
 from generator.facts.names import REBOOTS
 from generator.manifests import Body
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from generator.config.model.access import PlatformAccess
-from generator.config.model.fabric_nodes import operator_namespaces
+from generator.config.model.fabrics import operator_namespaces
 from generator.config.model.isolation import Isolation
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from generator.app import App
-from generator.config.model.fabric_nodes import operator_namespaces
+from generator.config.model.fabrics import operator_namespaces
 from generator.constructs import collect
 from generator.manifests import Manifest
 from tests.cluster.client import Client

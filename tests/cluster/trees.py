@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from generator import Platform, manifests, pipeline
-from generator.config.model.fabric_nodes import operator_namespaces
+from generator.config.model.fabrics import operator_namespaces
 from generator.manifests import Manifest
 from tests.cluster.argocd_order import in_order
 from tests.cluster.argocd_scope import read_by

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import yaml
 
-from generator.config.schema import platform_schema
+from generator.config.platform import platform_schema
 from tests.conftest import ROOT
 from tests.regulated import regulated
 from tests.update_runtimes import OPTIONS

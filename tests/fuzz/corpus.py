@@ -98,7 +98,7 @@ def manifests() -> Corpus:
 def cases() -> Corpus:
     """Return files of cases for `policy test`, of this repository's own policies."""
     corpus = Corpus()
-    own = ROOT / "generator/config/cases/release_cases.yaml"
+    own = ROOT / "generator/config/release_cases.yaml"
     for file in (own, *sorted(ROOT.glob("tests/fixtures/policy-cases/**/*.yaml"))):
         text = file.read_bytes()
         if b"cases:" in text:

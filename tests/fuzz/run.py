@@ -154,7 +154,7 @@ def _prepare() -> None:
         "config.load",
         "validation",
         "checks.policy.cases",
-        "config.cases.load",
+        "config.policy_cases",
         "simulate.kueue.largest",
         "jobs.job",
     ):

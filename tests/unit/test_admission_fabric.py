@@ -10,8 +10,8 @@ import pytest
 
 from generator import MpiRuntime, Platform, Runtime, pipeline
 from generator.app import App
-from generator.config.cases.load import load_cases
 from generator.config.model.runtimes import fabric_of
+from generator.config.policy_cases import load_cases
 from generator.facts.families import FAMILIES, FamilyName
 from generator.facts.transport_variables import transport_variables
 from generator.jobs.job import Request, new_job

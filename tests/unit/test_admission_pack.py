@@ -9,7 +9,7 @@ import pytest
 
 from generator import Platform, pipeline
 from generator.app import App
-from generator.config.cases.release import own_cases
+from generator.config.release_cases import own_cases
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
 from generator.simulate.policies.cases import Case, compute_coverage, run_case

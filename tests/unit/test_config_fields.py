@@ -10,8 +10,8 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from generator import Platform
 from generator.config.model.access import Subject
+from generator.config.model.cluster import GitOps
 from generator.config.model.fields import Count, LabelKey, LabelValue, Name, Quantity, Resource
-from generator.config.model.gitops import GitOps
 from generator.config.model.isolation import Egress, Network
 from generator.config.model.pools import Pool
 from generator.config.model.tenants import Tenant

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from generator import Access, Platform, Pool
-from generator.config.model.amounts import check_amount, check_node_amount
+from generator.config.model.fields import check_amount, check_node_amount
 from generator.config.model.isolation import Network
 from generator.config.model.policies import Image, Registry
 from generator.config.model.runtimes import RuntimeVolume

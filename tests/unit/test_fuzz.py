@@ -12,7 +12,7 @@ import pytest
 
 from generator.checks.fabric.operators import _functions_of
 from generator.cli.main import run
-from generator.config.cases.load import load_cases
+from generator.config.policy_cases import load_cases
 from generator.documents.credentials import is_placeholder
 from generator.documents.scalars import int64
 from generator.errors import suggest

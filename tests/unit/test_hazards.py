@@ -18,7 +18,7 @@ from generator.checks import registry
 from generator.checks.finding import Severity
 from generator.config.load import load_platform
 from generator.hazards.find import find_hazards
-from generator.hazards.tenants import covered
+from generator.hazards.settings import covered
 from tests.conftest import ROOT, Run
 from tests.update_hazards import HAZARDOUS, report
 

@@ -10,7 +10,6 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, PrivateAttr, field_validator, model_validator
 
 from generator import quantities
-from generator.config.model.amounts import check_node_amount
 from generator.config.model.fabrics import Fabric
 from generator.config.model.fields import (
     Count,
@@ -20,6 +19,7 @@ from generator.config.model.fields import (
     Resources,
     Section,
     Text,
+    check_node_amount,
     invalid,
     require_plausible_amounts,
 )

@@ -10,8 +10,7 @@ from generator.config.model.access import explain_impersonation, explain_unfit_a
 from generator.config.model.cluster import Cluster
 from generator.config.model.fields import to_seconds
 from generator.config.model.isolation import Guard
-from generator.config.rules.partial import PartialPlatform
-from generator.config.rules.rule import rule
+from generator.config.rules.rule import PartialPlatform, rule
 from generator.documents.messages import format_value
 from generator.facts.defects import refusing, sound_minors
 

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 
 from generator.config.mistakes import Mistake, Steps
 from generator.config.model.fabric_addresses import count_addresses, count_needed_addresses
-from generator.config.model.fabric_nodes import MachineConfigPool, machine_config_pool, operator_namespaces
 from generator.config.model.fabric_parts import FabricShare
-from generator.config.model.fabrics import Fabric
+from generator.config.model.fabrics import Fabric, MachineConfigPool, machine_config_pool, operator_namespaces
 from generator.config.model.tenants import Tenant
-from generator.config.rules.partial import PartialPlatform
-from generator.config.rules.rule import rule
+from generator.config.rules.rule import PartialPlatform, rule
 
 
 @rule

@@ -5,7 +5,6 @@ from __future__ import annotations
 from generator.config.mistakes import Mistake
 from generator.config.rules import (  # noqa: F401 - importing a module registers its rules
     cluster,
-    cohorts,
     fabrics,
     policies,
     pools,
@@ -13,8 +12,7 @@ from generator.config.rules import (  # noqa: F401 - importing a module register
     references,
     runtimes,
 )
-from generator.config.rules.partial import PartialPlatform
-from generator.config.rules.rule import RULES
+from generator.config.rules.rule import RULES, PartialPlatform
 
 
 def find_mistakes(platform: PartialPlatform) -> list[Mistake]:

@@ -11,8 +11,7 @@ from generator.config.model.policies import Policies
 from generator.config.model.pools import Pool
 from generator.config.model.quotas import Shares, pools_offering
 from generator.config.model.tenants import POD_SECURITY, Relaxation, Tenant
-from generator.config.rules.partial import PartialPlatform
-from generator.config.rules.rule import rule
+from generator.config.rules.rule import PartialPlatform, rule
 from generator.errors import suggest
 from generator.quantities import Quantity
 

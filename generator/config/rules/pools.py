@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from generator import quantities
 from generator.config.mistakes import Mistake, Steps
 from generator.config.model.pools import Pool
-from generator.config.rules.partial import PartialPlatform
-from generator.config.rules.rule import rule
+from generator.config.rules.rule import PartialPlatform, rule
 from generator.errors import suggest
 from generator.facts.devices import (
     MIG_PREFIX,

@@ -8,8 +8,7 @@ from typing import Any
 
 from generator import quantities
 from generator.config.mistakes import Mistake, Steps
-from generator.config.model.amounts import check_amount
-from generator.config.model.cohorts import Cohort, remote_cohorts
+from generator.config.model.fields import check_amount
 from generator.config.model.quotas import (
     ZERO,
     Amounts,
@@ -19,9 +18,8 @@ from generator.config.model.quotas import (
     quota_amounts,
     sum_amounts,
 )
-from generator.config.model.tenants import Tenant
-from generator.config.rules.partial import PartialPlatform
-from generator.config.rules.rule import rule
+from generator.config.model.tenants import Cohort, Tenant, remote_cohorts
+from generator.config.rules.rule import PartialPlatform, rule
 from generator.documents.messages import format_value
 from generator.errors import suggest
 from generator.quantities import Quantity

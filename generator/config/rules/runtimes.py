@@ -10,8 +10,7 @@ from generator.config.mistakes import Mistake, Steps
 from generator.config.model.fabrics import Fabric
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime, fabric_of
-from generator.config.rules.partial import PartialPlatform
-from generator.config.rules.rule import rule
+from generator.config.rules.rule import PartialPlatform, rule
 from generator.errors import suggest
 from generator.facts.families import FAMILIES
 

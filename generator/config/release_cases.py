@@ -1,4 +1,4 @@
-"""The cases that mpigen itself runs against the policies of a release: one for each rule."""
+"""The policy cases that mpigen runs against the admission policies of every release: at least one per rule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from generator.config.cases.load import load_cases
+from generator.config.policy_cases import load_cases
 from generator.documents.load import load
 from generator.documents.scalars import int64
 from generator.facts.names import MANAGED_BY, OWNER, PARAMETER, PART_OF, QUEUE_NAME, TENANT_LABEL
@@ -32,7 +32,7 @@ def own_cases(manifests: Iterable[Manifest]) -> list[Case]:
     """Return the cases for every release among the manifests, in the first namespace with the required parameters."""
     manifests = list(manifests)
     ours = [manifest for manifest in manifests if manifest.kind == "ValidatingAdmissionPolicy" and _platform(manifest)]
-    text = files("generator.config.cases").joinpath(_FILE).read_bytes()
+    text = files("generator.config").joinpath(_FILE).read_bytes()
     (document,) = (cases_of_release.data for cases_of_release in load(text) if isinstance(cases_of_release.data, dict))
     cases_of_release = []
     for platform in sorted({_platform(manifest) for manifest in ours}):

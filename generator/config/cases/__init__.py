@@ -1,1 +1,0 @@
-"""Test cases for admission policies: the files of users, and the cases of mpigen itself."""
