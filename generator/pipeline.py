@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import cdk8s
 
     from generator.config.platform import Platform
-    from generator.gitops.headers import Headers
+    from generator.gitops.metadata import Headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
         OutputError: the output cannot be written without losing something.
         DocumentError: a file of the release that this one replaces is not YAML.
     """
-    from generator.gitops.headers import Headers
+    from generator.gitops.metadata import Headers
     from generator.hazards.find import find_hazards
     from generator.provenance.sources import point_at_platform
 
@@ -170,15 +170,14 @@ def _load_python(platform_file: Path) -> tuple[Platform, cdk8s.App]:
 def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest], list[manifests.Manifest]]:
     """The manifests of the release, each file's in the order in which they stand there, and those of its pointer."""
     from generator.constructs import collect
-    from generator.gitops.account import account
-    from generator.gitops.argocd import pointer
+    from generator.gitops.argocd import account_role, pointer
     from generator.gitops.metadata import annotate_waves, label_owner
     from generator.policies.admission.parameters import add_parameters_of_tree
 
     tree = label_owner(add_parameters_of_tree(collect(app), platform.fabrics), platform.platform)
     if platform.gitops is None:
         return tree, []
-    tree += label_owner(account(platform, tree), platform.platform)
+    tree += label_owner(account_role(platform, tree), platform.platform)
     return annotate_waves(tree), pointer(platform, tree, platform.release)
 
 

@@ -15,7 +15,7 @@ _HEADER = ("SERVER", "ACCELERATORS", "TYPE", "NICS", "GBIT/S EACH", "ATTACHED BY
 
 
 def _names(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
-    from generator.facts.servers import SERVERS
+    from generator.facts.nodes import SERVERS
 
     return [name for name in SERVERS if name.startswith(begun)]
 
@@ -57,8 +57,8 @@ def fabrics(platform: Path | None, server: str, form: str) -> None:
 def _show_server(form: str, name: str) -> None:
     from generator.documents.messages import format_value
     from generator.errors import suggest
-    from generator.facts.servers import SERVERS
-    from generator.jobs.servers import describe_server, server_facts
+    from generator.facts.nodes import SERVERS
+    from generator.jobs.fabrics import describe_server, server_facts
     from generator.report import table
 
     if name not in SERVERS:
@@ -84,8 +84,8 @@ def _show_fabrics(form: str, platform: Path) -> None:
 
 
 def _list_servers(form: str) -> None:
-    from generator.facts.servers import SERVERS
-    from generator.jobs.servers import server_facts
+    from generator.facts.nodes import SERVERS
+    from generator.jobs.fabrics import server_facts
     from generator.report import table
 
     facts = [server_facts(server) for server in SERVERS.values()]

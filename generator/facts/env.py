@@ -1,12 +1,14 @@
-"""Environment variables of MPI and of the libraries below it, and the variables whose value belongs to one host.
+"""Environment variables of MPI and its libraries: names, values that belong to one host, and the choice of a fabric.
 
-tests/unit/test_facts.py finds a name that a second package spells out.
+tests/unit/test_facts.py finds a name that a second package spells out. Sources of the variables that bind ranks to a
+fabric: NVIDIA/nccl docs/userguide/source/env.rst; openucx/ucx docs/source/faq.md; ofiwg/libfabric man/fabric.7.md;
+pmodels/mpich src/mpid/ch4/netmod/ofi/ofi_init.c; Intel MPI Library, "OFI-capable Network Fabrics Control".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -113,3 +115,52 @@ def host_variable(name: str) -> HostVariable | None:
     """Return the row of a variable that hosts never take from the launcher, None for any other variable."""
     rows = (row for row in host_variables() if row.keeps != "device")
     return next((row for row in rows if re.fullmatch(row.pattern, name)), None)
+
+
+_TRANSPORTS = (
+    CCL_ATL_TRANSPORT,
+    FI_PROVIDER,
+    I_MPI_FABRICS,
+    I_MPI_OFI_PROVIDER,
+    MPIR_CVAR_CH4_NETMOD,
+    "MPIR_CVAR_OFI_USE_PROVIDER",
+    NCCL_NET,
+    "NCCL_NET_PLUGIN",
+    "OMPI_MCA_btl",
+    "OMPI_MCA_mtl",
+    "OMPI_MCA_mtl_ofi_provider_include",
+    "OMPI_MCA_osc",
+    OMPI_MCA_pml,
+    UCX_TLS,
+)
+_INTERFACES = (
+    FI_TCP_IFACE,
+    GLOO_SOCKET_IFNAME,
+    NCCL_SOCKET_IFNAME,
+    OMPI_MCA_btl_tcp_if_include,
+    UCX_NET_DEVICES,
+)
+_SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    NCCL_NET: (NCCL_IB_DISABLE,),
+    FI_PROVIDER: (I_MPI_OFI_PROVIDER,),  # Intel MPI asks for this one too
+}
+"""What a runtime sets → what else would undo it."""
+_TCP_VALUES = ("Socket", "ob1", "tcp")
+_ATTACHED_INTERFACE = re.compile(r"\bnet[0-9]")  # what Multus calls the interfaces that it adds: net1, net2, …
+
+
+def transport_variables(environment: Mapping[str, str]) -> list[str]:
+    """The variables that keep the ranks of a runtime on its fabric, in order.
+
+    Args:
+        environment: of the launcher, which reaches all ranks.
+    """
+    return sorted(set(_bind_to_fabric(environment)))
+
+
+def _bind_to_fabric(environment: Mapping[str, str]) -> Iterator[str]:
+    for name, value in environment.items():
+        of_fabric = name in _TRANSPORTS and value not in _TCP_VALUES
+        if of_fabric or (name in _INTERFACES and _ATTACHED_INTERFACE.search(value)):
+            yield name
+            yield from _SYNONYMS.get(name, ())

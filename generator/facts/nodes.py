@@ -1,13 +1,99 @@
-"""Nodes: the amounts of a resource that one node can offer, and the labels whose value differs from node to node."""
+"""Nodes: server types with their NICs, the amounts that a node can offer, and labels that differ from node to node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from generator.facts.table import read_table
+
+ServerName = Literal[
+    "dgx-a100",
+    "hgx-h100",
+    "hgx-h200",
+    "hgx-b200",
+    "hgx-spectrum-x",
+    "gb200-nvl72",
+    "p4d.24xlarge",
+    "p4de.24xlarge",
+    "p5.48xlarge",
+    "p5e.48xlarge",
+    "p5en.48xlarge",
+    "p6-b200.48xlarge",
+    "a3-ultragpu-8g",
+    "Standard_ND96asr_v4",
+    "Standard_ND96isr_H100_v5",
+    "Standard_ND96isr_MI300X_v5",
+    "BM.GPU.A100-v2.8",
+    "BM.GPU.H100.8",
+    "BM.GPU.H200.8",
+    "BM.GPU.B200.8",
+    "BM.GPU.MI300X.8",
+]
+Architecture = Literal["amd64", "arm64"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A published measurement of a server type.
+
+    Attributes:
+        gigabytes: bus bandwidth of an allreduce in GB/s, as `all_reduce_perf` prints it.
+        how: the number of servers and the size of messages.
+        source: the publication.
+    """
+
+    gigabytes: int
+    how: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A type of server.
+
+    Attributes:
+        name: the value of `server`; for a cloud, its own name, which is the label node.kubernetes.io/instance-type.
+        title: the name for people.
+        accelerators: their number and model.
+        link: Gbit/s of each NIC of the fabric.
+        fabric: the defaults of a fabric of such servers: field of `fabrics` → value.
+        sources: the publications with these facts.
+        architecture: the architecture of its CPUs, as in the label kubernetes.io/arch.
+        topology: labels with the location of a node in the fabric, from the widest to the narrowest.
+        measured: published measurements.
+        sockets: CPU sockets, over which the accelerators are spread evenly; None if no source states it.
+        note: what else a user must know.
+    """
+
+    name: ServerName
+    title: str
+    accelerators: str
+    link: int
+    fabric: Mapping[str, Any]
+    sources: tuple[str, ...]
+    architecture: Architecture = "amd64"
+    topology: tuple[str, ...] = ()
+    measured: tuple[Measured, ...] = ()
+    note: str = ""
+    sockets: int | None = None
+
+    @property
+    def line_rate(self) -> int:
+        """Return Gbit/s of all NICs of one node."""
+        return self.link * int(self.fabric["perNode"])
+
+
+def _server(row: Mapping[str, Any]) -> Server:
+    lists = {key: tuple(row.get(key, ())) for key in ("sources", "topology")}
+    measured = tuple(Measured(**each) for each in row.get("measured", ()))
+    return Server(**{**row, **lists, "measured": measured})
+
+
+SERVERS: Mapping[str, Server] = {row["name"]: _server(row) for row in read_table("servers")["servers"]}
+"""Name → server type."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,11 @@
-"""The AppProject and the Application of Argo CD: what it may apply, and which release it applies."""
+"""Argo CD: the AppProject, the Application, and the role of the account that applies a release.
+
+- The role covers all kinds that a platform can have, because Argo CD must delete objects that this release no longer
+  has. Argo CD reads and watches these kinds in all namespaces.
+- RBAC forbids granting rights that the account lacks. The roles of a release grant such rights (pods, TrainJobs, …), so
+  the account has `escalate` on these roles and `bind` on the roles that the release binds, each by name. Server-side
+  apply is a PATCH, so RBAC sees the name of a new role; with `kubectl create` it does not.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +17,16 @@ from generator.config.model.queues import CONFIGURATION_FILE
 from generator.config.platform import Platform
 from generator.facts.kinds import KINDS
 from generator.manifests import Body, Manifest
+from generator.policies.access import (
+    RBAC,
+    READ,
+    WRITE,
+    cluster_role,
+    cluster_role_binding,
+    policy_rule,
+    rules_for_kinds,
+)
+from generator.schemas.catalog import Catalog
 
 CLUSTER_KINDS = tuple((row.group, row.kind) for row in KINDS if not row.is_namespaced)
 """(group, kind) of every cluster-scoped object that a platform can have."""
@@ -79,3 +96,59 @@ def pointer(platform: Platform, manifests: Sequence[Manifest], release: str) -> 
         Manifest(app_project(platform, platform.gitops, manifests), "project.yaml"),
         Manifest(application(platform, platform.gitops, release), "application.yaml"),
     ]
+
+
+ACCOUNT_ROLE = "mpigen-gitops"
+_ACCOUNT_FILE = "cluster/access/gitops.yaml"
+_ROLES = {"ClusterRole": "clusterroles", "Role": "roles"}
+
+
+def account_role(platform: Platform, manifests: Iterable[Manifest]) -> list[Manifest]:
+    """Return the role and its binding; nothing if the platform grants no rights.
+
+    Raises:
+        EngineError: there is no catalogue of kinds.
+    """
+    if platform.gitops is None or not platform.gitops.grant:
+        return []
+    catalog = Catalog.bundled(platform.cluster.versions.model_dump())
+    accounts = [platform.gitops.account_on(platform.cluster)]
+    binding = Manifest(cluster_role_binding(ACCOUNT_ROLE, ACCOUNT_ROLE, accounts), _ACCOUNT_FILE)
+    unwritten = Manifest(cluster_role(ACCOUNT_ROLE, []), _ACCOUNT_FILE)
+    applied = [manifest for manifest in manifests if manifest.file not in NOT_APPLIED]
+    role = cluster_role(ACCOUNT_ROLE, account_rules([*applied, unwritten, binding], catalog))
+    return [Manifest(role, _ACCOUNT_FILE), binding]
+
+
+def account_rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
+    """Return the rules of an account that applies these manifests, and the manifests of any other release."""
+    manifests = list(manifests)
+    defined = {kind: {manifest.name for manifest in manifests if manifest.kind == kind} for kind in _ROLES}
+    bound = {kind: {name for manifest in manifests for name in _bound_role(manifest, kind)} for kind in _ROLES}
+    return [
+        *rules_for_kinds([*READ, *WRITE]),
+        *_rules_for_added_kinds(manifests, catalog),
+        *_rules_for_roles("escalate", defined),
+        *_rules_for_roles("bind", bound),
+    ]
+
+
+def _rules_for_added_kinds(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
+    """Return rules for kinds that admins add. The API server's name of a kind without a schema is unknown."""
+    known = {(row.group, row.kind) for row in KINDS}
+    others: dict[str, set[str]] = {}
+    for manifest in manifests:
+        entry = catalog.entries.get((manifest.api_version, manifest.kind))
+        if entry and (manifest.group, manifest.kind) not in known:
+            others.setdefault(manifest.group, set()).add(entry.plural)
+    return [policy_rule(group, sorted(resources), [*READ, *WRITE]) for group, resources in sorted(others.items())]
+
+
+def _bound_role(manifest: Manifest, kind: str) -> Iterable[str]:
+    reference = manifest.body.get("roleRef")
+    if isinstance(reference, dict) and reference.get("kind") == kind:
+        yield str(reference.get("name"))
+
+
+def _rules_for_roles(verb: str, names: dict[str, set[str]]) -> list[Body]:
+    return [policy_rule(RBAC, [_ROLES[kind]], [verb], sorted(named)) for kind, named in names.items() if named]

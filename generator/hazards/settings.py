@@ -21,7 +21,7 @@ from generator.facts.devices import MIG_PREFIX, device_of, is_known, known_profi
 from generator.facts.images import is_below, software_hidden_by
 from generator.objects.amounts import format_amount, parse_amounts
 from generator.quantities import Quantity
-from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
+from generator.runtimes.hosts import NodeSize, launcher_resources, node_size
 
 NamedPath = tuple[str, ...]
 

@@ -12,7 +12,7 @@ from generator.facts.mpi import MPI
 from generator.facts.names import SSH_PORT
 from generator.jobs.reach import Reach, reaches
 from generator.runtimes.environment import launcher_environment
-from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
+from generator.runtimes.hosts import NodeSize, launcher_resources, node_size
 
 Facts = dict[str, Any]
 Topics = Iterator[tuple[str, str]]

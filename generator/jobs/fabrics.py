@@ -1,4 +1,4 @@
-"""The fabrics of a platform, described for people and for machines: nodes, teams, addresses, memory and variables.
+"""Descriptions of fabrics and server types, for people and for machines.
 
 NetworkPolicies are rules of the interface of the pod network and do not apply to packets of a fabric
 (multi-networkpolicy README.md; openshift/api operator/v1/types_network.go). RDMA does not even pass through the kernel.
@@ -9,7 +9,7 @@ does, or the switches of a VLAN.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from generator.config.model.fabric_addresses import allocator, count_addresses, count_needed_addresses
@@ -18,10 +18,10 @@ from generator.config.model.runtimes import Runtime, fabric_of
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.facts.names import REBOOTS
+from generator.facts.nodes import Server
 from generator.manifests import Body
 from generator.networks.attachments import fabrics_of, pools_with
-from generator.networks.openshift import machine_setup
-from generator.networks.sriov import sriov_node_objects
+from generator.networks.nodes import machine_setup, sriov_node_objects
 from generator.runtimes.training_runtime import training_runtimes
 
 Facts = dict[str, Any]
@@ -226,3 +226,61 @@ def _environment(platform: Platform, runtime: Runtime) -> dict[str, str]:
     (launcher,) = (job for job in jobs if job["name"] == "launcher")
     (container, *_) = launcher["template"]["spec"]["template"]["spec"]["containers"]
     return {variable["name"]: variable.get("value", "") for variable in container.get("env", [])}
+
+
+SOUND_SHARE = 0.8
+"""The part of what its links carry that a fabric has to reach: what is published of sound ones is 0.9 and more."""
+
+
+def server_facts(server: Server) -> dict[str, Any]:
+    """Return the description of a server type for machines."""
+    return {
+        "name": server.name,
+        "title": server.title,
+        "accelerators": server.accelerators,
+        "architecture": server.architecture,
+        "sockets": server.sockets,
+        "type": server.fabric["type"],
+        "nicsPerNode": server.fabric["perNode"],
+        "gigabitsPerNic": server.link,
+        "fabric": dict(server.fabric),
+        "topology": list(server.topology),
+        "expected": {"busBandwidthAtLeast": sound_bandwidth(server.line_rate), "unit": "GB/s"},
+        "measured": [asdict(measurement) for measurement in server.measured],
+        "note": server.note,
+        "sources": list(server.sources),
+    }
+
+
+def sound_bandwidth(gigabits: float) -> float:
+    """GB/s of bus bandwidth below which something is wrong, where a node's links carry so many Gbit/s."""
+    return round(gigabits / 8 * SOUND_SHARE, 1)
+
+
+def describe_server(server: Server) -> Iterator[tuple[str, str]]:
+    """Yield the description of a server type for people."""
+    yield "server", f"{server.name}: {server.title}"
+    sockets = f"{server.sockets} sockets" if server.sockets else "number of sockets unknown"
+    yield "node", f"{server.accelerators}, {server.architecture}, {sockets}"
+    nics = server.fabric["perNode"]
+    yield "fabric", f"{server.fabric['type']}: {nics} NICs of {server.link} Gbit/s, {server.line_rate} Gbit/s in all"
+    for field, value in server.fabric.items():
+        if field not in ("type", "perNode"):
+            yield "fabric", f"{field}: {value if not isinstance(value, dict) else _format_pairs(value)}"
+    if server.topology:
+        yield "topology", f"{', '.join(server.topology)}, kubernetes.io/hostname"
+    yield (
+        "expected",
+        f"an allreduce of all devices at {sound_bandwidth(server.line_rate):g} GB/s or more (bus bandwidth)",
+    )
+    for measurement in server.measured:
+        yield "measured", f"{measurement.gigabytes} GB/s on {measurement.how}: {measurement.source}"
+    if server.note:
+        yield "note", server.note
+    for source in server.sources:
+        yield "source", source
+    yield "example", f"fabrics: [{{name: fast, server: {server.name}}}]"
+
+
+def _format_pairs(value: dict[str, str]) -> str:
+    return ", ".join(f"{key} {content}" for key, content in value.items())

@@ -18,8 +18,7 @@ from generator.documents.messages import format_value
 from generator.errors import Problem, suggest
 from generator.facts.names import JOB_LABEL, JOB_POLICY, OWNER, PRIORITY_CLASS, QUEUE_NAME
 from generator.jobs import smoke
-from generator.jobs.chosen import JobError, fewest_hosts, others_for, runtime_for, tenant_for
-from generator.jobs.reach import Reach, reach
+from generator.jobs.reach import JobError, Reach, fewest_hosts, others_for, reach, runtime_for, tenant_for
 from generator.jobs.smoke import Benchmark, smoke_command, smoke_nodes
 from generator.manifests import Body
 

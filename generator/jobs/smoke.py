@@ -22,9 +22,9 @@ from generator.errors import Problem
 from generator.facts.devices import DeviceKind
 from generator.facts.mpi import MPI
 from generator.facts.names import GPU_CLIQUE
-from generator.jobs.servers import ENOUGH, at_least
+from generator.jobs.fabrics import SOUND_SHARE, sound_bandwidth
+from generator.runtimes.hosts import node_size
 from generator.runtimes.init_containers import script
-from generator.runtimes.sizing import node_size
 
 SMOKE_WORKERS = 2
 _TORCH: Mapping[DeviceKind, tuple[str, str]] = {
@@ -133,12 +133,12 @@ class Benchmark:
     @property
     def at_least(self) -> float:
         """Return the lowest result that passes: GB/s over all NICs for devices, Gbit/s over one NIC for hosts."""
-        return self.bus_bandwidth if self.is_of_devices else round(self.link * ENOUGH, 2)
+        return self.bus_bandwidth if self.is_of_devices else round(self.link * SOUND_SHARE, 2)
 
     @property
     def bus_bandwidth(self) -> float:
         """GB/s of an allreduce of all devices that pass."""
-        return at_least(self.nics * self.link)
+        return sound_bandwidth(self.nics * self.link)
 
     @property
     def has_rdma_latency(self) -> bool:

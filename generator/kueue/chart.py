@@ -10,9 +10,8 @@ from generator.config.model.queues import CONFIGURATION_FILE
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.constructs import Component
-from generator.kueue.admission_checks import admission_checks
 from generator.kueue.configuration import kueue_object
-from generator.kueue.flavors import resource_flavor, topology, workload_priority_class
+from generator.kueue.flavors import admission_checks, resource_flavor, topology, workload_priority_class
 from generator.kueue.queues import cluster_queue, cohorts, local_queues, slack_queue
 from generator.manifests import Body, Manifest
 

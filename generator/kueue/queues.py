@@ -15,7 +15,7 @@ from generator.config.model.quotas import ZERO, Amounts, Supply, node_amounts, q
 from generator.config.model.tenants import Cohort, Tenant, workers_cohort
 from generator.config.platform import Platform
 from generator.facts.names import LOCAL_QUEUE, METADATA_NAME, RESERVATIONS
-from generator.kueue.admission_checks import checks_of_queue
+from generator.kueue.flavors import checks_of_queue
 from generator.manifests import Body
 from generator.quantities import Quantity
 

@@ -1,4 +1,4 @@
-"""The objects that attach the pods of a team to a fabric, for each rail in each of the team's namespaces.
+"""The objects that attach the pods of a team to a fabric: networks, their addresses, and claims.
 
 A runtime is shared by all teams and names networks without a namespace, so a rail has the same name in every namespace,
 and Multus of OpenShift takes none from elsewhere. MacvlanNetwork, HostDeviceNetwork and IPoIBNetwork of NVIDIA's
@@ -9,16 +9,26 @@ have one. SriovNetwork and SriovIBNetwork in a team's namespace make it there: S
 Sources: network-attachment-definition-client v1.7.7; multus-cni 95a0932 pkg/k8sclient/k8sclient.go
 getKubernetesDelegate; sriov-network-operator 249e200 api/v1/helper.go RenderNetAttDef; sriov-cni 1b7acc5
 docs/configuration-reference.md; ib-sriov-cni 543060d pkg/types/types.go; rdma-cni 449bfbc README.md; ipoib-cni bc0726f
-README.md; containernetworking/plugins plugins/{main/macvlan,main/host-device,meta/tuning,meta/sbr}; kubernetes v1.34.2
-staging/src/k8s.io/api/resource/v1/types.go; kubernetes-sigs/dranet f258477 README.md (the default class). The builders
-set no `extendedResourceName`: in 1.34 it is behind a gate that is off (DRAExtendedResource, alpha).
+README.md; containernetworking/plugins plugins/{main/macvlan,main/host-device,meta/tuning,meta/sbr}; whereabouts 3a262bd
+doc/extended-configuration.md, pkg/types/types.go; nvidia-k8s-ipam v0.4.0 api/v1alpha1/ippool_types.go,
+ippool_validate.go, pkg/cni/types/types.go; kubernetes v1.34.2 staging/src/k8s.io/api/resource/v1/types.go;
+kubernetes-sigs/dranet f258477 README.md (the default class). The builders set no `extendedResourceName`: in 1.34 it is
+behind a gate that is off (DRAExtendedResource, alpha).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from generator.config.model.fabric_addresses import (
+    RailRange,
+    addresses_per_node,
+    allocator,
+    ip_pool_exclusions,
+    rail_ranges,
+    whereabouts_exclude,
+)
 from generator.config.model.fabric_parts import FabricShare
 from generator.config.model.fabrics import Fabric, Rail
 from generator.config.model.pools import Pool
@@ -27,8 +37,7 @@ from generator.config.platform import Platform
 from generator.facts.names import RESOURCE_NAME
 from generator.kueue.queues import holding
 from generator.manifests import Body
-from generator.networks.addresses import ipam
-from generator.networks.sriov import GROUP
+from generator.networks.nodes import SRIOV_API_GROUP
 
 
 def pools_with(fabric: Fabric, platform: Platform) -> list[Pool]:
@@ -134,7 +143,7 @@ def _sriov_network(fabric: Fabric, rail: Rail, share: FabricShare | None, addres
         if vlan := (share.vlan if share else None) or fabric.vlan:
             spec["vlan"] = vlan
     return {
-        "apiVersion": f"{GROUP}/v1",
+        "apiVersion": f"{SRIOV_API_GROUP}/v1",
         "kind": kind,
         "metadata": {"name": rail.network, "namespace": namespace},
         "spec": spec,
@@ -146,15 +155,15 @@ def to_json(config: Body) -> str:
     return json.dumps(config, sort_keys=True, separators=(",", ":"))
 
 
-_API = "resource.k8s.io/v1"
-_OF_DRANET = 'device.driver == "dra.net"'
+_RESOURCE_API = "resource.k8s.io/v1"
+_DRANET_DEVICES = 'device.driver == "dra.net"'
 
 
 def device_class(fabric: Fabric) -> Body:
     """Return the DeviceClass of a fabric's NICs."""
-    selectors = fabric.selectors or (_OF_DRANET,)
+    selectors = fabric.selectors or (_DRANET_DEVICES,)
     return {
-        "apiVersion": _API,
+        "apiVersion": _RESOURCE_API,
         "kind": "DeviceClass",
         "metadata": {"name": fabric.name},
         "spec": {"selectors": _cel_selectors(selectors)},
@@ -171,7 +180,7 @@ def resource_claim_template(fabric: Fabric, namespace: str) -> Body:
     if fabric.device_class and fabric.selectors:
         exactly["selectors"] = _cel_selectors(fabric.selectors)
     return {
-        "apiVersion": _API,
+        "apiVersion": _RESOURCE_API,
         "kind": "ResourceClaimTemplate",
         "metadata": {"name": fabric.name, "namespace": namespace},
         "spec": {"spec": {"devices": {"requests": [{"name": "nic", "exactly": exactly}]}}},
@@ -180,3 +189,83 @@ def resource_claim_template(fabric: Fabric, namespace: str) -> Body:
 
 def _cel_selectors(selectors: tuple[str, ...]) -> list[Body]:
     return [{"cel": {"expression": expression}} for expression in selectors]
+
+
+def ipam(fabric: Fabric, rail: int, share: FabricShare | None, owner: str) -> Body:
+    """Return the `ipam` of an attachment; empty if pods have no addresses on the fabric.
+
+    Args:
+        fabric: which.
+        rail: its number among all rails.
+        share: what is the team's own of it.
+        owner: the team.
+    """
+    ranges = rail_ranges(fabric, share.range if share else None)
+    if not ranges:
+        return {}
+    if allocator(fabric) == "nv-ipam":
+        return {"type": "nv-ipam", "poolName": _ip_pool_name(fabric, rail, owner if share and share.range else "")}
+    rail_range = ranges[rail]
+    taken = [str(part) for part in whereabouts_exclude(rail_range)]
+    return {
+        "type": "whereabouts",
+        "range": str(rail_range.network),
+        **({"exclude": taken} if taken else {}),
+        **({"gateway": rail_range.gateway} if rail_range.gateway else {}),
+    }
+
+
+def ip_pools(
+    fabric: Fabric, pools: Sequence[Pool], shares: Sequence[tuple[str, FabricShare]], namespace: str
+) -> Iterator[Body]:
+    """Yield an IPPool of nv-ipam for each rail, and for each rail of a team with its own addresses.
+
+    Args:
+        fabric: which.
+        pools: those whose nodes have it.
+        shares: team → what is its own of it.
+        namespace: where nv-ipam looks for them.
+    """
+    if fabric.addresses is None or allocator(fabric) != "nv-ipam":
+        return
+    owners = [("", None), *((team, share.range) for team, share in shares if share.range)]
+    for owner, own in owners:
+        for number, rail_range in enumerate(rail_ranges(fabric, own)):
+            name = _ip_pool_name(fabric, number, owner)
+            yield _ip_pool(name, namespace, rail_range, addresses_per_node(fabric), pools)
+
+
+def _ip_pool(name: str, namespace: str, rail_range: RailRange, size: int, pools: Sequence[Pool]) -> Body:
+    spec: Body = {
+        "subnet": str(rail_range.network),
+        "perNodeBlockSize": size,
+        "nodeSelector": {"nodeSelectorTerms": [_node_selector_term(pool) for pool in pools if pool.labels]},
+    }
+    if not all(pool.labels for pool in pools):
+        del spec["nodeSelector"]
+    if rail_range.gateway:
+        spec["gateway"] = rail_range.gateway
+    address = type(rail_range.network.network_address)
+    exclusions = [
+        {"startIP": str(address(first)), "endIP": str(address(last))}
+        for first, last in ip_pool_exclusions(rail_range, size)
+    ]
+    if exclusions:
+        spec["exclusions"] = exclusions
+    return {
+        "apiVersion": "nv-ipam.nvidia.com/v1alpha1",
+        "kind": "IPPool",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+def _node_selector_term(pool: Pool) -> Body:
+    return {
+        "matchExpressions": [{"key": key, "operator": "In", "values": [value]} for key, value in pool.labels.items()]
+    }
+
+
+def _ip_pool_name(fabric: Fabric, rail: int, owner: str) -> str:
+    network = fabric.all_rails[rail].network
+    return f"{network}-of-{owner}" if owner else network

@@ -11,7 +11,7 @@ from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.constructs import Component
 from generator.manifests import Body, Manifest
-from generator.networks import addresses, attachments, nvidia, openshift, sriov
+from generator.networks import attachments, nodes
 from generator.networks.attachments import fabrics_of, pools_with
 
 
@@ -27,22 +27,22 @@ class FabricNodes(Component):
         pools = pools_with(fabric, platform)
         if fabric.attached == "sriov" and fabric.operated != "none":
             namespace = operator_namespace(fabric, is_openshift=platform.cluster.is_openshift)
-            yield from (body for pool in pools for body in sriov.sriov_node_objects(fabric, pool, namespace))
+            yield from (body for pool in pools for body in nodes.sriov_node_objects(fabric, pool, namespace))
         elif fabric.operated == "nvidia" and fabric.device:
-            yield from (nvidia.nic_node_policy(fabric, pool) for pool in pools)
+            yield from (nodes.nic_node_policy(fabric, pool) for pool in pools)
         if fabric.attached == "dra" and not fabric.device_class:
             yield attachments.device_class(fabric)
         tenants = [tenant for tenant in platform.tenants if fabric in fabrics_of(tenant, platform)]
         shares = [(tenant.name, share) for tenant in tenants for share in tenant.fabrics if share.name == fabric.name]
         if pools:
-            yield from addresses.ip_pools(fabric, pools, shares, ip_pool_namespace(fabric))
+            yield from attachments.ip_pools(fabric, pools, shares, ip_pool_namespace(fabric))
 
 
 class Machines(Component):
     """The objects by which OpenShift sets up the nodes of all fabrics. They restart the nodes."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
-        bodies = openshift.machine_setup(platform.fabrics)
+        bodies = nodes.machine_setup(platform.fabrics)
         super().__init__(scope, id, [Manifest(body, "cluster/networks/machines.yaml") for body in bodies])
 
 

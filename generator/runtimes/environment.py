@@ -16,9 +16,8 @@ from generator.facts import env
 from generator.facts.devices import DeviceKind
 from generator.facts.mpi import MPI
 from generator.facts.mpi.implementation import NO_TCP, Changes, Launch
-from generator.runtimes.fabric import interfaces
+from generator.runtimes.hosts import NodeSize, fabric_interfaces
 from generator.runtimes.init_containers import HOSTFILE, HYDRA_HOSTFILE, LOCK, PATH, RANK
-from generator.runtimes.sizing import NodeSize
 
 _NCCL: tuple[DeviceKind, ...] = ("nvidia", "nvidia-mig", "amd")  # RCCL reads the variables of NCCL
 
@@ -44,7 +43,7 @@ def launcher_environment(
         **_framework(runtime, device),
     }
     if fabric:
-        variables |= _over_fabric(runtime, device, fabric, interfaces(fabric, size.resources))
+        variables |= _over_fabric(runtime, device, fabric, fabric_interfaces(fabric, size.resources))
     return {name: value for name, value in variables.items() if value is not None} | runtime.environment
 
 

@@ -26,8 +26,8 @@ from generator.facts.devices import DeviceKind
 from generator.facts.env import host_variable_patterns
 from generator.facts.names import MPI_FOLDER, SSH_PORT
 from generator.manifests import Body
-from generator.runtimes import fabric
-from generator.runtimes.sizing import NodeSize
+from generator.runtimes import hosts
+from generator.runtimes.hosts import NodeSize
 
 RANK = f"{RUN}/bin/rank"
 """The agent of Open MPI that sets the variables from which frameworks read their rank."""
@@ -207,7 +207,7 @@ def fabric_container(image: str, runtime: Runtime, pool: Pool, size: NodeSize, s
         "name": PREFLIGHT,
         "image": image,
         "securityContext": security,
-        "resources": fabric.resources(runtime, pool, SMALL | devices, is_node=True),
+        "resources": hosts.container_resources(runtime, pool, SMALL | devices, is_node=True),
         "command": ["/bin/sh", "-c", fabric_script(runtime, wiring, size)],
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
@@ -218,7 +218,7 @@ def fabric_script(runtime: Runtime, wiring: Fabric, size: NodeSize) -> str:
     numbers = {
         "fabric": wiring.name,
         "devices": _devices(wiring, size),
-        "interfaces": f"'{' '.join(fabric.interfaces(wiring, size.resources))}'",
+        "interfaces": f"'{' '.join(hosts.fabric_interfaces(wiring, size.resources))}'",
         # Of InfiniBand an interface is up by a partition's IPoIB, which RDMA does not need: there the device says it.
         "link": "" if wiring.type == "infiniband" and wiring.attached != "ipoib" else "yes",
         "memory": _to_lock(runtime, wiring, size),

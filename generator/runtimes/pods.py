@@ -25,9 +25,9 @@ from generator.facts.names import (
     SSH_PORT,
 )
 from generator.manifests import Body
-from generator.runtimes import fabric, init_containers
+from generator.runtimes import hosts, init_containers
+from generator.runtimes.hosts import NodeSize
 from generator.runtimes.init_containers import preflight_containers
-from generator.runtimes.sizing import NodeSize
 
 _USER = 1000  # any but root: Trainer's key files are 0640, and OpenSSH refuses such a key to its owner
 
@@ -124,7 +124,7 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
         spec["nodeSelector"] = selected
     if pool.taints:
         spec["tolerations"] = _tolerations(pool)
-    if is_node and (claims := fabric.pod_claims(runtime, pool)):
+    if is_node and (claims := hosts.fabric_claims(runtime, pool)):
         spec["resourceClaims"] = claims
     if runtime.pod_scheduler:
         spec["schedulerName"] = runtime.pod_scheduler
@@ -154,7 +154,7 @@ def _annotations(parts: PodParts, size: NodeSize, *, is_node: bool) -> dict[str,
     return {
         **_closeness(parts),
         **({REQUIRED_SCC: scc} if parts.cluster.is_openshift else {}),
-        **(fabric.pod_annotations(parts.runtime, parts.pool, size) if is_node else {}),
+        **(hosts.fabric_annotations(parts.runtime, parts.pool, size) if is_node else {}),
     }
 
 
@@ -213,7 +213,7 @@ def _container(parts: PodParts, resources: Mapping[str, str], *, is_node: bool) 
         "name": "node",
         "image": parts.image,
         "securityContext": _security(parts.runtime, locks_memory=parts.runtime.locks_memory),
-        "resources": fabric.resources(parts.runtime, parts.pool, resources, is_node=is_node),
+        "resources": hosts.container_resources(parts.runtime, parts.pool, resources, is_node=is_node),
         "volumeMounts": [
             *init_containers.volume_mounts(),
             *(shared_memory if is_node else []),

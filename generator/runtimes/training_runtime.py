@@ -23,9 +23,9 @@ from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.facts.names import FRAMEWORK, STEP, SUPPORT
 from generator.manifests import Body
 from generator.runtimes.environment import launcher_environment
+from generator.runtimes.hosts import NodeSize, launcher_resources, node_size
 from generator.runtimes.init_containers import DEVICES, PREFLIGHT
 from generator.runtimes.pods import PodParts, Volume, launcher_pod, node_pod, runtime_volumes
-from generator.runtimes.sizing import NodeSize, launcher_resources, node_size
 
 _GANGS: Mapping[str, Body] = {
     # Trainer's own default, written out, so that Argo CD finds nothing that the API server added.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from generator.facts.servers import SERVERS
+from generator.facts.nodes import SERVERS
 from tests.conftest import EXAMPLES, Run
 
 

@@ -6,7 +6,7 @@ import http.client
 from functools import partial
 
 from generator import Platform
-from generator.gitops.account import rules
+from generator.gitops.argocd import account_rules
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from tests.cluster.client import Body, Client, RefusedError, wait_until
@@ -24,7 +24,7 @@ def gitops_account(admin: Client, platform: Platform, manifests: list[Manifest])
     for body in (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account_name, "namespace": namespace}},
-        _object("ClusterRole", name) | {"rules": rules(manifests, Catalog.bundled())},
+        _object("ClusterRole", name) | {"rules": account_rules(manifests, Catalog.bundled())},
         _object("ClusterRoleBinding", name) | {"subjects": [account], "roleRef": role},
     ):
         admin.apply(body, "tests")

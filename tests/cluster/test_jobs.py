@@ -12,9 +12,8 @@ import yaml
 from generator import Platform
 from generator.documents.emit import BriefEmitter
 from generator.facts.names import PARAMETER, PART_OF, TENANT_LABEL
-from generator.jobs.chosen import JobError
 from generator.jobs.job import LONGEST_NAME, Request, new_job
-from generator.jobs.reach import reach
+from generator.jobs.reach import JobError, reach
 from tests.cluster.client import Body, Client, RefusedError, wait_for, wait_until
 from tests.cluster.control_plane import FINISH
 from tests.cluster.training import ROLE, Training, conditions, trainings

@@ -27,7 +27,7 @@ from generator.config.model.fabric_addresses import (
 from generator.config.model.fabrics import Fabric
 from generator.facts.addressing import Supply, host_local_supply, overlap, parse_address, parse_network
 from generator.manifests import Manifest
-from generator.networks.addresses import ip_pools, ipam
+from generator.networks.attachments import ip_pools, ipam
 from generator.objects.networks import attachment
 from tests.conftest import ROOT
 

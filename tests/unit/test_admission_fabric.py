@@ -12,8 +12,8 @@ from generator import MpiRuntime, Platform, Runtime, pipeline
 from generator.app import App
 from generator.config.model.runtimes import fabric_of
 from generator.config.policy_cases import load_cases
+from generator.facts.env import transport_variables
 from generator.facts.families import FAMILIES, FamilyName
-from generator.facts.transport_variables import transport_variables
 from generator.jobs.job import Request, new_job
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog

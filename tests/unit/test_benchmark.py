@@ -18,8 +18,8 @@ from generator.config.model.runtimes import fabric_of
 from generator.documents.emit import BriefEmitter
 from generator.facts.devices import DeviceKind
 from generator.facts.families import FAMILIES, FamilyName
-from generator.jobs.chosen import JobError
 from generator.jobs.job import Job, Request, new_job
+from generator.jobs.reach import JobError
 from generator.jobs.smoke import Benchmark, benchmark_command, benchmark_notes
 from generator.runtimes.init_containers import script
 from generator.schemas.catalog import Catalog

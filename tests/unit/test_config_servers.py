@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from generator import Fabric
 from generator.facts.families import FAMILIES, FamilyName
-from generator.facts.servers import SERVERS, Server, ServerName
+from generator.facts.nodes import SERVERS, Server, ServerName
 
 # InfiniBand HDR and NDR, 100, 200 and 400 Gbit/s Ethernet, EFA.
 LINKS = {100, 200, 400}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from generator import Platform
-from generator.facts.servers import SERVERS
+from generator.facts.nodes import SERVERS
 from generator.jobs import fabrics
-from generator.jobs.servers import describe_server, server_facts
+from generator.jobs.fabrics import describe_server, server_facts
 from tests.conftest import small_platform
 
 PORTS = ["ens1f0np0", "ens2f0np0"]

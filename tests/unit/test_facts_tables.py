@@ -27,7 +27,7 @@ from generator.facts.devices import (
     vendors,
 )
 from generator.facts.images import is_image
-from generator.facts.servers import SERVERS
+from generator.facts.nodes import SERVERS
 from generator.facts.table import read_table
 from tests.conftest import ROOT
 

@@ -8,8 +8,7 @@ import pytest
 
 from generator import Platform, pipeline
 from generator.facts.kinds import KINDS
-from generator.gitops.account import NAME, rules
-from generator.gitops.argocd import NOT_APPLIED
+from generator.gitops.argocd import ACCOUNT_ROLE, NOT_APPLIED, account_rules
 from generator.manifests import Body, Manifest
 from generator.schemas.catalog import Catalog
 from tests.conftest import EXAMPLES
@@ -46,7 +45,7 @@ def test_every_kind_is_called_as_the_api_server_calls_it(kind: object) -> None:
 def test_what_an_example_consists_of_may_be_applied(example: Path) -> None:
     platform, app = pipeline.load(example)
     tree, _ = pipeline.render(platform, app)
-    found = rules(tree, CATALOG)
+    found = account_rules(tree, CATALOG)
     written = about(found, "patch")
     for manifest in tree:
         if not manifest.file.startswith("kueue/"):
@@ -61,27 +60,29 @@ def test_rights_that_the_account_has_not_are_granted_by_name() -> None:
         role("RoleBinding", "z", roleRef={"kind": "Role", "name": "local"}),
     ]
     rbac = "rbac.authorization.k8s.io"
-    found = rules(tree, CATALOG)
+    found = account_rules(tree, CATALOG)
     assert about(found, "escalate") == {(rbac, "clusterroles"): ["ours"]}
     assert about(found, "bind") == {(rbac, "clusterroles"): ["theirs", "view"], (rbac, "roles"): ["local"]}
 
 
 def test_it_reads_no_secrets_and_starts_nothing() -> None:
-    resources = {resource for _, resource in about(rules([], CATALOG), "get")}
+    resources = {resource for _, resource in about(account_rules([], CATALOG), "get")}
     assert not resources & {"secrets", "pods", "pods/log", "trainjobs", "jobs"}
-    assert "*" not in str(rules([], CATALOG))
+    assert "*" not in str(account_rules([], CATALOG))
 
 
 def test_kinds_of_the_admins_own_come_on_top() -> None:
     body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}}
-    assert ("scheduling.k8s.io", "priorityclasses") in about(rules([Manifest(body, "a.yaml")], CATALOG), "delete")
+    assert ("scheduling.k8s.io", "priorityclasses") in about(
+        account_rules([Manifest(body, "a.yaml")], CATALOG), "delete"
+    )
 
 
 def test_the_role_is_there_where_the_platform_grants_it() -> None:
     platform, app = pipeline.load(EXAMPLES["openshift-h100"])
     tree, _ = pipeline.render(platform, app)
     granted, binding = [found for found in tree if found.file == "cluster/access/gitops.yaml"]
-    assert granted.body["rules"] == rules((found for found in tree if found.file not in NOT_APPLIED), CATALOG)
+    assert granted.body["rules"] == account_rules((found for found in tree if found.file not in NOT_APPLIED), CATALOG)
     assert binding.body["subjects"] == [
         {
             "kind": "ServiceAccount",
@@ -89,7 +90,7 @@ def test_the_role_is_there_where_the_platform_grants_it() -> None:
             "namespace": "openshift-gitops",
         }
     ]
-    assert NAME in about(granted.body["rules"], "escalate")["rbac.authorization.k8s.io", "clusterroles"]
+    assert ACCOUNT_ROLE in about(granted.body["rules"], "escalate")["rbac.authorization.k8s.io", "clusterroles"]
 
 
 def test_nothing_is_granted_unasked(platform: Platform) -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from generator import Platform
 from generator.facts.table import read_table
-from generator.gitops.headers import Headers
+from generator.gitops.metadata import Headers
 from tests.conftest import ROOT, small_platform
 
 PLATFORM = Platform.model_validate(small_platform())

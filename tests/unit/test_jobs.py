@@ -14,8 +14,8 @@ from generator import Platform
 from generator.checks.run import check_text
 from generator.cli.inputs import load_declared
 from generator.documents.emit import BriefEmitter
-from generator.jobs.chosen import JobError
 from generator.jobs.job import LONGEST_NAME, Job, Request, new_job
+from generator.jobs.reach import JobError
 from generator.manifests import Body
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine

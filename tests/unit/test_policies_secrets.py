@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from generator import Cluster, Platform
 from generator.config.model.secrets import Secrets, Store
 from generator.config.model.tenants import DataVolume, Tenant
-from generator.gitops.metadata import ANNOTATION, WAVES, annotate_waves
+from generator.gitops.metadata import WAVE_ANNOTATION, WAVES, annotate_waves
 from generator.manifests import Body, Manifest
 from generator.policies import namespace
 from generator.policies import secrets as policies_secrets
@@ -147,7 +147,7 @@ def test_nothing_waits_for_what_others_must_fill() -> None:
     body = {"apiVersion": "v1", "metadata": {"name": "x"}}
     waves = {
         kind: annotate_waves([Manifest({**body, "kind": kind}, "x.yaml")])[0].body["metadata"]["annotations"][
-            ANNOTATION
+            WAVE_ANNOTATION
         ]
         for kind in last
     }

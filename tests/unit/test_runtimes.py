@@ -9,7 +9,7 @@ import pytest
 from generator import Cluster, Platform, Pool, Runtime, Taint, Volume
 from generator.facts.families import FAMILIES
 from generator.facts.names import RUNTIME_LABEL, SERVICE_ACCOUNT
-from generator.runtimes.sizing import node_size
+from generator.runtimes.hosts import node_size
 from generator.runtimes.training_runtime import training_runtimes
 
 GPU = Pool(

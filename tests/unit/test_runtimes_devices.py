@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 from generator import Cluster, Platform, Pool, Runtime
 from generator.facts.families import FAMILIES
-from generator.facts.servers import SERVERS
+from generator.facts.nodes import SERVERS
 from generator.manifests import Body
 from generator.runtimes.environment import launcher_environment
+from generator.runtimes.hosts import node_size
 from generator.runtimes.init_containers import devices_script
-from generator.runtimes.sizing import node_size
 from generator.runtimes.training_runtime import training_runtimes
 from tests.unit.test_runtimes_scripts import SHELLS
 from tests.update_runtimes import POOLS

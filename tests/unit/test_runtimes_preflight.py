@@ -12,8 +12,8 @@ import pytest
 
 from generator import Cluster, Pool, Runtime
 from generator.config.model.fabrics import Fabric
+from generator.runtimes.hosts import node_size
 from generator.runtimes.init_containers import fabric_container, fabric_script
-from generator.runtimes.sizing import node_size
 from generator.runtimes.training_runtime import training_runtimes
 from tests.unit.test_runtimes_scripts import SHELLS
 from tests.update_runtimes import FABRICS, POOLS, wired

@@ -13,8 +13,8 @@ from generator import Runtime
 from generator.facts.devices import DeviceKind
 from generator.facts.families import FamilyName
 from generator.jobs.smoke import smoke_command, smoke_nodes
+from generator.runtimes.hosts import node_size
 from generator.runtimes.init_containers import script
-from generator.runtimes.sizing import node_size
 from tests.unit.test_runtimes import CATALOGUE, CPU, POOLS
 
 ALONE = ("1", "1")

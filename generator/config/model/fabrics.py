@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from generator.config.model.fabric_parts import Addresses, DeviceClass, Nics, NodeSetup, PKey, Selector, Vlan
 from generator.config.model.fields import Count, Name, Resource, Section, invalid
 from generator.facts.names import EFA
-from generator.facts.servers import SERVERS, Server, ServerName
+from generator.facts.nodes import SERVERS, Server, ServerName
 
 _NVIDIA = "nvidia-network-operator"
 

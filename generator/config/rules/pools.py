@@ -23,8 +23,7 @@ from generator.facts.devices import (
     misspelt_prefix,
     profile_of_product,
 )
-from generator.facts.nodes import labels_of_one_node
-from generator.facts.servers import SERVERS
+from generator.facts.nodes import SERVERS, labels_of_one_node
 
 _INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 _STRATEGY_LABEL = "nvidia.com/mig.strategy"

@@ -10,7 +10,7 @@ from generator.config.platform import Platform
 from generator.facts.names import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
 from generator.policies.access import KUBERNETES_USERS, OPENSHIFT_GROUPS, OPENSHIFT_GROUPS_FOR_USERS, controller_groups
-from generator.policies.admission import fabric, images, memlock, owners, patches, protected, residency, trainjobs
+from generator.policies.admission import compliance, fabric, memlock, patches, protected, trainjobs
 from generator.policies.admission.policy import Rule, binding, policy
 
 _ALWAYS = ("job-isolation", memlock.MEMLOCK)
@@ -36,15 +36,15 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     yield patches.patches()
     if any(pool.wiring for pool in platform.pools):  # removed again if no runtime uses a fabric: parameters.py
         yield fabric.fabric(platform.cluster.versions.trainer)
-    yield owners.owner()
-    yield owners.own_jobs()
+    yield protected.owner()
+    yield protected.own_jobs()
     yield protected.keys()
     yield protected.local_queues()
     yield from _image_rules(platform)
     if any(each.hosts_per_job or each.devices_per_host or each.time_per_job for each in limits):
         yield trainjobs.size(limits)
     if platform.isolation.unit == "job":
-        yield owners.job_isolation()
+        yield protected.job_isolation()
     yield from _compliance_rules(platform.policies)
     if any(tenant.pod_security == memlock.MEMLOCK for tenant in platform.tenants):
         yield memlock.memlock()
@@ -56,19 +56,19 @@ def _image_rules(platform: Platform) -> Iterator[Rule]:
     required = platform.policies.images
     from_registries = bool(required.registries) or any(tenant.registries for tenant in platform.tenants)
     if from_registries or required.digests:
-        yield images.images(from_registries=from_registries, by_digest=required.digests)
+        yield compliance.images(from_registries=from_registries, by_digest=required.digests)
     if required.registries or required.digests:
-        yield images.runtime_images(required.registries, _platform_labels(platform), by_digest=required.digests)
+        yield compliance.runtime_images(required.registries, _platform_labels(platform), by_digest=required.digests)
 
 
 def _compliance_rules(policies: Policies) -> Iterator[Rule]:
     if policies.labels:
         yield trainjobs.labels()
     if policies.residency:
-        yield residency.residency()
+        yield compliance.residency()
     if policies.storage_classes:
-        yield residency.storage()
-        yield residency.job_storage()
+        yield compliance.storage()
+        yield compliance.job_storage()
 
 
 def _platform_labels(platform: Platform) -> dict[str, str]:

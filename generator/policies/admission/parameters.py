@@ -15,8 +15,8 @@ from generator.config.model.fields import to_seconds
 from generator.config.model.policies import Residency
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
+from generator.facts.env import transport_variables
 from generator.facts.names import FABRIC, LOCAL_QUEUE, PARAMETER, STEP, TENANT_LABEL
-from generator.facts.transport_variables import transport_variables
 from generator.manifests import Body, Manifest
 
 CLAIM = "claim"
