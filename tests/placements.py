@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 from random import Random
 
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import parse_amounts
-from generator.objects.queue import Flavor
+from generator.objects.queue import Flavor, parse_amounts
 from generator.simulate.kueue.nodes import read_machines
 from generator.simulate.kueue.placement import NoPlace, Placed, Sites, Stay
 from generator.simulate.kueue.podsets import PodSet

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import FlavorResource, parse_amounts
+from generator.objects.queue import FlavorResource, parse_amounts
 from generator.simulate.kueue.podsets import podsets
 from generator.simulate.kueue.queues import QueueTree, read_queue_tree
 from tests.conftest import ROOT

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import parse_amounts
+from generator.objects.queue import parse_amounts
 from generator.simulate.kueue.admission import predict
 from generator.simulate.kueue.podsets import PodSet
 from generator.simulate.kueue.preemption import FINAL, INITIAL

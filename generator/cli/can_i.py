@@ -88,7 +88,7 @@ def _misspelt(verb: str, target: str) -> Iterator[str]:
     """
     from generator.errors import suggest
     from generator.schemas.catalog import Catalog
-    from generator.simulate.kinds import find_resource
+    from generator.simulate.access import find_resource
 
     verbs = _URL_VERBS if target.startswith("/") else _VERBS
     if verb.lower() not in (*verbs, "*"):
@@ -103,8 +103,7 @@ def _misspelt(verb: str, target: str) -> Iterator[str]:
 
 def _request(verb: str, target: str, namespace: str, subresource: str) -> AccessRequest:
     from generator.schemas.catalog import Catalog
-    from generator.simulate.access import AccessRequest
-    from generator.simulate.kinds import find_resource
+    from generator.simulate.access import AccessRequest, find_resource
 
     if target.startswith("/"):
         return AccessRequest(verb.lower(), url=target)

@@ -19,7 +19,7 @@ from generator.config.rules.pools import hardware_of, shares_devices
 from generator.facts.addressing import denied_metadata, metadata_of_clouds
 from generator.facts.devices import MIG_PREFIX, device_of, is_known, known_profiles
 from generator.facts.images import is_below, software_hidden_by
-from generator.objects.amounts import format_amount, parse_amounts
+from generator.objects.queue import format_amount, parse_amounts
 from generator.quantities import Quantity
 from generator.runtimes.hosts import NodeSize, launcher_resources, node_size
 

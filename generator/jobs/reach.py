@@ -18,9 +18,8 @@ from generator.manifests import Body, Manifest
 from generator.networks.attachments import resource_claim_template
 from generator.policies.namespace import namespace
 from generator.runtimes.training_runtime import training_runtimes
-from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.simulate.kueue.largest import NO_LIMIT, Largest, largest_jobs
 from generator.simulate.kueue.queues import read_queue_tree
-from generator.simulate.kueue.search import NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,85 @@
-"""Lenient views of Kueue's objects: ResourceFlavors, Cohorts, ClusterQueues and LocalQueues.
+"""Lenient views of Kueue's objects, and resource amounts as Kueue counts them.
 
-Source: kueue v0.19.2 apis/kueue/v1beta2. A field of v1beta1 is read under its name there.
+`cpu` counts in thousandths, everything else in whole units, rounded up: kueue v0.19.2 pkg/resources/requests.go
+`ResourceValue`. The objects are from apis/kueue/v1beta2; a field of v1beta1 is read under its name there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+from typing import Any, NamedTuple
 
 from generator.documents.json_text import read_json
 from generator.documents.scalars import int64
 from generator.errors import Problem, SimulationError
 from generator.facts.names import ALLOCATABLE, MULTI_KUEUE, NODES, PROVISIONING
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import FlavorResource, Requests, parse_amount, parse_amounts
 from generator.objects.fields import integer, mapping, mappings, string, string_map, strings
-from generator.quantities import parse
+from generator.quantities import Quantity, parse
+
+
+class FlavorResource(NamedTuple):
+    """The key of a quota: a resource on the nodes of a flavor."""
+
+    flavor: str
+    resource: str
+
+
+Amounts = dict[FlavorResource, int]
+Requests = Mapping[str, int]
+"""Resource → amount."""
+
+_BYTES = ("memory", "ephemeral-storage", "storage")
+
+
+def parse_amount(resource: str, value: object, place: str) -> int:
+    """Parse an amount of a resource.
+
+    Raises:
+        SimulationError: the value at the place is not a quantity.
+    """
+    try:
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise ValueError("not a quantity")  # noqa: TRY004 - one kind of mistake, whatever the type
+        return _round_up(str(value), is_cpu=resource == "cpu")
+    except ValueError as error:
+        fix = "write it as `2`, `500m` or `4Gi`"
+        raise SimulationError((Problem(f"{place}: {resource} is {error}", fix),)) from None
+
+
+@lru_cache(maxsize=4096)
+def _round_up(text: str, *, is_cpu: bool) -> int:
+    amount = parse(text).value
+    return ceil(amount * 1000) if is_cpu else ceil(amount)
+
+
+def parse_amounts(resources: object, place: str) -> dict[str, int]:
+    """Parse the amounts of a resource list, such as `requests`."""
+    amounts = resources if isinstance(resources, dict) else {}
+    return {str(name): parse_amount(str(name), value, place) for name, value in amounts.items()}
+
+
+def format_amount(resource: str, amount: int) -> str:
+    """Format an amount as a quantity.
+
+    >>> shown("cpu", 57500), shown("memory", 2 * 1024**3), shown("nvidia.com/gpu", 8)
+    ('57500m', '2Gi', '8')
+    """
+    value = Fraction(amount, 1000) if resource == "cpu" else Fraction(amount)
+    is_binary = resource in _BYTES or resource.startswith("hugepages-")
+    quantity = Quantity(value, is_binary)
+    return str(quantity) if is_binary or value.denominator != 1 else str(value.numerator)
+
+
+def add_requests(sums: dict[str, int], requests: Requests, factor: int = 1) -> None:
+    """Add requests, times a factor, to sums."""
+    for name, amount in requests.items():
+        sums[name] = sums.get(name, 0) + amount * factor
+
 
 # kueue v0.19.2 apis/kueue/v1beta1/clusterqueue_conversion.go
 _FUNGIBILITY = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}

@@ -8,14 +8,11 @@ from fractions import Fraction
 from typing import Any
 
 from generator.documents.messages import shorten
-from generator.objects.amounts import FlavorResource, format_amount
-from generator.objects.queue import ClusterQueue, Cohort
+from generator.objects.queue import ClusterQueue, Cohort, FlavorResource, format_amount
 from generator.report import table
 from generator.simulate.kueue.capacity import Capacity, compute_capacity
-from generator.simulate.kueue.largest import Largest
-from generator.simulate.kueue.queues import QueueTree
-from generator.simulate.kueue.quota_tree import Node, build_quota_tree
-from generator.simulate.kueue.search import NO_LIMIT
+from generator.simulate.kueue.largest import NO_LIMIT, Largest
+from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree
 
 _HEADER = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MAY BORROW", "LENDS", "OWNED", "RECLAIMABLE", "IDLE", "NODES")
 _JOBS = ("QUEUE", "NAMESPACE", "RUNTIME", "OWNED", "RECLAIMABLE", "IDLE", "WHY NOT MORE")

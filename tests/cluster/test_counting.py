@@ -10,12 +10,11 @@ import pytest
 from generator import Platform
 from generator.app import App
 from generator.manifests import Manifest
-from generator.objects.amounts import parse_amount, parse_amounts
+from generator.objects.queue import parse_amount, parse_amounts
 from generator.pipeline import render
-from generator.simulate.kueue.largest import largest_jobs
+from generator.simulate.kueue.largest import Limit, largest_jobs
 from generator.simulate.kueue.podsets import podsets, read_pod_context
 from generator.simulate.kueue.queues import read_queue_tree
-from generator.simulate.kueue.search import Limit
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.control_plane import Cluster

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from generator import Platform
-from generator.objects.amounts import parse_amounts
+from generator.objects.queue import parse_amounts
 from tests.cluster import trees
 from tests.cluster.client import Body, Client, wait_for, wait_until
 from tests.cluster.training import JOB, Training, conditions

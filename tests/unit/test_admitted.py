@@ -10,7 +10,7 @@ from generator.app import App
 from generator.checks.finding import Severity
 from generator.checks.run import check_rendered
 from generator.manifests import Manifest, write
-from generator.objects.amounts import parse_amount
+from generator.objects.queue import parse_amount
 from generator.pipeline import render
 from generator.quantities import parse
 from generator.schemas.catalog import Catalog

@@ -14,7 +14,7 @@ from generator.checks.finding import Breach
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import Queues
 from generator.manifests import Manifest, read
-from generator.objects.amounts import FlavorResource
+from generator.objects.queue import FlavorResource
 from generator.pipeline import render
 from generator.quantities import parse
 from generator.simulate.kueue.configuration import Counting, Settings, Transformation, read_settings

@@ -19,7 +19,7 @@ from generator.errors import suggest
 from generator.objects.patch import parse_path
 from generator.objects.selectors import _number
 from generator.release.previous import precedence
-from generator.simulate.policies.functions.quantity import _parsed
+from generator.simulate.policies.library import _parse_quantity
 from tests.conftest import ROOT
 from tests.fuzz.case import case
 from tests.fuzz.mutate import written
@@ -129,7 +129,7 @@ def test_every_reader_of_digits_has_an_answer_for_many() -> None:
 @pytest.mark.parametrize("exponent", ["1e2000000000", "1e-2000000000", f"1e{MANY}", f"1e-{MANY}"])
 def test_a_quantity_of_any_exponent_is_an_error_and_no_work_without_end(exponent: str) -> None:
     with pytest.raises(ValueError, match=r"digits|suffix"):
-        _parsed(exponent)
+        _parse_quantity(exponent)
 
 
 def test_bases_of_cases_build_on_each_other_deeper_than_python_calls(tmp_path: Path) -> None:

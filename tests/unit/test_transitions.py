@@ -13,7 +13,7 @@ from generator.schemas.crd import node
 from generator.schemas.json_schema import Schema
 from generator.schemas.stored import normalize_custom
 from generator.schemas.updates import VALIDATIONS, Transition, find_transitions, transition_rules
-from generator.simulate.policies.transitions import is_accepted
+from generator.simulate.policies.expression import is_accepted
 
 SAME = [{"rule": "self == oldSelf", "message": "immutable"}]
 ITEM = {"type": "object", "properties": {"name": {"type": "string"}, "value": {"type": "integer"}}}

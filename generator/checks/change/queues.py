@@ -20,9 +20,8 @@ from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts.defects import known
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import FlavorResource, format_amount
 from generator.objects.fields import mapping, mappings, string
-from generator.objects.queue import ClusterQueue
+from generator.objects.queue import ClusterQueue, FlavorResource, format_amount
 from generator.objects.selectors import find_untolerated_taint, format_taint
 
 _STOPS = ("None", "Hold", "HoldAndDrain")

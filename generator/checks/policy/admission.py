@@ -17,7 +17,7 @@ from generator.errors import NotModelledError
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mappings, strings
-from generator.simulate.kinds import Kind
+from generator.simulate.access import Kind
 from generator.simulate.policies.judge import Evaluation
 from generator.simulate.policies.policy import Policy
 from generator.simulate.policies.request import Request, UserInfo, as_stored

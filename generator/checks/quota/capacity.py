@@ -17,10 +17,9 @@ from generator.documents.json_text import read_json
 from generator.documents.load import Path
 from generator.facts.names import NODES, RESERVATIONS
 from generator.manifests import Manifest
-from generator.objects.amounts import FlavorResource, Requests, format_amount
 from generator.objects.fields import mapping
-from generator.objects.queue import Quota
-from generator.simulate.kueue.quota_tree import Node
+from generator.objects.queue import FlavorResource, Quota, Requests, format_amount
+from generator.simulate.kueue.queues import Node
 
 _Holders = Mapping[str, int]
 _WEIGHT: Path = ("spec", "fairSharing", "weight")

@@ -19,15 +19,13 @@ from generator.documents.load import Path
 from generator.facts.defects import known
 from generator.facts.names import MULTI_KUEUE
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import FlavorResource, format_amount
 from generator.objects.fields import indexed_mappings, integer, mapping
 from generator.objects.pods import JOB_SET
-from generator.objects.queue import ClusterQueue, Flavor
+from generator.objects.queue import ClusterQueue, Flavor, FlavorResource, format_amount
 from generator.objects.selectors import find_untolerated_taint, format_taint
-from generator.simulate.kueue.fit import explain_flavor_mismatch, explain_oversize, find_missing_room
-from generator.simulate.kueue.largest import Largest
+from generator.simulate.kueue.largest import Largest, Limit
+from generator.simulate.kueue.nodes import explain_flavor_mismatch, explain_oversize, find_missing_room
 from generator.simulate.kueue.podsets import default_nodes
-from generator.simulate.kueue.search import Limit
 
 _NUM_NODES: Path = ("spec", "trainer", "numNodes")
 _SMALLER_HOSTS = {

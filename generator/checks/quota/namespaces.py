@@ -20,9 +20,9 @@ from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.errors import SimulationError
 from generator.manifests import Manifest
-from generator.objects.amounts import format_amount, parse_amount
 from generator.objects.fields import indexed_mappings, integer, mapping
 from generator.objects.namespace import ANNOTATION, read_host_limit
+from generator.objects.queue import format_amount, parse_amount
 from generator.simulate.kueue.podsets import Bound, default_nodes, find_broken_bounds, read_bounds
 
 _NUM_NODES: Path = ("spec", "trainer", "numNodes")

@@ -17,16 +17,14 @@ from generator.checks.trainer import resized_containers
 from generator.documents.load import Path
 from generator.errors import SimulationError
 from generator.manifests import Manifest
-from generator.objects.amounts import FlavorResource, format_amount
 from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.pods import JOB_SET
-from generator.objects.queue import ClusterQueue, LocalQueue, Quota
+from generator.objects.queue import ClusterQueue, FlavorResource, LocalQueue, Quota, format_amount
 from generator.simulate.kueue.configuration import Settings
-from generator.simulate.kueue.fit import explain_flavor_mismatch, find_missing_room
 from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.simulate.kueue.nodes import explain_flavor_mismatch, find_missing_room
 from generator.simulate.kueue.podsets import PodContext, PodSet, podsets, read_pod_context, with_nodes
-from generator.simulate.kueue.queues import QueueTree, index_objects, read_queue_tree
-from generator.simulate.kueue.quota_tree import Node, build_quota_tree
+from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree, index_objects, read_queue_tree
 
 _SLICES = "kueue.x-k8s.io/podset-slice-"
 _AMOUNTS = ("limits", "requests")

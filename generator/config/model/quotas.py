@@ -17,7 +17,7 @@ from generator.config.model.fields import (
     require_whole_devices,
 )
 from generator.config.model.pools import Pool
-from generator.objects.amounts import format_amount, parse_amounts
+from generator.objects.queue import format_amount, parse_amounts
 from generator.quantities import Quantity
 from generator.simulate.kueue.configuration import Counting
 

@@ -29,15 +29,12 @@ from dataclasses import dataclass, field
 
 from generator.errors import NotModelledError, Problem, SimulationError
 from generator.manifests import Manifest
-from generator.objects.amounts import Amounts
-from generator.objects.queue import ClusterQueue
-from generator.simulate.kueue.assignment import Assignment, Mode
-from generator.simulate.kueue.flavor_assigner import Assigner
+from generator.objects.queue import Amounts, ClusterQueue
+from generator.simulate.kueue.flavor_assigner import Assigner, Assignment, Mode
 from generator.simulate.kueue.nodes import read_machines
 from generator.simulate.kueue.placement import Sites
 from generator.simulate.kueue.preemption import STRATEGIES
-from generator.simulate.kueue.queues import QueueTree
-from generator.simulate.kueue.quota_tree import build_quota_tree
+from generator.simulate.kueue.queues import QueueTree, build_quota_tree
 from generator.simulate.kueue.scheduler import Head, Scheduler, Waiting
 from generator.simulate.kueue.topology import Machine
 from generator.simulate.kueue.workloads import Cluster, Finished, Job, Outcome, State, Workload, add

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from generator.objects.amounts import FlavorResource, format_amount
-from generator.simulate.kueue.quota_tree import Holding, Node
+from generator.objects.queue import FlavorResource, format_amount
+from generator.simulate.kueue.queues import Holding, Node
 
 _UNLIMITED = 1 << 80
 

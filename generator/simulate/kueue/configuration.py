@@ -17,8 +17,8 @@ from typing import Any
 from generator.errors import DocumentError
 from generator.facts.versions import minors
 from generator.manifests import Body, Manifest, read
-from generator.objects.amounts import Requests
 from generator.objects.fields import mapping, mappings, string, strings
+from generator.objects.queue import Requests
 from generator.quantities import parse
 
 CONFIGURATION = "Configuration"

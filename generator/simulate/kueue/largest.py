@@ -2,22 +2,319 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 
 from generator.errors import NotModelledError
-from generator.manifests import Manifest
-from generator.objects.amounts import FlavorResource
+from generator.manifests import Body, Manifest
 from generator.objects.namespace import read_host_limits
-from generator.objects.queue import ClusterQueue
+from generator.objects.queue import ClusterQueue, Flavor, FlavorResource, Quota, ResourceGroup, format_amount
 from generator.simulate.kueue.capacity import Guarantee, can_reclaim, compute_guarantee, explain_unknown, reclaim_range
-from generator.simulate.kueue.nodes import read_machines
+from generator.simulate.kueue.configuration import NEWEST, Rules
+from generator.simulate.kueue.flavor_assigner import Assigner, Assignment, Mode, Shortage
+from generator.simulate.kueue.nodes import (
+    NoRoom,
+    explain_flavor_mismatch,
+    explain_oversize,
+    find_missing_room,
+    fit_on_one,
+    limit_to_one_node,
+    read_machines,
+)
 from generator.simulate.kueue.placement import Sites
-from generator.simulate.kueue.podsets import find_broken_bounds, read_pod_context
-from generator.simulate.kueue.queues import QueueTree
-from generator.simulate.kueue.quota_tree import Node, build_quota_tree
-from generator.simulate.kueue.search import JobTemplate, Limit, Search
+from generator.simulate.kueue.podsets import (
+    PodContext,
+    PodSet,
+    find_broken_bounds,
+    group_podsets,
+    podsets,
+    read_pod_context,
+    with_nodes,
+)
+from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree
+from generator.simulate.kueue.topology import TopologyMode
+
+NO_LIMIT = 2**31 - 1
+"""The largest `numNodes` that the API server accepts: an int32."""
+_MONOTONIC = 2
+"""Up to this number of PodSets, a smaller job has room wherever a larger one has: see `fit.has_room`."""
+
+
+class Limit(StrEnum):
+    """The limit that keeps a job from being larger.
+
+    `NODE`: one pod requests more than a node has. `NODES`: the number of nodes. `PLACE`: no flavor matches its pods, or
+    the required topology domain has no room. `SIZE`: the runtime has one size only. `POLICY`: the API server rejects a
+    larger job. `QUEUE`: the queue admits no job.
+    """
+
+    NOTHING = "nothing"
+    QUOTA = "quota"
+    NODE = "node"
+    NODES = "nodes"
+    PLACE = "place"
+    LIMIT_RANGE = "limit range"
+    SIZE = "size"
+    POLICY = "policy"
+    QUEUE = "queue"
+    UNKNOWN = "unknown"
+
+
+_ONE_SIZE = (Limit.SIZE, "the runtime has only this size")
+
+
+@dataclass(frozen=True, slots=True)
+class JobTemplate:
+    """A job of unknown size.
+
+    Attributes:
+        runtime: its runtime.
+        context: the context of its pods.
+        sites: the topology domains; None if the nodes are unknown.
+        most_hosts: the largest `numNodes` that the API server accepts; None without a limit.
+        rules: the rules of the Kueue version.
+    """
+
+    runtime: Body
+    context: PodContext
+    sites: Sites | None
+    most_hosts: int | None
+    rules: Rules = NEWEST
+
+
+def _no_preemption(_key: FlavorResource, _amount: int) -> tuple[Mode, int]:
+    return Mode.NO_FIT, 0
+
+
+class Search:
+    """A search for the largest job within limits for each flavor and resource.
+
+    A larger job may fit where a smaller one does not, because each PodSet takes the first flavor that fits. So the
+    search starts at the top. The result of the quota changes only at sizes where some PodSets together exceed the limit
+    of a flavor and resource. Between two such sizes only the room on nodes differs.
+    """
+
+    def __init__(
+        self,
+        queue: ClusterQueue,
+        flavors: Mapping[str, Flavor],
+        limits: Mapping[FlavorResource, int],
+        job: JobTemplate,
+    ) -> None:
+        quotas = {key: Quota(amount) for key, amount in limits.items()}
+        node = Node(queue.name, queue, quotas, 1.0, subtree=dict(limits))
+        self._assigner = Assigner(queue, node, flavors, _no_preemption, sites=job.sites, rules=job.rules)
+        self._by_quota = replace(self._assigner, sites=None)
+        self._limits = limits
+        self._most_room: int | None = None
+        self._runtime, self._most_hosts = job.runtime, job.most_hosts
+        self._pods = podsets(job.runtime, 1, job.context)
+
+    def has_choice(self) -> bool:
+        """Return True if pods of the job can have more than one flavor of the same resources."""
+        groups = self._assigner.queue.groups
+        return any(len(self._choices(pods, group)) > 1 for group in groups for pods in self._pods)
+
+    def _choices(self, pods: PodSet, group: ResourceGroup) -> list[str]:
+        """Return the flavors of a resource group that have quota for one of these pods."""
+        needs = [(name, pods.counted[name]) for name in group.resources if pods.counted.get(name)]
+        return [
+            name
+            for name in group.flavors
+            if needs
+            and all(self._limits.get(FlavorResource(name, resource), 0) >= amount for resource, amount in needs)
+            and not explain_flavor_mismatch(pods, self._assigner.flavors[name])
+        ]
+
+    def largest(self) -> int:
+        """Return the `numNodes` of the largest job."""
+        if not self._grows():
+            return 1 if self._fits(self._job(1)) is True else 0
+        if not self._fit_alone():
+            return 0
+        tops, most = self._tops(), min(self._quota(), self._room())
+        for top, below in zip(tops, [*tops[1:], 0], strict=False):
+            top = min(top, most)  # noqa: PLW2901 - no job has more
+            if top <= below or self._by_quota.assign_at_last(self._job(top)).mode is not Mode.FIT:
+                continue
+            if largest := self._between(below, top):
+                return largest
+        return 0
+
+    def _grows(self) -> list[int]:
+        """Return the indexes of the PodSets that grow with the job."""
+        two, three = self._job(2), self._job(3)
+        return [index for index, pods in enumerate(two) if pods.count != three[index].count]
+
+    def _fit_alone(self) -> bool:
+        """Return True if the PodSets fit that do not grow with the job."""
+        grown = {self._pods[number].name for number in self._grows()}
+        groups = [group for _, group in group_podsets(self._job(1))]
+        alone = [pods for group in groups if not grown & {pods.name for pods in group} for pods in group]
+        return self._assigner.assign_at_last(alone).mode is Mode.FIT
+
+    def _tops(self) -> list[int]:
+        """Return the largest size before each that exceeds a limit, from the top."""
+        most = self._allowed(NO_LIMIT)
+        sums: dict[str, set[tuple[int, int]]] = {}
+        for two, three in zip(self._job(2), self._job(3), strict=True):
+            for name, amount in (*two.counted.items(), ("pods", 1)):
+                part = amount * two.count, amount * (three.count - two.count)
+                known = sums.setdefault(name, {(0, 0)})
+                known |= {(fixed + part[0], growth + part[1]) for fixed, growth in known}
+        tops = {
+            2 + (limit - fixed) // growth
+            for key, limit in self._limits.items()
+            for fixed, growth in sums.get(key.resource, ())
+            if growth and limit >= fixed
+        }
+        return sorted({top for top in {*tops, 1, most} if 0 < top <= most}, reverse=True)
+
+    def _quota(self) -> int:
+        """Return an upper bound of the nodes with quota: a PodSet has one flavor of each resource group."""
+        two, three, most = self._job(2), self._job(3), NO_LIMIT
+        for number in self._grows():
+            growth = three[number].count - two[number].count
+            for group in self._assigner.queue.groups:
+                needs = {name: two[number].counted.get(name, 0) for name in group.resources}
+                sizes = [
+                    min(
+                        2 + (self._limits.get(FlavorResource(name, key), 0) // amount - two[number].count) // growth
+                        for key, amount in needs.items()
+                        if amount
+                    )
+                    for name in group.flavors
+                    if any(needs.values()) and not explain_flavor_mismatch(two[number], self._assigner.flavors[name])
+                ]
+                most = min([most, max(sizes, default=most)])
+        return max(most, 1)
+
+    def _between(self, below: int, top: int) -> int:
+        """Return the largest size with room on the nodes between two sizes with equal quota; 0 if none has."""
+        sizes = range(top, below, -1)
+        has_sites = self._assigner.sites is not None
+        if len(self._pods) > (1 if has_sites else _MONOTONIC):  # then a larger job may fit where a smaller one does not
+            return next((nodes for nodes in sizes if self._fits(self._job(nodes)) is True), 0)
+        at = bisect_left(sizes, True, key=lambda nodes: self._fits(self._job(nodes)) is True)
+        return sizes[at] if at < len(sizes) else 0
+
+    def _room(self) -> int:
+        """Return an upper bound of the hosts with room on the nodes that the flavors declare."""
+        if self._most_room is None:
+            rooms = [self._room_of(self._pods[index]) for index in self._grows()]
+            self._most_room = min((room + 1 for room in rooms if room is not None), default=NO_LIMIT)
+        return self._most_room
+
+    def _room_of(self, pods: PodSet) -> int | None:
+        """Return the number of pods with room; None if the nodes of a matching flavor are unknown."""
+        rooms = list[int]()
+        for group in self._assigner.queue.groups:
+            if any(pods.counted.get(name) for name in group.resources):
+                flavors = [self._assigner.flavors[name] for name in group.flavors]
+                known = [self._room_in(flavor, pods) for flavor in flavors if not explain_flavor_mismatch(pods, flavor)]
+                if None not in known:
+                    rooms.append(max((room for room in known if room is not None), default=0))
+        return min(rooms, default=None)
+
+    def _room_in(self, flavor: Flavor, pods: PodSet) -> int | None:
+        if self._assigner.sites is not None and flavor.levels and flavor.name not in self._assigner.queue.provisioned:
+            return self._assigner.sites.most(flavor.name, pods)
+        nodes, on_one = limit_to_one_node(flavor, [pods]).nodes, fit_on_one(flavor, self._in(flavor, pods).requests)
+        return None if nodes is None or on_one is None else nodes * on_one
+
+    def _in(self, flavor: Flavor, pods: PodSet) -> PodSet:
+        """Return the pods without what they request of flavors of other resource groups."""
+        groups = self._assigner.queue.groups
+        others = {name for group in groups if flavor.name not in group.flavors for name in group.resources}
+        return replace(pods, requests={name: amount for name, amount in pods.requests.items() if name not in others})
+
+    def _allowed(self, nodes: int) -> int:
+        return nodes if self._most_hosts is None else min(nodes, self._most_hosts)
+
+    def _flavors(self) -> Iterator[Flavor]:
+        """Yield the flavors of the queue."""
+        for name in dict.fromkeys(name for group in self._assigner.queue.groups for name in group.flavors):
+            yield self._assigner.flavors[name]
+
+    def reason(self, hosts: int) -> tuple[Limit, str]:
+        """Return the limit that one more node exceeds, and an explanation."""
+        if hosts == NO_LIMIT:
+            return Limit.NOTHING, ""
+        limit, words = self._too_large() if hosts == 0 else (Limit.NOTHING, "")
+        if not words:
+            limit, words = self._shortage(hosts)
+        requests = [pods.topology for pods in self._pods if pods.topology]
+        levels = [request.level for request in requests if request.mode is TopologyMode.REQUIRED]
+        is_open = levels and self._assigner.sites is None
+        return limit, f"{words}{f'; all must be in one {levels[0]}' if is_open else ''}"
+
+    def _too_large(self) -> tuple[Limit, str]:
+        """Return the explanation if a single pod is larger than any node."""
+        for pods in self._pods:
+            for group in self._assigner.queue.groups:
+                if any(pods.counted.get(name) for name in group.resources):
+                    flavors = (self._assigner.flavors[name] for name in group.flavors)
+                    suitable = [flavor for flavor in flavors if not explain_flavor_mismatch(pods, flavor)]
+                    words = explain_oversize(suitable, self._in(suitable[0], pods)) if suitable else ""
+                    if words:
+                        return Limit.NODE, words
+        return Limit.NOTHING, ""
+
+    def _shortage(self, hosts: int) -> tuple[Limit, str]:
+        result = self._fits(self._job(hosts + 1))
+        if isinstance(result, NoRoom):
+            nodes = "one node" if result.nodes == 1 else f"the {result.nodes} nodes"
+            limit = Limit.PLACE if result.is_one else Limit.NODES
+            return limit, f"there is no room for {hosts + 1} on {nodes} of flavor `{result.flavor}`"
+        if isinstance(result, bool):
+            is_allowed = self._allowed(hosts + 1) > hosts or self._job(2) == self._job(3)
+            return (
+                _ONE_SIZE
+                if is_allowed
+                else (Limit.POLICY, f"the API server takes at most {self._most_hosts} in one job")
+            )
+        used = {key.flavor for key in self._assigner.assign_at_last(self._job(max(hosts, 1))).keys}
+        nearest = sorted(result.shortages, key=lambda short: self._distance(short, used))
+        if nearest:
+            return Limit.QUOTA, self._explain(hosts + 1, nearest[0])
+        return Limit.PLACE, "; ".join(result.reasons)
+
+    @staticmethod
+    def _distance(short: Shortage, used: set[str]) -> tuple[bool, bool, float]:
+        """Return the sort key of shortages: flavors in use first, then devices, then the largest relative shortage."""
+        return short.key.flavor not in used, "/" not in short.key.resource, -short.has / short.takes
+
+    @staticmethod
+    def _explain(nodes: int, short: Shortage) -> str:
+        flavor, resource = short.key
+        take = "nodes take" if nodes > 1 else "node takes"
+        amount = f"{nodes} {take} {format_amount(resource, short.takes)} {resource} of flavor `{flavor}`"
+        return f"{amount}, and `{short.queue}` never gets more than {format_amount(resource, short.has)}"
+
+    def _job(self, nodes: int) -> tuple[PodSet, ...]:
+        return with_nodes(self._runtime, self._pods, nodes)
+
+    def _fits(self, job: Sequence[PodSet]) -> bool | Assignment | NoRoom:
+        """Return True if there is quota and room for a job, else the failed assignment or the flavor without room."""
+        result = self._assigner.assign_at_last(job)
+        if result.mode is not Mode.FIT:
+            return result
+        for flavor in self._flavors():
+            is_placed = flavor.topology and flavor.name not in self._assigner.queue.provisioned
+            if is_placed and self._assigner.sites is not None:
+                continue  # then all pods have a place already
+            pods = [
+                self._in(flavor, podset)
+                for podset in job
+                if flavor.name in {choice.flavor for choice in result.podsets[podset.name].values()}
+            ]
+            if lack := find_missing_room(flavor, pods):
+                return lack
+        return True
+
 
 _STRANDS = "PreemptionOverBorrowing"
 _RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from generator.errors import NotModelledError, Problem
-from generator.objects.amounts import Requests, add_requests
-from generator.objects.queue import Flavor
+from generator.objects.queue import Flavor, Requests, add_requests
 from generator.simulate.kueue.configuration import NEWEST, Rules
 from generator.simulate.kueue.nodes import generic_machines, is_feasible, is_of_flavor
 from generator.simulate.kueue.podsets import PodSet, group_podsets, join_names

@@ -15,8 +15,8 @@ from typing import Any
 
 from generator.facts.names import STEP
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import Requests, add_requests, format_amount, parse_amount, parse_amounts
 from generator.objects.fields import indexed_mappings, integer, mapping, mappings, string, string_map
+from generator.objects.queue import Requests, add_requests, format_amount, parse_amount, parse_amounts
 from generator.simulate.kueue.configuration import DEFAULT_COUNTING, Counting
 from generator.simulate.kueue.topology import TopologyRequest, topology_request
 

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from generator.objects.amounts import Amounts, FlavorResource
-from generator.objects.queue import Preemption
-from generator.simulate.kueue.quota_tree import Node
+from generator.objects.queue import Amounts, FlavorResource, Preemption
+from generator.simulate.kueue.queues import Node
 from generator.simulate.kueue.workloads import Cluster, Workload, having, lacking
 
 FINAL, INITIAL = "LessThanOrEqualToFinalShare", "LessThanInitialShare"

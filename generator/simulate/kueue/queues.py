@@ -1,12 +1,14 @@
-"""A QueueTree: the flavors, cohorts and queues of a cluster.
+"""The ClusterQueues and cohorts of a cluster, and the quota tree that they form, with the usage of each node.
 
-Source: kueue v0.19.2 pkg/cache/hierarchy, pkg/cache/scheduler/clusterqueue.go.
+Source: kueue v0.19.2 pkg/cache/hierarchy, pkg/cache/scheduler/clusterqueue.go; resource_node.go, the same in
+v0.18.3. Each method of `Node` names its function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from itertools import takewhile
 
@@ -15,10 +17,14 @@ from generator.facts.names import METADATA_NAME
 from generator.manifests import Manifest, conflict_error
 from generator.objects.fields import mapping, string, string_map
 from generator.objects.queue import (
+    NO_QUOTA,
+    Amounts,
     ClusterQueue,
     Cohort,
     Flavor,
+    FlavorResource,
     LocalQueue,
+    Quota,
     read_cluster_queue,
     read_cohort,
     read_flavor,
@@ -187,3 +193,243 @@ def index_objects(manifests: Iterable[Manifest]) -> Mapping[str, Mapping[str, Ma
             if first.body.get("spec") != manifest.body.get("spec"):
                 raise conflict_error(manifest, first)
     return kinds
+
+
+class Holding(Enum):
+    """The usage that a ClusterQueue can have.
+
+    `ANY`: it admits jobs, and Kueue can preempt them.
+    `KEPT`: `stopPolicy: Hold`. Its running jobs keep their quota. Kueue leaves the queue out of the snapshot, so no job
+    of it is a preemption candidate (kueue v0.19.2 pkg/cache/scheduler/snapshot.go `skipInactiveCQReason`).
+    `NONE`: it admits no job, and none of its jobs runs.
+    """
+
+    ANY = "any"
+    KEPT = "kept"
+    NONE = "none"
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A ClusterQueue or Cohort. Only its usage changes.
+
+    Attributes:
+        name: the name of the ClusterQueue or Cohort.
+        queue: the ClusterQueue; None for a Cohort.
+        quotas: the quotas that this object sets.
+        weight: its fair-sharing weight.
+        parent: its cohort.
+        cohorts: the child cohorts.
+        queues: the child ClusterQueues that are active.
+        members: all child ClusterQueues, active or not.
+        subtree: its nominal quota and what its children lend (`SubtreeQuota`).
+        usage: of a ClusterQueue the usage of its jobs; of a Cohort the usage of its children beyond their local quota.
+        holding: the usage that a ClusterQueue can have.
+        refusal: why Kueue admits no job of this ClusterQueue; empty if it admits jobs.
+        demands: what its members can add to its usage: see `capacity`.
+        has_kept: True if a ClusterQueue below this root keeps what it uses: see `Holding`.
+        is_fair: True if Kueue uses fair sharing; None if no file configures it.
+    """
+
+    name: str
+    queue: ClusterQueue | None
+    quotas: Mapping[FlavorResource, Quota]
+    weight: float
+    parent: Node | None = None
+    cohorts: list[Node] = field(default_factory=list)
+    queues: list[Node] = field(default_factory=list)
+    subtree: Amounts = field(default_factory=dict)
+    usage: Amounts = field(default_factory=dict)
+    members: list[Node] = field(default_factory=list)
+    holding: Holding = Holding.ANY
+    refusal: str = ""
+    demands: dict[FlavorResource, tuple[int, int]] = field(default_factory=dict)
+    has_kept: bool = False
+    is_fair: bool | None = None
+
+    def quota(self, key: FlavorResource) -> Quota:
+        """Return the quota that this object sets, which is 0 if it sets none."""
+        return self.quotas.get(key, NO_QUOTA)
+
+    def has(self, key: FlavorResource) -> int:
+        """Return the subtree quota: its own, and what its children lend."""
+        return self.subtree.get(key, 0)
+
+    def uses(self, key: FlavorResource) -> int:
+        """Return its usage."""
+        return self.usage.get(key, 0)
+
+    def kept(self, key: FlavorResource) -> int:
+        """Return the quota that it never lends (`localQuota`)."""
+        lending = self.quota(key).lending
+        return 0 if lending is None else max(0, self.has(key) - lending)
+
+    def kept_free(self, key: FlavorResource) -> int:
+        """Return the unused part of the quota that it never lends (`LocalAvailable`)."""
+        return max(0, self.kept(key) - self.uses(key))
+
+    def available(self, key: FlavorResource) -> int:
+        """Return the free quota, including what it can borrow; negative if usage exceeds quota."""
+        free = 0
+        for node in self._from_above():
+            limit = node.quota(key).borrowing
+            if node.parent is None:
+                free = node.has(key) - node.uses(key)
+                continue
+            if limit is not None:
+                kept = node.kept(key)
+                free = min(node.has(key) - kept - max(0, node.uses(key) - kept) + limit, free)
+            free += node.kept_free(key)
+        return free
+
+    def potential(self, key: FlavorResource) -> int:
+        """Return the quota that it gets while all usage is 0 (`potentialAvailable`)."""
+        most = 0
+        for node in self._from_above():
+            limit = node.quota(key).borrowing
+            if node.parent is None:
+                most = node.has(key)
+                continue
+            most += node.kept(key)
+            if limit is not None:
+                most = min(node.has(key) + limit, most)
+        return most
+
+    def _from_above(self) -> Iterator[Node]:
+        """Iterate from the root down to the node. Cohorts may be nested deeper than Python can recurse."""
+        return reversed((self, *self.path()))
+
+    def add(self, key: FlavorResource, amount: int) -> None:
+        """Add usage (`addUsage`)."""
+        for node in (self, *self.path()):
+            beyond = amount - node.kept_free(key)
+            node.usage[key] = node.uses(key) + amount
+            if beyond <= 0:
+                break
+            amount = beyond
+
+    def remove(self, key: FlavorResource, amount: int) -> None:
+        """Remove usage (`removeUsage`)."""
+        for node in (self, *self.path()):
+            beyond = node.uses(key) - node.kept(key)
+            node.usage[key] = node.uses(key) - amount
+            if beyond <= 0:
+                break
+            amount = min(amount, beyond)
+
+    def borrows_with(self, key: FlavorResource, amount: int = 0) -> bool:
+        """Return True if it borrows when its usage grows by an amount (`BorrowingWith`).
+
+        A cohort borrows beyond its subtree quota: pkg/cache/scheduler/cohort_snapshot.go.
+        """
+        own = self.quota(key).nominal if self.queue else self.has(key)
+        return own < self.uses(key) + amount
+
+    def is_within(self, keys: frozenset[FlavorResource]) -> bool:
+        """Return True if no usage exceeds the subtree quota (`IsWithinNominalInResources`)."""
+        return all(self.has(key) >= self.uses(key) for key in keys)
+
+    def path(self) -> Iterator[Node]:
+        """Yield its ancestors, up to the root."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def root(self) -> Node:
+        """Return the root, which may be the node itself."""
+        *_, top = self, *self.path()
+        return top
+
+    def nested(self, is_entered: Callable[[Node], bool] = lambda _: True) -> list[Node]:
+        """Return the cohorts of the subtree, children before parents; descend only into cohorts that pass."""
+        nodes, todo = list[Node](), [self]
+        while todo:
+            nodes.append(todo.pop())
+            todo += filter(is_entered, nodes[-1].cohorts)
+        return nodes[::-1]
+
+    def below(self) -> Iterator[Node]:
+        """Yield the active ClusterQueues of the subtree."""
+        for cohort in self.nested():
+            yield from cohort.queues
+
+    def height(self) -> int:
+        """Return the distance to the lowest queue (classical/hierarchical_preemption.go `getNodeHeight`)."""
+        heights: dict[Node, int] = {}
+        for node in self.nested():
+            own = min(len(node.cohorts) + len(node.queues), 1)
+            heights[node] = max([own, *(heights[child] + 1 for child in node.cohorts)])
+        return heights[self]
+
+
+_HELD, _DRAINED = "Hold", "HoldAndDrain"
+
+
+def build_quota_tree(tree: QueueTree) -> Mapping[str, Node]:
+    """Return the node of each ClusterQueue, with no usage.
+
+    A ClusterQueue below a cycle of Cohorts has no node: Kueue leaves it out. An inactive ClusterQueue has one, because
+    it goes on lending.
+    """
+    fair = tree.settings.is_fair
+    cohorts = {
+        name: Node(name, None, cohort.quotas, cohort.weight, is_fair=fair)
+        for name, cohort in tree.cohorts.items()
+        if not tree.is_cyclic(name)
+    }
+    for name, node in sorted(cohorts.items()):
+        node.parent = cohorts.get(tree.cohorts[name].parent)
+        if node.parent:
+            node.parent.cohorts.append(node)
+    queues = {
+        name: Node(name, queue, queue.quotas, queue.weight, cohorts.get(queue.cohort), is_fair=fair)
+        for name, queue in sorted(tree.queues.items())
+        if not queue.cohort or queue.cohort in cohorts
+    }
+    for name, node in queues.items():
+        queue = tree.queues[name]
+        node.refusal = tree.inactive_reason(queue)
+        node.holding = _holding(tree, queue)
+        if node.parent:
+            node.parent.members.append(node)
+            node.root().has_kept |= node.holding is Holding.KEPT
+            if not node.refusal:
+                node.parent.queues.append(node)
+    _sum_up_all(queues)
+    return queues
+
+
+def _holding(tree: QueueTree, queue: ClusterQueue) -> Holding:
+    """Return the usage that a ClusterQueue can have.
+
+    A queue without a LocalQueue counts too: any namespace that its selector matches may get one later.
+    """
+    if queue.namespaces is None or queue.stop_policy == _DRAINED:
+        return Holding.NONE
+    if not (tree.inactive_reason(queue)):
+        return Holding.ANY
+    return Holding.KEPT if queue.stop_policy == _HELD and not tree.missing_flavors(queue) else Holding.NONE
+
+
+def _sum_up_all(queues: Mapping[str, Node]) -> None:
+    members: dict[Node, list[Node]] = {}
+    for node in queues.values():
+        node.subtree = _nominal(node)
+        if node.parent:
+            members.setdefault(node.parent, []).append(node)
+    for root in {node.root() for node in members}:
+        for cohort in root.nested():
+            _sum_up(cohort, members.get(cohort, ()))
+
+
+def _sum_up(cohort: Node, members: Sequence[Node]) -> None:
+    """`updateCohortResourceNode`, after its child cohorts."""
+    cohort.subtree = _nominal(cohort)
+    for child in (*cohort.cohorts, *members):
+        for key in child.subtree:
+            cohort.subtree[key] = cohort.has(key) + child.has(key) - child.kept(key)
+
+
+def _nominal(node: Node) -> Amounts:
+    return {key: quota.nominal for key, quota in node.quotas.items()}

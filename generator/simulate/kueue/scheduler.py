@@ -10,14 +10,12 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from generator.objects.amounts import Amounts, FlavorResource
-from generator.objects.queue import ClusterQueue, Flavor
-from generator.simulate.kueue.assignment import Assignment, Mode, Tried
+from generator.objects.queue import Amounts, ClusterQueue, Flavor, FlavorResource
 from generator.simulate.kueue.configuration import NEWEST, Rules
-from generator.simulate.kueue.flavor_assigner import Assigner, lowest_that_fits
+from generator.simulate.kueue.flavor_assigner import Assigner, Assignment, Mode, Tried, lowest_that_fits
 from generator.simulate.kueue.placement import Stay
 from generator.simulate.kueue.preemption import Demand, child_below, find_fair_targets, find_targets, share
-from generator.simulate.kueue.quota_tree import Node
+from generator.simulate.kueue.queues import Node
 from generator.simulate.kueue.workloads import Cluster, Workload, add, has_room, having, remove
 
 _Reserved = tuple[Amounts, tuple[Stay, ...]]

@@ -13,7 +13,7 @@ from enum import Enum
 from generator.errors import NotModelledError, Problem
 from generator.facts.names import HOSTNAME, PODSET_PREFIX
 from generator.manifests import Body
-from generator.objects.amounts import Requests, add_requests
+from generator.objects.queue import Requests, add_requests
 
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _MOST = 2**31 - 1

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 
-from generator.objects.amounts import Amounts, FlavorResource
-from generator.simulate.kueue.assignment import Assignment
+from generator.objects.queue import Amounts, FlavorResource
+from generator.simulate.kueue.flavor_assigner import Assignment
 from generator.simulate.kueue.placement import Sites, Stay
 from generator.simulate.kueue.podsets import PodSet
-from generator.simulate.kueue.quota_tree import Node
+from generator.simulate.kueue.queues import Node
 
 
 @dataclass(frozen=True, slots=True)

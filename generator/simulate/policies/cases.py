@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from generator.errors import Problem, SimulationError
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, string
-from generator.simulate.kinds import Kind
+from generator.simulate.access import Kind
 from generator.simulate.policies.judge import Decision, judge
 from generator.simulate.policies.policy import PolicyCluster
 from generator.simulate.policies.request import Request, UserInfo, as_stored, name_of

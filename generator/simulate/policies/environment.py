@@ -1,9 +1,10 @@
 """The variables and functions of expressions in policies.
 
-k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/compile.go `BuildRequestType`, `BuildNamespaceType`,
-`createEnvForOpts`, and pkg/cel/environment/base.go.
+An expression is compiled twice: against the types that Kubernetes declares, and against the types that
+cel-expr-python can evaluate.
 
-An expression is compiled twice: against the types that Kubernetes declares, and for what cel-expr-python can hand over.
+Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/compile.go `BuildRequestType`, `BuildNamespaceType`,
+`createEnvForOpts`; pkg/cel/environment/base.go.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any
 
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
-from generator.simulate.policies.functions import FUNCTIONS
-from generator.simulate.policies.functions.strings import OPTIONS
+from generator.simulate.policies import authorizer, library
+from generator.simulate.policies.library import OPTIONS
 from generator.simulate.policies.signatures import (
     AUTHORIZER,
     RESOURCE_CHECK,
@@ -25,6 +26,18 @@ from generator.simulate.policies.signatures import (
     declarations,
     implementations,
 )
+
+FUNCTIONS: tuple[Function, ...] = (
+    *library.QUANTITY_FUNCTIONS,
+    *library.LIST_FUNCTIONS,
+    *library.REGEX_FUNCTIONS,
+    *library.ADDRESS_FUNCTIONS,
+    *library.VERSION_FUNCTIONS,
+    *library.FORMAT_FUNCTIONS,
+    *library.URL_FUNCTIONS,
+    *authorizer.FUNCTIONS,
+)
+
 
 Fields = Mapping[str, Any]
 """Field → its type, or its own fields."""

@@ -1,4 +1,4 @@
-"""Compiled CEL expressions of policies: their compile errors, and their results for a request.
+"""Compiled CEL expressions of policies and of transition rules: their compile errors, and their results.
 
 Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/{compile,activation,composition}.go.
 """
@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from generator.errors import NotModelledError, Problem
+from generator.schemas.updates import Transition
 from generator.simulate.access import Access, AccessRequest, Requester, with_default_grants
+from generator.simulate.policies import authorizer
 from generator.simulate.policies.environment import (
     TYPED,
     check_environment,
@@ -21,7 +24,6 @@ from generator.simulate.policies.environment import (
     evaluation_environment_with,
     flat_name,
 )
-from generator.simulate.policies.functions import authorizer
 from generator.simulate.policies.signatures import CHECKED, Function
 from generator.simulate.policies.syntax import (
     OPTIONAL_READING,
@@ -374,3 +376,34 @@ def _runnable(compiled: Expression, changed: str, access: Access | None) -> Expr
             return replace(compiled, lacking=f"it uses what mpigen does not evaluate: {error_message(error)}")
         program = env.compile(ready, disable_check=True)
     return replace(compiled, _program=program, _doubts=doubts)
+
+
+_TRANSITION_VARIABLES = ("self", "oldSelf")
+_READ_OLD_SELF = "oldSelf[?0]"
+"""Reads an optional value from a list with at most one item: cel-expr-python cannot be given an optional value."""
+
+
+def is_accepted(transition: Transition) -> bool:
+    """Return True if the API server accepts the change. It also rejects a change whose rule ends in an error.
+
+    Raises:
+        NotModelledError: the expression cannot be evaluated here.
+    """
+    old = transition.old
+    if transition.is_optional:
+        old = [] if old is None else [old]
+    try:
+        program = _compile_transition(transition.rule, is_optional=transition.is_optional)
+        result = program.eval(data={"self": transition.new, "oldSelf": old})
+    except RuntimeError as error:
+        raise NotModelledError((Problem(f"the rule cannot be evaluated: {error}"),)) from None
+    return bool(result.type() != cel.Type.ERROR and result.plain_value() is True)
+
+
+@cache
+def _compile_transition(rule: str, *, is_optional: bool) -> Any:
+    if is_optional:
+        read = [each for each in tokenize(rule) if each.text == "oldSelf"]
+        for token in reversed(read):
+            rule = rule[: token.start] + _READ_OLD_SELF + rule[token.end :]
+    return evaluation_environment(_TRANSITION_VARIABLES).compile(rule)

@@ -14,8 +14,7 @@ from generator.errors import NotModelledError, Problem
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, mappings, string, strings
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import Access, read_access
-from generator.simulate.kinds import Kind, catalog_kinds, defined_kinds
+from generator.simulate.access import Access, Kind, catalog_kinds, defined_kinds, read_access
 from generator.simulate.policies.expression import Expression, Scope, compile_expression
 
 GROUP = "admissionregistration.k8s.io"

@@ -13,8 +13,8 @@ from typing import Any
 from generator.facts.names import METADATA_NAME
 from generator.manifests import Body
 from generator.objects.fields import mapping, string, string_map
-from generator.simulate.kinds import Kind
-from generator.simulate.policies.functions.authorizer import about, asking
+from generator.simulate.access import Kind
+from generator.simulate.policies.authorizer import about, asking
 
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _EPOCH = "1970-01-01T00:00:00Z"

@@ -7,8 +7,7 @@ import pytest
 from generator import manifests
 from generator.errors import SimulationError
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import Access, AccessRequest, parse_requester, read_access
-from generator.simulate.kinds import Resource, find_resource
+from generator.simulate.access import Access, AccessRequest, Resource, find_resource, parse_requester, read_access
 
 ROLE = """\
 apiVersion: rbac.authorization.k8s.io/v1

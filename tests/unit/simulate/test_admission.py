@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from generator.errors import NotModelledError, SimulationError
 from generator.manifests import Manifest
-from generator.objects.amounts import FlavorResource
+from generator.objects.queue import FlavorResource
 from generator.simulate.kueue.admission import predict, would_admit
 from generator.simulate.kueue.podsets import PodSet, podsets
 from generator.simulate.kueue.queues import QueueTree

@@ -11,11 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generator.manifests import Manifest
-from generator.objects.amounts import FlavorResource
-from generator.objects.queue import ClusterQueue, Cohort, Preemption, Quota
+from generator.objects.queue import ClusterQueue, Cohort, FlavorResource, Preemption, Quota
 from generator.simulate.kueue.capacity import compute_capacity
-from generator.simulate.kueue.queues import QueueTree
-from generator.simulate.kueue.quota_tree import Node, build_quota_tree
+from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree
 from tests.unit.simulate.trees import Quotas, cohort, queue, tree
 
 CPU = FlavorResource("f", "cpu")

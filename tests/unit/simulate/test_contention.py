@@ -8,18 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generator.objects.amounts import FlavorResource
-from generator.objects.queue import ClusterQueue, Cohort, Flavor, Preemption, Quota, ResourceGroup
+from generator.objects.queue import ClusterQueue, Cohort, Flavor, FlavorResource, Preemption, Quota, ResourceGroup
 from generator.simulate.kueue import preemption
 from generator.simulate.kueue import preemption as fair_preemption
-from generator.simulate.kueue.assignment import Assignment, Choice, Mode
 from generator.simulate.kueue.capacity import Capacity, compute_capacity
 from generator.simulate.kueue.configuration import Settings
-from generator.simulate.kueue.flavor_assigner import lowest_that_fits
+from generator.simulate.kueue.flavor_assigner import Assignment, Choice, Mode, lowest_that_fits
 from generator.simulate.kueue.placement import Sites
 from generator.simulate.kueue.preemption import Demand
-from generator.simulate.kueue.queues import QueueTree
-from generator.simulate.kueue.quota_tree import Node, build_quota_tree
+from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree
 from generator.simulate.kueue.workloads import Cluster, Job, Workload
 
 KEY = FlavorResource("f", "x.com/n")

@@ -9,7 +9,7 @@ import pytest
 
 from generator.checks import related
 from generator.manifests import Manifest, read
-from generator.objects.amounts import Requests
+from generator.objects.queue import Requests
 from generator.simulate.kueue.configuration import Counting, Transformation
 from generator.simulate.kueue.largest import largest_jobs
 from generator.simulate.kueue.queues import read_queue_tree

@@ -11,10 +11,9 @@ from generator.jobs.reach import reach
 from generator.manifests import Body, Manifest, read
 from generator.objects.queue import Flavor
 from generator.pipeline import load, render
-from generator.simulate.kueue.fit import has_room
-from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.simulate.kueue.largest import NO_LIMIT, Largest, largest_jobs
+from generator.simulate.kueue.nodes import has_room
 from generator.simulate.kueue.queues import read_queue_tree
-from generator.simulate.kueue.search import NO_LIMIT
 from tests.conftest import EXAMPLES
 from tests.unit.simulate.runtimes import job, mpi, runtime
 from tests.unit.simulate.trees import door, flavor, kueue, queue, tree

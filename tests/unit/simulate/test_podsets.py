@@ -11,7 +11,7 @@ from generator.errors import NotModelledError, SimulationError
 from generator.manifests import Body, Manifest
 from generator.objects.queue import Flavor
 from generator.runtimes.training_runtime import training_runtimes
-from generator.simulate.kueue.fit import explain_flavor_mismatch
+from generator.simulate.kueue.nodes import explain_flavor_mismatch
 from generator.simulate.kueue.podsets import PodContext, PodSet, default_nodes, pod_requests, podsets, read_pod_context
 from tests.unit.simulate.runtimes import job, mpi, runtime
 

@@ -9,8 +9,7 @@ import pytest
 from generator.errors import NotModelledError
 from generator.manifests import Manifest, read
 from generator.schemas.catalog import Catalog
-from generator.simulate.access import Access, read_access
-from generator.simulate.kinds import Kind
+from generator.simulate.access import Access, Kind, read_access
 from generator.simulate.policies.expression import Failed, Scope, compile_expression
 from generator.simulate.policies.judge import judge
 from generator.simulate.policies.policy import PolicyCluster

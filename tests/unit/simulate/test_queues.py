@@ -8,8 +8,15 @@ import pytest
 
 from generator.errors import SimulationError
 from generator.manifests import Manifest, read
-from generator.objects.amounts import FlavorResource, format_amount, parse_amount
-from generator.objects.queue import Fungibility, Preemption, Quota, ResourceGroup
+from generator.objects.queue import (
+    FlavorResource,
+    Fungibility,
+    Preemption,
+    Quota,
+    ResourceGroup,
+    format_amount,
+    parse_amount,
+)
 from generator.simulate.kueue.queues import QueueTree, read_queue_tree
 from tests.unit.simulate.trees import cohort, door, flavor, kueue, queue, tree
 

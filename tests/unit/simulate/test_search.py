@@ -10,15 +10,12 @@ from hypothesis import strategies as st
 
 from generator.checks import related
 from generator.manifests import Body, Manifest
-from generator.objects.amounts import FlavorResource
-from generator.objects.queue import ClusterQueue, Flavor, Quota, ResourceGroup
-from generator.simulate.kueue.assignment import Mode
-from generator.simulate.kueue.fit import has_room
-from generator.simulate.kueue.flavor_assigner import Assigner
-from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.objects.queue import ClusterQueue, Flavor, FlavorResource, Quota, ResourceGroup
+from generator.simulate.kueue.flavor_assigner import Assigner, Mode
+from generator.simulate.kueue.largest import JobTemplate, Largest, Search, largest_jobs
+from generator.simulate.kueue.nodes import has_room
 from generator.simulate.kueue.podsets import PodContext, podsets
-from generator.simulate.kueue.quota_tree import Node
-from generator.simulate.kueue.search import JobTemplate, Search
+from generator.simulate.kueue.queues import Node
 from tests.unit.simulate.runtimes import job, mpi, runtime
 from tests.unit.simulate.trees import door, flavor, kueue, tree
 

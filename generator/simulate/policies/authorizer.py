@@ -1,7 +1,7 @@
-"""Questions to the authorizer: k8s.io/apiserver v0.34.2 pkg/cel/library/authz.go.
+"""The CEL library of the authorizer: k8s.io/apiserver v0.34.2 pkg/cel/library/authz.go.
 
-A question is a mapping that is filled in by one function after another. What may select objects by their fields or
-labels is left out of it: RBAC looks at neither (kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go).
+A check is a mapping that each function of a chain extends. Field and label selectors are left out: RBAC ignores
+both (kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go).
 """
 
 from __future__ import annotations
