@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from generator import manifests, release
 from generator.adoption.adoption import Adoption, Outcome, Run
-from generator.checks import compare
 from generator.checks.finding import Finding
-from generator.checks.run import Checked, check_rendered
+from generator.checks.run import Checked, check_rendered, compare_rendered
 from generator.documents.files import read_file
 from generator.errors import ConfigError, InputError, Problem
 from generator.report.result import reaches
@@ -83,7 +82,7 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
     tree, pointer = render(platform, app)
     wanted = _release(platform, tree, pointer, Headers(platform, platform_file.name))
     checked = check(platform, tree, pointer, choices.adoption.today, _texts(wanted))
-    checked.findings += compare.rendered(
+    checked.findings += compare_rendered(
         release.read_previous(wanted, tree, output), tree, wanted.files, wanted.targets
     )
     checked.findings = point_at_platform(checked.findings, tree, platform_file)

@@ -15,6 +15,7 @@ from generator.checks.files import (
     Targets,
     by_release,
     check_everywhere,
+    compare_on_disk,
     cores,
     manifest_files,
 )
@@ -173,14 +174,13 @@ def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> I
 
 def _since(old: Path, search: Search, subject: Subject) -> list[Finding]:
     """Return the findings about the change, for the target versions of each platform's new release."""
-    from generator.checks import compare  # importing its rules takes as long as checking a file
 
     def judged_for(targets: Targets) -> Mapping[str, str]:
         return Catalog.bundled(subject.targets or dict(targets)).targets
 
     stdin = {} if subject.stdin is None else {STDIN: subject.stdin}
     try:
-        return compare.on_disk(old, search.files, stdin, judged_for)
+        return compare_on_disk(old, search.files, stdin, judged_for)
     except InputError as error:
         return unreadable(*error.problems).findings
 

@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import TypeVar, cast
 
 from generator.manifests import Manifest
+from generator.objects.fields import mapping
+from generator.objects.training import DEFAULT_QUEUE, FIELD, GROUP, KUEUE, QUEUE, OnRuntime, reference_of
 
 V = TypeVar("V")
 
@@ -78,6 +80,29 @@ class Objects:
         for manifest in self.manifests:
             found.setdefault(manifest.identity, []).append(manifest)
         return found
+
+
+def on_runtimes(objects: Objects) -> Iterator[OnRuntime]:
+    """Yield the TrainJobs with `resourcesPerNode` whose runtime is in the files."""
+    for job in objects.of(GROUP, "TrainJob"):
+        if isinstance(mapping(job.body, *map(str, FIELD[:-1])).get("resourcesPerNode"), dict):
+            runtime = runtime_of(job, objects)
+            if runtime:
+                yield OnRuntime(job, runtime)
+
+
+def runtime_of(job: Manifest, objects: Objects) -> Manifest | None:
+    """Return the runtime of a TrainJob; None if it is not in the files."""
+    reference = reference_of(job)
+    if reference is None:
+        return None
+    return objects.one(GROUP, *reference, job.namespace if reference.kind == "TrainingRuntime" else "")
+
+
+def is_queued(job: Manifest, objects: Objects) -> bool:
+    """Return True if Kueue queues a TrainJob: it names a queue, or its namespace has a default LocalQueue."""
+    is_named = QUEUE in mapping(job.body, "metadata", "labels")
+    return is_named or objects.one(KUEUE, "LocalQueue", DEFAULT_QUEUE, job.namespace) is not None
 
 
 @dataclass(frozen=True)

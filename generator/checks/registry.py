@@ -38,7 +38,7 @@ ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 _OF_TREES = (
     *("schema", "secret", "runtime", "mpi.jobs", "mpi.pods", "trainjob"),
-    "policy.exceptions",
+    "relaxations",
     *("quota.definitions", "quota.capacity", "quota.jobs", "quota.namespaces"),
     *("fabric.attached", "fabric.cni", "fabric.environment", "fabric.host", "fabric.networks", "fabric.operators"),
     "fabric.requests",
@@ -46,7 +46,7 @@ _OF_TREES = (
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_CHANGES = ("change.immutable", "change.queues", "change.runtimes")
 """Modules with the rules over two trees, which only `synth` and `validate --since` import."""
-_ELSEWHERE = ("run", "kubeconform", "policy.admission", "policy.cases", ".hazards.find", ".adoption.waivers")
+_ELSEWHERE = ("run", "kubeconform", "policy", ".hazards.find", ".adoption.waivers")
 """Modules with checks that the runner does not call."""
 
 

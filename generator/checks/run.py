@@ -1,4 +1,4 @@
-"""Run every check over manifests, and place what they find in the text that holds them."""
+"""Run all checks over manifests, and find the line of each breach."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path as FilePath
 
-from generator.checks import registry, related
+from generator.checks import registry
 from generator.checks.fabric import cni
+from generator.checks.fabric.fabrics import is_fabric_object
 from generator.checks.finding import Breach, Finding, Located, Severity, place_findings, waivers_of
+from generator.checks.objects import Change, Objects
+from generator.checks.quota.queues import KINDS
 from generator.checks.registry import ERROR, declare
 from generator.checks.schema import breaches, misplaced
+from generator.documents.files import read_file
 from generator.documents.load import Path
 from generator.errors import DocumentError, Problem
 from generator.manifests import Body, Manifest, read
+from generator.objects.namespace import is_namespace
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
+from generator.simulate.kueue.configuration import is_configuration
 
 _POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 
@@ -76,7 +83,7 @@ def check_rendered(
         by_file.setdefault(manifest.file, []).extend((manifest, breach) for breach in _breaches(manifest, engine))
     for manifest, breach in (
         *misplaced(numbered, catalog),
-        *related.breaches(numbered, catalog.targets, today, is_complete=True),
+        *judge_together(numbered, catalog.targets, today, is_complete=True),
     ):
         by_file[manifest.file].append((manifest, breach))
     for file, found in by_file.items():
@@ -99,7 +106,7 @@ def check_text(text: bytes, file: str, engine: Engine) -> Checked:
     try:
         for manifest in read(text, file):
             checked.kinds[manifest.kind] += 1
-            if related.is_kept(manifest):
+            if is_kept(manifest):
                 checked.related.append(manifest)
             if waivers_of(manifest):
                 checked.waiving.append(manifest)
@@ -128,7 +135,7 @@ def check_together(
         InputError: from `text_of`.
     """
     by_file: dict[str, list[Located]] = {}
-    for manifest, breach in related.breaches(manifests, targets, today):
+    for manifest, breach in judge_together(manifests, targets, today):
         by_file.setdefault(manifest.file, []).append((manifest, breach))
     return [finding for file, found in by_file.items() for finding in _placed_again(found, text_of(file))]
 
@@ -148,9 +155,9 @@ def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
     yield from breaches(manifest, engine)
     if manifest.kind and manifest.api_version:
         if manifest.kind in _POLICIES:
-            from generator.checks.policy import admission  # importing CEL takes as long as checking a file
+            from generator.checks import policy  # importing CEL takes as long as checking a file
 
-            yield from admission.breaches(manifest, engine.targets)
+            yield from policy.policy_breaches(manifest, engine.targets)
         elif manifest.kind in cni.KINDS:
             yield from cni.breaches(manifest)
         yield from registry.judge(manifest, engine.targets)
@@ -185,3 +192,87 @@ declare(
     are never opened), or more than 10,000,000 bytes. Standard input may have 50,000,000 bytes.
     """,
 )
+
+
+_KEPT_KINDS = KINDS | {"ClusterTrainingRuntime", "PersistentVolumeClaim", "TrainingRuntime", "TrainJob"}
+
+
+def is_kept(manifest: Manifest) -> bool:
+    """Return True if a rule reads the manifest; all others need not be kept in memory."""
+    is_known = manifest.kind in _KEPT_KINDS or is_configuration(manifest) or is_namespace(manifest)
+    return is_known or is_fabric_object(manifest)
+
+
+def judge_together(
+    manifests: Sequence[Manifest],
+    targets: Mapping[str, str],
+    today: dt.date | None = None,
+    *,
+    is_complete: bool = False,
+) -> Iterator[tuple[Manifest, Breach]]:
+    """Yield the breaches of rules over several objects.
+
+    Args:
+        manifests: the manifests of one release, or of no release, in any order. Kinds that no rule reads may be absent.
+        targets: component → minor version.
+        today: the day of the check; without it no rule depends on the day.
+        is_complete: whether these are all manifests of a release.
+    """
+    kept = sorted(filter(is_kept, manifests), key=lambda each: (each.file, each.index))
+    if not kept:
+        return
+    objects = Objects(tuple(kept), targets, today, is_complete)
+    for check in registry.checks_of(registry.Stage.TOGETHER, targets):
+        subject = objects if check.needs is Objects else objects.view(check.needs.read)
+        if subject is not None:
+            yield from check.run(subject)
+
+
+def judge_change(
+    old: Sequence[Manifest], new: Sequence[Manifest], targets: Mapping[str, str]
+) -> Iterator[tuple[Manifest, Breach]]:
+    """Yield what breaks when one tree is applied over another.
+
+    Args:
+        old: all manifests of the old tree.
+        new: all manifests of the new tree.
+        targets: component → minor version.
+
+    Yields:
+        A manifest of `new`, or a manifest of `old` that `new` no longer has, with a breach.
+    """
+    change = Change(old, new, targets)
+    for check in registry.checks_of(registry.Stage.CHANGE, targets):
+        for subject in check.needs.between(change):
+            yield from check.run(subject, getattr(subject, "manifest", None))
+
+
+def compare(
+    old: Sequence[Manifest],
+    new: Sequence[Manifest],
+    targets: Mapping[str, str],
+    text_of: Callable[[str], str | bytes],
+) -> list[Finding]:
+    """What `change` says, in the files of `new`, and for what is gone in those of `old`.
+
+    Args:
+        old: the objects of the tree that is there, numbered.
+        new: those of the one that replaces it, numbered.
+        targets: component → the minor version that is judged for.
+        text_of: gives the text of a file of either. It is asked only where something is found.
+
+    Raises:
+        InputError: from `text_of`.
+    """
+    by_file: dict[str, list[tuple[Manifest, Breach]]] = {}
+    for manifest, breach in judge_change(old, new, targets):
+        by_file.setdefault(manifest.file, []).append((manifest, breach))
+    return [finding for file, found in by_file.items() for finding in place_findings(found, text_of(file))]
+
+
+def compare_rendered(
+    old: Sequence[Manifest], new: Sequence[Manifest], texts: Mapping[str, str], targets: Mapping[str, str]
+) -> list[Finding]:
+    """The same, of a release on disk and of one that was just rendered to `texts` (file → YAML)."""
+    numbered = list(in_documents(new))
+    return compare(old, numbered, targets, lambda file: texts[file] if file in texts else read_file(FilePath(file)))

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator.checks.registry import ERROR, WARNING, Breach, check
-from generator.checks.trainer import TrainingRuntime
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts.defects import known
@@ -19,6 +18,7 @@ from generator.facts.names import PODSET_GROUP
 from generator.manifests import Body
 from generator.objects.fields import indexed_mappings, items, mapping
 from generator.objects.pods import JOB_SET
+from generator.objects.training import TrainingRuntime
 
 _EXPIRY = "ttlSecondsAfterFinished"
 _EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"

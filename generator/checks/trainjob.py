@@ -9,24 +9,10 @@ from typing import Any
 
 from generator.checks.fabric.fabrics import Fabrics
 from generator.checks.finding import Severity
-from generator.checks.objects import Objects
+from generator.checks.objects import Objects, is_queued, on_runtimes, runtime_of
 from generator.checks.quota.queues import RUNTIMES
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.checks.runtime import broken_values
-from generator.checks.trainer import (
-    AMOUNTS,
-    FIELD,
-    GROUP,
-    TRAINER,
-    MpiRuntime,
-    OnRuntime,
-    TrainJob,
-    is_queued,
-    mpi_runtime,
-    on_runtimes,
-    reference_of,
-    runtime_of,
-)
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts import env
@@ -34,6 +20,17 @@ from generator.facts.defects import known
 from generator.facts.names import QUEUE_NAME
 from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping
+from generator.objects.training import (
+    AMOUNTS,
+    FIELD,
+    GROUP,
+    TRAINER,
+    MpiRuntime,
+    OnRuntime,
+    TrainJob,
+    mpi_runtime,
+    reference_of,
+)
 from generator.quantities import amount_of
 
 _LONGEST = 63  # characters of a pod's name that JobSet accepts

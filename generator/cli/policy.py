@@ -68,7 +68,7 @@ def test(
     rejects. The cases for the policies of a release are built in.
     """
     from generator.adoption.adoption import Run
-    from generator.checks.policy.cases import failures, untested
+    from generator.checks.policy import failures, untested
     from generator.cli.inputs import read_manifests
     from generator.config.release_cases import own_cases
     from generator.report import policies as report

@@ -16,9 +16,8 @@ from typing import Any
 
 import yaml
 
-from generator.checks.compare import compare
 from generator.checks.finding import Finding
-from generator.checks.run import check_text, check_together
+from generator.checks.run import check_text, check_together, compare
 from generator.manifests import read
 from generator.report.text import plain
 from generator.schemas.catalog import Catalog

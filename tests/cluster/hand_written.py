@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from generator.checks import registry
-from generator.checks.trainer import MpiRuntime, TrainingRuntime, TrainJob
+from generator.objects.training import MpiRuntime, TrainingRuntime, TrainJob
 from tests.checks import CASES, FOLDER
 from tests.cluster.client import Body, Client, RefusedError, wait_for
 from tests.cluster.training import JOB, ROLE, conditions

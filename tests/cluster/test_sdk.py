@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from generator.checks.trainer import TrainJob
 from generator.checks.trainjob import empty_value
 from generator.config.model.pools import Pool
 from generator.config.model.runtimes import Runtime
+from generator.objects.training import TrainJob
 from tests.cluster import runs
 from tests.cluster.client import Body, Client
 from tests.cluster.control_plane import Cluster

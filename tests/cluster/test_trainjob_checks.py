@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 import pytest
 import yaml
 
-from generator.checks.trainer import TrainJob
 from generator.checks.trainjob import empty_value
+from generator.objects.training import TrainJob
 from tests.checks import CASES
 from tests.cluster.client import Body, Client, wait_for
 from tests.cluster.control_plane import Cluster

@@ -153,7 +153,7 @@ def _prepare() -> None:
     for module in (
         "config.load",
         "validation",
-        "checks.policy.cases",
+        "checks.policy",
         "config.policy_cases",
         "simulate.kueue.largest",
         "jobs.job",

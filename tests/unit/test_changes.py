@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from generator.checks import compare
+from generator.checks import run
 from generator.checks.finding import Finding, Severity
 from generator.manifests import Manifest, read
 from tests.checks import CHANGES, TREE, find_changes
@@ -123,8 +123,8 @@ def test_whatever_stands_anywhere_the_rules_do_not_fail(number: int) -> None:
     sound = [Manifest(deepcopy(body), "tree.yaml")]
     looked_at = 0
     for odd in variations(body, body):
-        list(compare.breaches(sound, [Manifest(odd, "tree.yaml")], {}))
-        list(compare.breaches([Manifest(odd, "tree.yaml")], sound, {}))
+        list(run.judge_change(sound, [Manifest(odd, "tree.yaml")], {}))
+        list(run.judge_change([Manifest(odd, "tree.yaml")], sound, {}))
         looked_at += 1
     assert looked_at > len(ODD)
 
@@ -134,4 +134,4 @@ def test_a_release_over_itself_breaks_nothing(lock: Any) -> None:
     tree = [found for file in sorted(lock.parent.rglob("*.yaml")) for found in read(file.read_bytes(), str(file))]
     again = [Manifest(yaml.safe_load(yaml.safe_dump(manifest.body)), manifest.file) for manifest in tree]
     assert len(tree) > 10
-    assert list(compare.breaches(tree, again, {})) == []
+    assert list(run.judge_change(tree, again, {})) == []

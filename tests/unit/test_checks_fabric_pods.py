@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from generator.checks import related
+from generator.checks import run
 from generator.checks.fabric.host import lifts_limit
 from generator.checks.finding import Breach
 from generator.manifests import Manifest
@@ -52,7 +52,7 @@ def manifest(text: str) -> Manifest:
 
 
 def told(*texts: str) -> list[Breach]:
-    return [breach for _, breach in related.breaches([manifest(text) for text in texts], {})]
+    return [breach for _, breach in run.judge_together([manifest(text) for text in texts], {})]
 
 
 def checks(*changes: tuple[str, str]) -> list[str]:

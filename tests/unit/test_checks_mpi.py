@@ -14,8 +14,8 @@ from generator import Platform
 from generator.checks import registry
 from generator.checks.finding import Severity
 from generator.checks.run import check_rendered
-from generator.checks.trainer import MpiRuntime, TrainingRuntime, TrainJob
 from generator.manifests import Manifest, write
+from generator.objects.training import MpiRuntime, TrainingRuntime, TrainJob
 from generator.runtimes.training_runtime import training_runtimes
 from generator.schemas.catalog import Catalog
 from tests.checks import CASES, FOLDER, Case, describe, expected, find

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from generator import release
-from generator.checks.compare import Applied, by_platform, pairs, with_more
+from generator.checks.files import Applied, by_platform, pairs, with_more
 from generator.errors import OutputError
 from generator.release import Lock
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from generator.checks import policy
 from generator.checks.finding import Finding
-from generator.checks.policy import admission
 from generator.checks.run import check_text
 from generator.manifests import Manifest, read
 from generator.schemas.catalog import Catalog
@@ -40,6 +40,6 @@ def test_policies_of_any_shape_are_judged(odd: Any) -> None:
     for manifest in read(_SOUND, "policy.yaml"):
         for key, value in {"spec": odd, **dict.fromkeys(manifest.body["spec"], odd)}.items():
             body = {**manifest.body, "spec": value if key == "spec" else {**manifest.body["spec"], key: value}}
-            list(admission.breaches(replace(manifest, body=body), _TARGETS))
+            list(policy.policy_breaches(replace(manifest, body=body), _TARGETS))
             inner = {**manifest.body["spec"], key: [odd]}
-            list(admission.breaches(Manifest({**manifest.body, "spec": inner}, ""), _TARGETS))
+            list(policy.policy_breaches(Manifest({**manifest.body, "spec": inner}, ""), _TARGETS))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from generator.app import App
-from generator.checks import related
+from generator.checks import run
 from generator.checks.finding import Breach
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import Queues
@@ -33,7 +33,7 @@ def objects(text: str, file: str = "x.yaml") -> list[Manifest]:
 
 
 def breaches(manifests: list[Manifest]) -> list[tuple[Manifest, Breach]]:
-    return list(related.breaches(manifests, {"kueue": "0.19", "trainer": "2.3"}))
+    return list(run.judge_together(manifests, {"kueue": "0.19", "trainer": "2.3"}))
 
 
 def checks(text: str) -> set[str]:
@@ -109,7 +109,7 @@ def test_what_has_no_name_yet_is_left_out(kind: str) -> None:
 def test_without_a_day_no_reservation_is_over() -> None:
     manifests = objects(CASES["quota/reservation-over"].bad)
     assert breaches(manifests) == []
-    days = {day: list(related.breaches(manifests, {}, day)) for day in map(dt.date.fromisoformat, DAYS)}
+    days = {day: list(run.judge_together(manifests, {}, day)) for day in map(dt.date.fromisoformat, DAYS)}
     assert [[breach.message.partition(" ended")[0] for _, breach in found] for found in days.values()] == [
         [],
         ["the reservation `icml`"],
@@ -286,7 +286,7 @@ def test_a_dangling_reference_is_an_error_in_a_complete_release(name: str, expec
     """Kueue needs no object for a cohort."""
     manifests, targets = objects(CASES[f"quota/{name}"].bad), {"kueue": "0.19", "trainer": "2.3"}
     severities = {
-        is_complete: [each.severity for _, each in related.breaches(manifests, targets, is_complete=is_complete)]
+        is_complete: [each.severity for _, each in run.judge_together(manifests, targets, is_complete=is_complete)]
         for is_complete in (False, True)
     }
     assert severities == {False: ["warning"], True: [expected]}

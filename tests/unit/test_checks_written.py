@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from generator.checks.trainer import TrainJob
 from generator.checks.trainjob import empty_value
+from generator.objects.training import TrainJob
 from tests.cluster.queued import EMPTY, train_job
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from generator.app import App
-from generator.checks import related
+from generator.checks import run
 from generator.constructs import collect
 from generator.manifests import Body, Manifest
 from tests.random_fabrics import KINDS, platform_with
@@ -30,7 +30,7 @@ def rendered(kind: str) -> list[Manifest]:
 
 def told(manifests: list[Manifest]) -> set[str]:
     """The checks that find something."""
-    found = related.breaches(manifests, TARGETS)
+    found = run.judge_together(manifests, TARGETS)
     return {breach.check for _, breach in found if breach.severity != "info"}
 
 
@@ -218,7 +218,7 @@ def test_a_job_that_changes_the_devices_of_its_runtime_is_told_what_its_ranks_us
         body["metadata"] = {"name": "train", "namespace": "team-a"}
         resources = {"limits": said, "requests": said}
         body["spec"] = {"runtimeRef": {"name": "mpi"}, "trainer": {"resourcesPerNode": resources}}
-        found = related.breaches([*manifests, Manifest(body, "job.yaml")], {"trainer": trainer, "kueue": "0.19"})
+        found = run.judge_together([*manifests, Manifest(body, "job.yaml")], {"trainer": trainer, "kueue": "0.19"})
         whys = [breach.why for manifest, breach in found if manifest.kind == "TrainJob" and breach.check == check]
         is_lost = trainer == "2.2" or check == "fabric/tcp-fallback"
         assert [why for why in whys if "TCP" in why] == whys

@@ -9,7 +9,7 @@ import pytest
 
 from generator import Platform, pipeline
 from generator.app import App
-from generator.checks import related
+from generator.checks import run
 from generator.manifests import Manifest
 from tests.random_fabrics import KINDS, platform_with
 
@@ -53,7 +53,7 @@ def _rendered(platform: Platform) -> list[Manifest]:
 
 
 def _found(platform: Platform) -> list[tuple[str, str, str]]:
-    breaches = related.breaches(_rendered(platform), _TARGETS)
+    breaches = run.judge_together(_rendered(platform), _TARGETS)
     return [(manifest.name, each.check, each.message) for manifest, each in breaches if each.severity != "info"]
 
 
@@ -79,7 +79,7 @@ def test_a_queue_that_forgets_the_devices_of_a_pool_of_its_own_is_told() -> None
     group["coveredResources"].remove(forgotten)
     for flavor in group["flavors"]:
         flavor["resources"] = [each for each in flavor["resources"] if each["name"] != forgotten]
-    breaches = [each for _, each in related.breaches(manifests, _TARGETS)]
+    breaches = [each for _, each in run.judge_together(manifests, _TARGETS)]
     assert any(each.check == "quota/uncovered" and forgotten in each.message for each in breaches)
 
 
@@ -88,7 +88,7 @@ def test_a_network_that_is_taken_from_a_team_of_the_pool_is_missed() -> None:
     manifests = _rendered(_platform(tenants))
     kept = [each for each in manifests if (each.kind, each.name, each.namespace) != _IB_OF_TWO]
     assert len(kept) == len(manifests) - 1
-    found = [each for _, each in related.breaches(kept, _TARGETS) if each.check == "fabric/not-attached"]
+    found = [each for _, each in run.judge_together(kept, _TARGETS) if each.check == "fabric/not-attached"]
     assert found
     assert all("`two`" in each.message and each.severity == "error" for each in found)
 
@@ -99,10 +99,10 @@ _IB_OF_TWO = ("NetworkAttachmentDefinition", "ib", "two")
 def test_a_runtime_that_is_kept_off_the_fabric_on_purpose_is_not_warned_of() -> None:
     tenants = [{"name": "all", "quota": {"h100": 2, "mig": 2, "h200": 2}}]
     manifests = _rendered(_platform(tenants, fabric="none"))
-    assert [each.message for _, each in related.breaches(manifests, _TARGETS) if each.check == _TCP] == []
+    assert [each.message for _, each in run.judge_together(manifests, _TARGETS) if each.check == _TCP] == []
     for each in manifests:
         _forget_the_purpose(each)
-    assert len([each for _, each in related.breaches(manifests, _TARGETS) if each.check == _TCP]) == 3
+    assert len([each for _, each in run.judge_together(manifests, _TARGETS) if each.check == _TCP]) == 3
 
 
 _TCP = "fabric/tcp-fallback"
@@ -124,6 +124,6 @@ def test_what_both_kinds_of_pods_of_a_runtime_claim_is_named_once() -> None:
         "metadata": {"name": "train", "namespace": "team-a"},
         "spec": {"runtimeRef": {"name": "mpi"}, "trainer": {"resourcesPerNode": {"limits": {"cpu": 8}}}},
     }
-    breaches = related.breaches([*_rendered(platform), Manifest(job, "job.yaml", 0)], _TARGETS)
+    breaches = run.judge_together([*_rendered(platform), Manifest(job, "job.yaml", 0)], _TARGETS)
     found = [each.message for _, each in breaches if each.check == "trainjob/lost-devices"]
     assert found == ["`resourcesPerNode` drops the claims `fabric` of ClusterTrainingRuntime mpi"]

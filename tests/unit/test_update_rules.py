@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from generator.checks import compare as change
+from generator.checks import run
 from generator.checks.change import update_rules
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
@@ -51,7 +51,7 @@ QUEUE = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata
 
 
 def errors(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    found = change.breaches([Manifest(old, "old.yaml")], [Manifest(new, "new.yaml")], {})
+    found = run.judge_change([Manifest(old, "old.yaml")], [Manifest(new, "new.yaml")], {})
     return [breach.check for _, breach in found if breach.check == "change/immutable"]
 
 

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 from generator.checks.fabric.fabrics import Fabrics, flavors_of, likely_namespaces, namespaces_of
 from generator.checks.finding import Breach, Severity
-from generator.checks.objects import Objects
+from generator.checks.objects import Objects, on_runtimes
 from generator.checks.quota.queues import Queues
 from generator.checks.registry import ERROR, WARNING, check
-from generator.checks.trainer import AMOUNTS, FIELD, OnRuntime, on_runtimes, resized_containers
 from generator.documents.load import Path
 from generator.facts import env
 from generator.facts.defects import known
@@ -22,6 +21,7 @@ from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.networks import Attachment, NetworkRequest
 from generator.objects.pods import NODE, PodTemplate, pod_templates, whole
+from generator.objects.training import AMOUNTS, FIELD, OnRuntime, resized_containers
 
 _CHECK = "fabric/not-attached"
 _WHY_NOT_ATTACHED = "Multus attaches no network, and the pods stay in ContainerCreating"

@@ -15,12 +15,12 @@ from generator.checks.fabric.fabrics import Workload, Workloads
 from generator.checks.finding import Breach, Severity, listed
 from generator.checks.objects import Objects
 from generator.checks.registry import WARNING, check
-from generator.checks.trainer import LAUNCHER, mpi_runtime
 from generator.documents.load import Path
 from generator.facts import env
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
 from generator.objects.pods import NODE, Container, Pods, Variable
+from generator.objects.training import LAUNCHER, mpi_runtime
 
 _CHECK = "fabric/environment"
 _UNUSED = "the pods reserve the device, but the ranks send their data over TCP, which is many times slower"

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from generator.checks.finding import Breach, Severity
-from generator.checks.objects import Objects
+from generator.checks.objects import Objects, runtime_of
 from generator.checks.quota.jobs import is_meant
 from generator.checks.quota.queues import Queues
-from generator.checks.trainer import FIELD, reference_of, runtime_of
 from generator.facts.names import EFA, NETWORKS, NODES
 from generator.manifests import Manifest
 from generator.objects.devices import (
@@ -41,6 +40,7 @@ from generator.objects.pods import (
     pods_of,
     whole,
 )
+from generator.objects.training import FIELD, reference_of
 
 KINDS = frozenset(
     {

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from generator.checks.registry import ERROR, WARNING, Breach, check
-from generator.checks.trainer import LAUNCHER, MPI, TRAINER, MpiRuntime
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts.names import SSH_PORT, STEP
 from generator.objects.fields import indexed_mappings, mapping, strings
 from generator.objects.pods import JOB_SET, NODE
+from generator.objects.training import LAUNCHER, MPI, TRAINER, MpiRuntime
 
 
 @check("mpi/implementation", severity=ERROR, needs=MpiRuntime)

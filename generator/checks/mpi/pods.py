@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, WARNING, Breach, check
-from generator.checks.trainer import LAUNCHER, MPI, TRAINER, MpiRuntime, ReplicatedJob, mpi_runtime
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts import env
 from generator.facts.names import FRAMEWORK, MPI_FOLDER
 from generator.objects.fields import indexed_mappings, items, mapping, strings
 from generator.objects.pods import NODE
+from generator.objects.training import LAUNCHER, MPI, TRAINER, MpiRuntime, ReplicatedJob, mpi_runtime
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from generator.checks.objects import Objects
+from generator.checks.objects import Objects, runtime_of
 from generator.checks.quota.namespaces import find_host_limit
 from generator.checks.quota.queues import KUEUE, RUNTIMES, TRAINER, CountedJob, Queues, rows
 from generator.checks.registry import ERROR, WARNING, Breach, check
-from generator.checks.trainer import OnRuntime, queue_of, runtime_of
 from generator.documents.load import Path
 from generator.facts.defects import known
 from generator.facts.names import MULTI_KUEUE
@@ -23,6 +22,7 @@ from generator.objects.fields import indexed_mappings, integer, mapping
 from generator.objects.pods import JOB_SET
 from generator.objects.queue import ClusterQueue, Flavor, FlavorResource, format_amount
 from generator.objects.selectors import find_untolerated_taint, format_taint
+from generator.objects.training import OnRuntime, queue_of
 from generator.simulate.kueue.largest import Largest, Limit
 from generator.simulate.kueue.nodes import explain_flavor_mismatch, explain_oversize, find_missing_room
 from generator.simulate.kueue.podsets import default_nodes

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from generator.checks.objects import Objects
+from generator.checks.objects import Objects, runtime_of
 from generator.checks.quota.queues import RUNTIMES, TRAINER, Queues
 from generator.checks.registry import ERROR, WARNING, Breach, check
-from generator.checks.trainer import runtime_of
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.errors import SimulationError

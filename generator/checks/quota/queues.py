@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from generator.checks.objects import Objects
-from generator.checks.trainer import resized_containers
 from generator.documents.load import Path
 from generator.errors import SimulationError
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.pods import JOB_SET
 from generator.objects.queue import ClusterQueue, FlavorResource, LocalQueue, Quota, format_amount
+from generator.objects.training import resized_containers
 from generator.simulate.kueue.configuration import Settings
 from generator.simulate.kueue.largest import Largest, largest_jobs
 from generator.simulate.kueue.nodes import explain_flavor_mismatch, find_missing_room

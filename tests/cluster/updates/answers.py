@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from generator.checks import compare
+from generator.checks import run
 from generator.checks.finding import Severity
 from generator.manifests import Manifest
 from tests.cluster.client import Body, Client, RefusedError
@@ -93,7 +93,7 @@ def _renamed(body: Body) -> Body:
 def of_mpigen(case: Case, targets: Mapping[str, str]) -> list[str]:
     """Return the errors that mpigen reports for the update of a case."""
     old, new = Manifest(read_seeds()[case.seed], "old.yaml"), Manifest(case.body, "new.yaml")
-    found = [breach for _, breach in compare.breaches([old], [new], targets)]
+    found = [breach for _, breach in run.judge_change([old], [new], targets)]
     return [each.message for each in found if each.check == _CHECK and each.severity is Severity.ERROR]
 
 

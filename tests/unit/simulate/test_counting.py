@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from generator.checks import related
+from generator.checks import run
 from generator.manifests import Manifest, read
 from generator.objects.queue import Requests
 from generator.simulate.kueue.configuration import Counting, Transformation
@@ -85,5 +85,5 @@ def test_nodes_offer_what_is_counted(quotas: dict[str, str], expected: list[str]
     annotations = {"mpigen.dev/nodes": "2", "mpigen.dev/allocatable": '{"a.com/gpu": "4"}'}
     nodes = kueue("ResourceFlavor", "f", {}, annotations=annotations)
     known = [nodes, queue("q", {f"f/{name}": amount for name, amount in quotas.items()}), *read(SETTINGS, "kueue.yaml")]
-    found = [breach.message.partition(":")[0] for _, breach in related.breaches(known, {})]
+    found = [breach.message.partition(":")[0] for _, breach in run.judge_together(known, {})]
     assert found == expected

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generator.checks import related
+from generator.checks import run
 from generator.manifests import Body, Manifest
 from generator.objects.queue import ClusterQueue, Flavor, FlavorResource, Quota, ResourceGroup
 from generator.simulate.kueue.flavor_assigner import Assigner, Mode
@@ -159,5 +159,5 @@ def test_a_job_that_both_groups_have_quota_for_is_admitted(nodes: int, *, is_tol
     body = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata, "spec": spec}
     flavors = [flavor(name) for name in ("spot", "on-demand", "pool0")]
     known = [*documented(10), *flavors, licensed(cpu="2"), Manifest(body, "job.yaml")]
-    found = {breach.check for _, breach in related.breaches(known, {"kueue": "0.19", "trainer": "2.3"})}
+    found = {breach.check for _, breach in run.judge_together(known, {"kueue": "0.19", "trainer": "2.3"})}
     assert ("quota/never-admitted" in found) is is_told

@@ -1,7 +1,4 @@
-"""policy/relaxed, policy/relaxation-over, policy/unexplained-relaxation: rules that a namespace is excepted from.
-
-A label of the namespace switches a rule off, an annotation of the same name gives the reason. Nothing ends by itself.
-"""
+"""policy/relaxed, policy/relaxation-over, policy/unexplained-relaxation: rules that do not hold in a namespace."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Runtimes and TrainJobs of Kubeflow Trainer, as rules read them.
-
-Rules treat values of a wrong type as absent, because the schemas report them.
-"""
+"""Views of the runtimes and TrainJobs of Kubeflow Trainer. A value of a wrong type counts as absent."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from generator.checks.objects import Objects
 from generator.documents.load import Path
 from generator.facts.names import STEP
 from generator.manifests import Body, Manifest
@@ -240,10 +236,10 @@ def mpi_runtime(body: Body) -> MpiRuntime | None:
 FIELD: Path = ("spec", "trainer", "resourcesPerNode")
 AMOUNTS = ("limits", "requests")
 GROUP = "trainer.kubeflow.org"
-_KUEUE = "kueue.x-k8s.io"
-QUEUE = f"{_KUEUE}/queue-name"
+KUEUE = "kueue.x-k8s.io"
+QUEUE = f"{KUEUE}/queue-name"
 """The label that names a LocalQueue."""
-_DEFAULT = "default"
+DEFAULT_QUEUE = "default"
 """The LocalQueue of objects without the label (kueue v0.19.2 pkg/controller/constants/constants.go)."""
 
 
@@ -312,15 +308,6 @@ def _init_container_requests(pod: Mapping[str, Any], name: str, amount: object) 
         return False
 
 
-def on_runtimes(objects: Objects) -> Iterator[OnRuntime]:
-    """Yield the TrainJobs with `resourcesPerNode` whose runtime is in the files."""
-    for job in objects.of(GROUP, "TrainJob"):
-        if isinstance(mapping(job.body, *map(str, FIELD[:-1])).get("resourcesPerNode"), dict):
-            runtime = runtime_of(job, objects)
-            if runtime:
-                yield OnRuntime(job, runtime)
-
-
 class Reference(NamedTuple):
     """The kind and the name of a runtime that a TrainJob references."""
 
@@ -337,21 +324,7 @@ def reference_of(job: Manifest) -> Reference | None:
     return Reference(kind, name)
 
 
-def runtime_of(job: Manifest, objects: Objects) -> Manifest | None:
-    """Return the runtime of a TrainJob; None if it is not in the files."""
-    reference = reference_of(job)
-    if reference is None:
-        return None
-    return objects.one(GROUP, *reference, job.namespace if reference.kind == "TrainingRuntime" else "")
-
-
 def queue_of(job: Manifest) -> str:
     """Return the LocalQueue of a TrainJob."""
     name = mapping(job.body, "metadata", "labels").get(QUEUE)
-    return name if isinstance(name, str) else _DEFAULT
-
-
-def is_queued(job: Manifest, objects: Objects) -> bool:
-    """Return True if Kueue queues a TrainJob: it names a queue, or its namespace has a default LocalQueue."""
-    is_named = QUEUE in mapping(job.body, "metadata", "labels")
-    return is_named or objects.one(_KUEUE, "LocalQueue", _DEFAULT, job.namespace) is not None
+    return name if isinstance(name, str) else DEFAULT_QUEUE

@@ -1,15 +1,12 @@
-"""policy/*: mistakes in an admission policy or its binding that show without any request.
-
-What the API server refuses: kubernetes v1.34.2 pkg/apis/admissionregistration/validation/validation.go.
-"""
+"""policy/*: mistakes in an admission policy or its binding, and policy cases with an unexpected outcome."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from generator.checks.finding import Breach, Severity
+from generator.checks.finding import Breach, Finding, Severity, place_findings
 from generator.checks.registry import ERROR, WARNING, declare
 from generator.documents.load import Path
 from generator.documents.messages import format_value
@@ -18,6 +15,7 @@ from generator.facts.names import METADATA_NAME
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mappings, strings
 from generator.simulate.access import Kind
+from generator.simulate.policies.cases import Outcome, Rule
 from generator.simulate.policies.judge import Evaluation
 from generator.simulate.policies.policy import Policy
 from generator.simulate.policies.request import Request, UserInfo, as_stored
@@ -113,7 +111,7 @@ _LINES = re.compile(r"[\n\r]")
 _NEWEST = 99
 
 
-def breaches(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:
+def policy_breaches(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[Breach]:
     """What is wrong with a policy or a binding; nothing of any other object.
 
     Args:
@@ -248,5 +246,69 @@ declare(
     `oldObject.spec` where an object is created, `object.spec` where one is deleted. mpigen asks the policy about
     such an object; what its matchConditions leave out is not asked. A warning: the policy works for objects that
     have it.
+    """,
+)
+
+
+CHECKS = ("policy/case", "policy/untested")
+"""The ids of what is found only by putting cases to policies."""
+_WHY_CASE = "the API server would decide as the policies do, not as the case says"
+_WHY_RULE = "nobody knows whether it refuses anything: a rule that always holds looks the same"
+
+
+def failures(outcomes: Iterable[Outcome]) -> Iterator[Finding]:
+    """The cases that came out otherwise."""
+    for outcome in outcomes:
+        if outcome.complaint:
+            case = outcome.case
+            message = f"{case.name}: {outcome.complaint}"
+            yield Finding(case.file, case.line, 0, "$", CHECKS[0], "", message, _WHY_CASE, outcome.fix)
+
+
+def untested(rules: Iterable[Rule], text_of: Callable[[str], bytes]) -> Iterator[Finding]:
+    """The rules that refuse no case.
+
+    Args:
+        rules: all of them, with their cases.
+        text_of: gives the text of a file, for the places in it; empty where there is none.
+    """
+    for rule in rules:
+        if rule.rejecting:
+            continue
+        breach = Breach(
+            ("spec", "validations", rule.number, "expression"),
+            CHECKS[1],
+            f"no case is rejected by the rule {rule.name}",
+            _WHY_RULE,
+            f"add a case with `expect: {{rejected: {rule.policy.name}}}`",
+        )
+        text = text_of(rule.policy.file)
+        yield from place_findings([(rule.policy, breach)], text) if text else [_nowhere(rule, breach)]
+
+
+def _nowhere(rule: Rule, breach: Breach) -> Finding:
+    """Of a policy that was rendered, and is in no file."""
+    return Finding(
+        rule.policy.file, 0, 0, "$", breach.check, rule.policy.resource, breach.message, breach.why, breach.fix
+    )
+
+
+declare(
+    "policy/case",
+    severity=ERROR,
+    text="""Report a case whose outcome is not the expected one.
+
+    Only `mpigen policy test` finds it: a [case](../../tasks/test-policies.md) comes out other than it says. A case
+    is not judged, and fails, where mpigen cannot evaluate the policy.
+    """,
+)
+
+declare(
+    "policy/untested",
+    severity=ERROR,
+    text="""Report a rule that no case is rejected by.
+
+    Only `mpigen policy test` finds it: no case is rejected by a rule of a policy. Nobody knows then whether it
+    refuses anything, as one that always holds looks the same.
     """,
 )
