@@ -76,7 +76,7 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
     """
     from generator.gitops.metadata import Headers
     from generator.hazards.find import find_hazards
-    from generator.provenance.sources import point_at_platform
+    from generator.hazards.sources import point_at_platform
 
     platform, app = load(platform_file)
     tree, pointer = render(platform, app)

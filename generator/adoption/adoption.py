@@ -7,10 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from generator.adoption.baseline import new_findings
-from generator.adoption.changed import ChangedFiles
-from generator.adoption.paths import matches, relative
-from generator.adoption.settings import Settings
+from generator.adoption.baseline import ChangedFiles, new_findings
+from generator.adoption.settings import Settings, matches, relative
 from generator.adoption.waivers import Waivers
 from generator.checks.finding import Finding
 from generator.manifests import Manifest

@@ -1,14 +1,15 @@
-"""The settings file: `mpigen.toml`, or `[tool.mpigen]` in `pyproject.toml`."""
+"""The settings file: `mpigen.toml`, or `[tool.mpigen]` in `pyproject.toml`, and its patterns of file paths."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +240,28 @@ def _settings(file: Path, data: Mapping[str, Any], places: TomlPlaces) -> Settin
             for number, entry in enumerate(data.get("waivers", ()))
         ),
     )
+
+
+_PARTS = re.compile(r"\*\*/|\*\*|\*|\?|[^*?]+")
+_MEANINGS = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Return True if a pattern names a file, or a folder above it. `*` stays within a folder, and `**` does not."""
+    return _compile(pattern).fullmatch(path) is not None
+
+
+@lru_cache(1_000)
+def _compile(pattern: str) -> re.Pattern[str]:
+    written = pattern.removeprefix("./").rstrip("/")
+    parts = "".join(_MEANINGS.get(part, re.escape(part)) for part in _PARTS.findall(written))
+    return re.compile(f"{parts}(?:/.*)?" if written not in ("", ".") else ".*", re.DOTALL)
+
+
+def relative(file: str, root: Path) -> str:
+    """Return the path of a file below a folder, with `/` on every system; as it is if it lies elsewhere."""
+    try:
+        path = Path(os.path.relpath(file, root))
+    except ValueError:  # another drive of Windows
+        return file
+    return path.as_posix()

@@ -13,8 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from generator.adoption.paths import matches, relative
-from generator.adoption.settings import Place, Waiver
+from generator.adoption.settings import Place, Waiver, matches, relative
 from generator.checks.finding import WAIVERS, Finding, Severity, waivers_of
 from generator.checks.registry import WARNING, declare
 from generator.documents.locate import locate_everywhere

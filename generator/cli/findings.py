@@ -66,8 +66,7 @@ class FindingOptions:
             InputError: a file cannot be read.
         """
         from generator.adoption.adoption import Adoption
-        from generator.adoption.baseline import load_baseline
-        from generator.adoption.changed import ChangedFiles
+        from generator.adoption.baseline import ChangedFiles, load_baseline
 
         settings = self._settings()
         if self.write_baseline and (self.changed_since or not settings.baseline):

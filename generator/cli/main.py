@@ -11,17 +11,13 @@ from typing import Any
 import click
 
 from generator.cli.can_i import can_i
+from generator.cli.catalog import fabrics, runtimes
 from generator.cli.checks import explain, list_checks
-from generator.cli.completion import completion
-from generator.cli.fabrics import fabrics
-from generator.cli.init import init
 from generator.cli.job import job
 from generator.cli.output import StdoutError, abandon_stdout, emit, show_problems
 from generator.cli.policy import policy
 from generator.cli.queues import queues
-from generator.cli.runtimes import runtimes
-from generator.cli.schema import schema
-from generator.cli.schemas import schemas
+from generator.cli.setup import completion, init, schema, schemas
 from generator.cli.synth import synth
 from generator.cli.validate import validate
 from generator.errors import ExitCode, MpigenError, Problem

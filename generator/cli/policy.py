@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from generator.cli.findings import FindingOptions, findings_options, read_text
 from generator.cli.inputs import target_option
-from generator.cli.output import progress, table_width
+from generator.cli.output import counted, progress, table_width
 from generator.errors import OutputError, Problem
+from generator.report import table
 
 if TYPE_CHECKING:
     from generator.manifests import Manifest
     from generator.schemas.catalog import Catalog
-    from generator.simulate.policies.cases import Case, Outcome
+    from generator.simulate.policies.cases import Case, Outcome, Rule
+
+_RULES = ("RULE", "REJECTS", "ACCEPTS", "SUCH AS")
 
 
 @click.group(epilog="Example: mpigen policy test output/prod/1.0.0 --cases cases.yaml")
@@ -71,7 +75,6 @@ def test(
     from generator.checks.policy import failures, untested
     from generator.cli.inputs import read_manifests
     from generator.config.release_cases import own_cases
-    from generator.report import policies as report
     from generator.simulate.policies.cases import compute_coverage
     from generator.simulate.policies.policy import PolicyCluster
 
@@ -83,8 +86,8 @@ def test(
         rules = compute_coverage(PolicyCluster(objects, catalog), outcomes)
         findings = [*failures(outcomes), *untested(rules, lambda file: read_text(file).encode())]
     outcome = adoption.apply(findings, Run(text_of=read_text))
-    lines = report.text(outcomes, rules, table_width())
-    return options.show(adoption, outcome, report.facts(outcomes, rules), lines, read_text)
+    lines = _rule_lines(outcomes, rules, table_width())
+    return options.show(adoption, outcome, _case_facts(outcomes, rules), lines, read_text)
 
 
 def _cases(paths: Iterable[Path], *, needed: bool) -> list[Case]:
@@ -132,3 +135,49 @@ def _outcomes(objects: Sequence[Manifest], cases: Sequence[Case], catalog: Catal
         world = PolicyCluster([*objects, *given], catalog)
         outcomes += [run_case(case, world) for case in together]
     return outcomes
+
+
+def _case_facts(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> dict[str, Any]:
+    """Return `cases` with their decisions, and `rules` with the names of the cases that they reject and accept."""
+    return {
+        "cases": [
+            {
+                "name": outcome.case.name,
+                "file": outcome.case.file,
+                "line": outcome.case.line,
+                "passed": not outcome.complaint,
+                "decisions": [asdict(decision) for decision in outcome.decisions],
+            }
+            for outcome in outcomes
+        ],
+        "rules": [
+            {
+                "rule": rule.name,
+                "policy": rule.policy.name,
+                "number": rule.number,
+                "rejects": [case.name for case in rule.rejecting],
+                "accepts": [case.name for case in rule.accepting],
+            }
+            for rule in rules
+        ],
+    }
+
+
+def _rule_rows(rules: Sequence[Rule]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each rule: how many cases it rejects and accepts, and the first that it rejects."""
+    for rule in rules:
+        example = rule.rejecting[0].name if rule.rejecting else ""
+        yield rule.name, str(len(rule.rejecting)), str(len(rule.accepting)), example
+
+
+def _rule_lines(outcomes: Sequence[Outcome], rules: Sequence[Rule], width: int | None = None) -> Iterator[str]:
+    """Yield the table, and a line with the totals."""
+    yield from table.table(_RULES, _rule_rows(rules), width)
+    yield _totals(outcomes, rules)
+
+
+def _totals(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> str:
+    """Return the totals: `150 cases, 12 rules`."""
+    failed = sum(1 for outcome in outcomes if outcome.complaint)
+    end = f", {failed} failed" if failed else ""
+    return f"{counted(len(outcomes), 'case')}, {counted(len(rules), 'rule')}{end}"

