@@ -118,6 +118,11 @@ class Quota:
     borrowing: int | None = None
     lending: int | None = None
 
+    @property
+    def lendable(self) -> int:
+        """The part of the nominal quota that other queues can borrow."""
+        return self.nominal if self.lending is None else min(self.lending, self.nominal)
+
 
 NO_QUOTA = Quota(0)
 

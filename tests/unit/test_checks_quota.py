@@ -72,7 +72,7 @@ def has_nothing(tree: list[Manifest], queue: str, runtime: str) -> bool:
     known = Queues.read(Objects(tuple(tree), {}))
     assert known
     job = next(job for job in known.jobs[queue] if job.runtime.name == runtime)
-    flavors = frozenset(known.tree.flavors).intersection(*job.places)
+    flavors = frozenset(known.tree.flavors).intersection(*job.flavors)
     most = known.most[queue]
     return any(not any(most.get(FlavorResource(name, each)) for name in flavors) for each in job.total)
 

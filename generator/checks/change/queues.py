@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from generator.checks.change.immutable import next_name, written
 from generator.checks.finding import listed
 from generator.checks.objects import Change, ChangedObject, Objects
-from generator.checks.quota.queues import KUEUE, Queues, by_flavor, place, rows, told
+from generator.checks.quota.queues import KUEUE, Queues, by_flavor, format_amounts, quota_path, quota_rows
 from generator.checks.registry import WARNING, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value
@@ -182,7 +182,7 @@ def less_quota(change: ChangedQueues) -> Iterator[Breach]:
         for flavor, amounts in by_flavor(less):
             manifest, is_removed = after.of("ClusterQueue")[name], flavor not in queue.flavors
             yield Breach(
-                place(manifest, amounts, "nominalQuota"),
+                quota_path(manifest, amounts, "nominalQuota"),
                 f"{'loses' if is_removed else 'has less quota of'} flavor `{flavor}`: {_format_less(amounts)}",
                 "running jobs continue there, but do not get the flavor again after an eviction; new jobs never start"
                 " there"
@@ -196,7 +196,7 @@ def less_quota(change: ChangedQueues) -> Iterator[Breach]:
 
 def has_users(queues: Queues, queue: str) -> bool:
     """Return True if a LocalQueue points to the ClusterQueue, or if no LocalQueue is among the files."""
-    return queue in queues.doors or not queues.tree.local_queues
+    return queue in queues.local_queues or not queues.tree.local_queues
 
 
 def _format_less(less: _Less) -> str:
@@ -220,7 +220,7 @@ def less_to_borrow(change: ChangedQueues) -> Iterator[Breach]:
         less = _less_at_most(before, after, name) if has_users(before, name) else {}
         for flavor, amounts in by_flavor(less):
             if _has_lower_limit(before, after, name, flavor):
-                path = place(manifests[name], amounts, "borrowingLimit")
+                path = quota_path(manifests[name], amounts, "borrowingLimit")
                 yield _less_to_borrow(manifests[name], path, [name], flavor, amounts)
             else:
                 affected.setdefault((before.nodes[name].root().name, flavor), {})[name] = amounts
@@ -269,14 +269,14 @@ def _lender(before: Queues, after: Queues, key: FlavorResource) -> tuple[Manifes
     manifest = after.of(kind).get(name)
     if manifest is None:
         return before.of(kind)[name], ("metadata", "name")
-    is_limited = any(row.key == key and "lendingLimit" in row.body for row in rows(manifest))
-    return manifest, place(manifest, (key,), "lendingLimit" if is_limited else "nominalQuota")
+    is_limited = any(row.key == key and "lendingLimit" in row.body for row in quota_rows(manifest))
+    return manifest, quota_path(manifest, (key,), "lendingLimit" if is_limited else "nominalQuota")
 
 
 def _lending(queues: Queues, key: FlavorResource) -> Mapping[tuple[str, str], int]:
     """Return (kind, name) → the amount of its nominal quota that a queue or Cohort lends."""
     return {
-        (kind, name): quota.nominal if quota.lending is None else min(quota.lending, quota.nominal)
+        (kind, name): quota.lendable
         for kind, holders in (("ClusterQueue", queues.tree.queues), ("Cohort", queues.tree.cohorts))
         for name, holder in holders.items()
         if (quota := holder.quotas.get(key)) and name in queues.of(kind)
@@ -301,7 +301,9 @@ def less_to_reclaim(change: ChangedQueues) -> Iterator[Breach]:
         new = queue.preemption.reclaim_within_cohort
         if old not in _RECLAIMS or new not in _RECLAIMS or _RECLAIMS.index(new) >= _RECLAIMS.index(old):
             continue
-        if lent := [f"{told(amounts)} of `{flavor}`" for flavor, amounts in by_flavor(_can_lend(after, name))]:
+        if lent := [
+            f"{format_amounts(amounts)} of `{flavor}`" for flavor, amounts in by_flavor(_can_lend(after, name))
+        ]:
             victims = "no running job" if new == "Never" else "only running jobs of lower priority"
             yield Breach(
                 ("spec", "preemption", "reclaimWithinCohort"),
@@ -319,7 +321,7 @@ def _can_lend(queues: Queues, name: str) -> Mapping[FlavorResource, int]:
     node = queues.nodes.get(name)
     if node is None or node.parent is None:
         return {}
-    if queues.is_told(node.root()) and all(member is node for member in node.root().below()):
+    if queues.has_members(node.root()) and all(member is node for member in node.root().below()):
         return {}
     lendable = {key: node.has(key) - node.kept(key) for key in node.quotas}
     return {key: amount for key, amount in lendable.items() if amount > 0}

@@ -62,7 +62,7 @@ def not_attached(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
 def _may_lack(request: NetworkRequest, gathered: Objects) -> bool:
     """Return True if any namespace with a queue lacks the network. It is a fast test before the exact one."""
     queued = gathered.view(Queues.read)
-    queues = queued.queues if queued else {}
+    queues = queued.of_namespaces if queued else {}
     return not queues.keys() <= gathered.view(Fabrics.read).by_name.get(request.name, {}).keys()
 
 

@@ -10,7 +10,6 @@ from functools import cached_property
 
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects, runtime_of
-from generator.checks.quota.jobs import is_meant
 from generator.checks.quota.queues import Queues
 from generator.facts.names import EFA, NETWORKS, NODES
 from generator.manifests import Manifest
@@ -298,7 +297,7 @@ def likely_namespaces(pods: PodTemplate, gathered: Objects) -> AbstractSet[str]:
     for name, jobs in queued.jobs.items():
         mine = (job for job in jobs if job.runtime.identity == runtime.identity)
         if any(queued.has_quota(queued.tree.queues[name], job) for job in mine):
-            found |= {door.namespace for door in queued.doors.get(name, ())}
+            found |= {door.namespace for door in queued.local_queues.get(name, ())}
     spaces = gathered.of("", "Namespace")
     told = {each.name for each in spaces if _RUNTIMES in mapping(each.body, "metadata", "annotations")}
     return found - told - namespaces_of(pods, gathered)
@@ -319,12 +318,12 @@ def _of_runtime(runtime: Manifest, gathered: Objects) -> Iterator[str]:
 def _may_run(runtime: Manifest, namespace: str, gathered: Objects) -> bool:
     """Whether a queue of the namespace is for jobs on a runtime, or nobody knows its queues."""
     queued = gathered.view(Queues.read)
-    names = queued.queues.get(namespace, frozenset()) if queued else frozenset()
+    names = queued.of_namespaces.get(namespace, frozenset()) if queued else frozenset()
     job = queued.job(runtime, namespace) if queued and names else None
     if queued is None or job is None or not names <= queued.tree.queues.keys():
         return True
     found = [queued.tree.queues[name] for name in names]
-    return any(is_meant(queue, job) and not queue.is_multi_kueue for queue in found)
+    return any(job.is_meant_for(queue) and not queue.is_multi_kueue for queue in found)
 
 
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron")

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from generator.checks.fabric.fabrics import Fabrics, namespaces_of, part_of_node
 from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
-from generator.checks.quota.jobs import uncovered_by
 from generator.checks.quota.queues import TRAINER, Queues
 from generator.checks.registry import ERROR, check
 from generator.facts.names import NETWORKS
@@ -360,7 +359,7 @@ def not_covered(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     for queue_name, jobs in sorted(queued.jobs.items()):
         for job in jobs:
             missing = [name for name in job.total if "/" in name and name not in covered]
-            if all(map(fabrics.is_device, missing)) and not uncovered_by(queued.tree.queues[queue_name], job):
+            if all(map(fabrics.is_device, missing)) and not job.uncovered_by(queued.tree.queues[queue_name]):
                 for name in missing:
                     told.setdefault((job.runtime.kind, job.runtime.name, job.runtime.namespace, name), queue_name)
     for (kind, runtime_name, namespace, name), queue_name in told.items():

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from generator.checks.objects import Objects
-from generator.checks.quota.queues import KUEUE, TRAINER, Queues, rows
+from generator.checks.quota.queues import KUEUE, TRAINER, Queues, quota_rows
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import shorten
@@ -131,7 +131,7 @@ def limit(objects: Objects) -> Iterator[Breach]:
                 value=value,
             )
         is_alone = not any(spec.get(field) for field in _PARENT[manifest.kind])
-        for row in rows(manifest) if _can_break_limits(manifest, queues) else ():
+        for row in quota_rows(manifest) if _can_break_limits(manifest, queues) else ():
             for field in ("nominalQuota", "borrowingLimit", "lendingLimit"):
                 message, fix = _wrong_amount(manifest.kind, row.body, field, is_alone=is_alone)
                 if message:

@@ -12,7 +12,7 @@ from typing import Any
 
 from generator.checks.objects import Objects, runtime_of
 from generator.checks.quota.namespaces import find_host_limit
-from generator.checks.quota.queues import KUEUE, RUNTIMES, TRAINER, CountedJob, Queues, rows
+from generator.checks.quota.queues import KUEUE, RUNTIMES, TRAINER, CountedJob, Queues, quota_rows
 from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.facts.defects import known
@@ -49,7 +49,7 @@ def uncovered(queues: Queues) -> Iterator[Breach]:
     for name, jobs in sorted(queues.jobs.items()) if queues.settings.is_modelled else ():
         runtimes: dict[str, dict[str, None]] = {}
         for job in jobs:
-            for resource in uncovered_by(queues.tree.queues[name], job):
+            for resource in job.uncovered_by(queues.tree.queues[name]):
                 runtimes.setdefault(resource, {})[f"`{job.runtime.name}`"] = None
         for resource, names in sorted(runtimes.items()):
             yield Breach(
@@ -60,28 +60,6 @@ def uncovered(queues: Queues) -> Iterator[Breach]:
                 queues.of("ClusterQueue")[name],
                 at_key=True,
             )
-
-
-def uncovered_by(queue: ClusterQueue, job: CountedJob) -> list[str]:
-    """Return the requested resources that a queue does not cover; empty if the job is not for the queue."""
-    return [name for name in job.total if queue.group(name) is None] if is_meant(queue, job) else []
-
-
-def is_meant(queue: ClusterQueue, job: CountedJob) -> bool:
-    """Return True if a queue is for jobs on a runtime, even if it does not cover all resources.
-
-    A ClusterTrainingRuntime is not for a queue without its devices, or without a flavor for its nodes.
-    """
-    if job.runtime.kind != "ClusterTrainingRuntime":
-        return True
-    devices = [name for name in job.total if "/" in name]
-    is_known = any(queue.group(name) for name in devices or job.total)
-    return is_known and not any(
-        flavors.isdisjoint(group.flavors)
-        for pods, flavors in zip(job.pods, job.places, strict=True)
-        for group in queue.groups
-        if any(pods.counted.get(name) for name in group.resources)
-    )
 
 
 @check("quota/too-large", severity=WARNING, needs=Queues)
@@ -95,7 +73,7 @@ def too_large(queues: Queues) -> Iterator[Breach]:
     """
     for name, jobs in sorted(queues.jobs.items()) if queues.settings.is_modelled else ():
         queue, reported = queues.tree.queues[name], set()
-        for job in jobs if jobs and queues.knows_lenders(queue) else ():
+        for job in jobs if jobs and queues.has_lenders(queue) else ():
             runtime = job.runtime
             limit, reason = (Limit.NOTHING, "") if runtime.identity in reported else _explain_never(queues, queue, job)
             if not reason:
@@ -130,7 +108,7 @@ def _explain_shortage(
     flavor: Flavor, most: Mapping[FlavorResource, int], job: CountedJob, queue: str
 ) -> tuple[Limit, str]:
     """Return why a job does not fit into the only flavor for it."""
-    for pods in job.pods:
+    for pods in job.podsets:
         if reason := explain_oversize([flavor], pods):
             return Limit.NODE, reason
     for name in sorted(job.total, key=lambda resource: "/" not in resource):
@@ -139,7 +117,7 @@ def _explain_shortage(
             amounts = [format_amount(name, amount) for amount in (requested, available)]
             request = f"its pods request {amounts[0]} {name} of flavor `{flavor.name}`"
             return Limit.QUOTA, f"{request}, and `{queue}` never gets more than {amounts[1]}"
-    room = find_missing_room(flavor, job.pods)
+    room = find_missing_room(flavor, job.podsets)
     if room and room.is_one:
         return Limit.PLACE, f"all its pods must share a node, and no node of flavor `{flavor.name}` has room for them"
     return Limit.NODES, f"the nodes of flavor `{flavor.name}` have no room for its pods"
@@ -148,7 +126,7 @@ def _explain_shortage(
 def _flavors_with_quota(queues: Queues, queue: ClusterQueue, job: CountedJob) -> set[str]:
     """Return usable flavors with quota for a requested resource; empty if no flavor has any of some resource."""
     most, usable = queues.most[queue.name], set()
-    for pods, places in zip(job.pods, job.places, strict=True):
+    for pods, places in zip(job.podsets, job.flavors, strict=True):
         for resource in (name for name, amount in pods.counted.items() if amount):
             group = queue.group(resource)
             flavors = places.intersection(group.flavors) if group else ()
@@ -167,9 +145,9 @@ def unmatched_flavor(queues: Queues) -> Iterator[Breach]:
     training job uses the quota.
     """
     for name, jobs in sorted(queues.jobs.items()):
-        used = {flavor for job in jobs for places in job.places for flavor in places}
+        used = {flavor for job in jobs for places in job.flavors for flavor in places}
         unused = {key.flavor for key, amount in queues.most[name].items() if amount} - used if jobs else set()
-        for row in rows(queues.of("ClusterQueue")[name]) if unused else ():
+        for row in quota_rows(queues.of("ClusterQueue")[name]) if unused else ():
             if row.key.flavor not in unused:
                 continue
             unused.remove(row.key.flavor)
@@ -177,7 +155,7 @@ def unmatched_flavor(queues: Queues) -> Iterator[Breach]:
             reasons = dict.fromkeys(
                 f"`{job.runtime.name}`: {explain_flavor_mismatch(pods, flavor)}"
                 for job in jobs
-                for pods in job.pods[-1:]
+                for pods in job.podsets[-1:]
             )
             yield Breach(
                 (*row.path[:-2], "name"),
@@ -235,8 +213,8 @@ def _never_admitted_job(
         yield Breach(("spec", "trainer"), message, why, fix, manifest)
         return
     trainer = mapping(manifest.body, *map(str, _NUM_NODES[:-1]))
-    nodes = integer(trainer.get("numNodes"), default_nodes(job.runtime.body)) if job.grows else 1
-    largest = queues.largest(queue.name, job) if queues.knows_lenders(queue) else None
+    nodes = integer(trainer.get("numNodes"), default_nodes(job.runtime.body)) if job.is_scalable else 1
+    largest = queues.largest(queue.name, job) if queues.has_lenders(queue) else None
     if largest is None or largest.idle is None or nodes <= largest.idle:
         return
     if largest.idle:
@@ -298,7 +276,7 @@ def lost_tolerations(objects: Objects) -> Iterator[Breach]:
             job_set = mapping(job.runtime.body, *map(str, JOB_SET))
             restarts = mapping(job_set, "failurePolicy").get("maxRestarts") not in (None, 0)
             replicated_jobs = indexed_mappings(job_set.get("replicatedJobs"))
-            for usable, (number, replicated_job) in zip(job.places, replicated_jobs, strict=False):
+            for usable, (number, replicated_job) in zip(job.flavors, replicated_jobs, strict=False):
                 is_late = bool(replicated_job.get("dependsOn"))
                 flavors = _tolerating(queues, queues.tree.queues[name], usable) if is_late or restarts else []
                 tolerations = indexed_mappings(mapping(replicated_job, *_POD_SPEC).get("tolerations"))

@@ -82,7 +82,7 @@ def _admissible_amounts(queues: Queues, namespace: str) -> Mapping[str, int]:
     A queue that sends its jobs to other clusters adds nothing, because these jobs have no pods here.
     """
     sums: dict[str, int] = {}
-    for name in queues.queues.get(namespace, frozenset()) & queues.most.keys():
+    for name in queues.of_namespaces.get(namespace, frozenset()) & queues.most.keys():
         for key, amount in queues.most[name].items() if not queues.tree.queues[name].is_multi_kueue else ():
             sums[key.resource] = sums.get(key.resource, 0) + amount
     return sums
@@ -157,12 +157,12 @@ def _broken_bounds(manifest: Manifest, queues: Queues) -> Iterator[Breach]:
     with suppress(SimulationError):  # an invalid quantity also keeps the jobs of the namespace from being counted
         if not any(read_bounds(manifest)):
             return
-    names = sorted(queues.queues.get(manifest.namespace, frozenset()) & queues.tree.queues.keys())
+    names = sorted(queues.of_namespaces.get(manifest.namespace, frozenset()) & queues.tree.queues.keys())
     reported: set[Bound] = set()
     for queue, job in ((queues.tree.queues[name], job) for name in names for job in queues.jobs[name]):
         if not queues.has_quota(queue, job):
             continue
-        for breach in find_broken_bounds(job.runtime.body, job.around):
+        for breach in find_broken_bounds(job.runtime.body, job.context):
             bound = breach.bound
             if bound.limit_range != manifest.name or bound in reported:
                 continue
@@ -243,7 +243,7 @@ def _is_usable(runtime: Manifest, namespace: str, queues: Queues | None) -> bool
     """Return True if a namespace can use a runtime and has quota for a job on it, or if its quota is unknown."""
     if runtime.kind == "TrainingRuntime" and runtime.namespace != namespace:
         return False
-    names = queues.queues.get(namespace, frozenset()) if queues else frozenset()
+    names = queues.of_namespaces.get(namespace, frozenset()) if queues else frozenset()
     job = queues.job(runtime, namespace) if queues else None
     if queues is None or job is None or not names or not names <= queues.tree.queues.keys():
         return True

@@ -1,11 +1,11 @@
-"""The queues of the manifests that are judged together, and the smallest jobs that can come to them.
+"""The queues of a release, and the smallest jobs that its users can submit to them.
 
-`generator.simulate` computes what follows from quotas, once for all rules.
+`generator.simulate.kueue` computes what follows from the quotas, once for all rules.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from generator.errors import SimulationError
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.pods import JOB_SET
-from generator.objects.queue import ClusterQueue, FlavorResource, LocalQueue, Quota, format_amount
+from generator.objects.queue import ClusterQueue, FlavorResource, LocalQueue, Quota, add_requests, format_amount
 from generator.objects.training import resized_containers
 from generator.simulate.kueue.configuration import Settings
 from generator.simulate.kueue.largest import Largest, largest_jobs
@@ -26,93 +26,9 @@ from generator.simulate.kueue.nodes import explain_flavor_mismatch, find_missing
 from generator.simulate.kueue.podsets import PodContext, PodSet, podsets, read_pod_context, with_nodes
 from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree, index_objects, read_queue_tree
 
-_SLICES = "kueue.x-k8s.io/podset-slice-"
-_AMOUNTS = ("limits", "requests")
-
-
-@dataclass(frozen=True, eq=False)
-class CountedJob:
-    """A job with `numNodes: 1`.
-
-    Attributes:
-        runtime: what it is on, as Kueue counts it.
-        namespace: where it is.
-        around: the defaults of the namespace, which its containers have, and its limits.
-        pods: what becomes of it.
-        places: for each kind of pods the flavors that they may go to.
-        common: flavors that all pods may go to.
-        homes: those of them with room for all.
-    """
-
-    runtime: Manifest
-    namespace: str
-    around: PodContext
-    pods: tuple[PodSet, ...]
-    places: tuple[frozenset[str], ...]
-    common: frozenset[str]
-    homes: frozenset[str]
-
-    @property
-    def grows(self) -> bool:
-        """Whether there are more pods with more nodes."""
-        two, three = (with_nodes(self.runtime.body, self.pods, nodes) for nodes in (2, 3))
-        return two != three
-
-    @cached_property
-    def total(self) -> Mapping[str, int]:
-        """What all pods together ask for, by resource; nothing of what they ask for nothing of."""
-        sums: dict[str, int] = {}
-        for each in self.pods:
-            for resource, amount in each.counted.items():
-                if amount:
-                    sums[resource] = sums.get(resource, 0) + amount * each.count
-        return sums
-
-
-def counted_job(runtime: Manifest, namespace: str, around: Sequence[Manifest], tree: QueueTree) -> CountedJob | None:
-    """None where an amount is no quantity, or where the pods tolerate taints by comparing numbers.
-
-    Args:
-        runtime: with what `counted` makes of its body.
-        namespace: where the job is.
-        around: the LimitRanges of the namespace, and RuntimeClasses.
-        tree: with all flavors that there are, and with how Kueue counts.
-    """
-    flavors = tree.flavors
-    try:
-        here = read_pod_context(around, namespace, tree.settings.counting)
-        pods = podsets(runtime.body, 1, here)
-        places = tuple(
-            frozenset(name for name in flavors if not explain_flavor_mismatch(each, flavors[name])) for each in pods
-        )
-    except SimulationError:
-        return None
-    common = frozenset(flavors).intersection(*places)
-    homes = frozenset(name for name in common if not find_missing_room(flavors[name], pods))
-    return CountedJob(runtime, namespace, here, pods, places, common, homes)
-
-
-def counted(runtime: Manifest, said: Mapping[str, Any] | None = None) -> Manifest:
-    """The runtime as Kueue counts it, before it looks at its own configuration.
-
-    Args:
-        runtime: of any number of jobs.
-        said: `resourcesPerNode` of a TrainJob, if it names amounts: Kueue 0.18 and 0.19 count it in the place of all
-            that the runtime says, whatever Trainer does (see trainjob/uncounted-resources).
-    """
-    body = deepcopy(runtime.body)
-    for container in resized_containers(body) if said is not None else ():
-        if isinstance(container, dict):
-            container["resources"] = {key: dict(mapping(said, key)) for key in _AMOUNTS}
-    for _, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
-        template = mapping(job, "template", "spec", "template")
-        annotations: Any = mapping(template, "metadata", "annotations")
-        for name in [each for each in annotations if str(each).startswith(_SLICES)]:
-            del annotations[name]
-    return replace(runtime, body=body)
-
-
 KUEUE = "kueue.x-k8s.io"
+TRAINER = "trainer.kubeflow.org"
+RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 KINDS = frozenset(
     {
         "AdmissionCheck",
@@ -128,232 +44,320 @@ KINDS = frozenset(
         "WorkloadPriorityClass",
     }
 )
-"""What they read beside TrainJobs, runtimes, and Kueue's own configuration."""
-TRAINER = "trainer.kubeflow.org"
-RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
-_Amount = TypeVar("_Amount")
+"""The kinds that the rules read, apart from TrainJobs, runtimes and Kueue's configuration."""
+_SLICES = "kueue.x-k8s.io/podset-slice-"
+_V = TypeVar("_V")
 
 
-class Row(NamedTuple):
-    """What a ClusterQueue or Cohort says of a flavor's resource, and where."""
+class QuotaRow(NamedTuple):
+    """The quota of one resource in one flavor, as a ClusterQueue or Cohort sets it."""
 
     path: Path
     key: FlavorResource
     body: Mapping[str, Any]
 
 
-def rows(manifest: Manifest) -> Iterator[Row]:
-    """All of them, in the order in which they are written."""
+def quota_rows(manifest: Manifest) -> Iterator[QuotaRow]:
+    """Yield the quotas of a ClusterQueue or Cohort, in the order of the file."""
     for group, body in indexed_mappings(mapping(manifest.body, "spec").get("resourceGroups")):
         for flavor, quotas in indexed_mappings(body.get("flavors")):
             for number, resource in indexed_mappings(quotas.get("resources")):
                 path: Path = ("spec", "resourceGroups", group, "flavors", flavor, "resources", number)
-                key = FlavorResource(str(quotas.get("name")), str(resource.get("name")))
-                yield Row(path, key, resource)
+                yield QuotaRow(path, FlavorResource(str(quotas.get("name")), str(resource.get("name"))), resource)
 
 
-def place(manifest: Manifest, keys: Collection[FlavorResource], field: str) -> Path:
-    """Where a field of the first of some rows stands, or would stand if the row were there."""
-    return next(((*row.path, field) for row in rows(manifest) if row.key in keys), ("spec", "resourceGroups"))
+def quota_path(manifest: Manifest, keys: Collection[FlavorResource], field: str) -> Path:
+    """Return the path of a field in the first of these quotas, whether or not the field is set."""
+    return next(((*row.path, field) for row in quota_rows(manifest) if row.key in keys), ("spec", "resourceGroups"))
 
 
-def by_flavor(amounts: Mapping[FlavorResource, _Amount]) -> Iterator[tuple[str, Mapping[FlavorResource, _Amount]]]:
-    """The same, one flavor after the other."""
+def by_flavor(amounts: Mapping[FlavorResource, _V]) -> Iterator[tuple[str, Mapping[FlavorResource, _V]]]:
+    """Yield the amounts of one flavor after the other."""
     for flavor in dict.fromkeys(key.flavor for key in amounts):
         yield flavor, {key: amount for key, amount in amounts.items() if key.flavor == flavor}
 
 
-def told(amounts: Mapping[FlavorResource, int]) -> str:
-    """`8 nvidia.com/gpu and 64 cpu`: of one flavor, devices first."""
-    found = sorted(amounts.items(), key=lambda each: "/" not in each[0].resource)
-    return " and ".join(f"{format_amount(key.resource, amount)} {key.resource}" for key, amount in found)
+def format_amounts(amounts: Mapping[FlavorResource, int]) -> str:
+    """Format the amounts of one flavor, devices first: `8 nvidia.com/gpu and 64 cpu`."""
+    rows = sorted(amounts.items(), key=lambda row: "/" not in row[0].resource)
+    return " and ".join(f"{format_amount(key.resource, amount)} {key.resource}" for key, amount in rows)
+
+
+@dataclass(frozen=True, eq=False)
+class CountedJob:
+    """The smallest job on a runtime (`numNodes: 1`), as Kueue counts it.
+
+    Attributes:
+        runtime: the runtime, with the requests that Kueue counts.
+        namespace: the namespace of the job.
+        context: the LimitRanges and RuntimeClasses that change the requests of the pods.
+        podsets: the pods of the job.
+        flavors: for each PodSet, the flavors whose nodes its pods tolerate and select.
+        common: the flavors that all pods can use.
+        roomy: the common flavors whose nodes have room for all pods.
+    """
+
+    runtime: Manifest
+    namespace: str
+    context: PodContext
+    podsets: tuple[PodSet, ...]
+    flavors: tuple[frozenset[str], ...]
+    common: frozenset[str]
+    roomy: frozenset[str]
+
+    @property
+    def is_scalable(self) -> bool:
+        """True if `numNodes` changes the number of pods."""
+        two, three = (with_nodes(self.runtime.body, self.podsets, nodes) for nodes in (2, 3))
+        return two != three
+
+    @cached_property
+    def total(self) -> Mapping[str, int]:
+        """Resource → the amount above 0 that all pods request together."""
+        sums: dict[str, int] = {}
+        for pods in self.podsets:
+            add_requests(sums, {name: amount for name, amount in pods.counted.items() if amount}, pods.count)
+        return sums
+
+    def is_meant_for(self, queue: ClusterQueue) -> bool:
+        """Return True if a queue is for jobs on this runtime, even if it does not cover all resources.
+
+        A ClusterTrainingRuntime is not for a queue without its devices, or without a flavor for its nodes.
+        """
+        if self.runtime.kind != "ClusterTrainingRuntime":
+            return True
+        devices = [name for name in self.total if "/" in name]
+        return any(queue.group(name) for name in devices or self.total) and not any(
+            flavors.isdisjoint(group.flavors)
+            for pods, flavors in zip(self.podsets, self.flavors, strict=True)
+            for group in queue.groups
+            if any(pods.counted.get(name) for name in group.resources)
+        )
+
+    def uncovered_by(self, queue: ClusterQueue) -> list[str]:
+        """Return the requested resources that a queue does not cover; empty if the job is not for the queue."""
+        return [name for name in self.total if queue.group(name) is None] if self.is_meant_for(queue) else []
+
+
+def _count_job(runtime: Manifest, namespace: str, around: Sequence[Manifest], tree: QueueTree) -> CountedJob | None:
+    """Count the smallest job on a runtime.
+
+    Args:
+        runtime: the runtime from `_as_counted`.
+        namespace: the namespace of the job.
+        around: the LimitRanges of the namespace, and all RuntimeClasses.
+        tree: the flavors, and Kueue's configuration.
+
+    Returns:
+        None if an amount is not a quantity, or if a toleration compares numbers.
+    """
+    flavors = tree.flavors
+    try:
+        context = read_pod_context(around, namespace, tree.settings.counting)
+        sets = podsets(runtime.body, 1, context)
+        usable = tuple(
+            frozenset(name for name in flavors if not explain_flavor_mismatch(pods, flavors[name])) for pods in sets
+        )
+    except SimulationError:
+        return None
+    common = frozenset(flavors).intersection(*usable)
+    roomy = frozenset(name for name in common if not find_missing_room(flavors[name], sets))
+    return CountedJob(runtime, namespace, context, sets, usable, common, roomy)
+
+
+def _as_counted(runtime: Manifest, amounts: Mapping[str, Any] | None) -> Manifest:
+    """Return the runtime with the resources and annotations that Kueue reads.
+
+    Args:
+        runtime: the runtime.
+        amounts: `resourcesPerNode` of a TrainJob if it sets amounts. Kueue 0.18 and 0.19 count it instead of all
+            resources of the runtime, whatever Trainer does (see trainjob/uncounted-resources).
+    """
+    body = deepcopy(runtime.body)
+    for container in resized_containers(body) if amounts is not None else ():
+        if isinstance(container, dict):
+            container["resources"] = {key: dict(mapping(amounts, key)) for key in ("limits", "requests")}
+    for _, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
+        annotations: Any = mapping(job, "template", "spec", "template", "metadata", "annotations")
+        for name in [name for name in annotations if str(name).startswith(_SLICES)]:
+            del annotations[name]
+    return replace(runtime, body=body)
 
 
 @dataclass(frozen=True)
 class Queues:
-    """What Kueue would know if these were all objects.
-
-    Attributes:
-        manifests: those that are judged together.
-        tree: the queues among them.
-    """
+    """The queues of a release, if the release is all that the cluster has."""
 
     manifests: Sequence[Manifest]
     tree: QueueTree
 
     @classmethod
-    def read(cls, gathered: Objects) -> Queues | None:
-        """Read the queues of some objects.
-
-        Returns:
-            None where an amount is no quantity, or two objects of one name differ: the files are for several clusters.
-        """
+    def read(cls, objects: Objects) -> Queues | None:
+        """Read the queues; None if an amount is not a quantity, or if objects of one name differ (several clusters)."""
         try:
-            return cls(gathered.manifests, read_queue_tree(gathered.manifests, gathered.targets.get("kueue", "")))
+            return cls(objects.manifests, read_queue_tree(objects.manifests, objects.targets.get("kueue", "")))
         except SimulationError:
             return None
 
-    @cached_property
-    def found(self) -> Mapping[str, Mapping[str, Manifest]]:
-        """Kind → name → object of Kueue's; a LocalQueue is called `namespace/name`."""
-        return index_objects(self.manifests)
-
     def of(self, kind: str) -> Mapping[str, Manifest]:
-        """Name → object of a kind of Kueue's."""
-        return self.found.get(kind, {})
+        """Return name → object of a kind of Kueue; the name of a LocalQueue is `namespace/name`."""
+        return self._objects.get(kind, {})
 
     @property
     def settings(self) -> Settings:
-        """What Kueue's own configuration says."""
+        """Kueue's configuration."""
         return self.tree.settings
 
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
-        """Queue → its place in the tree, with nothing in use; none for those in a circle of cohorts."""
+        """Queue → its node of the quota tree, without usage. Queues below a cycle of cohorts have none."""
         return build_quota_tree(self.tree)
 
     @cached_property
     def most(self) -> Mapping[str, Mapping[FlavorResource, int]]:
-        """Queue → what it has while nobody else has anything."""
+        """Queue → the most quota that it gets while no other queue uses any."""
         return {name: {key: node.potential(key) for key in node.quotas} for name, node in self.nodes.items()}
 
     @cached_property
-    def doors(self) -> Mapping[str, Sequence[LocalQueue]]:
-        """Queue → the LocalQueues that lead to it."""
-        found: dict[str, list[LocalQueue]] = {}
-        for door in self.tree.local_queues:
-            found.setdefault(door.queue, []).append(door)
-        return found
+    def local_queues(self) -> Mapping[str, Sequence[LocalQueue]]:
+        """ClusterQueue → its LocalQueues."""
+        queues: dict[str, list[LocalQueue]] = {}
+        for local_queue in self.tree.local_queues:
+            queues.setdefault(local_queue.queue, []).append(local_queue)
+        return queues
 
     @cached_property
-    def queues(self) -> Mapping[str, frozenset[str]]:
-        """Namespace → the queues that its LocalQueues lead to."""
-        found: dict[str, set[str]] = {}
-        for door in self.tree.local_queues:
-            found.setdefault(door.namespace, set()).add(door.queue)
-        return {namespace: frozenset(queues) for namespace, queues in found.items()}
+    def of_namespaces(self) -> Mapping[str, frozenset[str]]:
+        """Namespace → the ClusterQueues of its LocalQueues."""
+        queues: dict[str, set[str]] = {}
+        for local_queue in self.tree.local_queues:
+            queues.setdefault(local_queue.namespace, set()).add(local_queue.queue)
+        return {namespace: frozenset(names) for namespace, names in queues.items()}
 
     @cached_property
     def jobs(self) -> Mapping[str, Sequence[CountedJob]]:
-        """Queue → the smallest jobs that its teams may run, on each runtime; nothing of queues that admit nothing."""
-        return {name: self._jobs(queue) for name, queue in self.tree.queues.items()}
+        """Queue → the smallest job on each runtime that its namespaces can use; none if it admits nothing."""
+        return {name: self._jobs_of(queue) for name, queue in self.tree.queues.items()}
 
     def admits(self, queue: ClusterQueue, namespace: str) -> bool:
-        """Whether a queue admits anything from a namespace, and all that decides on it is among the manifests."""
+        """Return True if a queue admits jobs of a namespace, and all objects that decide it are in the files."""
         flavors = [self.tree.flavors.get(name) for name in queue.flavors]
-        has_topologies = all(each and (each.levels or not each.topology) for each in flavors)
-        is_open = has_topologies and queue.name in self.nodes and not self.tree.inactive_reason(queue)
-        return is_open and not self.tree.rejection(queue, namespace)
+        has_topologies = all(flavor and (flavor.levels or not flavor.topology) for flavor in flavors)
+        is_active = has_topologies and queue.name in self.nodes and not self.tree.inactive_reason(queue)
+        return is_active and not self.tree.rejection(queue, namespace)
 
-    def knows_lenders(self, queue: ClusterQueue) -> bool:
-        """Whether the manifests tell what a queue can borrow."""
-        may_borrow = any(quota.borrowing != 0 for quota in queue.quotas.values())
-        return not (queue.cohort and may_borrow) or self.is_told(self.nodes[queue.name].root())
+    def has_lenders(self, queue: ClusterQueue) -> bool:
+        """Return True if the files have all queues from which a queue can borrow."""
+        can_borrow = any(quota.borrowing != 0 for quota in queue.quotas.values())
+        return not (queue.cohort and can_borrow) or self.has_members(self.nodes[queue.name].root())
 
-    def is_told(self, root: Node) -> bool:
-        """Whether the manifests tell who is in a tree of cohorts.
+    def has_members(self, root: Node) -> bool:
+        """Return True if the files have all members of a cohort tree.
 
-        A queue that is alone in a cohort without an object may be a part of what there is.
+        If they have only one queue of a cohort, and no Cohort object, other members may exist in the cluster.
         """
-        return self._sizes[root.name] > 1 or self.tree.cohorts[root.name].is_declared
-
-    @cached_property
-    def _sizes(self) -> Mapping[str, int]:
-        """Root of a tree of cohorts → how many queues are in it."""
-        return Counter(node.root().name for node in self.nodes.values() if node.parent)
-
-    def _jobs(self, queue: ClusterQueue) -> Sequence[CountedJob]:
-        namespaces = sorted({door.namespace for door in self.doors.get(queue.name, ())})
-        found = [
-            self.job(runtime, namespace)
-            for namespace in namespaces
-            if self.admits(queue, namespace)
-            for runtime in (*self._runtimes.get("", ()), *(self._runtimes.get(namespace, ()) if namespace else ()))
-        ]
-        return list(dict.fromkeys(job for job in found if job))
-
-    @cached_property
-    def _runtimes(self) -> Mapping[str, Sequence[Manifest]]:
-        """Namespace → its TrainingRuntimes by name; in the empty one those that every namespace has."""
-        found: dict[str, dict[str, Manifest]] = {}
-        for manifest in self.manifests:
-            if manifest.group == TRAINER and manifest.kind in RUNTIMES:
-                namespace = manifest.namespace if manifest.kind == "TrainingRuntime" else ""
-                found.setdefault(namespace, {})[manifest.name] = manifest
-        return {namespace: [each[name] for name in sorted(each)] for namespace, each in found.items()}
-
-    def job(self, runtime: Manifest, namespace: str, said: Mapping[str, Any] | None = None) -> CountedJob | None:
-        """The smallest job on a runtime; None where it cannot be counted.
-
-        Most namespaces have the same defaults, so that a job is the same in all of them.
-
-        Args:
-            runtime: one of the manifests.
-            namespace: where the job is.
-            said: what a TrainJob says that each node needs, as `counted` takes it.
-        """
-        key = (id(runtime), self._defaults.get(namespace, ""), str(said))
-        if key not in self._jobs_known:
-            ranges = self.limit_ranges.get(namespace, ())
-            around = [*self._classes, *ranges]
-            self._jobs_known[key] = counted_job(counted(runtime, said), namespace, around, self.tree)
-        return self._jobs_known[key]
+        return self._queues_below[root.name] > 1 or self.tree.cohorts[root.name].is_declared
 
     def has_quota(self, queue: ClusterQueue, job: CountedJob) -> bool:
         """Return True if one flavor of each group has quota for all pods, without a search for the largest job."""
         most, covered = self.most[queue.name], 0
-        usable = job.common if queue.is_multi_kueue else job.homes
+        usable = job.common if queue.is_multi_kueue else job.roomy
         for group in queue.groups:
             requests = {name: job.total[name] for name in group.resources if name in job.total}
             covered += len(requests)
-            flavors = [name for name in group.flavors if name in usable]
             if requests and not any(
                 all(amount <= most.get(FlavorResource(name, resource), 0) for resource, amount in requests.items())
-                for name in flavors
+                for name in usable.intersection(group.flavors)
             ):
                 return False
         return covered == len(job.total)
 
+    def job(self, runtime: Manifest, namespace: str, amounts: Mapping[str, Any] | None = None) -> CountedJob | None:
+        """Return the smallest job on a runtime; None if its requests cannot be counted.
+
+        Most namespaces have equal LimitRanges, so the job is counted once for all of them.
+
+        Args:
+            runtime: one of the manifests.
+            namespace: the namespace of the job.
+            amounts: `resourcesPerNode` of a TrainJob, see `_as_counted`.
+        """
+        key = (id(runtime), self._defaults.get(namespace, ""), str(amounts))
+        if key not in self._counted:
+            counted = _as_counted(runtime, amounts)
+            self._counted[key] = _count_job(counted, namespace, self._around(namespace), self.tree)
+        return self._counted[key]
+
     def largest(self, queue: str, job: CountedJob) -> Largest | None:
-        """The largest job on its runtime that the queue is ever admitted, with all that it may have."""
-        if (queue, job) not in self._largest_known:
+        """Return the largest job on a runtime that a queue admits while no other queue uses quota."""
+        if (queue, job) not in self._largest:
             quotas = {key: Quota(amount) for key, amount in self.most[queue].items()}
             alone = replace(self.tree.queues[queue], cohort="", quotas=quotas, namespaces={})
-            door = LocalQueue(job.namespace, "", queue)
-            tree = replace(self.tree, cohorts={}, queues={queue: alone}, local_queues=(door,), namespaces={})
-            around = [*self._classes, *self.limit_ranges.get(job.namespace, ())]
-            self._largest_known[queue, job] = next(largest_jobs(tree, [job.runtime, *around]), None)
-        return self._largest_known[queue, job]
+            tree = replace(self.tree, cohorts={}, queues={queue: alone}, namespaces={})
+            self._largest[queue, job] = self._find_largest(tree, queue, job)
+        return self._largest[queue, job]
 
     def guaranteed(self, queue: str, job: CountedJob) -> Largest | None:
-        """Return the largest job on a runtime that the queue admits in every state of the other queues."""
-        tree = replace(self.tree, local_queues=(LocalQueue(job.namespace, "", queue),))
-        around = [*self._classes, *self.limit_ranges.get(job.namespace, ())]
-        return next(largest_jobs(tree, [job.runtime, *around]), None)
+        """Return the largest job on a runtime that a queue admits in every state of the other queues."""
+        return self._find_largest(self.tree, queue, job)
+
+    def _find_largest(self, tree: QueueTree, queue: str, job: CountedJob) -> Largest | None:
+        tree = replace(tree, local_queues=(LocalQueue(job.namespace, "", queue),))
+        return next(largest_jobs(tree, [job.runtime, *self._around(job.namespace)]), None)
+
+    def _jobs_of(self, queue: ClusterQueue) -> Sequence[CountedJob]:
+        jobs = (
+            self.job(runtime, namespace)
+            for namespace in sorted({local_queue.namespace for local_queue in self.local_queues.get(queue.name, ())})
+            if self.admits(queue, namespace)
+            for runtime in (*self._runtimes.get("", ()), *(self._runtimes.get(namespace, ()) if namespace else ()))
+        )
+        return list(dict.fromkeys(job for job in jobs if job))
+
+    def _around(self, namespace: str) -> Sequence[Manifest]:
+        """Return the objects that change the requests of pods: all RuntimeClasses, and the namespace's LimitRanges."""
+        return [*self._limiting[""], *self._limiting[namespace]] if namespace else self._limiting[""]
+
+    @cached_property
+    def _objects(self) -> Mapping[str, Mapping[str, Manifest]]:
+        return index_objects(self.manifests)
+
+    @cached_property
+    def _queues_below(self) -> Mapping[str, int]:
+        """Root of a cohort tree → the number of its queues."""
+        return Counter(node.root().name for node in self.nodes.values() if node.parent)
+
+    @cached_property
+    def _runtimes(self) -> Mapping[str, Sequence[Manifest]]:
+        """Namespace → its TrainingRuntimes by name; "" → the ClusterTrainingRuntimes."""
+        runtimes: dict[str, dict[str, Manifest]] = {}
+        for manifest in self.manifests:
+            if manifest.group == TRAINER and manifest.kind in RUNTIMES:
+                namespace = manifest.namespace if manifest.kind == "TrainingRuntime" else ""
+                runtimes.setdefault(namespace, {})[manifest.name] = manifest
+        return {namespace: [names[name] for name in sorted(names)] for namespace, names in runtimes.items()}
+
+    @cached_property
+    def _limiting(self) -> Mapping[str, list[Manifest]]:
+        """Namespace → its LimitRanges; "" → the RuntimeClasses."""
+        objects: dict[str, list[Manifest]] = defaultdict(list)
+        for manifest in self.manifests:
+            if manifest.kind == "RuntimeClass" or (manifest.group, manifest.kind) == ("", "LimitRange"):
+                objects[manifest.namespace].append(manifest)
+        return objects
 
     @cached_property
     def _defaults(self) -> Mapping[str, str]:
-        """Namespace → what its LimitRanges say."""
-        found = self.limit_ranges.items()
-        return {name: str([(each.name, mapping(each.body, "spec")) for each in ranges]) for name, ranges in found}
+        """Namespace → the names and specs of its LimitRanges."""
+        return {
+            namespace: str([(manifest.name, mapping(manifest.body, "spec")) for manifest in manifests])
+            for namespace, manifests in self._limiting.items()
+        }
 
     @cached_property
-    def _jobs_known(self) -> dict[tuple[int, str, str], CountedJob | None]:
+    def _counted(self) -> dict[tuple[int, str, str], CountedJob | None]:
         return {}
 
     @cached_property
-    def _largest_known(self) -> dict[tuple[str, CountedJob], Largest | None]:
+    def _largest(self) -> dict[tuple[str, CountedJob], Largest | None]:
         return {}
-
-    @cached_property
-    def limit_ranges(self) -> Mapping[str, Sequence[Manifest]]:
-        """Namespace → its LimitRanges."""
-        found: dict[str, list[Manifest]] = {}
-        for manifest in self.manifests:
-            if (manifest.group, manifest.kind) == ("", "LimitRange"):
-                found.setdefault(manifest.namespace, []).append(manifest)
-        return found
-
-    @cached_property
-    def _classes(self) -> Sequence[Manifest]:
-        return [manifest for manifest in self.manifests if manifest.kind == "RuntimeClass"]
