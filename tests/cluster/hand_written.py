@@ -138,7 +138,7 @@ class Attempt:
 def attempt_everything(admin: Client, namespace: str) -> dict[str, Attempt]:
     """A TrainJob on each spoiled runtime, of the same name, and what else the tests want to see, all at once."""
     seen = {case.name: case for case in CASES.values() if case.check in set(CHECKS) - UNSEEN}
-    spoiled = {name: case.bad for name, case in seen.items() if case.file == "runtime.yaml"}
+    spoiled = {name: case.bad for name, case in seen.items() if case.family == "mpi"}
     runtimes = {**spoiled, "sound": SOUND, "hosts": CASES["mpi/launchers"].good, "any": ANY}
     jobs: list[tuple[str, str, Mapping[str, Any]]] = [
         *((name, name, {}) for name in (*spoiled, "sound")),
