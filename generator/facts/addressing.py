@@ -21,8 +21,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Span = tuple[int, int]
 """First and last of consecutive addresses or indices."""
 
-_REMEMBERED = 1024  # networks: those of one team are those of the next
-_HOST_BITS = 2  # a network of fewer has no address besides its own and that of all hosts
+_CACHED_NETWORKS = 1024  # teams name the same networks again and again
+_HOST_BITS = 2  # with fewer host bits, a network has no address beside the network and the broadcast address
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def ip_pool_supply(
     per_node_exclusions: Sequence[Span] = (),
     gateway: Address | None = None,
 ) -> Supply:
-    """Count the addresses of an IPPool: nodes get blocks in order, and skip those that are excluded as a whole.
+    """Count the addresses of an IPPool: nodes get blocks in order, except blocks that are excluded as a whole.
 
     Args:
         network: `subnet`.
@@ -165,24 +165,17 @@ def ip_pool_supply(
         per_node_exclusions: `perNodeExclusions`, as indices in a block.
         gateway: `gateway`, which no pod gets; a block of it alone is skipped.
     """
-    router = int(gateway) if gateway is not None else None
-    start = first_in_blocks(network)
-    blocks = _Blocks(start, size, block_count(network, size), (0, size - 1), (0, size - 1))
-    # Each node checks all exclusions of the pool against each other, wherever its block is.
-    is_broken = overlap(exclusions)
+    is_broken = overlap(exclusions)  # each node compares all exclusions of the pool, wherever its block is
 
-    def free(index: int) -> int | None:
-        low = start + index * size
-        within = _shift(per_node_exclusions, low)
-        if _size(_clip([*exclusions, *within], (low, low + size - 1))) == size or (size == 1 and low == router):
+    def free(low: int, excluded: Sequence[Span], gateways: Sequence[Span]) -> int | None:
+        block = (low, low + size - 1)
+        taken = [*excluded, *_shift(per_node_exclusions, low)]
+        if _size(_clip(taken, block)) == size or (size == 1 and (low, low) in gateways):
             return None
-        if is_broken or overlap([*exclusions, *within]):
-            return 0
-        taken = [*exclusions, *within, *([(router, router)] if router is not None else [])]
-        return size - _size(_clip(taken, (low, low + size - 1)))
+        return 0 if is_broken or overlap(taken) else size - _size(_clip([*taken, *gateways], block))
 
-    usual = 0 if is_broken else _usual(blocks, per_node_exclusions)
-    return _supply(blocks, usual, exclusions, [router] if router is not None else [], free)
+    gateways = [] if gateway is None else [(int(gateway), int(gateway))]
+    return _sum_blocks(first_in_blocks(network), size, block_count(network, size), free, exclusions, gateways)
 
 
 def cidr_pool_supply(
@@ -207,104 +200,63 @@ def cidr_pool_supply(
     if not network.prefixlen <= prefix <= network.max_prefixlen:
         return None
     size = 1 << (network.max_prefixlen - prefix)
-    start = int(network.network_address)
     first = 0 if size <= _HOST_BITS else 1
     last = size - 1 - (network.version == 4 and size > _HOST_BITS)  # noqa: PLR2004
-    blocks = _Blocks(start, size, 1 << (prefix - network.prefixlen), (first, last), (0, last))
 
-    def free(index: int) -> int | None:
-        low = start + index * size
-        whole, usable = (low, low + size - 1), (low + first, low + last)
+    def free(low: int, excluded: Sequence[Span], _gateways: Sequence[Span]) -> int | None:
+        end, usable = low + size - 1, (low + first, low + last)
         within = _shift(per_node_exclusions, low)
-        if _size(_clip([*exclusions, *within], (low, low + last))) == last + 1:
+        if _size(_clip([*excluded, *within], (low, low + last))) == last + 1:
             return None
-        # The agent of a node cuts what reaches over its network to its usable addresses.
+        # The agent of a node cuts an exclusion that exceeds its network to the usable addresses.
         own = [
-            (span[0] if span[0] >= whole[0] else usable[0], span[1] if span[1] <= whole[1] else usable[1])
-            for span in exclusions
-            if whole[0] <= span[0] <= whole[1] or whole[0] <= span[1] <= whole[1]
+            (start if start >= low else usable[0], stop if stop <= end else usable[1])
+            for start, stop in excluded
+            if low <= start <= end or low <= stop <= end
         ]
-        within = [(begin, min(end, usable[1])) for begin, end in within if begin <= usable[1]]
-        # Cut, an exclusion that ends with the network's own address begins after its end, and the agent refuses it too.
-        if overlap([*own, *within]) or any(begin > end for begin, end in own):
+        own += [(start, min(stop, usable[1])) for start, stop in within if start <= usable[1]]
+        # The agent rejects an exclusion that starts after its end once it is cut.
+        if overlap(own) or any(start > stop for start, stop in own):
             return 0
-        router = [] if gateway_index is None else [(low + gateway_index, low + gateway_index)]
-        taken = [*own, *within, *router]
-        return last - first + 1 - _size(_clip(taken, usable))
+        gateway = [] if gateway_index is None else [(low + gateway_index, low + gateway_index)]
+        return last - first + 1 - _size(_clip([*own, *gateway], usable))
 
-    usual = _usual(blocks, per_node_exclusions, gateway_index)
-    return _supply(blocks, usual, exclusions, [], free)
+    return _sum_blocks(int(network.network_address), size, 1 << (prefix - network.prefixlen), free, exclusions)
 
 
-@dataclass(frozen=True, slots=True)
-class _Blocks:
-    """Consecutive blocks of addresses, one for each node.
-
-    Attributes:
-        start: first address of the first block.
-        size: addresses of a block.
-        count: number of blocks.
-        usable: indices of a block that pods can get.
-        judged: indices that are all excluded in a block that no node gets.
-    """
-
-    start: int
-    size: int
-    count: int
-    usable: Span
-    judged: Span
+_Free = Callable[[int, Sequence[Span], Sequence[Span]], int | None]
+"""Returns the free addresses of a block, None if no node gets it: first address, exclusions of the pool, gateways."""
 
 
-def _usual(blocks: _Blocks, per_node_exclusions: Sequence[Span], gateway_index: int | None = None) -> int | None:
-    """Return the free addresses of a block that neither an exclusion of the pool nor its gateway is in.
-
-    None if no node gets such a block.
-    """
-    first, last = blocks.usable
-    judged_size = blocks.judged[1] - blocks.judged[0] + 1
-    if _size(_clip(per_node_exclusions, blocks.judged)) == judged_size:
-        return None
-    cut = [(begin, min(end, last)) for begin, end in per_node_exclusions if begin <= last]
-    if overlap(cut):
-        return 0
-    taken = [*cut, *([(gateway_index, gateway_index)] if gateway_index is not None else [])]
-    return last - first + 1 - _size(_clip(taken, blocks.usable))
-
-
-def _supply(
-    blocks: _Blocks,
-    usual: int | None,
-    exclusions: Sequence[Span],
-    others: Sequence[int],
-    free: Callable[[int], int | None],
+def _sum_blocks(
+    start: int, size: int, count: int, free: _Free, exclusions: Sequence[Span], gateways: Sequence[Span] = ()
 ) -> Supply:
-    """Sum up blocks, asking for each that an exclusion ends in or that contains one of the other addresses."""
-    every = (blocks.start, blocks.start + blocks.size * blocks.count - 1)
-    merged = _clip(exclusions, every)
-    runs = [((begin - blocks.start) // blocks.size, (end - blocks.start) // blocks.size) for begin, end in merged]
-    edges = {index for run in runs for index in run}
-    edges |= {(other - blocks.start) // blocks.size for other in others if every[0] <= other <= every[1]}
-    inner = [(begin + 1, end - 1) for begin, end in runs if end - begin > 1]
-    edges = {index for index in edges if not any(begin <= index <= end for begin, end in inner)}
+    """Sum up the free addresses of blocks. Blocks differ only by a gateway, or by the end of an exclusion."""
+    usual = free(start, (), ())
     if usual is None:
         return Supply(0, 0, 0)
-    skipped, nodes = _size(inner), 0
-    given: list[Span] = []
+    excluded = _clip(exclusions, (start, start + size * count - 1))
+    runs = [((low - start) // size, (high - start) // size) for low, high in excluded]
+    inner = [(low + 1, high - 1) for low, high in runs if high - low > 1]  # blocks that an exclusion covers as a whole
+    edges = {index for run in runs for index in run}
+    edges |= {index for gateway, _ in gateways if 0 <= (index := (gateway - start) // size) < count}
+    short: list[Span] = []
     lost = 0
     for index in sorted(edges):
-        found = free(index)
-        before = sum(min(end, index - 1) - begin + 1 for begin, end in inner if begin < index)
-        if found is None:
+        if any(low <= index <= high for low, high in inner):
+            continue
+        amount = free(start + index * size, exclusions, gateways)
+        if amount is None:
             lost += 1
-        elif found < usual:
-            given.append((index - before - lost, found))
-    nodes = blocks.count - skipped - lost
-    count = (nodes - len(given)) * usual + sum(found for _, found in given)
-    return Supply(count, usual, nodes, tuple(given))
+        elif amount < usual:
+            skipped = sum(min(high, index - 1) - low + 1 for low, high in inner if low < index)
+            short.append((index - skipped - lost, amount))
+    nodes = count - _size(inner) - lost
+    return Supply((nodes - len(short)) * usual + sum(amount for _, amount in short), usual, nodes, tuple(short))
 
 
 def _clip(spans: Iterable[Span], bounds: Span) -> list[Span]:
-    """Return what of the spans is within the bounds, in order, without gaps of nothing or overlaps."""
+    """Return the parts of the spans within the bounds, sorted and merged."""
     merged: list[Span] = []
     for begin, end in sorted((max(begin, bounds[0]), min(end, bounds[1])) for begin, end in spans):
         if begin > end:
@@ -324,7 +276,7 @@ def _shift(spans: Iterable[Span], start: int) -> list[Span]:
     return [(start + begin, start + end) for begin, end in spans]
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED_NETWORKS)
 def _parse_network(text: str) -> Network | None:
     try:
         return ipaddress.ip_network(text, strict=False)

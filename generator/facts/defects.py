@@ -1,28 +1,19 @@
-"""Known defects of upstream releases: which releases have them, and which checks and refusals answer them.
+"""Known defects of upstream releases: the affected releases, and the checks that report them.
 
 `defects.yaml` has one row per defect, in the form of `defects.schema.json`. A check reads its version range and its
-link from the row. docs/reference/upstream-defects.md is written from the rows.
+link from the row. docs/reference/upstream-defects.md is generated from the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib.resources import files
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
 
-from generator.documents.load import load
+from generator.facts.table import read_rows
 from generator.facts.versions import SUPPORTED, minors
 
-_FILE = "defects.yaml"
-_NAMES: Mapping[str, str] = {
-    "argocd": "Argo CD",
-    "jobset": "JobSet",
-    "kubernetes": "Kubernetes",
-    "kueue": "Kueue",
-    "trainer": "Trainer",
-}
+_NAMES = {"argocd": "Argo CD", "jobset": "JobSet", "kubernetes": "Kubernetes", "kueue": "Kueue", "trainer": "Trainer"}
 
 Release = tuple[int, ...]
 """The numbers of a version, such as (0, 18, 3)."""
@@ -33,9 +24,9 @@ class Range:
     """Releases of a component that have a defect.
 
     Attributes:
-        introduced: the first one.
-        fixed: the first one that no longer has it, if a release does.
-        last_affected: if none does, the newest one that was looked at.
+        introduced: the first affected release.
+        fixed: the first release with a fix; empty if there is none.
+        last_affected: the newest release that was examined, if no release has a fix.
     """
 
     introduced: str
@@ -47,12 +38,10 @@ class Range:
         if self.fixed:
             first, fixed = parse_release(self.introduced), parse_release(self.fixed)
             return f"{first[0]}.{first[1]} before {self.fixed}" if first[:2] == fixed[:2] else f"before {self.fixed}"
-        return (
-            self.introduced if self.introduced == self.last_affected else f"{self.introduced} to {self.last_affected}"
-        )
+        return " to ".join(dict.fromkeys((self.introduced, self.last_affected)))
 
     def covers(self, release: Release) -> bool | None:
-        """Return True if the release has the defect; None if it is newer than all that were looked at."""
+        """Return True if the release has the defect; None if it is newer than every examined release."""
         if release < parse_release(self.introduced):
             return False
         if self.fixed:
@@ -60,24 +49,24 @@ class Range:
         return True if release <= parse_release(self.last_affected) else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Defect:
     """A row of the data.
 
     Attributes:
         id: a stable name.
-        component: the component whose code is wrong, which may be one that no target names.
+        component: the component with the wrong code, which may have no version in the platform file.
         title: the defect in one sentence.
-        symptom: what a user sees.
-        answer: what mpigen does about it.
+        symptom: the symptom that a user sees.
+        answer: the reaction of mpigen.
         affected: component → the releases that have the defect. With several components, all must be affected.
-        report: the issue or pull request; empty if none is known.
-        fix: the change that mends it; empty if none is known.
         sources: files at a pinned release that show it.
-        checks: check → whether the check exists only because of such defects.
-        refuses: fields of the platform file that are refused where the defect is.
-        is_run: whether a test shows it on the real controllers; else it was read in the sources alone.
-        tests: `file::function` of the tests that hold it.
+        verified: `controllers` if a test shows it on the real controllers, `source` if only the source code shows it.
+        tests: `file::function` of the tests that cover it.
+        report: the issue or pull request; empty if none is known.
+        fix: the change that fixes it; empty if none is known.
+        checks: check → `affected` if the check exists only because of such defects, else `always`.
+        refuses: fields of the platform file that mpigen rejects for affected releases.
     """
 
     id: str
@@ -86,19 +75,24 @@ class Defect:
     symptom: str
     answer: str
     affected: Mapping[str, tuple[Range, ...]]
-    report: str
-    fix: str
     sources: tuple[str, ...]
-    checks: Mapping[str, bool]
-    refuses: tuple[str, ...]
-    is_run: bool
+    verified: str
     tests: tuple[str, ...]
+    report: str = ""
+    fix: str = ""
+    checks: Mapping[str, str] = field(default_factory=dict)
+    refuses: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Parse the ranges of releases."""
+        ranges = {name: tuple(map(_parse_range, rows)) for name, rows in self.affected.items()}
+        object.__setattr__(self, "affected", ranges)
 
     def affects(self, targets: Mapping[str, str]) -> bool:
-        """Return True if the releases that are judged for have the defect.
+        """Return True if the target releases have the defect, or may have it.
 
         Args:
-            targets: component → minor version. A component that is missing has its newest supported version.
+            targets: component → minor version. A missing component has its newest supported version.
         """
         return all(
             self.is_in(component, _pinned(component, targets.get(component))) is not False
@@ -106,50 +100,56 @@ class Defect:
         )
 
     def is_in(self, component: str, version: str) -> bool | None:
-        """Return True if a release of a component has the defect, and None if nobody has looked at it."""
+        """Return True if a release of a component has the defect; None if no one has examined the release."""
         release = parse_release(version)
-        found = {each.covers(release) for each in self.affected[component]}
-        return True if True in found else None if None in found else False
+        answers = {affected.covers(release) for affected in self.affected[component]}
+        return True if True in answers else None if None in answers else False
 
-    @cached_property
+    @property
     def note(self) -> str:
-        """The releases and the link, for the end of a message."""
+        """Return the releases and the link, for the end of a message."""
         return f"defect of {self.releases}" + (f", {self.link}" if self.link else "")
 
     @property
     def releases(self) -> str:
-        """The releases that have the defect, such as `Kueue 0.18 before 0.18.5`."""
-        return " with ".join(_told(component, ranges) for component, ranges in self.affected.items())
+        """Return the releases that have the defect, such as `Kueue 0.18 before 0.18.5`."""
+        return " with ".join(
+            f"{_NAMES.get(component, component)} {' and '.join(map(str, ranges))}"
+            for component, ranges in self.affected.items()
+        )
 
     @property
     def link(self) -> str:
-        """The report as GitHub abbreviates it, such as `kubeflow/trainer#3779`."""
+        """Return the report as GitHub abbreviates it, such as `kubeflow/trainer#3779`."""
         owner, _, rest = (self.report or self.fix).removeprefix("https://github.com/").partition("/")
         name, _, number = rest.partition("/")
         return f"{owner}/{name}#{number.rpartition('/')[2]}" if number else ""
 
     @property
     def update(self) -> str:
-        """The releases to change to, such as `Kueue 0.18.5 or 0.19.1`; empty while no release has the fix."""
+        """Return the releases with the fix, such as `Kueue 0.18.5 or 0.19.1`; empty if there is none."""
         component, ranges = next(iter(self.affected.items()))
-        fixed = [each.fixed for each in ranges if each.fixed]
-        return f"{_name(component)} {' or '.join(fixed)}" if fixed else ""
+        fixed = [affected.fixed for affected in ranges if affected.fixed]
+        return f"{_NAMES.get(component, component)} {' or '.join(fixed)}" if fixed else ""
 
 
 def parse_release(version: str) -> Release:
     """Return the numbers of a version, with or without a leading `v`.
 
     Raises:
-        ValueError: it has other parts than numbers.
+        ValueError: the version has a part that is not a number.
     """
     return tuple(int(part) for part in version.removeprefix("v").split("."))
+
+
+def _parse_range(row: Mapping[str, str]) -> Range:
+    return Range(row["introduced"], row.get("fixed", ""), row.get("lastAffected", ""))
 
 
 @cache
 def defects() -> Mapping[str, Defect]:
     """Return all rows by id, in the order of the file."""
-    (document,) = load(files("generator.facts").joinpath(_FILE).read_bytes())
-    return {row["id"]: _defect(row) for row in document.data["defects"]}
+    return {defect.id: defect for defect in read_rows("defects", "defects", Defect)}
 
 
 def known(name: str) -> Defect:
@@ -159,66 +159,36 @@ def known(name: str) -> Defect:
 
 @cache
 def _silent(targets: frozenset[tuple[str, str]]) -> frozenset[str]:
-    there, needed = set(), set()
+    checks: dict[str, bool] = {}
     for defect in defects().values():
-        own = {check for check, is_only_for_defects in defect.checks.items() if is_only_for_defects}
-        there |= own
-        if defect.affects(dict(targets)):
-            needed |= own
-    return frozenset(there - needed)
+        affects = defect.affects(dict(targets))
+        for check, condition in defect.checks.items():
+            if condition == "affected":
+                checks[check] = checks.get(check, False) or affects
+    return frozenset(check for check, is_needed in checks.items() if not is_needed)
 
 
 def silent(targets: Mapping[str, str]) -> frozenset[str]:
-    """Return the checks that exist only because of defects which the releases that are judged for do not have."""
+    """Return the checks that exist only because of defects, if the target releases have none of these defects."""
     return _silent(frozenset(targets.items()))
 
 
-def refusing(field: str, targets: Mapping[str, str]) -> Defect | None:
-    """Return the first defect because of which a field of the platform file is refused for these releases."""
-    found = (each for each in defects().values() if field in each.refuses and each.affects(targets))
-    return next(found, None)
+def refusing(field_path: str, targets: Mapping[str, str]) -> Defect | None:
+    """Return the first defect because of which mpigen rejects a field of the platform file for these releases."""
+    rows = (defect for defect in defects().values() if field_path in defect.refuses and defect.affects(targets))
+    return next(rows, None)
 
 
 def sound_minors(defect: Defect, targets: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
-    """Return component → the supported minor versions that would not have the defect beside the other targets."""
-    found = {
-        component: tuple(each for each in minors(component) if not defect.affects({**targets, component: each}))
+    """Return component → supported minor versions without the defect, in combination with the other targets."""
+    sound = {
+        component: tuple(minor for minor in minors(component) if not defect.affects({**targets, component: minor}))
         for component in defect.affected
     }
-    return {component: without for component, without in found.items() if without}
-
-
-def _defect(row: Mapping[str, Any]) -> Defect:
-    return Defect(
-        id=row["id"],
-        component=row["component"],
-        title=row["title"],
-        symptom=row["symptom"],
-        answer=row["answer"],
-        affected={name: tuple(map(_range, ranges)) for name, ranges in row["affected"].items()},
-        report=row.get("report", ""),
-        fix=row.get("fix", ""),
-        sources=tuple(row["sources"]),
-        checks={check: when == "affected" for check, when in row.get("checks", {}).items()},
-        refuses=tuple(row.get("refuses", ())),
-        is_run=row["verified"] == "controllers",
-        tests=tuple(row["tests"]),
-    )
-
-
-def _range(row: Mapping[str, str]) -> Range:
-    return Range(row["introduced"], row.get("fixed", ""), row.get("lastAffected", ""))
+    return {component: versions for component, versions in sound.items() if versions}
 
 
 def _pinned(component: str, minor: str | None) -> str:
     """Return the release that stands for a minor version."""
-    versions = [each.version for each in SUPPORTED if each.name == component and minor in (None, each.minor)]
+    versions = [row.version for row in SUPPORTED if row.name == component and minor in (None, row.minor)]
     return versions[0] if versions else f"{minor}.0"
-
-
-def _told(component: str, ranges: Iterable[Range]) -> str:
-    return f"{_name(component)} {' and '.join(map(str, ranges))}"
-
-
-def _name(component: str) -> str:
-    return _NAMES.get(component, component)

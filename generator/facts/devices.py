@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Literal
 
-from generator.facts.table import read_table
+from generator.facts.table import read_rows
 
 DeviceKind = Literal["cpu", "nvidia", "nvidia-mig", "amd", "intel", "gaudi"]
 _LONGEST = 100  # characters of a name that is compared with known ones
@@ -46,17 +46,14 @@ class Vendor:
 
     prefix: str
     names: tuple[str, ...]
-    pattern: str
-    chosen: str
+    pattern: str = ""
+    chosen: str = ""
 
 
 @cache
 def devices() -> tuple[Device, ...]:
     """Return every kind of device that runs ranks."""
-    return tuple(
-        Device(row["kind"], row["title"], row["resource"], row["most"], row["why"])
-        for row in read_table("devices")["ranks"]
-    )
+    return read_rows("devices", "ranks", Device)
 
 
 @lru_cache(1024)
@@ -66,18 +63,15 @@ def device_of(resource: str) -> Device | None:
 
 
 def device_kind(resource: str) -> DeviceKind | None:
-    """Return the kind of device that a resource stands for; None if no ranks run on it, such as a virtual function."""
+    """Return the kind of device that a resource stands for; None for other resources, such as a virtual function."""
     device = device_of(resource)
     return device.kind if device else None
 
 
 @cache
 def vendors() -> Mapping[str, Vendor]:
-    """Return every known prefix → its vendor."""
-    return {
-        row["prefix"]: Vendor(row["prefix"], tuple(row["names"]), row.get("pattern", ""), row.get("chosen", ""))
-        for row in read_table("devices")["vendors"]
-    }
+    """Return prefix → vendor, for every known prefix."""
+    return {vendor.prefix: vendor for vendor in read_rows("devices", "vendors", Vendor)}
 
 
 @cache
@@ -101,13 +95,13 @@ def is_known(resource: str) -> bool:
 def likely_meant(resource: str, chosen: frozenset[str] = frozenset()) -> str:
     """Return the resource that a misspelt name most likely stands for; '' if the name resembles none.
 
-    A name is misspelt if one edit or the case of letters sets it apart from a known one, or if its prefix lacks the
-    domain (`nvidia/gpu`). A MIG profile is no misspelling of another one.
+    A name is misspelt if it differs from a known name by one edit or by the case of letters, or if its prefix lacks the
+    domain (`nvidia/gpu`). A valid MIG profile is never a misspelling of a different profile.
 
     Args:
         resource: an extended resource.
-        chosen: further names that are right, such as those of a platform's fabrics. One digit more, fewer or replaced
-            is no misspelling of these: `ib0` and `ib1` may belong to different NICs.
+        chosen: further correct names, such as the resources of a platform's fabrics. A name that differs from one of
+            these by digits only is correct too: `ib0` and `ib1` may belong to different NICs.
     """
     prefix, _, name = resource.partition("/")
     vendor = vendors().get(prefix)
@@ -121,7 +115,7 @@ def likely_meant(resource: str, chosen: frozenset[str] = frozenset()) -> str:
 
 
 def misspelt_prefix(resource: str) -> str:
-    """Return the prefix that a misspelt one most likely stands for, of a resource whose local part may be any name."""
+    """Return the prefix that a misspelt prefix most likely stands for, if administrators choose its local parts."""
     prefix, _, _ = resource.partition("/")
     if prefix in vendors() or len(prefix) > _LONGEST:
         return ""
@@ -155,9 +149,8 @@ def is_one_edit(word: str, known: str) -> bool:
 NVIDIA_GPU = "nvidia.com/gpu"
 MIG_PREFIX = "nvidia.com/mig-"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
-COUNT_LABEL = "nvidia.com/gpu.count"
 _PROFILE = re.compile(r"[1-9]g\.[1-9][0-9]*gb(?:\.me(?:\.all)?|\.gfx|-me)?")
-_OF_SLICE = re.compile(rf"-MIG-({_PROFILE.pattern})(?=-SHARED|$)")
+_MIG_SUFFIX = re.compile(rf"-MIG-({_PROFILE.pattern})(?=-SHARED|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,40 +160,30 @@ class Gpu:
     Attributes:
         name: the name for people, such as `H100 80GB`.
         products: patterns of the label `nvidia.com/gpu.product`.
+        profiles: MIG profile, spelt as in a resource name (`1g.10gb.me`) → number of instances that fit on one GPU.
         servers: server types that have this GPU.
-        profiles: MIG profile, spelt as in a resource name (`1g.10gb.me`) → how many instances fit on one GPU.
     """
 
     name: str
     products: tuple[str, ...]
-    servers: tuple[str, ...]
     profiles: Mapping[str, int]
+    servers: tuple[str, ...] = ()
 
 
 @cache
 def gpus() -> tuple[Gpu, ...]:
-    """Return every known NVIDIA GPU."""
-    return tuple(
-        Gpu(
-            row["name"],
-            tuple(row["products"]),
-            tuple(row.get("servers", ())),
-            {profile_in_resource(profile): count for profile, count in row["profiles"].items()},
-        )
-        for row in read_table("mig")["gpus"]
-    )
-
-
-def profile_in_resource(profile: str) -> str:
-    """Return a MIG profile as the device plugin writes it into a resource name.
+    """Return every known NVIDIA GPU, with the MIG profiles as the device plugin writes them into resource names.
 
     Source: NVIDIA/k8s-device-plugin 1b826acc internal/rm/rm.go `AddDefaultResourcesToConfig`: `+` becomes `.`.
     """
-    return profile.replace("+", ".")
+    return tuple(
+        replace(gpu, profiles={profile.replace("+", "."): count for profile, count in gpu.profiles.items()})
+        for gpu in read_rows("mig", "gpus", Gpu)
+    )
 
 
 def is_profile(profile: str) -> bool:
-    """Return True if a MIG profile has the form of one, whether any known GPU has it or not.
+    """Return True if a string has the form of a MIG profile, even if no known GPU has that profile.
 
     Source: NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go `String`. The device plugin offers no compute instances
     (`1c.2g.10gb`).
@@ -211,16 +194,15 @@ def is_profile(profile: str) -> bool:
 @cache
 def known_profiles() -> Mapping[str, int]:
     """Return every MIG profile of any known GPU → the most instances that fit on one GPU."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for gpu in gpus():
-        for profile, count in gpu.profiles.items():
-            found[profile] = max(count, found.get(profile, 0))
-    return found
+        counts |= {profile: max(count, counts.get(profile, 0)) for profile, count in gpu.profiles.items()}
+    return counts
 
 
 def gpus_of_product(product: str) -> tuple[Gpu, ...]:
     """Return the GPUs that the label `nvidia.com/gpu.product` names; none if the product is unknown."""
-    model = _OF_SLICE.sub("", product).removesuffix("-SHARED")
+    model = _MIG_SUFFIX.sub("", product).removesuffix("-SHARED")
     return tuple(gpu for gpu in gpus() if any(re.fullmatch(pattern, model) for pattern in gpu.products))
 
 
@@ -229,8 +211,8 @@ def profile_of_product(product: str) -> str:
 
     Source: NVIDIA/k8s-device-plugin 1b826acc internal/lm/resource.go `NewMIGResourceLabeler`.
     """
-    found = _OF_SLICE.search(product)
-    return found[1] if found else ""
+    match = _MIG_SUFFIX.search(product)
+    return match[1] if match else ""
 
 
 def gpus_of_server(server: str) -> tuple[Gpu, ...]:

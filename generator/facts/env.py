@@ -8,16 +8,14 @@ pmodels/mpich src/mpid/ch4/netmod/ofi/ofi_init.c; Intel MPI Library, "OFI-capabl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 from typing import Literal
 
-from generator.facts.table import read_table
+from generator.facts.table import read_rows
 
-# Open MPI 4 reads `OMPI_MCA_*` with its launcher, Open MPI 5 leaves the launcher to PRRTE, which reads `PRTE_MCA_*`
-
+# Open MPI: the launcher of version 4 reads `OMPI_MCA_*`. The launcher of version 5 is PRRTE, which reads `PRTE_MCA_*`.
 OMPI_MCA_btl_tcp_if_include = "OMPI_MCA_btl_tcp_if_include"
 OMPI_MCA_oob_tcp_if_include = "OMPI_MCA_oob_tcp_if_include"
 OMPI_MCA_orte_default_hostfile = "OMPI_MCA_orte_default_hostfile"
@@ -30,8 +28,7 @@ PRTE_MCA_prte_if_include = "PRTE_MCA_prte_if_include"
 PRTE_MCA_prte_keep_fqdn_hostnames = "PRTE_MCA_prte_keep_fqdn_hostnames"
 PRTE_MCA_prte_set_default_slots = "PRTE_MCA_prte_set_default_slots"
 
-# Intel MPI, and Hydra, by which MPICH starts ranks
-
+# Intel MPI, and Hydra, with which MPICH starts ranks
 HYDRA_HOST_FILE = "HYDRA_HOST_FILE"
 HYDRA_IFACE = "HYDRA_IFACE"
 I_MPI_FABRICS = "I_MPI_FABRICS"
@@ -40,15 +37,13 @@ I_MPI_HYDRA_IFACE = "I_MPI_HYDRA_IFACE"
 I_MPI_OFI_PROVIDER = "I_MPI_OFI_PROVIDER"
 MPIR_CVAR_CH4_NETMOD = "MPIR_CVAR_CH4_NETMOD"
 
-# libfabric and UCX, by which MPI sends data
-
+# libfabric and UCX, with which MPI sends data
 FI_PROVIDER = "FI_PROVIDER"
 FI_TCP_IFACE = "FI_TCP_IFACE"
 UCX_NET_DEVICES = "UCX_NET_DEVICES"
 UCX_TLS = "UCX_TLS"
 
 # Collective libraries of frameworks
-
 CCL_ATL_TRANSPORT = "CCL_ATL_TRANSPORT"
 GLOO_SOCKET_IFNAME = "GLOO_SOCKET_IFNAME"
 NCCL_IB_DISABLE = "NCCL_IB_DISABLE"
@@ -67,7 +62,7 @@ trainer v2.3.0 pkg/constants/constants.go MPIReservedEnvNames
 """
 
 HOSTFILES = (PRTE_MCA_prte_default_hostfile, HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE)
-"""Variables that name the hostfile, besides the one that Trainer sets for Open MPI 4."""
+"""Variables with the path of the hostfile. Trainer sets a further variable, for Open MPI 4."""
 
 
 Keeper = Literal["host", "device", "process"]
@@ -79,8 +74,8 @@ class HostVariable:
 
     Attributes:
         name: a name, or the start of names if it ends with `*`.
-        keeps: which value ranks get. `host`: the host's. `device`: the host's if it has one, else the launcher's.
-            `process`: none.
+        keeps: the value that ranks get: `host` for the value of their host, `device` for the value of their host, or of
+            the launcher if the host has none, `process` for no value.
         reason: why the value belongs to one host.
         source: where upstream sets the variable.
     """
@@ -99,16 +94,15 @@ class HostVariable:
 @cache
 def host_variables() -> tuple[HostVariable, ...]:
     """Return all rows of the table, in its order."""
-    return tuple(HostVariable(**row) for row in read_table("host_variables")["variables"])
+    return read_rows("host_variables", "variables", HostVariable)
 
 
 @cache
 def host_variable_patterns() -> Mapping[Keeper, str]:
     """Return one POSIX extended regular expression for the names of each kind of variable."""
-    kinds: dict[Keeper, list[str]] = {}
-    for row in host_variables():
-        kinds.setdefault(row.keeps, []).append(row.pattern)
-    return MappingProxyType({keeps: "|".join(each) for keeps, each in kinds.items()})
+    rows = host_variables()
+    kinds = dict.fromkeys(row.keeps for row in rows)
+    return {kind: "|".join(row.pattern for row in rows if row.keeps == kind) for kind in kinds}
 
 
 def host_variable(name: str) -> HostVariable | None:
@@ -142,25 +136,23 @@ _INTERFACES = (
 )
 _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     NCCL_NET: (NCCL_IB_DISABLE,),
-    FI_PROVIDER: (I_MPI_OFI_PROVIDER,),  # Intel MPI asks for this one too
+    FI_PROVIDER: (I_MPI_OFI_PROVIDER,),  # Intel MPI reads it in addition to FI_PROVIDER
 }
-"""What a runtime sets → what else would undo it."""
+"""Variable that a runtime sets → other variables that override it."""
 _TCP_VALUES = ("Socket", "ob1", "tcp")
-_ATTACHED_INTERFACE = re.compile(r"\bnet[0-9]")  # what Multus calls the interfaces that it adds: net1, net2, …
+_ATTACHED_INTERFACE = re.compile(r"\bnet[0-9]")  # the names that Multus gives to interfaces: net1, net2, …
 
 
 def transport_variables(environment: Mapping[str, str]) -> list[str]:
-    """The variables that keep the ranks of a runtime on its fabric, in order.
+    """Return the variables that keep ranks on their fabric, sorted. A job that changes one falls back to TCP silently.
 
     Args:
-        environment: of the launcher, which reaches all ranks.
+        environment: variables of the launcher, which reach all ranks.
     """
-    return sorted(set(_bind_to_fabric(environment)))
-
-
-def _bind_to_fabric(environment: Mapping[str, str]) -> Iterator[str]:
-    for name, value in environment.items():
-        of_fabric = name in _TRANSPORTS and value not in _TCP_VALUES
-        if of_fabric or (name in _INTERFACES and _ATTACHED_INTERFACE.search(value)):
-            yield name
-            yield from _SYNONYMS.get(name, ())
+    names = [
+        name
+        for name, value in environment.items()
+        if (name in _TRANSPORTS and value not in _TCP_VALUES)
+        or (name in _INTERFACES and _ATTACHED_INTERFACE.search(value))
+    ]
+    return sorted({*names, *(synonym for name in names for synonym in _SYNONYMS.get(name, ()))})

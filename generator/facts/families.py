@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 from generator.facts.devices import DeviceKind
-from generator.facts.table import read_table
+from generator.facts.table import read_rows
 
 FamilyName = Literal[
     "openmpi",
@@ -48,29 +48,12 @@ class Family:
     devices: tuple[DeviceKind, ...]
     image: str
     command: tuple[str, ...]
-    default_image: str
-    cpu_ranks: int
-    rank_variables: bool
-    not_on: Mapping[DeviceKind, str]
-    unproven: Mapping[DeviceKind, str]
+    default_image: str = ""
+    cpu_ranks: int = 0
+    rank_variables: bool = False
+    not_on: Mapping[DeviceKind, str] = field(default_factory=dict)
+    unproven: Mapping[DeviceKind, str] = field(default_factory=dict)
 
 
-def _family(row: Mapping[str, Any]) -> Family:
-    return Family(
-        name=row["name"],
-        title=row["title"],
-        mpi=row["mpi"],
-        framework=row["framework"],
-        devices=tuple(row["devices"]),
-        image=row["image"],
-        command=tuple(row["command"]),
-        default_image=row.get("defaultImage", ""),
-        cpu_ranks=row.get("cpuRanks", 0),
-        rank_variables=row.get("rankVariables", False),
-        not_on=row.get("notOn", {}),
-        unproven=row.get("unproven", {}),
-    )
-
-
-FAMILIES: Mapping[str, Family] = {row["name"]: _family(row) for row in read_table("families")["families"]}
+FAMILIES: Mapping[str, Family] = {family.name: family for family in read_rows("families", "families", Family)}
 """Name → family."""

@@ -28,6 +28,9 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount point of pods
 SSH_PORT = 2222
 """The port of sshd in the pods of ranks: without root it cannot be 22 (ip(7), `ip_unprivileged_port_start`)."""
 
+VERBS_DEVICES = "/dev/infiniband"
+"""The folder with the device files of RDMA (rdma-core libibverbs)."""
+
 EVERYWHERE = "0.0.0.0/0"
 """All of IPv4."""
 

@@ -1,4 +1,4 @@
-"""Users and groups of the cluster itself, which are no team and no person."""
+"""Users and groups that belong to the cluster, not to a team or a person (subjects.yaml)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OF_NAMESPACE = re.compile(r"system:serviceaccounts?:(?P<namespace>[^:]+)(:.*)?"
 
 
 def meaning_of(subject: str) -> Meaning:
-    """Return what a subject stands for if it is no team and no person; '' if it may be one.
+    """Return the meaning of a subject that is neither a team nor a person; an empty string for all other subjects.
 
     Args:
         subject: `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME`.

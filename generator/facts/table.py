@@ -1,19 +1,39 @@
-"""Read a table of facts: NAME.yaml of this package, whose form NAME.schema.json lays down."""
+"""Read tables of facts from YAML files, such as NAME.yaml in this package, which has the form of NAME.schema.json."""
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
+Row = TypeVar("Row")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @cache
-def read_table(name: str) -> dict[str, Any]:
-    """Return the content of NAME.yaml, which is not to be changed."""
-    text = files("generator.facts").joinpath(f"{name}.yaml").read_text("utf-8")
+def read_table(name: str, package: str = "generator.facts") -> dict[str, Any]:
+    """Return the content of NAME.yaml in a package. Callers must not change it."""
+    text = files(package).joinpath(f"{name}.yaml").read_text("utf-8")
     content: dict[str, Any] = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
     return content
+
+
+@cache
+def read_rows(name: str, key: str, row_type: Callable[..., Row]) -> tuple[Row, ...]:
+    """Return the list at a key of NAME.yaml as objects, with lists as tuples. The type ignores keys without a field."""
+    fields = inspect.signature(row_type).parameters.keys()
+    rows = ({_snake_case(field): value for field, value in row.items()} for row in read_table(name)[key])
+    return tuple(row_type(**{field: _freeze(value) for field, value in row.items() if field in fields}) for row in rows)
+
+
+def _snake_case(key: str) -> str:
+    return re.sub("(?=[A-Z])", "_", key).lower()
+
+
+def _freeze(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value

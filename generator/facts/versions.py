@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from generator.facts.table import read_table
+from generator.facts.table import read_rows, read_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """One upstream project at one release: a row of versions.yaml, which explains the fields."""
+    """An upstream project at one release: a row of versions.yaml, which explains the fields."""
 
     name: str
     minor: str
@@ -27,9 +27,8 @@ class Component:
         return sorted(file for pattern in self.files.split() for file in (module / self.folder).glob(pattern))
 
 
-_TABLE = read_table("versions")
-SUPPORTED: tuple[Component, ...] = tuple(Component(**row) for row in _TABLE["components"])
-TOGETHER: tuple[Mapping[str, str], ...] = tuple(row["versions"] for row in _TABLE["together"])
+SUPPORTED = read_rows("versions", "components", Component)
+TOGETHER: tuple[Mapping[str, str], ...] = tuple(row["versions"] for row in read_table("versions")["together"])
 """Releases that only work with each other: component → minor version."""
 
 

@@ -28,7 +28,7 @@ from generator.policies.access import (
 )
 from generator.schemas.catalog import Catalog
 
-CLUSTER_KINDS = tuple((row.group, row.kind) for row in KINDS if not row.is_namespaced)
+CLUSTER_KINDS = tuple((row.group, row.kind) for row in KINDS if not row.namespaced)
 """(group, kind) of every cluster-scoped object that a platform can have."""
 
 NOT_APPLIED = ("release.json", CONFIGURATION_FILE, AUDIT_POLICY_FILE)

@@ -20,13 +20,14 @@ from pydantic import BaseModel
 
 from generator.config.platform import Platform
 from generator.documents.messages import shorten
+from generator.facts.kinds import KINDS
 from generator.facts.names import MANAGED_BY, PART_OF
 from generator.facts.table import read_table
 from generator.gitops.argocd import NOT_APPLIED
 from generator.manifests import Manifest
 
 _SHARED_KINDS = ("ClusterRole", "WorkloadPriorityClass")
-"""Kinds whose names do not depend on the platform: where there are several on one cluster, these are of all of them."""
+"""Kinds whose names do not depend on the platform: all platforms of a cluster share these objects."""
 
 
 def label_owner(manifests: Iterable[Manifest], platform: str) -> list[Manifest]:
@@ -46,46 +47,7 @@ def _label(manifest: Manifest, labels: dict[str, str]) -> Manifest:
 
 
 WAVE_ANNOTATION = "argocd.argoproj.io/sync-wave"
-WAVES = {
-    "ValidatingAdmissionPolicy": -6,  # one may hold in a namespace what nothing else does
-    "ValidatingAdmissionPolicyBinding": -6,
-    "Namespace": -5,
-    "ServiceAccount": -4,
-    "SecurityContextConstraints": -4,
-    "ClusterRole": -4,
-    "ClusterRoleBinding": -3,
-    "RoleBinding": -3,
-    "NetworkPolicy": -3,
-    "CiliumNetworkPolicy": -3,
-    "AdminNetworkPolicy": -3,
-    "BaselineAdminNetworkPolicy": -3,
-    "ResourceQuota": -3,
-    "LimitRange": -3,
-    "Topology": -3,
-    "WorkloadPriorityClass": -3,
-    "ProvisioningRequestConfig": -3,
-    "MultiKueueCluster": -3,
-    "MultiKueueConfig": -3,
-    "KubeletConfig": -4,
-    "MachineConfig": -4,
-    "PerformanceProfile": -4,
-    "SriovNetworkPoolConfig": -4,  # says how many nodes go at a time when what follows takes them
-    "SriovNetworkNodePolicy": -3,
-    "NicNodePolicy": -3,
-    "IPPool": -3,
-    "DeviceClass": -3,
-    "AdmissionCheck": -2,
-    "NetworkAttachmentDefinition": -2,
-    "ResourceClaimTemplate": -2,
-    "SriovIBNetwork": -2,
-    "SriovNetwork": -2,
-    "ResourceFlavor": -2,
-    "Cohort": -2,
-    "ClusterQueue": -1,
-    "SecretStore": 1,
-    "ExternalSecret": 1,
-    "PersistentVolumeClaim": 1,
-}
+WAVES = {row.kind: row.wave for row in KINDS if row.wave}
 """Kind → wave; every other kind is in wave 0."""
 
 

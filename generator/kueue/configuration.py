@@ -9,7 +9,6 @@ apis/config/v1beta2/configuration_types.go and pkg/config/validation.go; an unkn
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from generator.config.model.cluster import Cluster
 from generator.config.model.fabrics import Fabric
@@ -18,104 +17,26 @@ from generator.config.model.queues import Queues
 from generator.documents.emit import Emitter
 from generator.facts.defects import known
 from generator.facts.names import TENANT_LABEL
+from generator.facts.table import read_table
 from generator.manifests import Body
 
-
-@dataclass(frozen=True, slots=True)
-class Installed:
-    """Settings that differ between minor versions of Kueue, as installed.
-
-    Attributes:
-        concurrency: kind → how many of its objects are worked on at once.
-        qps: requests to the API server in a second.
-        burst: how many of them at once.
-        frameworks: the kinds of job that Kueue takes notice of.
-    """
-
-    concurrency: Mapping[str, int]
-    qps: int
-    burst: int
-    frameworks: tuple[str, ...]
-
-
-_BEFORE_KUBEFLOW = (
-    "batch/job",
-    "kubeflow.org/mpijob",
-    "ray.io/rayjob",
-    "ray.io/raycluster",
-    "ray.io/rayservice",
-    "jobset.x-k8s.io/jobset",
-)
-_KUBEFLOW_V1 = tuple(f"kubeflow.org/{kind}" for kind in ("paddlejob", "pytorchjob", "tfjob", "xgboostjob", "jaxjob"))
-_AFTER_KUBEFLOW = (
-    "workload.codeflare.dev/appwrapper",
-    "trainer.kubeflow.org/trainjob",
-    "pod",
-    "deployment",
-    "statefulset",
-    "leaderworkerset.x-k8s.io/leaderworkerset",
-)
-
-
-def _concurrency(*, workloads: int, queues: int) -> Mapping[str, int]:
-    return {
-        "Job.batch": 5,
-        "Pod": 5,
-        "Workload.kueue.x-k8s.io": workloads,
-        "LocalQueue.kueue.x-k8s.io": queues,
-        "Cohort.kueue.x-k8s.io": 1,
-        "ClusterQueue.kueue.x-k8s.io": queues,
-        "ResourceFlavor.kueue.x-k8s.io": 1,
-    }
-
-
-INSTALLED: Mapping[str, Installed] = {
-    "0.19": Installed(
-        concurrency=_concurrency(workloads=10, queues=5),
-        qps=300,
-        burst=500,
-        frameworks=(*_BEFORE_KUBEFLOW, *_AFTER_KUBEFLOW),
-    ),
-    "0.18": Installed(
-        concurrency=_concurrency(workloads=5, queues=1),
-        qps=50,
-        burst=100,
-        frameworks=(*_BEFORE_KUBEFLOW, *_KUBEFLOW_V1, *_AFTER_KUBEFLOW),
-    ),
-}
-"""Minor version of Kueue → its settings."""
-
+_INSTALLS: Mapping[str, Body] = {row["version"]: row for row in read_table("kueue")["installs"]}
+"""Minor version of Kueue → the settings of its install."""
+_OPERATOR_NAMES: Mapping[str, str] = read_table("kueue")["operatorNames"]
 
 NAMESPACE = "kueue-system"
 KEY = "controller_manager_config.yaml"
-"""The file that Kueue is started with (`--config`), in the ConfigMap of upstream's kustomization and of its chart."""
-
-_OPERATOR_NAMES = {
-    "batch/job": "BatchJob",
-    "kubeflow.org/mpijob": "MPIJob",
-    "ray.io/rayjob": "RayJob",
-    "ray.io/raycluster": "RayCluster",
-    "ray.io/rayservice": "RayService",
-    "jobset.x-k8s.io/jobset": "JobSet",
-    "workload.codeflare.dev/appwrapper": "AppWrapper",
-    "trainer.kubeflow.org/trainjob": "TrainJob",
-    "pod": "Pod",
-    "deployment": "Deployment",
-    "statefulset": "StatefulSet",
-    "leaderworkerset.x-k8s.io/leaderworkerset": "LeaderWorkerSet",
-}
-"""Kueue's name → the operator's. Not JaxJob, which the operator passes on as nothing: Kueue would not start."""
-
+"""The file in the ConfigMap of upstream's kustomization and chart that Kueue reads (`--config`)."""
 
 _TENANTS = {"matchExpressions": [{"key": TENANT_LABEL, "operator": "Exists"}]}
-"""Namespaces in which Kueue suspends jobs without a queue. It ignores all jobs in other namespaces then, also jobs with
-a queue (ManagedJobsNamespaceSelectorAlwaysRespected: on in 0.18, for good in 0.19)."""
+"""Namespaces in which Kueue suspends jobs without a queue. In other namespaces it then ignores jobs with a queue, too
+(ManagedJobsNamespaceSelectorAlwaysRespected: enabled by default in 0.18, locked in 0.19)."""
 
 _STRATEGIES = {"retain": "Retain", "replace": "Replace"}
 
 _PAUSES = {"backoffBaseSeconds": 60, "backoffMaxSeconds": 3600}
-"""Defaults of the operator. Without them the API server rejects a `requeuingStrategy`: the rule that compares
-the two fails where one is absent (openshift/kueue-operator at dc3b65774c45 types.go `RequeuingStrategy`)."""
+"""Defaults of the operator. Without them the API server rejects a `requeuingStrategy`: the CEL rule that compares the
+two fields fails if one is absent (openshift/kueue-operator at dc3b65774c45 types.go `RequeuingStrategy`)."""
 
 
 def kueue_object(queues: Queues, cluster: Cluster, fabrics: Sequence[Fabric] = ()) -> Body:
@@ -132,8 +53,8 @@ def kueue_object(queues: Queues, cluster: Cluster, fabrics: Sequence[Fabric] = (
 
 
 def configuration(queues: Queues, version: str, fabrics: Sequence[Fabric] = ()) -> Body:
-    """Kueue's `Configuration`, whole: what the install of that version says, and what the platform wants of it."""
-    installed = INSTALLED[version]
+    """Return the whole `Configuration` of Kueue: the settings of an install of this version, and of the platform."""
+    install = _INSTALLS[version]
     body: Body = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
@@ -141,9 +62,9 @@ def configuration(queues: Queues, version: str, fabrics: Sequence[Fabric] = ()) 
         "metrics": {"bindAddress": ":8443"},
         "webhook": {"port": 9443},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
-        "controller": {"groupKindConcurrency": dict(installed.concurrency)},
-        "clientConnection": {"qps": installed.qps, "burst": installed.burst},
-        "integrations": {"frameworks": list(installed.frameworks)},
+        "controller": {"groupKindConcurrency": dict(install["concurrency"])},
+        "clientConnection": dict(install["client"]),
+        "integrations": {"frameworks": list(install["frameworks"])},
         "manageJobsWithoutQueueName": queues.manage_jobs_without_queue_name,
         "waitForPodsReady": _waiting(queues),
     }
@@ -194,17 +115,16 @@ def _waiting(queues: Queues) -> Body:
 
 
 def operator_resource(queues: Queues, version: str, fabrics: Sequence[Fabric] = ()) -> Body:
-    """`Kueue` of the Red Hat build of Kueue, from which its operator writes the configuration.
+    """Return the `Kueue` resource, from which the operator of the Red Hat build of Kueue writes the configuration.
 
     openshift/kueue-operator, for Kueue 0.19 at dc3b65774c45 (main, 1.5.0), for 0.18 at a82b72a1a973 (release-1.4):
-    pkg/apis/kueueoperator/v1/types.go, and pkg/configmap/configmap.go for what becomes of it. The operator decides by
-    itself which namespaces are managed (`kueue.openshift.io/managed`), how many objects are worked on at once, and
-    where certificates come from; it has no word for the retention of what has finished, nor for what is counted, other
-    than claims.
+    pkg/apis/kueueoperator/v1/types.go, pkg/configmap/configmap.go. The operator sets the managed namespaces
+    (`kueue.openshift.io/managed`), concurrency and certificates itself. It has no field for the retention of finished
+    workloads, and of the counted resources only a field for claims.
     """
     policy = "None" if queues.manage_jobs_without_queue_name else "QueueName"
     claims = _claims(fabrics)
-    frameworks = [_OPERATOR_NAMES[name] for name in INSTALLED[version].frameworks if name in _OPERATOR_NAMES]
+    frameworks = [_OPERATOR_NAMES[name] for name in _INSTALLS[version]["frameworks"] if name in _OPERATOR_NAMES]
     return {
         "apiVersion": "kueue.openshift.io/v1",
         "kind": "Kueue",
@@ -225,7 +145,7 @@ def operator_resource(queues: Queues, version: str, fabrics: Sequence[Fabric] = 
 
 
 def _gang_scheduling(queues: Queues, version: str) -> Body:
-    """Switch waiting off where the operator takes no other time than five minutes, in which few images arrive."""
+    """Return the wait for pods; none if the operator allows only five minutes, too short to pull most images."""
     if known("kueue-operator-waits-five-minutes").affects({"kueue": version}):
         return {"policy": "None"}
     settings = queues.wait_for_pods_ready

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from generator.documents.load import Path
-from generator.facts.names import NETWORKS
+from generator.facts.names import NETWORKS, VERBS_DEVICES
 from generator.manifests import Body, Manifest
 from generator.objects.devices import is_named_for_fabric
 from generator.objects.fields import indexed_mappings, mapping, strings
@@ -122,7 +122,7 @@ class PodTemplate:
             mapping(container, "securityContext").get("privileged") is True for _, container in self.containers
         )
         mounted = [mapping(volume, "hostPath").get("path") for _, volume in indexed_mappings(spec.get("volumes"))]
-        has_device = any(isinstance(path, str) and path.startswith("/dev/infiniband") for path in mounted)
+        has_device = any(isinstance(path, str) and path.startswith(VERBS_DEVICES) for path in mounted)
         is_given = bool(spec.get("resourceClaims")) or _GKE_INTERFACES in annotations
         return spec.get("hostNetwork") is True or is_privileged or has_device or is_given
 

@@ -45,7 +45,7 @@ def _section(defect: Defect) -> Iterator[str]:
     if links := [each for each in dict.fromkeys((defect.report, defect.fix)) if each]:
         yield f"- Upstream: {', '.join(f'[{_number(each)}]({each})' for each in links)}"
     yield f"- Source: {', '.join(f'[{_file(each)}]({each})' for each in defect.sources)}"
-    shown = "by running the real controllers" if defect.is_run else "by reading the source"
+    shown = "by running the real controllers" if defect.verified == "controllers" else "by reading the source"
     yield f"- Verified: {shown}; tested by {', '.join(f'`{each}`' for each in defect.tests)}"
 
 

@@ -35,6 +35,8 @@ TABLES = (
     "devices",
     "families",
     "folders",
+    "kinds",
+    "kueue",
     "machines",
     "metadata",
     "mig",

@@ -20,14 +20,13 @@ from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
 from generator.checks.registry import ERROR, WARNING, check
 from generator.documents.load import Path
-from generator.facts.names import EFA, IPC_LOCK, POD_SECURITY_ENFORCE, REQUIRED_SCC, SHARED_MEMORY
+from generator.facts.names import EFA, IPC_LOCK, POD_SECURITY_ENFORCE, REQUIRED_SCC, SHARED_MEMORY, VERBS_DEVICES
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, strings
 from generator.objects.pods import Container, Pods
 
 _SHM = SHARED_MEMORY
-_VERBS = "/dev/infiniband"
-_HOST_DEVICES = f"the node's `{_VERBS}`"
+_HOST_DEVICES = f"the node's `{VERBS_DEVICES}`"
 _SHM_FIX = (
     "mount a volume with `emptyDir: {medium: Memory, sizeLimit: …}` at `/dev/shm`; it counts against the container's "
     "memory limit"
@@ -105,7 +104,7 @@ def _node_access(pods: Pods) -> Iterator[tuple[Path, str]]:
         yield (*pods.path, "spec", "hostNetwork"), "`hostNetwork: true`"
     for number, volume in indexed_mappings(pods.spec.get("volumes")):
         path = mapping(volume, "hostPath").get("path")
-        if isinstance(path, str) and path.startswith(_VERBS):
+        if isinstance(path, str) and path.startswith(VERBS_DEVICES):
             yield (*pods.path, "spec", "volumes", number, "hostPath"), _HOST_DEVICES
             break
 
