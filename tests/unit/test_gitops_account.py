@@ -39,7 +39,7 @@ def test_every_kind_is_called_as_the_api_server_calls_it(kind: object) -> None:
         (entry.api_version.rpartition("/")[0], entry.kind, entry.plural, entry.scope == "Namespaced")
         for entry in CATALOG.everything
     }
-    assert (kind.group, kind.kind, kind.resource, kind.is_namespaced) in found  # type: ignore[attr-defined]
+    assert (kind.group, kind.kind, kind.resource, kind.namespaced) in found  # type: ignore[attr-defined]
 
 
 def test_what_an_example_consists_of_may_be_applied(example: Path) -> None:
