@@ -12,18 +12,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 import yaml
 
-from generator import facts, quantities
+from generator import quantities
 from generator.objects.fields import mapping
 from generator.schemas.json_schema import Schema, reference, resolve
 from generator.schemas.keywords import NULLABLE
 from generator.schemas.patterns import QUANTITY
 
-_FILE = Path(facts.__file__).parent / "defaults.yaml"
 _VERSION = re.compile(r"\.v[0-9][a-z0-9]*\.")
 _TAG = re.compile(r"[^/]*?(?::(?P<tag>[^@/]*))?(?P<digest>@.*)?")
 _MEBI = 2**20
@@ -45,7 +44,7 @@ _PLAIN = _Type({}, frozenset(), frozenset())
 
 @cache
 def _types() -> Mapping[str, _Type]:
-    rows = yaml.load(_FILE.read_text("utf-8"), yaml.CSafeLoader)
+    rows = yaml.load(files("generator.facts").joinpath("defaults.yaml").read_text("utf-8"), yaml.CSafeLoader)
     return {
         row["type"]: _Type(row.get("defaults", {}), frozenset(row.get("zeros", ())), frozenset(row.get("pointers", ())))
         for row in rows
