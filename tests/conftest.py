@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from generator import Platform
-from generator.examples import PLATFORM_FILES
+from generator.cli.setup import PLATFORM_FILES
 
 # How long an example takes depends on what else the machine does, so no test fails by the clock.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -150,7 +150,7 @@ def _as_json(data: Any) -> Any:
 
 def _mistakes(data: Any, checks: Collection[str]) -> Iterator[tuple[tuple[_Step, ...], str, str]]:
     """Yield the path of each mistake, what is wrong, and what to write instead."""
-    from generator.schemas.violations import explain
+    from generator.schemas.embedded import explain
 
     schema, engine = _engine()
     for violation in explain(engine.iter_errors(data), schema, data):

@@ -16,8 +16,7 @@ from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
-from generator.schemas.embedded import Engine
-from generator.schemas.violations import Violation, list_types
+from generator.schemas.embedded import Engine, Violation, list_types
 
 _SRIOV = "sriovnetwork.openshift.io"
 _GROUPS = (_SRIOV, "mellanox.com", "k8s.cni.cncf.io")

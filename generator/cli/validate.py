@@ -14,7 +14,7 @@ from generator.cli.inputs import read_stdin, target_option
 from generator.cli.output import ENGINES, counted, progress
 
 if TYPE_CHECKING:
-    from generator.validation import Validation
+    from generator.pipeline import Validation
 
 
 _NOT_COVERED = ("change/", "platform/")
@@ -60,17 +60,17 @@ def validate(
     CEL rules of CustomResourceDefinitions and webhooks only in part. Files may hold many documents and
     lists. validate uses no network and no cluster.
     """
-    from generator import validation
+    from generator import pipeline
     from generator.adoption.adoption import Run
 
     stdin = read_stdin("pipe manifests into `mpigen validate -`") if Path("-") in paths else None
     files = [path for path in paths if str(path) != "-"]
     adoption = options.load()
     with progress("checking"), options.profiling():
-        subject = validation.Subject(
+        subject = pipeline.Subject(
             files, stdin, ignore_missing_schemas, targets, since, adoption.today, is_serial=options.profile
         )
-        done = validation.validate(subject, engine, Path() if engine == "embedded" else _cache())
+        done = pipeline.validate(subject, engine, Path() if engine == "embedded" else _cache())
     text_of = read_text if stdin is None else _with_stdin(stdin)
     folders = [path for path in files if os.path.isdir(path)]  # noqa: PTH112 - Path.is_dir raises for a name that is too long
     is_whole = bool(folders) or stdin is not None
@@ -88,7 +88,7 @@ def validate(
 
 def _with_stdin(stdin: bytes) -> Callable[[str], str]:
     """Return a reader of files that also knows standard input."""
-    from generator.validation import STDIN
+    from generator.pipeline import STDIN
 
     text = stdin.decode(errors="replace")
     return lambda file: text if file == STDIN else read_text(file)

@@ -8,8 +8,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from generator.documents.json_text import read_json
 from generator.documents.load import Path
+from generator.documents.scalars import read_json
 from generator.facts.names import ALLOCATABLE, EFA
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping, strings

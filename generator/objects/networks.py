@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from generator.documents.json_text import read_json
 from generator.documents.load import Path
 from generator.documents.messages import format_value
-from generator.documents.scalars import int64
+from generator.documents.scalars import int64, read_json
 from generator.facts.names import RESOURCE_NAME
 from generator.manifests import Manifest
 from generator.objects.devices import MELLANOX, SRIOV, Resource, parsed, prefix_of, resource

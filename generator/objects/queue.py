@@ -13,8 +13,7 @@ from functools import lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
-from generator.documents.json_text import read_json
-from generator.documents.scalars import int64
+from generator.documents.scalars import int64, read_json
 from generator.errors import Problem, SimulationError
 from generator.facts.names import ALLOCATABLE, MULTI_KUEUE, NODES, PROVISIONING
 from generator.manifests import Body, Manifest

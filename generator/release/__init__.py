@@ -7,8 +7,8 @@ Both folders are written in the same way: read what is there (`folder`), compare
 stop if anything would be lost (`write`), prepare the new folder beside the old one and exchange them (`exchange`).
 """
 
+from generator.release.folder import read_previous
 from generator.release.lock import LOCK, POINTER, POINTER_LOCK, Lock, Release
-from generator.release.previous import read_previous
 from generator.release.write import Pointer, Written, verify, write
 
 __all__ = [

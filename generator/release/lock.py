@@ -47,6 +47,12 @@ class Release:
     targets: Mapping[str, str]
     pointer: Callable[[str], Mapping[str, str]] = _no_pointer
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """The files of the release and of its pointer: path below the release, or below the platform → text."""
+        pointer = {f"{POINTER}/{file}": text for file, text in self.pointer(self.version).items()}
+        return {**self.files, **pointer}
+
 
 @dataclass(frozen=True, slots=True)
 class Lock:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from generator.errors import OutputError, Problem
 from generator.release.exchange import carry_over, exchange, lock_folder, report_os_errors, stage, write_files
-from generator.release.folder import Folder, read_file, read_folder, read_pointer
+from generator.release.folder import Folder, precedence, read_file, read_folder, read_pointer
 from generator.release.lock import (
     LOCK,
     POINTER_LOCK,
@@ -22,7 +22,6 @@ from generator.release.lock import (
     target_pointer,
     target_tree,
 )
-from generator.release.previous import precedence
 
 _SHOWN = 10  # names in a message before "and N more"
 

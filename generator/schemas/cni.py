@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from generator.schemas.embedded import Violation, explain
 from generator.schemas.json_schema import Schema
 from generator.schemas.patterns import NETWORK
-from generator.schemas.violations import Violation, explain
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft7Validator

@@ -1,4 +1,10 @@
-"""Compile the schemas of all pinned upstream modules, and write them with their catalog."""
+"""Compile the schemas of all pinned upstream modules, and write them with their catalog.
+
+Two kinds have no upstream schema. kube-apiserver reads the audit policy from a file at startup. k8s.io/apiserver
+v0.34.2 and v0.33.4: pkg/apis/audit/v1/types.go has the fields, pkg/apis/audit/validation/validation.go the values. The
+server only logs a line for an unknown field (pkg/audit/policy/reader.go). The lock of a release lies among manifests
+and is validated like them; its annotation keeps kpt and kustomize from applying it.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +22,8 @@ from generator.facts.versions import SUPPORTED, Component
 from generator.schemas.catalog import FILE, Catalog
 from generator.schemas.crd import custom_kinds
 from generator.schemas.go_tool import fetch_modules
-from generator.schemas.json_schema import Kind, write_schema
+from generator.schemas.json_schema import Kind, Schema, object_schema, reference, write_schema
 from generator.schemas.openapi import BuiltIns
-from generator.schemas.unserved import OWN, file_kinds, own_kinds
 
 _NAMED = 3  # strangers in a message
 _OPERATORS = Path(__file__).parent / "operators"
@@ -135,3 +140,79 @@ def _entry(kind: Kind, path: str, text: str) -> dict[str, str]:
 
 def _lines(values: Sequence[dict[str, str]]) -> str:
     return ",\n".join(json.dumps(value, separators=(",", ":")) for value in values)
+
+
+_METADATA = "meta.v1.ObjectMeta"
+_TEXTS: Schema = {"type": ["array", "null"], "items": {"type": "string"}}
+_STAGES: Schema = {
+    "type": ["array", "null"],
+    "items": {"type": "string", "enum": ["RequestReceived", "ResponseStarted", "ResponseComplete", "Panic"]},
+}
+_YES_OR_NO: Schema = {"type": ["boolean", "null"]}
+_PATH = r"^(\*|/[^*]*\*?)$"
+_GROUP = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$"
+
+
+def _object(required: list[str], **fields: Schema) -> Schema:
+    return {"type": "object", "properties": fields, "required": required, "additionalProperties": False}
+
+
+_RESOURCES = _object([], group={"type": ["string", "null"], "pattern": _GROUP}, resources=_TEXTS, resourceNames=_TEXTS)
+_RULE = _object(
+    ["level"],
+    level={"type": "string", "enum": ["None", "Metadata", "Request", "RequestResponse"]},
+    users=_TEXTS,
+    userGroups=_TEXTS,
+    verbs=_TEXTS,
+    resources={"type": ["array", "null"], "items": _RESOURCES},
+    namespaces=_TEXTS,
+    nonResourceURLs={"type": ["array", "null"], "items": {"type": "string", "pattern": _PATH}},
+    omitStages=_STAGES,
+    omitManagedFields=_YES_OR_NO,
+)
+
+
+def file_kinds(built_ins: BuiltIns) -> list[Kind]:
+    """`Policy` of `audit.k8s.io/v1`."""
+    struct = _object(
+        ["rules"],
+        metadata=reference(_METADATA),
+        rules={"type": "array", "items": _RULE, "minItems": 1},
+        omitStages=_STAGES,
+        omitManagedFields=_YES_OR_NO,
+    )
+    definitions = built_ins.definitions(reference(_METADATA))
+    schema = object_schema("audit.k8s.io/v1", "Policy", struct, definitions)
+    return [Kind("audit.k8s.io", "v1", "Policy", "policies", "Cluster", schema)]
+
+
+DIGEST = "^sha256:[0-9a-f]{64}$"
+
+OWN = Component(
+    name="mpigen",
+    minor="1",
+    module="mpigen",
+    version="v1",
+    sum="",
+    folder="generator/schemas/compile.py",
+    source="generator/schemas/compile.py",
+)
+
+_TEXT: Schema = {"type": "string", "minLength": 1}
+_DIGEST: Schema = {"type": "string", "pattern": DIGEST}
+
+
+def _record(**fields: Schema) -> Schema:
+    return {"type": "object", "properties": fields, "required": sorted(fields), "additionalProperties": False}
+
+
+def _map(values: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": values}
+
+
+def own_kinds() -> list[Kind]:
+    """`Release` of `mpigen.dev/v1`, as `generator.release` writes it."""
+    metadata = _record(name=_TEXT, annotations=_map(_TEXT))
+    spec = _record(platform=_TEXT, version=_TEXT, inputs=_DIGEST, targets=_map(_TEXT), files=_map(_DIGEST))
+    schema = object_schema("mpigen.dev/v1", "Release", _record(metadata=metadata, spec=spec), {})
+    return [Kind("mpigen.dev", "v1", "Release", "releases", "Cluster", schema)]

@@ -22,8 +22,15 @@ from typing import Any
 import yaml
 
 from generator.errors import EngineError, Problem
-from generator.schemas.json_schema import Kind, Schema, object_schema, observed_shape, reference
-from generator.schemas.keywords import NULLABLE, list_keywords
+from generator.schemas.json_schema import (
+    NULLABLE,
+    Kind,
+    Schema,
+    list_keywords,
+    object_schema,
+    observed_shape,
+    reference,
+)
 from generator.schemas.openapi import BuiltIns
 from generator.schemas.patterns import add_name_rules, format_keywords
 from generator.schemas.updates import MAP_TYPE, transition_rules

@@ -25,11 +25,11 @@ from generator.schemas.json_schema import (
     Schema,
     add_demands,
     find_references,
+    list_keywords,
     object_schema,
     observed_shape,
     reference,
 )
-from generator.schemas.keywords import list_keywords
 from generator.schemas.patterns import MICRO_TIME, QUANTITY, TIME, add_name_rules, format_keywords
 
 _SOURCE = "pkg/generated/openapi/zz_generated.openapi.go"

@@ -1,4 +1,8 @@
-"""Updates of an object: the result of server-side apply, and the transition rules that judge it.
+"""Updates of an object: its stored form, the result of server-side apply, and the transition rules of its kind.
+
+Stored form: the API server drops nulls, sets defaults and normalizes quantities, so two manifests with the same stored
+form are the same object. Sources: k8s.io/apiextensions-apiserver v0.34.2 pkg/apiserver/schema/
+defaulting/{algorithm,prunenulls}.go for custom resources; generator/facts/defaults.yaml for built-in kinds.
 
 Server-side apply removes the fields of the older manifest that the new one lacks, with everything below them. It keeps
 fields that no manifest sets, such as defaults. Source: sigs.k8s.io/structured-merge-diff v6.3.0 merge/update.go `prune`
@@ -12,15 +16,252 @@ list with `x-kubernetes-list-type: map` by their keys, and no items of other lis
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
+import yaml
+
+from generator import quantities
 from generator.documents.load import Path
-from generator.schemas.json_schema import Schema, resolve
-from generator.schemas.keywords import NULLABLE
-from generator.schemas.keywords import UNIQUE_ITEMS_BY as LIST_KEYS
+from generator.objects.fields import mapping
+from generator.schemas.json_schema import NULLABLE, Schema, reference, resolve
+from generator.schemas.json_schema import UNIQUE_ITEMS_BY as LIST_KEYS
+from generator.schemas.patterns import QUANTITY
+
+_VERSION = re.compile(r"\.v[0-9][a-z0-9]*\.")
+_TAG = re.compile(r"[^/]*?(?::(?P<tag>[^@/]*))?(?P<digest>@.*)?")
+_MEBI = 2**20
+_ALWAYS_COUNTS = "ExactCount"
+_BUILT_IN = "meta.v1."
+
+
+@dataclass(frozen=True, slots=True)
+class _Type:
+    """What the API server does with absent fields of a built-in type."""
+
+    defaults: Mapping[str, Any]
+    zeros: frozenset[str]
+    pointers: frozenset[str]
+
+
+_PLAIN = _Type({}, frozenset(), frozenset())
+
+
+@cache
+def _types() -> Mapping[str, _Type]:
+    rows = yaml.load(files("generator.facts").joinpath("defaults.yaml").read_text("utf-8"), yaml.CSafeLoader)
+    return {
+        row["type"]: _Type(row.get("defaults", {}), frozenset(row.get("zeros", ())), frozenset(row.get("pointers", ())))
+        for row in rows
+    }
+
+
+def normalize_custom(value: Any, node: Schema, schema: Schema) -> Any:
+    """Return a custom resource without the nulls that the API server drops, and with the defaults of its schema."""
+    name, node = resolve(node, schema)
+    if name.startswith(_BUILT_IN):
+        return value
+    if isinstance(value, dict):
+        properties = node.get("properties", {})
+        others = node.get("additionalProperties")
+        result = {}
+        for key, child in value.items():
+            _, below = resolve(properties.get(key, others if isinstance(others, dict) else {}), schema)
+            if child is not None or below.get(NULLABLE):
+                result[key] = normalize_custom(child, below, schema)
+        for key, below in properties.items():
+            if key not in result and ("default" in below or "$ref" in below):
+                _, child = resolve(below, schema)
+                if "default" in child:
+                    result[key] = normalize_custom(child["default"], child, schema)
+        return result
+    if isinstance(value, list):
+        return [normalize_custom(item, node.get("items", {}), schema) for item in value]
+    return value
+
+
+def normalize_built_in(body: Mapping[str, Any], schema: Schema) -> Any:
+    """Return an object of a built-in kind with the defaults and in the form that the API server compares."""
+    group, _, version = str(body.get("apiVersion")).rpartition("/")
+    whole = {**body, "spec": body.get("spec") or {}} if "spec" in schema.get("properties", {}) else body
+    return _built_in(whole, schema, schema, f"{group.partition('.')[0] or 'core'}.{version}.{body.get('kind')}")
+
+
+def normalize_go_type(value: Any, name: str, schema: Schema) -> Any:
+    """Return a value of a built-in type without what Go does not tell from absent fields, but without defaults.
+
+    Args:
+        value: the value, such as a pod template in a custom resource.
+        name: the definition of its type.
+        schema: a schema with this definition.
+    """
+    return _built_in(value, reference(name), schema, has_defaults=False)
+
+
+def _built_in(value: Any, node: Schema, schema: Schema, name: str = "", *, has_defaults: bool = True) -> Any:
+    pointer, node = resolve(node, schema)
+    if isinstance(value, Mapping):
+        return _struct(value, node, schema, _VERSION.sub(".", pointer or name), has_defaults=has_defaults)
+    if isinstance(value, list):
+        return [_built_in(item, node.get("items", {}), schema, has_defaults=has_defaults) for item in value]
+    if node.get("pattern") == QUANTITY and isinstance(value, str | int | float):
+        return normalize_quantity(value)
+    return value
+
+
+def _struct(value: Mapping[str, Any], node: Schema, schema: Schema, name: str, *, has_defaults: bool) -> dict[str, Any]:
+    type_ = _types().get(name, _PLAIN)
+    others = node.get("additionalProperties")
+    properties = node.get("properties")
+    result: dict[str, Any] = {}
+    for key, child in value.items():
+        below = (properties or {}).get(key, others if isinstance(others, dict) else {})
+        known = _built_in(child, below, schema, has_defaults=has_defaults)
+        if not (below and properties and _is_absent(known, key, type_, _is_struct(below, schema))):
+            result[key] = known
+    if not has_defaults:
+        return result
+    for key, default in type_.defaults.items():
+        result.setdefault(key, _built_in(default, (properties or {}).get(key, {}), schema))
+    for key, below in (properties or {}).items():
+        if "default" in below:
+            result.setdefault(key, below["default"])
+    _COMPUTED.get(name, _nothing)(result)
+    return result
+
+
+def _is_absent(value: Any, key: str, type_: _Type, is_struct: bool) -> bool:
+    """Return True if Go stores a value like an absent one."""
+    if value is None or (value == "" and key not in type_.pointers):
+        return True
+    if key in type_.zeros:
+        return value in (False, 0) or value == {}
+    return value in ([], {}) and not is_struct
+
+
+def _is_struct(node: Schema, schema: Schema) -> bool:
+    return "properties" in resolve(node, schema)[1]
+
+
+def normalize_quantity(value: str | float) -> str:
+    """Return one spelling for each amount: with binary suffixes from mebibytes on."""
+    try:
+        amount = quantities.parse(str(value).strip()).value
+    except ValueError:
+        return str(value)
+    return str(quantities.Quantity(amount, is_binary=amount >= _MEBI and amount % _MEBI == 0))
+
+
+def _nothing(_: dict[str, Any]) -> None:
+    return
+
+
+def _container(container: dict[str, Any]) -> None:
+    """Set the pull policy by the tag: kubernetes v1.34.2 pkg/util/parsers/parsers.go ParseImageName."""
+    match = _TAG.fullmatch(str(container.get("image", "")).rpartition("/")[2])
+    is_latest = match is not None and not match["digest"] and (match["tag"] or "latest") == "latest"
+    container.setdefault("imagePullPolicy", "Always" if is_latest else "IfNotPresent")
+
+
+def _pod(pod: dict[str, Any]) -> None:
+    """Set absent requests to the limits: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_Pod."""
+    spec = mapping(pod.get("spec"))
+    for name in ("containers", "initContainers"):
+        containers = spec.get(name)
+        for container in containers if isinstance(containers, list) else ():
+            resources = mapping(mapping(container).get("resources"))
+            if limits := mapping(resources.get("limits")):
+                resources["requests"] = {**limits, **mapping(resources.get("requests"))}
+
+
+def _pod_spec(spec: dict[str, Any]) -> None:
+    """Set both names of the ServiceAccount: kubernetes v1.34.2 pkg/apis/core/v1/conversion.go.
+
+    So a name that is removed stays: the other one keeps it.
+    """
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec |= {"serviceAccountName": account, "serviceAccount": account}
+
+
+def _job(spec: dict[str, Any]) -> None:
+    """Set the completions of a job that sets neither them nor its parallelism."""
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+
+
+def _volume(volume: dict[str, Any]) -> None:
+    """Set the source of a volume without one: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_Volume."""
+    if volume.keys() <= {"name"}:
+        volume["emptyDir"] = {}
+
+
+def _device_request(request: dict[str, Any]) -> None:
+    if request.get("allocationMode") == _ALWAYS_COUNTS:
+        request.setdefault("count", 1)
+
+
+def _any_request(request: dict[str, Any]) -> None:
+    """Nest the fields of an exact request, which stand beside its name in v1beta1.
+
+    Source: kubernetes v1.34.2 pkg/apis/resource/v1beta1/conversion.go.
+    """
+    if "firstAvailable" not in request:
+        exact = request.get("exactly") or {key: request.pop(key) for key in list(request) if key != "name"}
+        exact.setdefault("allocationMode", _ALWAYS_COUNTS)
+        _device_request(exact)
+        request["exactly"] = exact
+
+
+def _claim(spec: dict[str, Any]) -> None:
+    """Set both data sources: kubernetes v1.34.2 pkg/registry/core/persistentvolumeclaim/strategy.go."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source and not reference:
+        spec["dataSourceRef"] = source
+    elif reference and not source and not mapping(reference).get("namespace"):
+        spec["dataSource"] = reference
+
+
+def _secret(secret: dict[str, Any]) -> None:
+    """Move `stringData` to `data`: kubernetes v1.34.2 pkg/apis/core/v1/conversion.go."""
+    written = mapping(secret.pop("stringData", None))
+    data = {**mapping(secret.get("data")), **{key: _encoded(value) for key, value in written.items()}}
+    if data:
+        secret["data"] = {key: _same_base64(value) for key, value in data.items()}
+
+
+def _encoded(value: object) -> str:
+    return base64.b64encode(str(value).encode()).decode()
+
+
+def _same_base64(value: object) -> str:
+    """Return base64 without line ends, which Go ignores."""
+    try:
+        return base64.b64encode(base64.b64decode(str(value))).decode()
+    except (binascii.Error, ValueError):
+        return str(value)
+
+
+_COMPUTED = {
+    "core.Container": _container,
+    "core.Pod": _pod,
+    "core.PodSpec": _pod_spec,
+    "core.Volume": _volume,
+    "core.PersistentVolumeClaimSpec": _claim,
+    "core.Secret": _secret,
+    "batch.JobSpec": _job,
+    "resource.ExactDeviceRequest": _device_request,
+    "resource.DeviceSubRequest": _device_request,
+    "resource.DeviceRequest": _any_request,
+}
+
 
 MAP_TYPE = "x-kubernetes-map-type"
 _ATOMIC = "atomic"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from generator.examples import EXAMPLES as FLAVOURS
+from generator.cli.setup import EXAMPLES as FLAVOURS
 from tests.conftest import EXAMPLES, MPIGEN, ROOT, Run
 
 GROUPED = [["policy", "test"], ["schemas", "list"], ["schemas", "locations"], ["schemas", "compile"]]

@@ -15,10 +15,10 @@ from generator.checks import registry, run
 from generator.checks.files import check_everywhere
 from generator.checks.run import check_rendered, check_text, check_together
 from generator.manifests import Manifest, read, write
+from generator.pipeline import Subject, Validation, validate
 from generator.release import Lock
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.validation import Subject, Validation, validate
 from tests.checks import CASES, Case
 from tests.unit.test_checks_mpi import variations
 

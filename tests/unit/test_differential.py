@@ -9,7 +9,7 @@ from generator import manifests
 from generator.errors import DocumentError
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.schemas.keywords import UNIQUE_ITEMS_BY
+from generator.schemas.json_schema import UNIQUE_ITEMS_BY
 from generator.schemas.kubeconform import Kubeconform, Status, cache_folder, ensure_kubeconform
 from tests.cluster.differential.cases import GENERATED, read_cases, read_seeds
 from tests.cluster.differential.generate import generate

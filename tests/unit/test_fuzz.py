@@ -18,7 +18,7 @@ from generator.documents.scalars import int64
 from generator.errors import suggest
 from generator.objects.patch import parse_path
 from generator.objects.selectors import _number
-from generator.release.previous import precedence
+from generator.release.folder import precedence
 from generator.simulate.policies.library import _parse_quantity
 from tests.conftest import ROOT
 from tests.fuzz.case import case

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from generator.node import OLDEST, provide_node
+from generator.constructs import OLDEST_NODE, provide_node
 
 
 def node(folder: Path, answer: str) -> Path:
@@ -27,11 +27,11 @@ def test_what_the_user_chose_stays() -> None:
 
 
 def test_a_recent_node_on_the_path_is_taken(tmp_path: Path) -> None:
-    mine = node(tmp_path, f"echo v{OLDEST}.1.0")
+    mine = node(tmp_path, f"echo v{OLDEST_NODE}.1.0")
     assert provided(PATH=str(tmp_path)) == str(mine)
 
 
-@pytest.mark.parametrize("answer", [f"echo v{OLDEST - 1}.9.9", "echo hello", "exit 1"])
+@pytest.mark.parametrize("answer", [f"echo v{OLDEST_NODE - 1}.9.9", "echo hello", "exit 1"])
 def test_another_one_is_passed_over(answer: str, tmp_path: Path) -> None:
     node(tmp_path, answer)
     assert not provided(PATH=str(tmp_path)).startswith(str(tmp_path))
@@ -39,4 +39,4 @@ def test_another_one_is_passed_over(answer: str, tmp_path: Path) -> None:
 
 def test_the_packaged_node_runs_and_is_recent_enough(tmp_path: Path) -> None:
     version = subprocess.run([provided(PATH=str(tmp_path)), "--version"], capture_output=True, text=True, check=True)
-    assert int(version.stdout.removeprefix("v").partition(".")[0]) >= OLDEST
+    assert int(version.stdout.removeprefix("v").partition(".")[0]) >= OLDEST_NODE

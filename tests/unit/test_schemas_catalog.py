@@ -13,8 +13,7 @@ import pytest
 from generator.errors import EngineError, OutputError
 from generator.facts.versions import SUPPORTED, minors
 from generator.schemas.catalog import FILE, Catalog
-from generator.schemas.compile import compile_schemas
-from generator.schemas.unserved import OWN
+from generator.schemas.compile import OWN, compile_schemas
 
 
 @pytest.fixture(scope="module")

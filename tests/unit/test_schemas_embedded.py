@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from generator.schemas.catalog import Catalog
-from generator.schemas.embedded import Engine
-from generator.schemas.violations import Violation
+from generator.schemas.embedded import Engine, Violation
 
 Body = dict[str, Any]
 ACCEPTED: list[Body] = list(

@@ -6,8 +6,7 @@ import pytest
 
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.schemas.json_schema import add_demands, fields, narrow
-from generator.schemas.keywords import contains_null, find_repeated_items, reject_nulls
+from generator.schemas.json_schema import add_demands, contains_null, fields, find_repeated_items, narrow, reject_nulls
 from tests.unit.test_schemas_embedded import Body, changed
 
 CONTAINER = "spec.containers.0"

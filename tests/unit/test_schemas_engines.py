@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from generator.schemas.catalog import Catalog
+from generator.schemas.compile import DIGEST
 from generator.schemas.embedded import Engine
 from generator.schemas.kubeconform import Kubeconform, Status, cache_folder, ensure_kubeconform
 from generator.schemas.patterns import BASE64, CUSTOM_QUANTITY, LIMIT_TYPE, MICRO_TIME, NETWORK, PERCENT, QUANTITY, TIME
-from generator.schemas.unserved import DIGEST
 
 SPOILT_PER_KIND = 5
 MENDS = 2000  # at most, until a drawn object is sound

@@ -9,8 +9,8 @@ import pytest
 
 from generator import release
 from generator.checks.files import LOCK, Origin, by_release
+from generator.pipeline import Subject, validate
 from generator.release import Lock
-from generator.validation import Subject, validate
 
 # Trainer 2.3 brought `envInjection`.
 RUNTIME = """\

@@ -11,8 +11,7 @@ import pytest
 from generator.schemas.catalog import Catalog
 from generator.schemas.crd import node
 from generator.schemas.json_schema import Schema
-from generator.schemas.stored import normalize_custom
-from generator.schemas.updates import VALIDATIONS, Transition, find_transitions, transition_rules
+from generator.schemas.updates import VALIDATIONS, Transition, find_transitions, normalize_custom, transition_rules
 from generator.simulate.policies.expression import is_accepted
 
 SAME = [{"rule": "self == oldSelf", "message": "immutable"}]

@@ -33,8 +33,14 @@ from generator.errors import NotModelledError
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.json_schema import Schema
-from generator.schemas.stored import normalize_built_in, normalize_custom, normalize_go_type
-from generator.schemas.updates import Transition, apply, find_transitions
+from generator.schemas.updates import (
+    Transition,
+    apply,
+    find_transitions,
+    normalize_built_in,
+    normalize_custom,
+    normalize_go_type,
+)
 
 _LONGEST = 60  # characters of a value in a message
 _VERSION = re.compile(r"(?P<name>.+)-v(?P<number>[0-9]{1,9})")

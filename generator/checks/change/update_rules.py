@@ -16,7 +16,7 @@ from generator.documents.load import Path
 from generator.facts.names import QUEUE_NAME
 from generator.schemas.json_schema import Schema, resolve
 from generator.schemas.patterns import CUSTOM_QUANTITY
-from generator.schemas.stored import normalize_quantity
+from generator.schemas.updates import normalize_quantity
 
 _FILE = FilePath(facts.__file__).parent / "updates.yaml"
 _ANY_ITEM = "*"
@@ -120,7 +120,7 @@ def rejected(old: Any, new: Any, rules: Iterable[Rule], targets: Mapping[str, st
     """Yield each change from `old` to `new` that a rule rejects.
 
     Args:
-        old: the stored object, in the form of `generator.schemas.stored`.
+        old: the stored object, in the form of `generator.schemas.updates`.
         new: the new object, in the same form.
         rules: the rules of the kind.
         targets: component → minor version.

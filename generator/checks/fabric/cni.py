@@ -15,13 +15,13 @@ from typing import Any
 from generator.checks.finding import Breach, Severity
 from generator.checks.registry import ERROR, declare
 from generator.checks.schema import fix_of
-from generator.documents.json_text import JsonTextError, read_json
 from generator.documents.load import Path
 from generator.documents.messages import format_path
+from generator.documents.scalars import JsonTextError, read_json
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping
 from generator.schemas import cni
-from generator.schemas.violations import Violation
+from generator.schemas.embedded import Violation
 
 _ON_ITS_OWN = "rdma"
 _SAID_ELSEWHERE = {

@@ -13,8 +13,8 @@ from collections.abc import Set as AbstractSet
 from generator.checks.objects import Objects
 from generator.checks.quota.queues import KUEUE, Queues, by_flavor, format_amounts, quota_path
 from generator.checks.registry import ERROR, INFO, WARNING, Breach, check
-from generator.documents.json_text import read_json
 from generator.documents.load import Path
+from generator.documents.scalars import read_json
 from generator.facts.names import NODES, RESERVATIONS
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
