@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from generator.config.model.access import Account
-from generator.config.model.fields import Name, Resource, Section, Text, invalid
+from generator.config.model.fields import Flag, Name, Resource, Section, SetOf, String, Text, invalid, matching
 from generator.config.model.isolation import Network
 from generator.documents.messages import format_value
 from generator.facts.versions import TOGETHER, minors
@@ -20,7 +19,7 @@ def _newest(component: str) -> Any:
 
 
 class Versions(Section):
-    """Minor versions of the components of the cluster. Default: the newest supported version of each."""
+    """The minor versions of the cluster's components. Default: the newest supported version of each."""
 
     kubernetes: str = _newest("kubernetes")
     """The minor version of Kubernetes. OpenShift 4.21 is Kubernetes 1.34."""
@@ -41,40 +40,38 @@ class Versions(Section):
         known = minors(field.field_name or "")
         if value not in known:
             supported = " or ".join(f'"{minor}"' for minor in known)
-            raise invalid(
-                f"{format_value(value)} is not a supported version of {field.field_name}", f"write {supported}"
-            )
+            message = f"{format_value(value)} is not a supported version of {field.field_name}"
+            raise invalid(message, f"write {supported}")
         return value
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
         for pair in TOGETHER:
             if self.trainer == pair["trainer"] and self.jobset != pair["jobset"]:
-                raise invalid(
-                    f"Trainer {self.trainer} with JobSet {self.jobset}, which it does not support",
-                    f'write trainer: "{pair["trainer"]}" and jobset: "{pair["jobset"]}"',
-                )
+                message = f"Trainer {self.trainer} does not support JobSet {self.jobset}"
+                raise invalid(message, f'write trainer: "{pair["trainer"]}" and jobset: "{pair["jobset"]}"')
         return self
 
 
 class Cluster(Section):
-    """The target cluster of the platform."""
+    """The cluster that the platform runs on."""
 
     distribution: Literal["kubernetes", "openshift"] = "kubernetes"
-    """Kubernetes or OpenShift, which differ in DNS, pod security and the operator of Kueue."""
+    """The Kubernetes distribution. It sets the DNS service, the pod security and the operator of Kueue."""
     versions: Versions = Versions()
-    """The versions of its components. mpigen writes and checks manifests for them."""
+    """The versions of the cluster's components. mpigen writes and checks manifests for these versions."""
     network: Literal["standard", "cilium", "openshift-ovn"] = "standard"
-    """The policies that the CNI supports. `standard`: NetworkPolicy. `cilium`: also CiliumNetworkPolicy, which matches
-    DNS names. `openshift-ovn`: also AdminNetworkPolicy, which overrides the NetworkPolicies of namespaces."""
-    networks: tuple[Network, ...] = ()
-    """Networks of pods and Services of this cluster, such as `10.128.0.0/14`. mpigen then warns about `egress` that
-    overlaps them. Default: unknown."""
-    resources: tuple[Resource, ...] = ()
-    """Extended resources of device plugins that mpigen does not know, such as `example.com/fpga`. mpigen rejects a
-    resource whose name resembles a known one, and warns about an unknown one, unless it is listed here."""
+    """The network policies that the CNI supports. `standard`: NetworkPolicy. `cilium`: also CiliumNetworkPolicy, which
+    matches DNS names. `openshift-ovn`: also AdminNetworkPolicy, which overrides the NetworkPolicies of namespaces."""
+    networks: SetOf[Network] = ()
+    """The networks of pods and Services of this cluster, such as `10.128.0.0/14`. mpigen then warns about `egress` that
+    overlaps them. Default: unknown, so mpigen does not check for overlaps."""
+    resources: SetOf[Resource] = ()
+    """The extended resources of device plugins that mpigen does not know, such as `example.com/fpga`. mpigen rejects a
+    resource that is not in this list and resembles a known name, and warns about other unknown resources."""
     mesh: Literal["istio"] | None = None
-    """The service mesh, which mpigen disables for MPI pods, because ssh and MPI do not work through its proxies."""
+    """The service mesh of the cluster. mpigen disables it for MPI pods, because ssh and MPI do not work through its
+    proxies. Default: none."""
 
     @field_validator("network")
     @classmethod
@@ -82,11 +79,6 @@ class Cluster(Section):
         if value == "openshift-ovn" and info.data.get("distribution") == "kubernetes":
             raise invalid("`openshift-ovn` needs OpenShift", "write `distribution: openshift`, or remove this field")
         return value
-
-    @field_validator("networks", "resources")
-    @classmethod
-    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted(set(value)))
 
     @property
     def is_openshift(self) -> bool:
@@ -97,21 +89,13 @@ class Cluster(Section):
 _CONTROLLER = "argocd-application-controller"
 OPENSHIFT = "openshift-gitops"
 """The default instance of OpenShift GitOps, and its namespace."""
-_REPOSITORY = re.compile(r"(?:https?|ssh|file)://\S+|[\w.-]+@[\w.-]+:\S+")
-
-
-def _is_repository(value: str) -> str:
-    if not _REPOSITORY.fullmatch(value):
-        raise invalid(f"{format_value(value)} is not a Git URL", "write it like https://git.example.com/platform.git")
-    return value
 
 
 def _is_folder(value: str) -> str:
     parts = value.strip("/").split("/")
     if value.startswith("/") or not all(parts) or {".", ".."} & set(parts):
-        raise invalid(
-            f"{format_value(value)} is not a folder of the repository", "write a path such as output or clusters/prod"
-        )
+        message = f"{format_value(value)} is not a folder of the repository"
+        raise invalid(message, "write a path such as output or clusters/prod")
     return "/".join(parts)
 
 
@@ -120,20 +104,29 @@ class GitOps(Section):
 
     engine: Literal["argocd"] = "argocd"
     """The GitOps engine. Only Argo CD is supported."""
-    repository: Annotated[str, Field(strict=True), AfterValidator(_is_repository)]
-    """The Git URL of the repository that holds this tree."""
+    repository: Annotated[
+        String,
+        matching(
+            r"(?:https?|ssh|file)://\S+|[\w.-]+@[\w.-]+:\S+",
+            "a Git URL",
+            "write it like https://git.example.com/platform.git",
+        ),
+    ]
+    """The Git URL of the repository that holds the output of mpigen, such as
+    `https://git.example.com/platform.git`."""
     revision: Text = "main"
-    """The branch, tag or commit."""
-    path: Annotated[str, Field(strict=True, min_length=1), AfterValidator(_is_folder)] = "output"
+    """The branch, tag or commit that Argo CD follows."""
+    path: Annotated[Text, AfterValidator(_is_folder)] = "output"
     """The folder in the repository that `mpigen synth --output` writes to."""
     namespace: Name | None = None
-    """The namespace of Argo CD. Default: argocd, or openshift-gitops on OpenShift."""
+    """The namespace of Argo CD. Default: `argocd`, or `openshift-gitops` on OpenShift."""
     service_account: Account | None = None
-    """The ServiceAccount of Argo CD's application controller, which applies the tree. Default: the one in Argo CD's own
-    manifests in `namespace`, or the account of the default instance of OpenShift GitOps."""
-    grant: Annotated[bool, Field(strict=True)] = False
-    """If true, the release holds the role that `serviceAccount` needs, and binds it. A cluster admin must apply
-    `cluster/access/gitops.yaml` first."""
+    """The ServiceAccount of Argo CD's application controller, which applies the release, such as
+    `serviceaccount:argocd/argocd-application-controller`. Default: the account of Argo CD's own manifests in
+    `namespace`, or the account of the default instance of OpenShift GitOps."""
+    grant: Flag = False
+    """If true, the release holds the role that `serviceAccount` needs, and binds it. A cluster admin must then apply
+    `cluster/access/gitops.yaml` before Argo CD can sync."""
 
     def namespace_on(self, cluster: Cluster) -> str:
         """Return the namespace of Argo CD."""

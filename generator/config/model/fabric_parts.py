@@ -3,59 +3,40 @@
 from __future__ import annotations
 
 import ipaddress
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from generator.config.model.fields import Count, Name, Section, Text, invalid, require_unique
+from generator.config.model.fields import (
+    INTERFACE,
+    Count,
+    Flag,
+    Name,
+    Section,
+    String,
+    Text,
+    invalid,
+    matching,
+    require_unique,
+)
 from generator.config.model.isolation import Network
 from generator.documents.messages import format_value
 from generator.facts.images import is_image
 
-
-def _like(pattern: str, expected: str, fix: str) -> Callable[[str], str]:
-    def checked(value: str) -> str:
-        if not re.fullmatch(pattern, value):
-            raise invalid(f"{format_value(value)} is not {expected}", fix)
-        return value
-
-    return checked
-
-
 _HEX = "^[0-9a-f]{4}$"
-Hex = Annotated[
-    str,
-    Field(strict=True, json_schema_extra={"pattern": _HEX}),
-    AfterValidator(_like(_HEX, "a PCI id", 'write its four digits as `lspci -nn` does, such as "15b3"')),
-]
-_PORT = r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,14}$"
-Port = Annotated[
-    str,
-    Field(strict=True, json_schema_extra={"pattern": _PORT}),
-    AfterValidator(_like(_PORT, "a network interface", "write its name on the nodes, such as ens1f0np0")),
-]
+_PORT = f"^{INTERFACE}$"
 _PCI = r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$"
-PciAddress = Annotated[
-    str,
-    Field(strict=True, json_schema_extra={"pattern": _PCI}),
-    AfterValidator(_like(_PCI, "a PCI address", 'write it as `lspci -D` does, such as "0000:18:00.0"')),
-]
 # resource.k8s.io: names of DeviceClasses are subdomains
 _CLASS = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
-DeviceClass = Annotated[
-    str,
-    Field(strict=True, json_schema_extra={"pattern": _CLASS}),
-    AfterValidator(_like(_CLASS, "the name of a DeviceClass", "write it like mrdma.google.com")),
-]
 # As in an image, without its last part; Mellanox/network-operator v26.4.1 api/v1alpha1 puts a slash after it.
 _REPOSITORY = r"^[a-z0-9][a-z0-9._:/-]*[a-z0-9]$"
+_CPUS = r"^[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*$"
 
 
 def _is_repository(value: str) -> str:
     if not is_image(f"{value}/image"):
-        raise invalid(f"{format_value(value)} is not where an image is", "write it like registry.example.com/mellanox")
+        raise invalid(f"{format_value(value)} is not an image repository", _REPOSITORY_FIX)
     return value
 
 
@@ -65,16 +46,6 @@ def _is_version(value: str) -> str:
     return value
 
 
-Repository = Annotated[
-    str,
-    Field(strict=True, json_schema_extra={"pattern": _REPOSITORY}),
-    AfterValidator(_like(_REPOSITORY, "where an image is", "write it like registry.example.com/mellanox")),
-    AfterValidator(_is_repository),
-]
-Version = Annotated[str, Field(strict=True, min_length=1), AfterValidator(_is_version)]
-_CPUS = r"^[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*$"
-
-
 def cores(value: str | None) -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield each part of a set of cores, with its first and last core."""
     for part in value.split(",") if value else ():
@@ -82,23 +53,15 @@ def cores(value: str | None) -> Iterator[tuple[str, tuple[int, int]]]:
         yield part, (int(first), int(last or first))
 
 
-def _counts_up(value: str) -> str:
+def _is_ascending(value: str) -> str:
     for part, (first, last) in cores(value):
         if first > last:
             raise invalid(f"{part} ends before it starts", f"write {last}-{first}")
     return value
 
 
-CpuSet = Annotated[
-    str,
-    Field(strict=True, json_schema_extra={"pattern": _CPUS}),
-    AfterValidator(_like(_CPUS, "a set of cores", "write it like 0-3,96-99")),
-    AfterValidator(_counts_up),
-]
-
-
 def _is_pkey(value: str) -> str:
-    """Fifteen bits, of which 0 is invalid and 0x7fff the partition that everybody is in."""
+    """Return the lower fifteen bits of a partition key. 0 is invalid, and 0x7fff is the default partition of all."""
     try:
         number = int(value, 16)
     except ValueError:
@@ -108,22 +71,53 @@ def _is_pkey(value: str) -> str:
     return hex(number & 0x7FFF)
 
 
-PKey = Annotated[str, Field(strict=True), AfterValidator(_is_pkey)]
-Vlan = Annotated[int, Field(strict=True, ge=1, le=4094)]
-
-
-def _is_for_hosts(value: str) -> str:
+def _has_hosts(value: str) -> str:
     network = ipaddress.ip_network(value)
     if network.prefixlen == 0:
-        raise invalid(
-            f"{value} covers all addresses: pods would send all traffic over the fabric", "write a private network"
-        )
+        message = f"{value} covers all addresses, so pods would send all traffic over the fabric"
+        raise invalid(message, "write a private network, such as 192.168.0.0/16")
     if network.is_multicast or network.is_loopback:
         raise invalid(f"{value} has no addresses of hosts", "write a private network, such as 192.168.0.0/16")
     return value
 
 
-Range = Annotated[Network, AfterValidator(_is_for_hosts)]
+_REPOSITORY_FIX = "write it like registry.example.com/mellanox"
+Hex = Annotated[
+    str,
+    Field(strict=True, json_schema_extra={"pattern": _HEX}),
+    matching(_HEX, "a PCI id", 'write its four digits as `lspci -nn` does, such as "15b3"'),
+]
+Port = Annotated[
+    str,
+    Field(strict=True, json_schema_extra={"pattern": _PORT}),
+    matching(_PORT, "a network interface", "write its name on the nodes, such as ens1f0np0"),
+]
+PciAddress = Annotated[
+    str,
+    Field(strict=True, json_schema_extra={"pattern": _PCI}),
+    matching(_PCI, "a PCI address", 'write it as `lspci -D` does, such as "0000:18:00.0"'),
+]
+DeviceClass = Annotated[
+    str,
+    Field(strict=True, json_schema_extra={"pattern": _CLASS}),
+    matching(_CLASS, "the name of a DeviceClass", "write it like mrdma.google.com"),
+]
+Repository = Annotated[
+    str,
+    Field(strict=True, json_schema_extra={"pattern": _REPOSITORY}),
+    matching(_REPOSITORY, "an image repository", _REPOSITORY_FIX),
+    AfterValidator(_is_repository),
+]
+Version = Annotated[Text, AfterValidator(_is_version)]
+CpuSet = Annotated[
+    str,
+    Field(strict=True, json_schema_extra={"pattern": _CPUS}),
+    matching(_CPUS, "a set of cores", "write it like 0-3,96-99"),
+    AfterValidator(_is_ascending),
+]
+PKey = Annotated[String, AfterValidator(_is_pkey)]
+Vlan = Annotated[int, Field(strict=True, ge=1, le=4094)]
+Range = Annotated[Network, AfterValidator(_has_hosts)]
 
 
 def _is_cel(value: str) -> str:
@@ -154,13 +148,14 @@ class Nics(Section):
     """The NICs of a node that belong to the fabric. A NIC must match every field."""
 
     vendor: Hex | None = None
-    """The PCI vendor, in quotes: `"15b3"` is NVIDIA (Mellanox)."""
+    """The PCI vendor id, in quotes, such as `"15b3"` for NVIDIA (Mellanox)."""
     device: Hex | None = None
-    """The PCI device, in quotes: `"1021"` is a ConnectX-7 (`lspci -nn`)."""
+    """The PCI device id, in quotes, such as `"1021"` for a ConnectX-7 (`lspci -nn`)."""
     ports: tuple[Port, ...] = ()
-    """Names of the interfaces on the node, such as ens1f0np0, in the order of the rails."""
+    """The names of the interfaces on the node, such as `ens1f0np0`, in the order of the rails."""
     addresses: tuple[PciAddress, ...] = ()
-    """PCI addresses instead of names, such as `"0000:18:00.0"`, in the order of the rails."""
+    """The PCI addresses of the NICs, such as `"0000:18:00.0"`, in the order of the rails. Write these instead of
+    `ports`."""
 
     @field_validator("ports", "addresses")
     @classmethod
@@ -173,57 +168,56 @@ class Addresses(Section):
     """The IP addresses of pods on the fabric."""
 
     range: Range
-    """The network, such as 192.168.0.0/16. If each rail is a network of its own, the rails split it."""
+    """The network of the addresses, such as `192.168.0.0/16`. With separate rails, each rail gets a part of it."""
     by: Literal["whereabouts", "nv-ipam"] | None = None
-    """The IPAM plugin. Default: nv-ipam with NVIDIA's network operator, else whereabouts."""
+    """The IPAM plugin. Default: `nv-ipam` with NVIDIA's network operator, else `whereabouts`."""
     gateway: str | None = None
-    """A router between the rails, or to other networks. It never becomes the default route."""
+    """The address of a router between the rails, or to other networks, such as `192.168.0.1`. It never becomes the
+    default route of pods. Default: none."""
     exclude: tuple[Network, ...] = ()
-    """Parts of the network that are already in use."""
+    """The parts of the network that other hosts already use, such as `192.168.0.0/24`. Pods get no address in them."""
 
     @model_validator(mode="after")
-    def _lie_within(self) -> Self:
+    def _are_in_the_range(self) -> Self:
         whole = ipaddress.ip_network(self.range)
         for part in self.exclude:
             taken = ipaddress.ip_network(part)
             if taken.version != whole.version or not taken.subnet_of(whole):  # type: ignore[arg-type]
-                raise invalid(f"{part} is not in {whole}", "exclude only parts of `range`")
+                raise invalid(f"{part} is not in {whole}", "write parts of `range` only")
         if self.gateway is not None:
             try:
                 is_within = ipaddress.ip_address(self.gateway) in whole
             except ValueError:
                 is_within = False
             if not is_within:
-                raise invalid(
-                    f"{format_value(self.gateway)} is not an address of {whole}",
-                    "write an address of this network, or remove it",
-                )
+                message = f"{format_value(self.gateway)} is not an address of {whole}"
+                raise invalid(message, "write an address of this network, or remove `gateway`")
         return self
 
 
 class NodeSetup(Section):
-    """Settings of the nodes of a fabric. Most of them restart the nodes, one at a time."""
+    """Settings of the nodes of a fabric. A change of most of these settings restarts the nodes, one at a time."""
 
     max_unavailable: Count = 1
-    """The number of nodes that may be unavailable at the same time during changes."""
-    memlock: Annotated[bool, Field(strict=True)] = False
-    """OpenShift: if true, CRI-O lets all containers of these nodes lock memory (a MachineConfig; restarts them).
-    Elsewhere set `LimitMEMLOCK=infinity` of containerd in the image of the nodes."""
+    """The number of nodes that the SR-IOV operator may drain at the same time."""
+    memlock: Flag = False
+    """OpenShift: if true, CRI-O lets all containers of these nodes lock memory. A MachineConfig sets this, and restarts
+    the nodes. On other distributions, set `LimitMEMLOCK=infinity` of containerd in the image of the nodes."""
     numa: Literal["best-effort", "restricted", "single-numa-node"] | None = None
-    """OpenShift: the policy of the kubelet's topology manager, which gives a pod devices and cores of one NUMA node (a
-    KubeletConfig, or part of the PerformanceProfile; restarts the nodes)."""
+    """OpenShift: the policy of the kubelet's topology manager, which assigns a pod devices and cores of one NUMA node.
+    A KubeletConfig or PerformanceProfile sets this, and restarts the nodes. Default: the policy of the nodes."""
     reserved_cpus: CpuSet | None = None
-    """OpenShift: cores for the system, such as `0-3`. With `isolatedCpus` it creates a PerformanceProfile (restarts the
-    nodes)."""
+    """OpenShift: the cores for the system, such as `0-3`. Together with `isolatedCpus` it creates a PerformanceProfile,
+    which restarts the nodes. Default: no PerformanceProfile."""
     isolated_cpus: CpuSet | None = None
-    """OpenShift: cores for pods, such as `4-191`."""
+    """OpenShift: the cores for pods, such as `4-191`. Needs `reservedCpus`."""
     plugin_repository: Repository | None = None
-    """The mirror of the image of NVIDIA's device plugin, such as `registry.example.com/mellanox`. Default: NVIDIA's
-    registry."""
+    """The repository with the image of NVIDIA's device plugin, such as `registry.example.com/mellanox` for a mirror.
+    Default: NVIDIA's registry."""
     plugin_version: Version | None = None
-    """The tag or digest of that image. Default: that of the operator's release 26.4.1."""
+    """The tag or digest of that image, such as `v1.5.3`. Default: the version in release 26.4.1 of the operator."""
     machine_config_pool: Name | None = None
-    """OpenShift: the MachineConfigPool of these nodes. Default: `worker`."""
+    """OpenShift: the MachineConfigPool that these nodes belong to. Default: `worker`."""
 
     @property
     def is_of_openshift(self) -> bool:
@@ -231,9 +225,9 @@ class NodeSetup(Section):
         return bool(self.memlock or self.numa or self.reserved_cpus or self.isolated_cpus)
 
     @model_validator(mode="after")
-    def _shares_all_cores_out(self) -> Self:
+    def _have_disjoint_cores(self) -> Self:
         if (self.reserved_cpus is None) != (self.isolated_cpus is None):
-            raise invalid("`reservedCpus` and `isolatedCpus` need each other", "write both, or neither")
+            raise invalid("`reservedCpus` and `isolatedCpus` need each other", "write both, or remove both")
         for one, (first, last) in cores(self.reserved_cpus):
             for other, (begin, end) in cores(self.isolated_cpus):
                 if first <= end and begin <= last:
@@ -249,10 +243,10 @@ class FabricShare(Section):
     """
 
     name: Name
-    """The fabric."""
+    """The name of the fabric."""
     pkey: PKey | None = None
-    """InfiniBand: the partition key, in quotes, such as `"0x101"`."""
+    """InfiniBand: the partition key (P_Key) of the team, in quotes, such as `"0x101"`."""
     vlan: Vlan | None = None
-    """RoCE and Ethernet: the VLAN."""
+    """RoCE and Ethernet: the VLAN id of the team, such as 101."""
     range: Range | None = None
-    """The network of the team's addresses. Default: that of the fabric."""
+    """The network of the team's addresses on the fabric, such as `10.64.0.0/16`. Default: the network of the fabric."""

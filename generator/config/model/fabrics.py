@@ -7,14 +7,14 @@ Mellanox/network-operator api/v1alpha1; aws/eks-charts stable/aws-efa-k8s-device
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from generator.config.model.fabric_parts import Addresses, DeviceClass, Nics, NodeSetup, PKey, Selector, Vlan
-from generator.config.model.fields import Count, Name, Resource, Section, invalid
+from generator.config.model.fields import Count, Fault, Flag, Name, Resource, Section, SetOf, invalid
 from generator.facts.names import EFA
 from generator.facts.nodes import SERVERS, Server, ServerName
 
@@ -22,7 +22,7 @@ _NVIDIA = "nvidia-network-operator"
 
 
 def operator_namespace(fabric: Fabric, *, is_openshift: bool) -> str:
-    """Return the namespace of the SR-IOV operator of a fabric, the only one in which it reads its objects.
+    """Return the namespace of the SR-IOV operator of a fabric. The operator reads its objects only there.
 
     Sources: OpenShift's OperatorGroup; sriov-network-operator v1.6.0 README.md; Mellanox/network-operator v26.4.1,
     whose chart contains it.
@@ -35,7 +35,7 @@ def operator_namespace(fabric: Fabric, *, is_openshift: bool) -> str:
 
 
 def ip_pool_namespace(fabric: Fabric) -> str:
-    """Return the only namespace in which nv-ipam reads its pools (`--ippools-namespace`)."""
+    """Return the namespace in which nv-ipam reads its pools (`--ippools-namespace`)."""
     return fabric.operator_namespace if fabric.operated == "nvidia" and fabric.operator_namespace else _NVIDIA
 
 
@@ -61,15 +61,7 @@ _WORKER = "worker"
 
 @dataclass(frozen=True, slots=True)
 class MachineConfigPool:
-    """The settings of the nodes of one MachineConfigPool.
-
-    Attributes:
-        pool: the name.
-        memlock: True if containers may lock memory.
-        numa: the policy of the kubelet's topology manager; empty for the default.
-        reserved: cores for the system; empty if not set.
-        isolated: cores for pods; empty if not set.
-    """
+    """The settings of the nodes of one MachineConfigPool, as in NodeSetup; empty if not set."""
 
     pool: str
     memlock: bool = False
@@ -79,7 +71,7 @@ class MachineConfigPool:
 
 
 def machine_config_pools(fabrics: Iterable[Fabric]) -> list[MachineConfigPool]:
-    """Return the settings of every pool that a fabric configures, by name."""
+    """Return the settings of each MachineConfigPool that a fabric configures, sorted by name."""
     pools: dict[str, MachineConfigPool] = {}
     for fabric in fabrics:
         if fabric.nodes.is_of_openshift:
@@ -89,7 +81,7 @@ def machine_config_pools(fabrics: Iterable[Fabric]) -> list[MachineConfigPool]:
 
 
 def machine_config_pool(fabric: Fabric) -> MachineConfigPool:
-    """Return what a fabric sets on the MachineConfigPool of its nodes."""
+    """Return the settings of a fabric for the MachineConfigPool of its nodes."""
     setup = fabric.nodes
     return MachineConfigPool(
         setup.machine_config_pool or _WORKER,
@@ -101,13 +93,8 @@ def machine_config_pool(fabric: Fabric) -> MachineConfigPool:
 
 
 def _merge(one: MachineConfigPool, other: MachineConfigPool) -> MachineConfigPool:
-    return replace(
-        one,
-        memlock=one.memlock or other.memlock,
-        numa=one.numa or other.numa,
-        reserved=one.reserved or other.reserved,
-        isolated=one.isolated or other.isolated,
-    )
+    """Add the settings that only the other one has."""
+    return replace(other, **{name: value for name, value in asdict(one).items() if value})
 
 
 FabricType = Literal["infiniband", "roce", "efa", "ethernet"]
@@ -133,26 +120,24 @@ _PREFIXES: Mapping[Operator, str] = {"sriov": "openshift.io", "nvidia": "nvidia.
 
 _IB_MTU = 4092  # linux drivers/infiniband/ulp/ipoib/ipoib_main.c ipoib_change_mtu: 4096, less a header of 4
 SHARED = ("rdma-shared", "macvlan", "ipoib")
-"""The ways to attach pods by which several pods use the same NIC."""
+"""The values of `attach` with which several pods share a NIC."""
 
 
 def _is_short(value: str) -> str:
-    if len(value) > 40:  # noqa: PLR2004 - with its rails it names resources, of 63 letters
-        raise invalid(f"`{value}` is too long", "use at most 40 letters")
+    if len(value) > 40:  # noqa: PLR2004 - resource names have at most 63 characters, and also contain the rail
+        raise invalid(f"`{value}` is too long", "use at most 40 characters")
     return value
 
 
 @dataclass(frozen=True, slots=True)
 class Rail:
-    """A network of a fabric, with one of its NICs or all of them.
+    """A network of a fabric, with one NIC or all NICs of a node.
 
     Attributes:
-        index: the position among the rails; -1 if there is only one.
+        index: the position among the rails; -1 for a single rail.
         network: the name of the NetworkAttachmentDefinition in every tenant's namespace; empty if there is none.
         resource: the extended resource of one NIC; empty if NICs are not counted.
-        count: the number of its NICs that a host gets.
-        ports: interfaces of the node, if they are named.
-        addresses: PCI addresses, if they are named.
+        count: the number of NICs of the rail that a host gets.
     """
 
     index: int
@@ -167,64 +152,75 @@ class Fabric(Section):
     """A high-speed network between ranks. Jobs on a pool with a fabric use only this fabric."""
 
     name: Annotated[Name, AfterValidator(_is_short)]
-    """The name that pools refer to, and the name of the network in tenants' namespaces."""
+    """The name of the fabric, such as `ib`. Pools refer to it, and networks in tenants' namespaces have this name."""
     server: ServerName | None = None
-    """The type of the nodes, which sets the defaults of the fields below. `mpigen fabrics` lists them."""
+    """The server type of the nodes, such as `hgx-h100`. It sets defaults for the fields below. `mpigen fabrics` lists
+    the server types."""
     type: FabricType
-    """The technology: infiniband, roce, efa (Amazon's), or ethernet, which has no RDMA."""
+    """The network technology. `efa` is Amazon's Elastic Fabric Adapter. `ethernet` has no RDMA. Required, unless
+    `server` sets it."""
     attach: Attach | None = None
-    """The attachment of pods. `sriov`: a virtual function of each NIC. `host-device`: the NIC itself. `macvlan`: an
-    interface on top of each NIC, for RoCE or plain Ethernet. `ipoib`: the same for InfiniBand. `rdma-shared`:
-    InfiniBand without an interface. `efa`, `dra`: what their drivers provide. Default: sriov, for ethernet macvlan,
-    for efa efa."""
+    """The way that pods get access to the NICs. `sriov`: a virtual function of each NIC. `host-device`: the NIC itself.
+    `macvlan`: an interface on top of each NIC, for RoCE or plain Ethernet. `ipoib`: an interface on top of each NIC,
+    for InfiniBand. `rdma-shared`: the InfiniBand devices of the node, without an interface. `efa`: devices of Amazon's
+    device plugin. `dra`: devices that a DRA driver allocates. Default: `macvlan` for ethernet, `efa` for efa, else
+    `sriov`."""
     operator: Operator | None = None
-    """The operator that sets up the nodes: `sriov` (SR-IOV network operator), `nvidia` (NVIDIA's network operator), or
-    `none`: this release sets up no nodes. Default: `sriov` for sriov, `nvidia` if only its operator supports
-    `attach`, else `none`."""
+    """The operator that sets up the nodes. `sriov`: the SR-IOV network operator. `nvidia`: NVIDIA's network operator.
+    `none`: a release does not set up nodes. Default: `sriov` for `attach: sriov`, `none` for `efa`, `dra` and
+    macvlan on ethernet, else `nvidia`."""
     operator_namespace: Name | None = None
-    """The namespace of the operator. Default: its usual one."""
+    """The namespace of the operator. Default: the namespace of its default installation."""
     resource: Resource | None = None
-    """The extended resource of one NIC, such as openshift.io/ib_vf. Default: the operator's prefix, and the name."""
+    """The extended resource of one NIC, such as `openshift.io/ib_vf`. Default: the prefix of the operator and the name
+    of the fabric."""
     per_node: Count = 1
-    """NICs per node. A host of a job gets one function of each."""
+    """The number of NICs of one node. A host of a job gets access to each of them."""
     pods_per_node: Count = 1
-    """Pods per node that can use the fabric at the same time: virtual functions of each NIC (numVfs), or pods that
-    share the device (rdmaHcaMax)."""
+    """The number of pods on one node that can use the fabric at the same time. It sets the number of virtual functions
+    of each NIC (`numVfs`), or of pods that share the device (`rdmaHcaMax`)."""
     rails: Literal["shared", "separate"] | None = None
-    """`shared`: all NICs are in one network. `separate`: each NIC has a network, a subnet and a resource of its own.
-    Default: separate for several NICs of RoCE or Ethernet, else shared."""
+    """The networks of the NICs. `shared`: all NICs are in one network. `separate`: each NIC has a network, a subnet and
+    a resource of its own. Default: `separate` for several NICs of RoCE or Ethernet, else `shared`."""
     nics: Nics = Nics()
-    """The interfaces of the nodes that belong to the fabric."""
+    """The NICs of the nodes that belong to the fabric. Required if an operator sets up the nodes."""
     mtu: Annotated[int, Field(strict=True, ge=1280, le=9978)] | None = None
-    """The MTU of interfaces in pods, at most that of the switches. Default: that of the NICs."""
+    """The MTU of interfaces in pods in bytes, such as 9000. It must not exceed the MTU of the switches. Default: the
+    MTU of the NICs."""
     vlan: Vlan | None = None
-    """RoCE and Ethernet: the VLAN of teams without their own."""
+    """RoCE and Ethernet: the VLAN id of teams without their own VLAN, such as 100. Default: no VLAN."""
     pkey: PKey | None = None
-    """InfiniBand: the partition key of teams without their own, in quotes. Needs ib-kubernetes and UFM."""
+    """InfiniBand: the partition key (P_Key) of teams without their own key, in quotes, such as `"0x100"`. Needs
+    ib-kubernetes and UFM. Default: the default partition."""
     addresses: Addresses | None = None
-    """IP addresses of pods. RoCE and Ethernet need them; InfiniBand with sriov does not."""
+    """The IP addresses of pods on the fabric. RoCE and Ethernet need addresses. InfiniBand with `attach: sriov` does
+    not."""
     rdma: Literal["exclusive", "shared"] | None = None
-    """`exclusive`: a pod sees only its own RDMA devices. `shared`: it sees all devices of the node. Default: exclusive
-    if the SR-IOV operator sets up the nodes. A change restarts them."""
+    """The RDMA devices that a pod can access. `exclusive`: only its own. `shared`: all devices of the node. A change
+    restarts the nodes. Default: `exclusive` for `attach: sriov` with an operator, else `shared`."""
     networks: Literal["nad", "operator"] = "nad"
-    """The creator of the NetworkAttachmentDefinitions: this release (`nad`), or the SR-IOV operator from a SriovNetwork
-    or SriovIBNetwork in each namespace. It reads them there since OpenShift 4.20, and upstream since August 2025."""
+    """The objects from which pods get their networks. `nad`: a release holds the NetworkAttachmentDefinitions.
+    `operator`: a release holds a SriovNetwork or SriovIBNetwork in each namespace, from which the SR-IOV operator
+    creates them. The operator reads these namespaces since OpenShift 4.20, and upstream since August 2025."""
     device_class: DeviceClass | None = None
-    """dra: the DeviceClass of the NICs. This release creates it, unless it is the driver's own."""
-    selectors: tuple[Selector, ...] = ()
-    """dra: CEL expressions over `device` that a NIC must meet, such as `device.attributes["dra.net"].rdma`."""
-    gpu_direct: Annotated[bool, Field(strict=True)] = True
-    """If true, NICs access the memory of GPUs directly; needs DMA-BUF or nvidia-peermem on the nodes."""
-    fallback: Annotated[bool, Field(strict=True)] = False
-    """If true, ranks fall back to TCP silently when the fabric does not work. By default they fail."""
-    preflight: Annotated[bool, Field(strict=True)] = True
+    """With `attach: dra`: the DeviceClass of the NICs, such as `mrdma.google.com`. A release creates the class, unless
+    the driver owns it. Default: the name of the fabric."""
+    selectors: SetOf[Selector] = ()
+    """With `attach: dra`: CEL expressions over `device`, such as `device.attributes["dra.net"].rdma`. A NIC must meet
+    all of them. Default: any device of the class."""
+    gpu_direct: Flag = True
+    """If true, NICs access the memory of GPUs directly (GPUDirect RDMA). The nodes then need DMA-BUF or
+    nvidia-peermem."""
+    fallback: Flag = False
+    """If true, ranks fall back to TCP silently when the fabric does not work. If false, they fail."""
+    preflight: Flag = True
     """If true, each host checks its devices, their links and its limit of locked memory before ranks start."""
     nodes: NodeSetup = NodeSetup()
-    """Settings of the nodes."""
+    """Settings of the nodes of the fabric."""
 
     @model_validator(mode="before")
     @classmethod
-    def _as_its_server(cls, value: Any) -> Any:
+    def _defaults_of_server(cls, value: Any) -> Any:
         server = value.get("server") if isinstance(value, dict) else None
         if not isinstance(server, str) or server not in SERVERS:
             return value
@@ -238,109 +234,99 @@ class Fabric(Section):
             **both,
         }
 
-    @field_validator("selectors")
-    @classmethod
-    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted(set(value)))
-
     @model_validator(mode="after")
-    def _can_be_built(self) -> Self:
-        if self.attached not in _ATTACH[self.type]:
-            raise invalid(f"`{self.attached}` does not support {self.type}", f"write {' or '.join(_ATTACH[self.type])}")
-        if self.operated not in _OPERATORS[self.attached]:
-            fit = " or ".join(_OPERATORS[self.attached])
-            raise invalid(f"the operator `{self.operated}` does not support `attach: {self.attached}`", f"write {fit}")
-        self._partition_is_possible()
-        self._interfaces_are_possible()
-        self._nics_are_enough()
-        self._addresses_are_enough()
-        self._all_is_read()
+    def _is_possible(self) -> Self:
+        rules = (
+            self._faults_of_attachment,
+            self._faults_of_interfaces,
+            self._faults_of_nics,
+            self._faults_of_addresses,
+            self._faults_of_operator,
+        )
+        if fault := next((fault for rule in rules for fault in rule()), None):
+            raise invalid(*fault)
         return self
 
-    def _partition_is_possible(self) -> None:
+    def _faults_of_attachment(self) -> Iterator[Fault]:
+        attach = f"`attach: {self.attached}`"
+        if self.attached not in _ATTACH[self.type]:
+            yield f"`{self.attached}` does not support {self.type}", f"write {' or '.join(_ATTACH[self.type])}"
+        if self.operated not in _OPERATORS[self.attached]:
+            fit = " or ".join(_OPERATORS[self.attached])
+            yield f"the operator `{self.operated}` does not support {attach}", f"write {fit}"
         if self.pkey and (self.type != "infiniband" or self.attached != "sriov"):
-            raise invalid("`pkey` needs `type: infiniband` with `attach: sriov`", "remove it")
+            yield "`pkey` needs `type: infiniband` with `attach: sriov`", "remove `pkey`"
         if self.vlan and (self.type not in ("roce", "ethernet") or self.attached != "sriov"):
-            raise invalid("`vlan` needs `type: roce` or `ethernet` with `attach: sriov`", "remove it")
+            yield "`vlan` needs `type: roce` or `ethernet` with `attach: sriov`", "remove `vlan`"
         if self.rdma == "exclusive" and self.attached in SHARED:
-            raise invalid(f"`exclusive` contradicts `attach: {self.attached}`, which shares devices", "remove `rdma`")
+            yield f"`rdma: exclusive` contradicts {attach}, which shares devices", "remove `rdma`"
         if self.rdma and not self.has_rdma:
-            raise invalid("`rdma` has no effect on ethernet", "remove it")
+            yield "`rdma` has no effect on ethernet", "remove `rdma`"
         if self.fallback and not self.has_rdma:
-            raise invalid("`fallback` has no effect: ethernet always uses TCP", "remove it")
+            yield "`fallback` has no effect: ethernet always uses TCP", "remove `fallback`"
         if self.networks == "operator" and (self.attached != "sriov" or self.pkey):
-            raise invalid(
-                "SriovNetwork and SriovIBNetwork need `attach: sriov`, and cannot set `pkey`", "remove `networks`"
-            )
+            yield "SriovNetwork and SriovIBNetwork need `attach: sriov`, and cannot set `pkey`", "remove `networks`"
 
-    def _interfaces_are_possible(self) -> None:
+    def _faults_of_interfaces(self) -> Iterator[Fault]:
+        attach = f"`attach: {self.attached}`"
         if self.rails == "separate" and not self.has_networks:
-            raise invalid(
-                f"`rails: separate` has no effect: `attach: {self.attached}` adds no network to pods", "remove it"
-            )
+            yield f"`rails: separate` has no effect: {attach} adds no network to pods", "remove `rails`"
         if (self.selectors or self.device_class) and self.attached != "dra":
-            raise invalid(f"`selectors` and `deviceClass` need `attach: dra`, not {self.attached}", "remove it")
+            message = f"`selectors` and `deviceClass` need `attach: dra`, not {self.attached}"
+            yield message, "remove `selectors` and `deviceClass`"
         if self.mtu and self.mtu > _IB_MTU and self.type == "infiniband":
-            raise invalid(f"`mtu: {self.mtu}` exceeds {_IB_MTU}, the maximum of InfiniBand", f"write at most {_IB_MTU}")
+            yield f"`mtu: {self.mtu}` exceeds {_IB_MTU}, the maximum of InfiniBand", f"write at most {_IB_MTU}"
         if self.mtu and not self.has_networks:
-            raise invalid(f"`mtu` has no effect: `attach: {self.attached}` adds no interface to pods", "remove it")
+            yield f"`mtu` has no effect: {attach} adds no interface to pods", "remove `mtu`"
 
-    def _nics_are_enough(self) -> None:
-        named = len(self.nics.ports or self.nics.addresses)
+    def _faults_of_nics(self) -> Iterator[Fault]:
+        names = len(self.nics.ports or self.nics.addresses)
+        is_nvidia = self.operated == "nvidia"
         is_configured = self.operated != "none" or self.attached in ("macvlan", "ipoib")
         if self.operated != "none" and self.nics == Nics():
-            raise invalid(f"the operator `{self.operated}` needs the NICs", "name them in `nics`")
-        if is_configured and named and named != self.per_node:
-            raise invalid(
-                f"`nics` names {named} NICs, but `perNode` is {self.per_node}", "name each NIC, or change `perNode`"
-            )
-        if self.is_separate and not named and is_configured:
-            raise invalid("each NIC is a network of its own, and needs a name", "name them in `nics.ports`")
+            yield f"the operator `{self.operated}` needs the NICs of the nodes", "list them in `nics`"
+        if is_configured and names and names != self.per_node:
+            message = f"`nics` lists {names} NICs, but `perNode` is {self.per_node}"
+            yield message, "list every NIC, or change `perNode`"
+        if self.is_separate and not names and is_configured:
+            yield "each NIC is a network of its own, and needs a name", "list the NICs in `nics.ports`"
         if self.attached in ("macvlan", "ipoib") and not self.nics.ports:
-            raise invalid(f"`attach: {self.attached}` needs interfaces of the node", "name them in `nics.ports`")
-        if self.operated == "nvidia" and self.attached == "host-device" and self.nics.ports:
+            yield f"`attach: {self.attached}` needs interfaces of the node", "list them in `nics.ports`"
+        if is_nvidia and self.attached == "host-device" and self.nics.ports:
             # sriov-network-device-plugin 40b6f50 pkg/utils/utils.go GetPfName: only functions have the name of a NIC.
-            raise invalid("the device plugin selects whole NICs by address only", "name them in `nics.addresses`")
-        if self.operated == "nvidia" and self.shares_device and self.nics.addresses:
-            raise invalid("the device plugin selects NICs by interface name only", "name them in `nics.ports`")
+            yield "NVIDIA's device plugin selects whole NICs by PCI address only", "list them in `nics.addresses`"
+        if is_nvidia and self.shares_device and self.nics.addresses:
+            yield "NVIDIA's device plugin selects shared NICs by interface name only", "list them in `nics.ports`"
         if self.pods_per_node > 1 and self.attached in ("host-device", "efa", "dra"):
-            raise invalid(
-                f"`podsPerNode: {self.pods_per_node}` contradicts `attach: {self.attached}`: each NIC serves one pod",
-                "remove it",
-            )
+            message = f"`podsPerNode: {self.pods_per_node}` contradicts `attach: {self.attached}`"
+            yield f"{message}: each NIC serves one pod", "remove `podsPerNode`"
 
-    def _addresses_are_enough(self) -> None:
-        needs = self.has_networks and (self.type != "infiniband" or self.attached == "ipoib")
-        if needs and self.addresses is None:
-            raise invalid("pods need addresses on this fabric", "add `addresses: {range: 192.168.0.0/16}`")
+    def _faults_of_addresses(self) -> Iterator[Fault]:
+        needs_addresses = self.has_networks and (self.type != "infiniband" or self.attached == "ipoib")
+        if needs_addresses and self.addresses is None:
+            yield "pods need addresses on this fabric", "add `addresses: {range: 192.168.0.0/16}`"
         if self.addresses and not self.has_networks:
-            raise invalid(f"`addresses` has no effect: `attach: {self.attached}` assigns none to pods", "remove it")
+            message = f"`addresses` has no effect: `attach: {self.attached}` assigns no addresses to pods"
+            yield message, "remove `addresses`"
         if self.addresses and ipaddress.ip_network(self.addresses.range).num_addresses < self.per_node * 4:
-            raise invalid(
-                f"{self.addresses.range} is too small for {self.per_node} NICs per node", "write a larger network"
-            )
+            yield f"{self.addresses.range} is too small for {self.per_node} NICs per node", "write a larger network"
 
-    def _all_is_read(self) -> None:
-        nodes = self.nodes
-        is_plugged = self.operated == "nvidia" and self.attached != "sriov" and bool(self.device)
-        is_drained = self.operated != "none" and self.attached == "sriov"
+    def _faults_of_operator(self) -> Iterator[Fault]:
+        has_nvidia_plugin = self.operated == "nvidia" and self.attached != "sriov" and bool(self.device)
         if self.operator_namespace and self.operated == "none":
-            raise invalid("`operatorNamespace` has no effect: no operator sets up this fabric", "remove it")
+            yield "`operatorNamespace` has no effect: no operator sets up this fabric", "remove `operatorNamespace`"
         if not self.device and (self.resource or self.pods_per_node > 1):
-            raise invalid("macvlan interfaces are not an extended resource", "remove `resource` and `podsPerNode`")
-        if (nodes.plugin_repository or nodes.plugin_version) and not is_plugged:
-            raise invalid(
-                "this fabric uses no device plugin of NVIDIA", "remove `pluginRepository` and `pluginVersion`"
-            )
-        if nodes.max_unavailable > 1 and not is_drained:
-            raise invalid(
-                "no SR-IOV operator drains the nodes of this fabric, so `maxUnavailable` has no effect",
-                "remove `maxUnavailable`",
-            )
+            yield "macvlan interfaces are not an extended resource", "remove `resource` and `podsPerNode`"
+        if (self.nodes.plugin_repository or self.nodes.plugin_version) and not has_nvidia_plugin:
+            message = "this fabric does not use NVIDIA's device plugin"
+            yield message, "remove `pluginRepository` and `pluginVersion`"
+        if self.nodes.max_unavailable > 1 and (self.operated == "none" or self.attached != "sriov"):
+            message = "`maxUnavailable` has no effect: no SR-IOV operator drains the nodes of this fabric"
+            yield message, "remove `maxUnavailable`"
 
     @property
     def attached(self) -> Attach:
-        """Return how pods are attached."""
+        """Return the value of `attach`, or its default."""
         return self.attach or _ATTACH[self.type][0]
 
     @property
@@ -352,7 +338,7 @@ class Fabric(Section):
 
     @property
     def has_rdma(self) -> bool:
-        """Return True if ranks use RDMA verbs, or Amazon's SRD."""
+        """Return True if ranks use RDMA verbs or Amazon's SRD."""
         return self.type != "ethernet"
 
     @property
@@ -362,13 +348,13 @@ class Fabric(Section):
 
     @property
     def is_exclusive(self) -> bool:
-        """Return True if a pod sees only its own RDMA devices, by the `rdma` CNI plugin."""
+        """Return True if the `rdma` CNI plugin limits a pod to its own RDMA devices."""
         is_default = self.attached == "sriov" and self.operated != "none" and self.has_rdma
         return self.rdma == "exclusive" if self.rdma else is_default
 
     @property
     def is_separate(self) -> bool:
-        """Return True if each NIC is a network of its own. An interface on top of a NIC always is."""
+        """Return True if each NIC is a network of its own. This always holds for an interface on top of a NIC."""
         if self.attached in ("macvlan", "ipoib"):
             return True
         is_default = self.type in ("roce", "ethernet") and self.per_node > 1 and self.attached != "dra"
@@ -376,29 +362,29 @@ class Fabric(Section):
 
     @property
     def device(self) -> str:
-        """Return the extended resource of one NIC, or of the shared device; empty for an interface that needs none."""
+        """Return the extended resource of one NIC, or of the shared device; empty for an interface without one."""
         if self.type == "ethernet" and self.attached == "macvlan":
             return ""
         if self.attached == "efa":
             return self.resource or EFA
         prefix = "rdma" if self.attached in SHARED else _PREFIXES[self.operated]
         prefix = "dra.net" if self.attached == "dra" else prefix
-        # Before August 2026 the SR-IOV operator refused hyphens (commit f900cbcf).
+        # Before August 2026 the SR-IOV operator rejected hyphens (commit f900cbcf).
         return self.resource or f"{prefix}/{self.name.replace('-', '_')}"
 
     @property
     def claimed(self) -> str:
-        """Return the DeviceClass of its NICs, for `attach: dra`."""
+        """Return the DeviceClass of the NICs, for `attach: dra`."""
         return self.device_class or self.name
 
     @property
     def shares_device(self) -> bool:
-        """Return True if one device stands for all NICs, and several pods can have it."""
+        """Return True if one device represents all NICs, and several pods can share it."""
         return self.attached in SHARED and bool(self.device)
 
     @property
     def all_rails(self) -> tuple[Rail, ...]:
-        """Return its networks, in the order in which pods are attached to them."""
+        """Return the networks of the fabric, in the order in which pods are attached to them."""
         network = self.name if self.has_networks else ""
         resource = "" if self.attached in SHARED else self.device
         if not self.is_separate:
@@ -418,17 +404,17 @@ class Fabric(Section):
 
     @property
     def requests(self) -> dict[str, int]:
-        """Return what a host of a job requests: resource → number."""
+        """Return the devices that a host of a job requests: resource → number."""
         if self.shares_device:
             return {self.device: 1}
         return {rail.resource: rail.count for rail in self.all_rails if rail.resource}
 
     @property
     def offered(self) -> dict[str, str]:
-        """Return what a node offers to pods: resource → number."""
+        """Return the devices that a node offers to pods: resource → number."""
         return {resource: str(count * self.pods_per_node) for resource, count in self.requests.items()}
 
     @property
     def known_server(self) -> Server | None:
-        """Return the known facts about its nodes."""
+        """Return the facts about the server type of the nodes; None if `server` is not set."""
         return SERVERS[self.server] if self.server else None

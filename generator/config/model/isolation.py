@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from generator.config.model.fields import Name, Section, invalid
+from generator.config.model.fields import Flag, Name, Section, SetOf, String, invalid, matching
 from generator.documents.messages import format_value
 from generator.facts.addressing import denied_metadata
 
 METADATA_SERVICES = denied_metadata()
-"""Metadata services of Amazon, Google and Microsoft, which give a caller the credentials of the node."""
+"""The metadata services of Amazon, Google and Microsoft, which return the credentials of the node."""
 _OCTETS = 4
 _MAPPED = 96  # bits before the IPv4 address in ::ffff:a.b.c.d
-_DOMAIN = re.compile(
-    r"(?=.{1,253}$)(?:\*\.)?[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)+"
-)
+_DOMAIN = r"(?=.{1,253}$)(?:\*\.)?[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)+"
 
 
 def _is_network(value: str) -> str:
     """Return the network as the API server writes it.
 
-    A single address needs its mask as well: `10.0.0.0` is most often a network whose mask was forgotten, and would
-    stand for one address. IPv4 in IPv6 is refused by apimachinery v0.34.2 pkg/util/validation/ip.go `IsValidCIDR`, and
-    ambiguous where it is taken.
+    A single address needs its mask too: `10.0.0.0` is usually a network without its mask, but would match one address
+    only. apimachinery v0.34.2 pkg/util/validation/ip.go `IsValidCIDR` rejects IPv4 networks written as IPv6.
     """
     try:
         network = ipaddress.ip_network(value)
@@ -44,7 +40,7 @@ def _is_network(value: str) -> str:
 
 
 def _embedded(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> ipaddress.IPv4Network | None:
-    """Return the IPv4 network inside one such as `::ffff:10.0.0.0/104`; None if there is none."""
+    """Return the IPv4 network inside an IPv6 network such as `::ffff:10.0.0.0/104`; None if there is none."""
     address = network.network_address
     if isinstance(address, ipaddress.IPv4Address) or network.prefixlen < _MAPPED or address.ipv4_mapped is None:
         return None
@@ -52,7 +48,7 @@ def _embedded(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> ipaddre
 
 
 def _example(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
-    """Return the network that an address without a mask most likely begins."""
+    """Return the most likely network for an address without a mask."""
     if isinstance(network, ipaddress.IPv6Network):
         return str(ipaddress.ip_network(f"{network.network_address}/64", strict=False))
     octets = str(network.network_address).split(".")
@@ -68,12 +64,6 @@ def _network_of(value: str) -> str:
     except ValueError:
         return "write it like 10.20.0.0/16"
     return f"its host bits are set: write {whole}" if whole.prefixlen else "write its mask, as in 10.20.0.0/16"
-
-
-def _is_domain(value: str) -> str:
-    if not _DOMAIN.fullmatch(value):
-        raise invalid(f"{format_value(value)} is not a domain name", "write it like s3.example.com or *.s3.example.com")
-    return value
 
 
 def _is_not_metadata(value: str) -> str:
@@ -93,7 +83,7 @@ def metadata_services_in(network: str) -> list[str]:
     return [address for address in METADATA_SERVICES if _holds(network, address)]
 
 
-Network = Annotated[str, Field(strict=True), AfterValidator(_is_network)]
+Network = Annotated[String, AfterValidator(_is_network)]
 Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 
 
@@ -101,25 +91,22 @@ class Egress(Section):
     """A destination outside the cluster that the tenant's pods may reach: a network or a DNS name."""
 
     name: Name
-    """The name of the destination, such as `s3`."""
+    """The name of the destination, such as `s3`. It names the NetworkPolicy."""
     cidr: Annotated[Network, AfterValidator(_is_not_metadata)] | None = None
-    """The network, such as `10.20.0.0/16`. The CNI decides whether it includes addresses of pods. It never includes the
-    metadata service of the cloud."""
-    fqdn: Annotated[str, Field(strict=True), AfterValidator(_is_domain)] | None = None
+    """The network, such as `10.20.0.0/16`. Whether it also covers addresses of pods depends on the CNI. It never covers
+    the metadata service of the cloud."""
+    fqdn: (
+        Annotated[String, matching(_DOMAIN, "a domain name", "write it like s3.example.com or *.s3.example.com")] | None
+    ) = None
     """The DNS name instead of a network, such as `s3.example.com`, or `*.example.com` for all names one level below.
     Needs `cluster.network: cilium`."""
-    ports: tuple[Port, ...] = Field(min_length=1)
-    """The ports that pods may reach."""
+    ports: SetOf[Port] = Field(min_length=1)
+    """The ports that pods may reach, such as `[443]`."""
     protocol: Literal["TCP", "UDP"] = "TCP"
     """The protocol of the ports."""
 
-    @field_validator("ports")
-    @classmethod
-    def _in_order(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sorted(set(value)))
-
     @model_validator(mode="after")
-    def _is_one_thing(self) -> Self:
+    def _has_one_destination(self) -> Self:
         if (self.cidr is None) == (self.fqdn is None):
             message = "neither `cidr` nor `fqdn`" if self.cidr is None else "both `cidr` and `fqdn`"
             raise invalid(f"`{self.name}` has {message}", "write one of them")
@@ -143,36 +130,38 @@ class Metrics(Section):
 
 
 class ApiServer(Section):
-    """The addresses of the API server. MPI does not use it; only programs that call it need access."""
+    """Access of pods to the API server. MPI does not need it; set this only for programs that call the API server."""
 
-    networks: tuple[Network, ...] = ()
-    """The addresses behind the Service `kubernetes`, such as `10.0.0.8/32`. Leave this out with Cilium, which
-    identifies the API server itself."""
+    networks: SetOf[Network] = ()
+    """The addresses behind the Service `kubernetes`, such as `10.0.0.8/32`. `kubectl get endpointslices kubernetes`
+    lists them. Leave this out with Cilium, which identifies the API server itself."""
     port: Port = 6443
-    """The port at these addresses."""
+    """The port of the API server at these addresses."""
 
 
 class Guard(Section):
     """AdminNetworkPolicies, which override the NetworkPolicies of namespaces. Need `cluster.network: openshift-ovn`."""
 
     priority: Annotated[int, Field(strict=True, ge=0, le=99)] = 50
-    """Their priority among your own AdminNetworkPolicies; the lowest number wins. OVN-Kubernetes supports 0 to 99."""
-    baseline: Annotated[bool, Field(strict=True)] = False
-    """If true, mpigen also writes the cluster's only BaselineAdminNetworkPolicy, `default`. It isolates namespaces
-    whose NetworkPolicies are deleted."""
+    """The priority among your own AdminNetworkPolicies. The lowest number wins. OVN-Kubernetes supports 0 to 99."""
+    baseline: Flag = False
+    """If true, mpigen also writes the cluster's only BaselineAdminNetworkPolicy, `default`. It keeps a namespace
+    isolated when its NetworkPolicies are deleted."""
 
 
 class Isolation(Section):
-    """Allowed network traffic of tenant pods, in addition to `egress`. All other traffic is denied."""
+    """The network traffic of tenant pods that is allowed in addition to `egress`. All other traffic is denied."""
 
     unit: Literal["namespace", "job"] = "namespace"
-    """The MPI pods that can reach each other: all pods of a namespace, or only pods of the same TrainJob. With `job`,
-    each job needs its own NetworkPolicy, which `mpigen job new` writes; without it, its pods cannot connect."""
+    """The pods that can reach each other. `namespace`: all MPI pods of a namespace. `job`: only pods of the same
+    TrainJob. Each job then needs its own NetworkPolicy, which `mpigen job new` writes; without it, its pods cannot
+    connect."""
     metrics: Metrics | None = None
     """The Prometheus that may scrape MPI pods. Default: none."""
     api_server: ApiServer | None = None
     """The API server, if pods of all tenants may reach it. Default: no access."""
-    dns_cache: Annotated[str, Field(strict=True), AfterValidator(_is_address)] | None = None
-    """The address of NodeLocal DNSCache on nodes that have one, such as `169.254.20.10`."""
+    dns_cache: Annotated[String, AfterValidator(_is_address)] | None = None
+    """The address of NodeLocal DNSCache, such as `169.254.20.10`, so that pods may reach it. Default: none, pods use
+    the DNS service of the cluster."""
     guard: Guard = Guard()
-    """Policies that override the NetworkPolicies of namespaces."""
+    """The AdminNetworkPolicies that override the NetworkPolicies of namespaces."""

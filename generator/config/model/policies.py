@@ -5,10 +5,24 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
-from generator.config.model.fields import Count, LabelKey, LabelValue, Name, Section, invalid, require_unique
+from generator.config.model.fields import (
+    SUBDOMAIN,
+    Count,
+    Flag,
+    LabelKey,
+    LabelValue,
+    Name,
+    NamedOf,
+    Section,
+    SetOf,
+    String,
+    Text,
+    invalid,
+    matching,
+)
 from generator.documents.messages import format_value
 from generator.facts.images import image_fault, is_image
 
@@ -24,7 +38,7 @@ def _is_image_with_port(value: str) -> str:
 
 
 def _is_registry(value: str) -> str:
-    """With a slash at the end, without which `quay.io/acme` would also be the begin of `quay.io/acme-evil`."""
+    """Add a slash at the end, so that `quay.io/acme` does not match `quay.io/acme-evil`."""
     written = value if value.endswith("/") else f"{value}/"
     host = written.split("/", 1)[0]
     is_host = "." in host or ":" in host or host == "localhost"
@@ -40,24 +54,18 @@ def _has_a_port(value: str) -> str:
     return value
 
 
-Image = Annotated[str, Field(strict=True, min_length=1), AfterValidator(_is_image_with_port)]
-Registry = Annotated[str, Field(strict=True), AfterValidator(_is_registry)]
+Image = Annotated[Text, AfterValidator(_is_image_with_port)]
+Registry = Annotated[String, AfterValidator(_is_registry)]
 
 
 class Images(Section):
-    """Allowed images of TrainJobs and of the platform's runtimes."""
+    """The images that TrainJobs and the platform's runtimes may use."""
 
-    registries: tuple[Registry, ...] = ()
-    """Allowed registries and paths, such as `quay.io/acme/`. Kubernetes pulls an image without a host, such as
-    `ubuntu`, from `docker.io/library/`, but this rule does not match it: write images in full. Default: any
-    registry."""
-    digests: Annotated[bool, Field(strict=True)] = False
+    registries: SetOf[Registry] = ()
+    """The allowed registries and paths, such as `quay.io/acme/`. Write the images of jobs in full: Kubernetes pulls
+    `ubuntu` from `docker.io/library/`, but this rule then rejects it. Default: any registry."""
+    digests: Flag = False
     """If true, images must be pinned by digest, because the image behind a tag can change."""
-
-    @field_validator("registries")
-    @classmethod
-    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted(set(value)))
 
 
 Action = Literal["deny", "warn", "audit", "off"]
@@ -84,22 +92,22 @@ RuleName = Literal[
 
 
 class Admission(Section):
-    """The action for requests that break a rule.
+    """The action for requests that break an admission rule.
 
-    Start a rule with `audit`, which only writes the audit log, then use `warn`, then `deny`. A single word applies to
-    all rules: `admission: warn`.
+    Introduce a rule in three steps: `audit` only writes the audit log, `warn` warns the user, `deny` rejects the
+    request. A single word applies to all rules: `admission: warn`.
     """
 
     default: Action = "deny"
     """The action of every rule that `rules` does not list."""
     rules: dict[RuleName, Action] = Field(default={})
-    """The action of single rules. `queue`, `runtime`, `images`, `size`, `patches`, `fabric`, `priority`, `labels`,
-    `owner`, `own-jobs`, `residency` and `job-storage` check TrainJobs. `storage` checks PersistentVolumeClaims,
-    `keys` the ssh Secrets of jobs, `local-queues` the targets of LocalQueues, `runtime-images` the platform's
-    runtimes, and `generated` every generated object, which only platform admins may change."""
+    """The actions of single rules, such as `images: audit`. `queue`, `runtime`, `images`, `size`, `patches`, `fabric`,
+    `priority`, `labels`, `owner`, `own-jobs`, `residency` and `job-storage` check TrainJobs. `storage` checks
+    PersistentVolumeClaims, `keys` the ssh Secrets of jobs, `local-queues` the targets of LocalQueues, `runtime-images`
+    the platform's runtimes, and `generated` every generated object, which only platform admins may change."""
     controllers: tuple[Name, ...] = ()
-    """Namespaces whose ServiceAccounts no rule applies to, in addition to the usual namespaces of Kubernetes, Trainer,
-    JobSet and Kueue."""
+    """Namespaces whose ServiceAccounts are exempt from all rules, in addition to the usual namespaces of Kubernetes,
+    Trainer, JobSet and Kueue."""
 
     @model_validator(mode="before")
     @classmethod
@@ -116,22 +124,12 @@ class Admission(Section):
         return next((action for name, action in self.rules.items() if name == rule), self.default)
 
 
-Profile = Literal["standard", "regulated"]
-
 AUDIT_POLICY_FILE = "audit/policy.yaml"
-"""The file of a release that says what the API server logs: for people to apply, since it is the whole cluster's."""
-
-_PART = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_CLASS = re.compile(rf"(?=.{{1,253}}$){_PART}(?:\.{_PART})*")
+"""The file of a release with the audit policy of the API server. A cluster admin applies it, because it is
+cluster-wide."""
 
 
-def _is_storage_class(value: str) -> str:
-    if not _CLASS.fullmatch(value):  # a DNS subdomain: kubernetes v1.34.2 pkg/apis/storage/validation/validation.go
-        raise invalid(f"{format_value(value)} is not the name of a StorageClass", "write one, such as `encrypted-ssd`")
-    return value
-
-
-def _is_somewhere(value: str) -> str:
+def _is_place(value: str) -> str:
     if not value:
         raise invalid("an empty value names no place", "write a value of the label, such as eu-central-1")
     return value
@@ -142,16 +140,14 @@ class Residency(Section):
 
     label: LabelKey
     """The node label with the place of a node, such as `topology.kubernetes.io/region`."""
-    values: tuple[Annotated[LabelValue, AfterValidator(_is_somewhere)], ...] = Field(min_length=1)
-    """Allowed values, such as `eu-central-1`. The labels of each pool must have one of them."""
-
-    @field_validator("values")
-    @classmethod
-    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted(set(value)))
+    values: SetOf[Annotated[LabelValue, AfterValidator(_is_place)]] = Field(min_length=1)
+    """The allowed values, such as `eu-central-1`. The labels of each pool must have one of them."""
 
 
-ClassName = Annotated[str, Field(strict=True), AfterValidator(_is_storage_class)]
+# A DNS subdomain: kubernetes v1.34.2 pkg/apis/storage/validation/validation.go
+ClassName = Annotated[
+    String, matching(SUBDOMAIN, "the name of a StorageClass", "write a DNS subdomain, such as `encrypted-ssd`")
+]
 """The name of a StorageClass."""
 
 
@@ -160,51 +156,41 @@ class StorageClass(Section):
 
     name: ClassName
     """The name of the StorageClass."""
-    encrypted: Annotated[bool, Field(strict=True)] = False
-    """If true, its volumes are encrypted at rest. mpigen cannot verify this, because only the driver knows its
-    parameters."""
+    encrypted: Flag = False
+    """If true, you declare that its volumes are encrypted at rest. mpigen cannot verify this, because only the driver
+    reads the parameters of the class."""
 
 
 class Retention(Section):
     """The minimum number of days that records are kept."""
 
     jobs: Count | None = None
-    """Days for pods, logs and Workloads of finished jobs. A runtime's `ttlSecondsAfterFinished` and
-    `queues.retainFinished` must not be shorter. Deleting a TrainJob still deletes them."""
+    """Days for the pods, logs and Workloads of finished jobs. A runtime's `ttlSecondsAfterFinished` and
+    `queues.retainFinished` must not be shorter. Users that delete a TrainJob still delete its records. Default: no
+    minimum."""
     audit: Count | None = None
-    """Days for the audit log of the API server. Not on OpenShift, which limits the log by size: forward it there."""
+    """Days for the audit log of the API server. Default: no minimum. Not for OpenShift, which limits the log by size:
+    forward the log there."""
 
 
 class Policies(Section):
-    """Rules for the namespaces of all tenants."""
+    """The rules for the namespaces of all tenants."""
 
-    profile: Profile = "standard"
+    profile: Literal["standard", "regulated"] = "standard"
     """The required strictness. `regulated` rejects a platform that lacks a setting of docs/explanations/compliance.md,
     and names the setting. It also adds a file with the audit policy of the API server."""
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
     """The Pod Security level that namespaces enforce. Every runtime of the catalogue meets `restricted`."""
     admission: Admission = Admission()
-    """The action for requests that break a rule."""
+    """The action for requests that break an admission rule."""
     images: Images = Images()
-    """Allowed images."""
-    labels: tuple[LabelKey, ...] = Field(default=())
-    """Labels that every TrainJob must have, such as `example.com/owner`. `tenants[].labels` can set the value."""
-
+    """The images that TrainJobs and the platform's runtimes may use."""
+    labels: SetOf[LabelKey] = Field(default=())
+    """The labels that every TrainJob must have, such as `example.com/owner`. `tenants[].labels` can set the value."""
     residency: Residency | None = None
-    """The allowed places of nodes. Default: anywhere."""
-    storage_classes: tuple[StorageClass, ...] = ()
+    """The places where nodes must be. Default: anywhere."""
+    storage_classes: NamedOf[StorageClass] = ()
     """The StorageClasses that claims of tenants and volumes of their jobs may name. Default: all, including the default
     class of the cluster."""
     retention: Retention = Retention()
-    """The retention of records. Default: no retention check."""
-
-    @field_validator("storage_classes")
-    @classmethod
-    def _reject_duplicates(cls, value: tuple[StorageClass, ...]) -> tuple[StorageClass, ...]:
-        require_unique((storage_class.name for storage_class in value), "name each class once")
-        return tuple(sorted(value, key=lambda storage_class: storage_class.name))
-
-    @field_validator("labels")
-    @classmethod
-    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted(set(value)))
+    """The minimum retention of records. Default: no retention check."""

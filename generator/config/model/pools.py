@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Literal, Self
@@ -12,51 +11,50 @@ from pydantic import AfterValidator, Field, PrivateAttr, field_validator, model_
 from generator import quantities
 from generator.config.model.fabrics import Fabric
 from generator.config.model.fields import (
+    SUBDOMAIN,
     Count,
     LabelKey,
+    Labels,
     LabelValue,
+    MappingOf,
     Name,
     Resources,
     Section,
+    SetOf,
+    String,
     Text,
     check_node_amount,
     invalid,
+    matching,
     require_plausible_amounts,
+    sort_keys,
 )
-from generator.documents.messages import format_value
 from generator.facts.devices import DeviceKind, device_kind
 from generator.facts.names import HOSTNAME
-
-_CLASS = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-
-
-def _is_provisioning_class(value: str) -> str:
-    if not _CLASS.fullmatch(value):
-        fix = "write one such as check-capacity.autoscaling.x-k8s.io or queued-provisioning.gke.io"
-        raise invalid(f"{format_value(value)} is not a provisioning class", fix)
-    return value
 
 
 class Provisioning(Section):
     """Nodes that the cluster autoscaler creates on demand, through ProvisioningRequests."""
 
-    class_name: Annotated[str, Field(strict=True), AfterValidator(_is_provisioning_class)] = Field(alias="class")
+    class_name: Annotated[
+        String,
+        matching(
+            SUBDOMAIN,
+            "a provisioning class",
+            "write a class such as check-capacity.autoscaling.x-k8s.io or queued-provisioning.gke.io",
+        ),
+    ] = Field(alias="class")
     """The provisioning class, such as `best-effort-atomic-scale-up.autoscaling.x-k8s.io` or
     `queued-provisioning.gke.io`."""
-    parameters: dict[Text, Annotated[str, Field(strict=True, max_length=255)]] = Field(default={}, max_length=100)
-    """Parameters of the class, such as `maxRunDurationSeconds: "86400"`."""
-
-    @field_validator("parameters")
-    @classmethod
-    def _in_order(cls, value: dict[str, str]) -> dict[str, str]:
-        return dict(sorted(value.items()))
+    parameters: MappingOf[Text, Annotated[str, Field(strict=True, max_length=255)]] = Field(default={}, max_length=100)
+    """The parameters of the class, such as `maxRunDurationSeconds: "86400"`. Default: none."""
 
 
 GroupId = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
-"""A group of Linux but that of root (k8s.io/apimachinery v0.34.2 pkg/util/validation IsValidGroupID)."""
+"""A Linux group other than root's (k8s.io/apimachinery v0.34.2 pkg/util/validation IsValidGroupID)."""
 
 
-def _in_order(resources: dict[str, str]) -> dict[str, str]:
+def _cpu_and_memory_first(resources: dict[str, str]) -> dict[str, str]:
     first = [resource for resource in ("cpu", "memory") if resource in resources]
     return {resource: resources[resource] for resource in (*first, *sorted(resources.keys() - set(first)))}
 
@@ -65,42 +63,44 @@ class Taint(Section):
     """A taint of every node of the pool. The pool's runtimes tolerate it."""
 
     key: LabelKey
-    """The key, such as `nvidia.com/gpu`."""
+    """The key of the taint, such as `nvidia.com/gpu`."""
     value: LabelValue = ""
-    """The value; empty if the taint has none."""
+    """The value of the taint. Default: empty, for a taint without a value."""
     effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"] = "NoSchedule"
-    """The effect on pods that do not tolerate it."""
+    """The effect on pods that do not tolerate the taint."""
 
 
 class Pool(Section):
     """A group of identical nodes."""
 
     name: Name
-    """The name of the pool and of its ResourceFlavor. Runtimes and quotas refer to it."""
+    """The name of the pool and of its ResourceFlavor, such as `h100`. Runtimes and quotas refer to it."""
     nodes: Count
     """The number of nodes."""
     allocatable: Resources
-    """The resources that one node offers to pods (`kubectl get node -o jsonpath={.status.allocatable}`): cpu, memory,
-    devices."""
-    daemons: Resources = Field(default={})
-    """The sum of what DaemonSets request on each node, such as monitoring, storage and network. Default: unknown;
-    quotas then count whole nodes, and a host takes nine tenths of a node's cpu and memory."""
-    device_groups: tuple[GroupId, ...] = ()
-    """Ids of the groups that own the device files of accelerators on these nodes (`ls -ln /dev/kfd /dev/dri`), such as
-    `render`. Ranks join these groups. AMD and Intel GPUs need it, unless every user can open the device files.
-    NVIDIA GPUs do not."""
-    labels: dict[LabelKey, LabelValue] = Field(default={})
-    """Labels that these nodes carry and no other nodes. Pods of the pool's runtimes select them."""
+    """The resources that one node offers to pods: cpu, memory and devices, such as `{cpu: 96, memory: 1Ti,
+    nvidia.com/gpu: 8}`. `kubectl get node -o jsonpath={.status.allocatable}` prints them."""
+    daemons: Annotated[Resources, AfterValidator(sort_keys)] = Field(default={})
+    """The sum of what DaemonSets request on each node, for example for monitoring, storage and network. Default:
+    unknown; quotas then count whole nodes, and a host requests nine tenths of a node's cpu and memory."""
+    device_groups: SetOf[GroupId] = ()
+    """The numeric ids of the groups that own the device files of accelerators on these nodes, such as the id of
+    `render` (`ls -ln /dev/kfd /dev/dri`). Ranks join these groups. Nodes with AMD or Intel GPUs need this field, unless
+    every user can open the device files. Nodes with NVIDIA GPUs do not."""
+    labels: Labels = Field(default={})
+    """Labels that these nodes carry and no other nodes. Pods of the pool's runtimes select nodes by these labels."""
     taints: tuple[Taint, ...] = ()
-    """Taints of these nodes."""
+    """The taints of these nodes."""
     topology: tuple[LabelKey, ...] = ()
-    """Labels with the location of a node, from the widest to the narrowest, such as `example.com/block`,
-    `example.com/rack`, `kubernetes.io/hostname`. Kueue then places the hosts of a job close together."""
+    """The node labels with the location of a node, from the widest level to the narrowest, such as `example.com/block`,
+    `example.com/rack`, `kubernetes.io/hostname`. Kueue then places the hosts of a job close together. Default: Kueue
+    ignores the location."""
     fabric: Name | None = None
-    """The fabric of these nodes. It adds its devices to `allocatable`."""
+    """The name of the fabric that connects these nodes. Its devices are added to `allocatable`. Default: none, so ranks
+    use the pod network."""
     provisioning: Provisioning | None = None
-    """The autoscaler that creates nodes for an admitted job; `nodes` is then their maximum. Default: none, the nodes
-    exist."""
+    """The autoscaler that creates nodes for an admitted job. `nodes` is then the maximum. Default: none, because all
+    nodes exist."""
 
     _wiring: Fabric | None = PrivateAttr(default=None)
 
@@ -111,64 +111,49 @@ class Pool(Section):
         value = {resource: amount for resource, amount in value.items() if amount != "0"}
         absent = [resource for resource in ("cpu", "memory") if resource not in value]
         if absent:
-            raise invalid(
-                f"`allocatable` lacks {' and '.join(absent)}",
-                "write what one node offers: every node has cpu and memory",
-            )
+            raise invalid(f"`allocatable` lacks {' and '.join(absent)}", "write the cpu and memory of one node")
         accelerators = [resource for resource in value if device_kind(resource)]
         if len(accelerators) > 1:
-            raise invalid(
-                f"two kinds of accelerator: {' and '.join(sorted(accelerators))}", "make one pool for each kind"
-            )
-        return _in_order(value)
-
-    @field_validator("daemons")
-    @classmethod
-    def _by_name(cls, value: dict[str, str]) -> dict[str, str]:
-        return dict(sorted(value.items()))
-
-    @field_validator("device_groups")
-    @classmethod
-    def _reject_duplicate_groups(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sorted(set(value)))
+            kinds = " and ".join(sorted(accelerators))
+            raise invalid(f"two kinds of accelerator: {kinds}", "declare one pool for each kind")
+        return _cpu_and_memory_first(value)
 
     @field_validator("topology")
     @classmethod
-    def _is_one_line(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _has_valid_levels(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         # kueue v0.19.2 apis/kueue/v1beta2/topology_types.go: CEL rules of `levels`
         if len(set(value)) < len(value):
             raise invalid("a label occurs twice", "name each level once")
         if HOSTNAME in value[:-1]:
-            raise invalid(f"a level below {HOSTNAME}", "name it last")
+            raise invalid(f"a level below {HOSTNAME}", f"write {HOSTNAME} as the last level")
         if len(value) > 16:  # noqa: PLR2004 - Topology.spec.levels maxItems
-            raise invalid(f"{len(value)} levels", "a Topology takes at most 16")
+            raise invalid(f"{len(value)} levels", "write at most 16, the maximum of a Topology")
         return value
 
     @field_validator("labels")
     @classmethod
-    def _in_order(cls, value: dict[str, str]) -> dict[str, str]:
+    def _fit_a_flavor(cls, value: dict[str, str]) -> dict[str, str]:
         if len(value) > 8:  # noqa: PLR2004 - ResourceFlavor.spec.nodeLabels maxProperties
-            raise invalid(
-                f"{len(value)} labels", "a ResourceFlavor takes at most 8: keep the labels that set the pool apart"
-            )
-        return dict(sorted(value.items()))
+            fix = "keep at most 8, the maximum of a ResourceFlavor: the labels that no other nodes carry"
+            raise invalid(f"{len(value)} labels", fix)
+        return value
 
     @field_validator("taints")
     @classmethod
-    def _few(cls, value: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    def _are_few(cls, value: tuple[Taint, ...]) -> tuple[Taint, ...]:
         if len(value) > 8:  # noqa: PLR2004 - ResourceFlavor.spec.nodeTaints maxItems
-            raise invalid(f"{len(value)} taints", "a ResourceFlavor takes at most 8")
+            raise invalid(f"{len(value)} taints", "write at most 8, the maximum of a ResourceFlavor")
         if len({(taint.key, taint.effect) for taint in value}) < len(value):
-            raise invalid("two taints have the same key and effect", "a node carries each key with each effect once")
+            raise invalid("two taints have the same key and effect", "write each key once for each effect")
         return tuple(sorted(value, key=lambda taint: (taint.key, taint.effect)))
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.topology and not self.labels:
             # kueue v0.19.2 apis/kueue/v1beta2/resourceflavor_types.go: topologyName needs a nodeLabel
-            raise invalid("`topology` needs `labels`", "add a label that the pool's nodes carry and no others do")
+            raise invalid("`topology` needs `labels`", "add a label that only the nodes of this pool carry")
         if self.device_groups and not self.accelerator:
-            raise invalid("`deviceGroups` has no effect on nodes without accelerators", "remove it")
+            raise invalid("`deviceGroups` has no effect on nodes without accelerators", "remove `deviceGroups`")
         for resource, amount in self.daemons.items():
             allocatable = self.allocatable.get(resource, "0")
             if quantities.parse(amount).value >= quantities.parse(allocatable).value:
@@ -181,9 +166,9 @@ class Pool(Section):
         wiring = next((fabric for fabric in fabrics if fabric.name == self.fabric), None)
         if wiring is None:
             return self
-        pool = self.model_copy(update={"allocatable": _in_order({**wiring.offered, **self.allocatable})})
-        pool._wiring = wiring  # noqa: SLF001 - of its own class
-        pool.__dict__.pop("offered", None)  # what has been computed without it
+        pool = self.model_copy(update={"allocatable": _cpu_and_memory_first({**wiring.offered, **self.allocatable})})
+        pool._wiring = wiring  # noqa: SLF001 - an attribute of this class
+        pool.__dict__.pop("offered", None)  # the cached value without the fabric
         return pool
 
     @property
@@ -201,7 +186,7 @@ class Pool(Section):
 
     @property
     def neighbourhood(self) -> str:
-        """Return the narrowest level of the topology above a node; empty if there is none."""
+        """Return the narrowest topology level above a node; empty without a topology."""
         wider = [level for level in self.topology if level != HOSTNAME]
         return next(reversed(wider or self.topology), "")
 
@@ -212,9 +197,9 @@ class Pool(Section):
 
     @property
     def devices_per_host(self) -> str:
-        """Return the number of accelerators of a host by default: all of its node.
+        """Return the default number of accelerators of a host: all of the node, but one MIG slice.
 
-        For MIG slices it is 1: a process uses a single slice, even if its pod has several.
+        A process uses a single MIG slice, even if its pod has several.
         """
         return "1" if self.device == "nvidia-mig" else self.offered.get(self.accelerator, "0")
 

@@ -1,4 +1,4 @@
-"""`queues`: the settings of Kueue itself, which it reads at its start, for the whole cluster.
+"""`queues`: the settings of Kueue itself. They are cluster-wide, and Kueue reads them when it starts.
 
 The limits come from the Red Hat build of Kueue (openshift/kueue-operator at dc3b65774c45, types.go `ByWorkload`
 and `RequeuingStrategy` of pkg/apis/kueueoperator/v1). Kueue itself only rejects negative values (kueue v0.19.2
@@ -14,46 +14,58 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from generator import quantities
-from generator.config.model.fields import Duration, Name, Quantity, Resource, Section, Text, between, require_unique
+from generator.config.model.fields import (
+    Duration,
+    Flag,
+    MappingOf,
+    Name,
+    Quantity,
+    Resource,
+    Section,
+    SetOf,
+    Text,
+    between,
+    require_unique,
+)
 from generator.simulate.kueue import configuration
 from generator.simulate.kueue.configuration import Counting
 
 MULTI_KUEUE_CHECK = "multikueue"
-"""The AdmissionCheck of jobs that run on other clusters."""
+"""The name of the AdmissionCheck that sends jobs to other clusters."""
 
 
 class WorkerCluster(Section):
-    """Another cluster that runs jobs of this one."""
+    """A worker cluster, which runs jobs that Kueue queues on this cluster."""
 
     name: Name
-    """The name of its MultiKueueCluster."""
+    """The name of the MultiKueueCluster, such as `worker-east`."""
     kube_config_secret: Name
-    """The Secret in Kueue's namespace whose key `kubeconfig` gives access to the cluster. Create it by hand or with a
-    secret store; the tree does not hold it."""
+    """The Secret in Kueue's namespace whose key `kubeconfig` gives access to the worker cluster. A release does not
+    hold this Secret: create it by hand, or with a secret store."""
 
 
 class MultiKueue(Section):
-    """Kueue as the manager of several clusters: the first cluster with room gets the job."""
+    """MultiKueue: Kueue sends each job to the first worker cluster that has room."""
 
     clusters: Annotated[tuple[WorkerCluster, ...], Field(min_length=1, max_length=20)]
-    """The other clusters, in the order of preference."""
+    """The worker clusters, in order of preference."""
 
     @field_validator("clusters")
     @classmethod
     def _reject_duplicate_names(cls, value: tuple[WorkerCluster, ...]) -> tuple[WorkerCluster, ...]:
-        require_unique((cluster.name for cluster in value), "give each cluster its own name")
+        require_unique(cluster.name for cluster in value)
         return value
 
 
 class Priority(Section):
-    """A WorkloadPriorityClass. It orders jobs in queues, not pods on nodes."""
+    """A WorkloadPriorityClass. It orders jobs in queues, but not pods on nodes."""
 
     name: Name
-    """The value of the label `kueue.x-k8s.io/priority-class` of a TrainJob."""
+    """The name of the class, such as `production`. A TrainJob names it in the label `kueue.x-k8s.io/priority-class`."""
     value: Annotated[int, Field(strict=True, ge=-(2**31), le=2**31 - 1)]
-    """The priority; higher values come first. A job without a class has 0."""
+    """The priority. Kueue admits jobs with higher values first. A job without a class has priority 0."""
     description: Text
-    """When to use the class, as `kubectl describe` shows it."""
+    """The purpose of the class, for users. `kubectl describe` shows it."""
 
 
 PRIORITIES = (
@@ -70,32 +82,29 @@ CONFIGURATION_FILE = "kueue/configuration.yaml"
 
 
 class WaitForPodsReady(Section):
-    """The time that an admitted job may hold its quota before all of its pods are ready."""
+    """Limits on the time that a job holds quota while not all of its pods are ready."""
 
     timeout: Annotated[Duration, between("30s", "24h")] = "30m"
-    """The time from admission until every pod is ready, such as `30m`. It includes pulling the image. Kueue then evicts
-    the job and queues it again."""
+    """The maximum time from admission until all pods are ready, such as `30m`. It includes the pull of the image. Kueue
+    then evicts the job and queues it again."""
     recovery_timeout: Annotated[Duration, between("0s", "24h")] | None = None
-    """The time that a running job may lack a pod before Kueue evicts it. Default: `timeout`; `0s` is no limit."""
+    """The maximum time that a running job lacks a ready pod, such as `5m`. Kueue then evicts the job. `0s` is no limit.
+    Default: the value of `timeout`."""
     backoff_limit: Annotated[int, Field(strict=True, ge=1, le=200)] | None = None
-    """The number of times that an evicted job is queued again before Kueue deactivates it. Default: no limit."""
+    """The number of times that Kueue queues an evicted job again, before it deactivates the job. Default: no limit."""
 
 
 class Transformation(Section):
-    """The way that Kueue counts a resource, such as a MIG slice as memory of a GPU."""
+    """A rule by which Kueue counts a resource as others, such as a MIG slice as GPU memory."""
 
     input: Resource
     """The resource that pods request, such as `nvidia.com/mig-1g.10gb`."""
     strategy: Literal["retain", "replace"] = "retain"
-    """`retain`: Kueue also counts the resource itself. `replace`: only `outputs`, or nothing if there are none."""
-    outputs: dict[Resource, Quantity] = Field(default={})
-    """The resources that one unit counts as, such as `example.com/gpu-memory: 10`. Quotas of nodes then contain
-    this resource."""
-
-    @field_validator("outputs")
-    @classmethod
-    def _in_order(cls, value: dict[str, str]) -> dict[str, str]:
-        return dict(sorted(value.items()))
+    """`retain`: Kueue counts `input` and `outputs`. `replace`: Kueue counts only
+    `outputs`; without outputs it counts nothing."""
+    outputs: MappingOf[Resource, Quantity] = Field(default={})
+    """The resources that Kueue counts for one unit of `input`, such as `example.com/gpu-memory: 10`. Quotas in nodes
+    then contain these resources."""
 
 
 def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformation]) -> Counting:
@@ -117,39 +126,35 @@ def counting_of(prefixes: Iterable[str], transformations: Iterable[Transformatio
 class Queues(Section):
     """Settings of all queues, and of Kueue's own configuration."""
 
-    slack: Annotated[bool, Field(strict=True)] = True
-    """If true, tenants can borrow nodes that no quota covers. The ClusterQueue `slack` holds them and runs no jobs."""
+    slack: Flag = True
+    """If true, tenants can borrow the nodes that no quota covers. The ClusterQueue `slack` holds their quota, and runs
+    no jobs."""
     priorities: tuple[Priority, ...] = PRIORITIES
-    """The WorkloadPriorityClasses of jobs. Default: production, interactive, research, best-effort."""
-
+    """The WorkloadPriorityClasses that jobs can name. Default: production, interactive, research and best-effort."""
     multi_kueue: MultiKueue | None = None
-    """Other clusters for the jobs of tenants with `multiKueue`."""
-    fair_sharing: Annotated[bool, Field(strict=True)] = False
-    """If true, teams share borrowed quota by their `weight`. If false, the first job that asks gets it."""
+    """The worker clusters for jobs of tenants with `multiKueue`. Default: none."""
+    fair_sharing: Flag = False
+    """If true, teams share borrowed quota in proportion to their `weight`. If false, the first job that requests idle
+    quota gets it."""
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
-    """Gang scheduling (all-or-nothing): what happens to a job whose pods do not all get ready."""
-    manage_jobs_without_queue_name: Annotated[bool, Field(strict=True)] = False
-    """If true, Kueue suspends jobs without a queue name. TrainJobs without one go to the queue `default` of their
-    namespace, if it exists."""
-    exclude_resource_prefixes: tuple[Text, ...] = ()
-    """Prefixes of resources that need no quota, such as `ephemeral-storage` or `rdma/`. Default: every requested
+    """Gang scheduling (all-or-nothing): the time limits after which Kueue evicts a job without all of its pods."""
+    manage_jobs_without_queue_name: Flag = False
+    """If true, Kueue suspends jobs without a queue name. It puts TrainJobs without a queue name in the LocalQueue
+    `default` of their namespace, if there is one."""
+    exclude_resource_prefixes: SetOf[Text] = ()
+    """The prefixes of resources that need no quota, such as `ephemeral-storage` or `rdma/`. Default: every requested
     resource needs quota."""
     transformations: tuple[Transformation, ...] = ()
-    """The way that Kueue counts resources, such as MIG slices as memory of a GPU. Default: as themselves."""
+    """Rules by which Kueue counts resources as others, such as MIG slices as GPU memory. Default: none."""
     retain_finished: Duration | None = None
-    """The time that Kueue keeps the Workload of a finished job, such as `24h`. Default: as long as the job. The
+    """The time that Kueue keeps the Workload of a finished job, such as `24h`. Default: until the job is deleted. The
     operator of OpenShift has no such setting."""
 
     @field_validator("priorities")
     @classmethod
     def _reject_duplicate_names(cls, value: tuple[Priority, ...]) -> tuple[Priority, ...]:
-        require_unique((priority.name for priority in value), "give each priority its own name")
+        require_unique(priority.name for priority in value)
         return tuple(sorted(value, key=lambda priority: (-priority.value, priority.name)))
-
-    @field_validator("exclude_resource_prefixes")
-    @classmethod
-    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted(set(value)))
 
     @field_validator("transformations")
     @classmethod

@@ -15,6 +15,7 @@ from generator.config.model.fields import (
     canonical_quantity,
     require_plausible_amounts,
     require_whole_devices,
+    sort_keys,
 )
 from generator.config.model.pools import Pool
 from generator.objects.queue import format_amount, parse_amounts
@@ -27,9 +28,7 @@ class Supply:
     """The resources that a pool provides to quotas.
 
     Attributes:
-        name: the name of the pool.
-        nodes: the number of its nodes.
-        offered: resource → what one node offers to jobs, as Kueue counts it.
+        offered: resource → the amount that one node offers to jobs, as Kueue counts it.
         accelerator: the device that runs ranks, before transformations.
         uncounted: resource that Kueue does not count → the resources that it counts instead.
     """
@@ -41,14 +40,14 @@ class Supply:
     uncounted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def pool_supply(pool: Pool, how: Counting) -> Supply:
-    """Return what a pool provides to quotas."""
+def pool_supply(pool: Pool, counting: Counting) -> Supply:
+    """Return the resources that a pool provides to quotas."""
     requested = parse_amounts(pool.offered, pool.name)
-    counted = how.of(requested)
+    counted = counting.of(requested)
     if counted == requested:
         return Supply(pool.name, pool.nodes, pool.offered, pool.accelerator)
     amounts = {name: format_amount(name, amount) for name, amount in counted.items()}
-    uncounted = {name: how.instead(name) for name in requested if name not in counted}
+    uncounted = {name: counting.instead(name) for name in requested if name not in counted}
     return Supply(pool.name, pool.nodes, amounts, pool.accelerator, uncounted)
 
 
@@ -63,20 +62,16 @@ def _amount(value: Any) -> int | str:
     return value if isinstance(value, int) else quantity
 
 
-def _sorted(value: dict[str, Any]) -> dict[str, Any]:
-    return dict(sorted(value.items()))
-
-
 def _whole(value: dict[str, Any]) -> dict[str, Any]:
     for share in (value, *(share for share in value.values() if isinstance(share, dict))):
         require_whole_devices(share)
     require_plausible_amounts(value)
-    return _sorted(value)
+    return sort_keys(value)
 
 
 Share = Annotated[
     Annotated[int | str, PlainValidator(_amount), Tag("[amount]")]
-    | Annotated[Resources, Field(min_length=1), AfterValidator(_sorted), Tag("[each]")],
+    | Annotated[Resources, Field(min_length=1), AfterValidator(sort_keys), Tag("[each]")],
     Discriminator(lambda value: "[each]" if isinstance(value, dict) else "[amount]"),
     WithJsonSchema(
         {
@@ -103,7 +98,7 @@ def quota_amounts(shares: Mapping[str, Share], pools: Sequence[Supply]) -> Amoun
     """Return the amounts of a quota or a borrowing limit, for each pool that it names.
 
     Raises:
-        KeyError, ValueError: it names what the pools do not offer; a valid Platform never does.
+        KeyError, ValueError: no pool offers a named resource; never for a valid Platform.
     """
     by_name = {pool.name: pool for pool in pools}
     named: dict[str, dict[str, str]] = {}
@@ -134,17 +129,17 @@ def sum_amounts(*parts: Amounts) -> Amounts:
 
 
 def node_amounts(pool: Supply, nodes: int | Fraction) -> dict[str, Quantity]:
-    """Return what so many nodes of a pool offer."""
+    """Return the resources of a number of nodes of a pool."""
     return {resource: quantities.parse(amount) * nodes for resource, amount in pool.offered.items()}
 
 
 def _of_resources(pool: Supply, resources: Mapping[str, str]) -> dict[str, Quantity]:
-    """Return the named resources, and the others in the proportion of the resource that takes most of a node."""
+    """Return the named resources, and add the others in proportion to the scarcest named resource."""
     nodes = max(nodes_worth(pool, resource, amount) for resource, amount in resources.items())
     whole = {resource: amount.floor() for resource, amount in node_amounts(pool, nodes).items()}
     return {**whole, **{resource: quantities.parse(amount) for resource, amount in resources.items()}}
 
 
 def nodes_worth(pool: Supply, resource: str, amount: str) -> Fraction:
-    """Return how many nodes of the pool have that much of the resource."""
+    """Return the number of nodes of the pool that together offer an amount of a resource."""
     return quantities.parse(amount).value / quantities.parse(pool.offered[resource]).value

@@ -5,24 +5,32 @@ A release holds no value of a secret. Objects: external-secrets.io/v1 of Externa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from generator.config.model.fields import Count, Duration, Name, Section, Text, between, invalid, require_unique
-from generator.documents.messages import format_value
+from generator.config.model.fields import (
+    Count,
+    Duration,
+    MappingOf,
+    Name,
+    NamedOf,
+    Section,
+    String,
+    Text,
+    between,
+    invalid,
+    matching,
+    require_unique,
+)
 from generator.facts.names import REGISTRY_LOGIN, SERVICE_ACCOUNT
 
 # Keys of a Secret: apimachinery v0.34.2 pkg/util/validation/validation.go IsConfigMapKey.
-_KEY = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}")
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_ENDPOINT = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?/?")
-_REGION = re.compile(r"[a-z0-9-]{1,63}")
+_KEY = r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}"
 
 
-def _is_secret_name(value: str) -> str:
+def _is_free(value: str) -> str:
     if value.endswith("-mpi-ssh-auth"):
         raise invalid(f"`{value}` is reserved for the ssh keys of jobs", "choose another name")
     if value == REGISTRY_LOGIN:
@@ -30,42 +38,17 @@ def _is_secret_name(value: str) -> str:
     return value
 
 
-def _is_key(value: str) -> str:
-    if not _KEY.fullmatch(value):
-        raise invalid(f"{format_value(value)} is not a key of a Secret", "use letters, digits, `-`, `_` and `.`")
-    return value
-
-
-def _is_bucket(value: str) -> str:
-    if not _BUCKET.fullmatch(value):
-        fix = "use 3 to 63 lower-case letters, digits, hyphens and dots"
-        raise invalid(f"{format_value(value)} is not the name of a bucket", fix)
-    return value
-
-
-def _is_endpoint(value: str) -> str:
-    if not _ENDPOINT.fullmatch(value):
-        raise invalid(f"{format_value(value)} is not an endpoint", "write it like https://s3.example.com")
-    return value
-
-
-def _is_region(value: str) -> str:
-    if not _REGION.fullmatch(value):
-        raise invalid(f"{format_value(value)} is not a region", "write it like eu-central-1")
-    return value
-
-
-SecretName = Annotated[Name, AfterValidator(_is_secret_name)]
-SecretKey = Annotated[str, Field(strict=True), AfterValidator(_is_key)]
+SecretName = Annotated[Name, AfterValidator(_is_free)]
+SecretKey = Annotated[String, matching(_KEY, "a key of a Secret", "use letters, digits, `-`, `_` and `.`")]
 
 
 class Remote(Section):
     """The place of a value in a secret store."""
 
     key: Text
-    """The name in the store: a path in Vault, the name of a secret in AWS."""
+    """The name of the secret in the store: a path in Vault, such as `teams/cv/s3`, or the name of a secret in AWS."""
     property: Text | None = None
-    """The property of the secret. Default: the whole secret."""
+    """The property of the secret, such as `password`. Default: the whole secret."""
     version: Text | None = None
     """The version of the secret. Default: the latest."""
 
@@ -74,22 +57,16 @@ class StoreAccount(Section):
     """The ServiceAccount that logs in to the store, in each namespace of the team."""
 
     name: Name
-    """Its name, which the provider also refers to, such as in `serviceAccountRef`."""
-    annotations: dict[Text, Annotated[str, Field(strict=True)]] = Field(default={})
-    """Annotations, such as `eks.amazonaws.com/role-arn`."""
+    """The name of the ServiceAccount. `provider` also refers to it, for example in `serviceAccountRef`."""
+    annotations: MappingOf[Text, String] = Field(default={})
+    """The annotations of the ServiceAccount, such as `eks.amazonaws.com/role-arn`."""
 
     @field_validator("name")
     @classmethod
     def _is_not_of_jobs(cls, value: str) -> str:
         if value in (SERVICE_ACCOUNT, "default"):
-            message = f"`{value}` is the ServiceAccount of pods in the namespace"
-            raise invalid(message, "choose another name")
+            raise invalid(f"`{value}` is the ServiceAccount of pods in the namespace", "choose another name")
         return value
-
-    @field_validator("annotations")
-    @classmethod
-    def _in_order(cls, value: dict[str, str]) -> dict[str, str]:
-        return dict(sorted(value.items()))
 
 
 class Store(Section):
@@ -97,9 +74,9 @@ class Store(Section):
 
     provider: dict[Text, dict[str, Any]]
     """The `provider` of the SecretStore, such as `vault: {server: …}`. It refers to Secrets and ServiceAccounts by
-    name, and holds no credential."""
+    name, and holds no credentials."""
     refresh_interval: Count | None = None
-    """The interval between validations of the store, in seconds. Default: that of External Secrets."""
+    """The number of seconds between validations of the store. Default: the interval of External Secrets."""
     service_account: StoreAccount | None = None
     """The ServiceAccount that mpigen creates for the login. Default: none."""
 
@@ -150,61 +127,60 @@ class Fetched(Section):
 class ExternalSecret(Fetched):
     """A Secret that is fetched key by key."""
 
-    keys: dict[SecretKey, Remote] = Field(min_length=1)
-    """Key of the Secret → the place of its value."""
-
-    @field_validator("keys")
-    @classmethod
-    def _in_order(cls, value: dict[str, Remote]) -> dict[str, Remote]:
-        return dict(sorted(value.items()))
+    keys: MappingOf[SecretKey, Remote] = Field(min_length=1)
+    """Key of the Secret → the place of its value, such as `token: {key: teams/cv/wandb}`."""
 
 
 class Connection(Fetched):
-    """An S3 bucket: a Secret with `AWS_*` keys, which OpenShift AI shows as a connection."""
+    """A Secret for an S3 bucket, with `AWS_*` keys. OpenShift AI lists it as a connection."""
 
     display_name: Text | None = None
-    """The name that OpenShift AI shows. Default: the name of the Secret."""
-    endpoint: Annotated[str, Field(strict=True), AfterValidator(_is_endpoint)]
+    """The name in the console of OpenShift AI. Default: the name of the Secret."""
+    endpoint: Annotated[
+        String,
+        matching(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?/?", "an endpoint", "write it like https://s3.example.com"),
+    ]
     """The URL of the object store, such as `https://s3.example.com`. Add it to the team's `egress`."""
-    bucket: Annotated[str, Field(strict=True), AfterValidator(_is_bucket)]
-    """The bucket."""
-    region: Annotated[str, Field(strict=True), AfterValidator(_is_region)] = "us-east-1"
-    """The region, which clients require even if the store has none."""
+    bucket: Annotated[
+        String,
+        matching(
+            r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
+            "the name of a bucket",
+            "use 3 to 63 lower-case letters, digits, hyphens and dots",
+        ),
+    ]
+    """The name of the bucket, such as `team-cv-data`."""
+    region: Annotated[String, matching(r"[a-z0-9-]{1,63}", "a region", "write it like eu-central-1")] = "us-east-1"
+    """The region of the bucket. Clients require a region even if the store has none."""
     access_key: Remote
-    """The place of `AWS_ACCESS_KEY_ID`."""
+    """The place of `AWS_ACCESS_KEY_ID` in the secret store."""
     secret_key: Remote
-    """The place of `AWS_SECRET_ACCESS_KEY`."""
+    """The place of `AWS_SECRET_ACCESS_KEY` in the secret store."""
 
 
 class PullSecret(Fetched):
-    """Credentials of image registries, with which the team's MPI pods pull images."""
+    """Credentials of image registries. The team's MPI pods pull images with them."""
 
     docker_config: Remote
-    """The place of a Docker `config.json` with `auths`."""
+    """The place of a Docker `config.json` with `auths` in the secret store."""
 
 
 class Secrets(Section):
-    """Secrets that External Secrets fetches into each of the team's namespaces."""
+    """The Secrets that External Secrets fetches into each of the team's namespaces."""
 
     store: Store | None = None
-    """The team's own SecretStore."""
+    """The team's own SecretStore. Default: none; then set `clusterStore`."""
     cluster_store: Name | None = None
-    """An existing ClusterSecretStore instead. Its `conditions` should admit only namespaces that may read everything in
-    it."""
+    """The name of an existing ClusterSecretStore, instead of `store`. Its `conditions` should allow only namespaces
+    that may read all of its secrets."""
     refresh_interval: Annotated[Duration, between("1m", "8760h")] = "1h"
-    """The interval between fetches of the values."""
-    external: tuple[ExternalSecret, ...] = ()
-    """Secrets of any kind."""
-    connections: tuple[Connection, ...] = ()
-    """S3 buckets."""
-    pull_secrets: tuple[PullSecret, ...] = ()
-    """Credentials of image registries."""
-
-    @field_validator("external", "connections", "pull_secrets")
-    @classmethod
-    def _named_once(cls, value: tuple[Fetched, ...]) -> tuple[Fetched, ...]:
-        require_unique((entry.name for entry in value), "give each entry its own name")
-        return tuple(sorted(value, key=lambda entry: entry.name))
+    """The time between two fetches of the values, such as `15m`."""
+    external: NamedOf[ExternalSecret] = ()
+    """Secrets with keys of your choice."""
+    connections: NamedOf[Connection] = ()
+    """Secrets for S3 buckets."""
+    pull_secrets: NamedOf[PullSecret] = ()
+    """Secrets with credentials of image registries."""
 
     @property
     def _fetched(self) -> tuple[Fetched, ...]:

@@ -39,7 +39,10 @@ def undeclared_names(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report a reference to an entry that the file does not declare."""
     for path, section, name in _references(platform):
         if platform.lacks(section, name):
-            yield Mistake(path, f"there is no {_SINGULAR[section]} `{name}`", suggest(name, platform.names[section]))
+            declared = platform.names[section]
+            where = "queues.priorities" if section == "priorities" else section
+            fix = suggest(name, declared) if declared else f"declare it in `{where}`, or remove this name"
+            yield Mistake(path, f"there is no {_SINGULAR[section]} `{name}`", fix)
 
 
 def _references(platform: PartialPlatform) -> Iterator[tuple[Steps, str, str]]:
@@ -63,7 +66,7 @@ def _references_of_tenants(platform: PartialPlatform) -> Iterator[tuple[Steps, s
         # Tenants create their cohorts if `cohorts` declares none.
         if tenant.cohort and tenant.cohort != platform.platform and platform.names["cohorts"]:
             yield (*path, "cohort"), "cohorts", tenant.cohort
-        for name in tenant.priorities or () if platform.names["priorities"] else ():
+        for name in tenant.priorities or ():
             yield (*path, "priorities"), "priorities", name
         for name in () if tenant.multi_kueue else tenant.dedicated:
             yield (*path, "dedicated"), "pools", name
