@@ -75,7 +75,7 @@ def test_a_runtime_for_tenants_that_no_section_declares_is_reported(tmp_path: Pa
     data["runtimes"][0]["tenants"] = ["a"]
     del data["tenants"]
     (problem,) = problems(data, tmp_path)
-    assert problem.endswith("runtimes[0].tenants: there is no tenant `a`; declare it first")
+    assert problem.endswith("runtimes[0].tenants: there is no tenant `a`; declare it in `tenants`, or remove this name")
 
 
 def test_a_file_and_python_are_refused_in_the_same_words(tmp_path: Path) -> None:
