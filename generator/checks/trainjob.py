@@ -1,4 +1,11 @@
-"""trainjob/*: TrainJobs that Trainer rejects or changes, and resources that a TrainJob loses on its runtime."""
+"""trainjob/*: TrainJobs that Trainer rejects or Kueue breaks, and the hosts and resources that they get.
+
+Trainer 2.2 replaces all resources of the runtime by `resourcesPerNode`. Trainer 2.3 merges limits and requests, each
+by resource. Kueue 0.18 and 0.19 count as Trainer 2.2 does, because they contain its code (kueue v0.19.2 go.mod;
+pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet).
+
+Rules that need the runtime of a TrainJob find it in files below the same `release.json`, or below none.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +88,7 @@ def runtime_kind(job: TrainJob) -> Iterator[Breach]:
         if isinstance(value, str) and value not in supported:
             yield Breach(
                 ("spec", "runtimeRef", field),
-                f"{format_value(value)} is no {field} of a runtime",
+                f"`{field}` is {format_value(value)}, which no runtime has",
                 "Trainer rejects the TrainJob: unsupported runtime",
                 f"set {' or '.join(f'`{text}`' for text in supported)}",
                 value=value,
@@ -90,9 +97,9 @@ def runtime_kind(job: TrainJob) -> Iterator[Breach]:
 
 @check("trainjob/reserved-variable", severity=ERROR, needs=TrainJob, since="trainer 2.3")
 def reserved_variable(job: TrainJob) -> Iterator[Breach]:
-    """Report a variable that Trainer sets itself.
+    """Report a variable that only Trainer can set.
 
-    Trainer 2.3 sets some variables in MPI launchers, and rejects a TrainJob that sets one in `trainer.env`.
+    Trainer 2.3 sets some variables in MPI launchers. It rejects a TrainJob that sets one of them in `trainer.env`.
 
     Source: trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go Validate
     """
@@ -100,9 +107,9 @@ def reserved_variable(job: TrainJob) -> Iterator[Breach]:
         if variable.get("name") in env.RESERVED_BY_TRAINER:
             yield Breach(
                 ("spec", "trainer", "env", number),
-                f"`{variable['name']}` is set",
-                "Trainer sets the variable itself, and rejects the TrainJob",
-                "remove it",
+                f"`trainer.env` sets `{variable['name']}`",
+                "Trainer sets this variable itself, and rejects the TrainJob",
+                "remove the variable",
                 value=variable["name"],
             )
 
@@ -120,8 +127,8 @@ _OMITTED: Mapping[str, object] = {
 """Field → the empty value that Kueue omits, as it omits most empty lists."""
 _EMPTY = {list: "an empty list", str: "an empty string", dict: "an empty mapping", bool: "`false`"}
 _KEPT_LISTS = {"sources", "monitors"}
-_UNKNOWN = "terminationGracePeriodSeconds"
-"""The only field of a TrainJob's spec that Trainer 2.3 has and 2.2 does not have."""
+_NEW_FIELD = "terminationGracePeriodSeconds"
+"""The only field of a TrainJob's spec that Trainer 2.3 has and Trainer 2.2 lacks."""
 
 
 @check("trainjob/empty-value", severity=ERROR, needs=TrainJob)
@@ -130,7 +137,7 @@ def empty_value(job: TrainJob) -> Iterator[Breach]:
 
     Kueue admits a TrainJob by an update of the whole object from the Go types of Trainer 2.2. They omit empty values
     such as `env: []`, a variable with `value: ""`, or `readOnly: false`. The API server rejects the change of an
-    immutable field, so the TrainJob stays suspended. Without a queue the breach is a warning.
+    immutable field, so the TrainJob stays suspended. If the TrainJob names no queue, the finding is a warning.
 
     The Kubeflow SDK 0.5 writes `env: []` for a dataset initializer with only a `storage_uri`.
 
@@ -138,24 +145,25 @@ def empty_value(job: TrainJob) -> Iterator[Breach]:
     trainer v2.2.1 pkg/apis/trainer/v1alpha1/trainjob_types.go (`omitempty`, and the rules `self == oldSelf`);
     k8s.io/api v0.36.2 core/v1/types.go
     """
-    places: list[tuple[object, Path]] = [
-        (mapping(job.body, "spec").get(field), ("spec", field)) for field in _IMMUTABLE
+    severity, condition = _effect_of_kueue(job.body)
+    immutable: list[tuple[Path, object]] = [
+        ((*path, field), body.get(field))
+        for path, body, fields in (
+            (("spec",), mapping(job.body, "spec"), _IMMUTABLE),
+            *((path, pod, _IMMUTABLE_IN_PODS) for path, pod in _patched_pods(job.body)),
+        )
+        for field in fields
     ]
-    places += [
-        (pod.get(field), (*path, field)) for path, pod in _patched_pods(job.body) for field in _IMMUTABLE_IN_PODS
-    ]
-    severity, condition = _queued(job.body)
-    for node, place in places:
-        for path, value in _omitted_values(node, place):
-            yield Breach(
-                path,
-                f"{format_value(path[-1])} is {_EMPTY[type(value)]}",
-                f"{condition}Kueue admits the TrainJob by an update without the field, which is immutable: the "
-                "TrainJob stays suspended, and only Kueue's log has the error",
-                "remove the field",
-                severity=severity,
-                value=value,
-            )
+    for path, value in (omitted for field, node in immutable for omitted in _omitted_values(node, field)):
+        yield Breach(
+            path,
+            f"{format_value(path[-1])} is {_EMPTY[type(value)]}",
+            f"{condition}Kueue admits the TrainJob by an update that removes this immutable field. The API server "
+            "rejects the update: the TrainJob stays suspended, and only Kueue's log has the error",
+            "remove the field",
+            severity=severity,
+            value=value,
+        )
 
 
 @check("trainjob/dropped-field", severity=WARNING, needs=TrainJob)
@@ -163,30 +171,31 @@ def dropped_field(job: TrainJob) -> Iterator[Breach]:
     """Report a field that Kueue removes when it admits the TrainJob.
 
     `terminationGracePeriodSeconds` in `runtimePatches` is new in Trainer 2.3. Kueue 0.18 and 0.19 use the types of
-    Trainer 2.2, so they admit the TrainJob without the field. JobSet rejects the update of the pods, and the TrainJob
-    holds its quota and never starts. Without a queue the breach is a warning. The field works in the runtime.
+    Trainer 2.2, so they remove the field when they admit the TrainJob. JobSet rejects the update of the pods, and the
+    TrainJob holds its quota and never starts. If the TrainJob names no queue, the finding is a warning. In the runtime,
+    the field works.
 
     Source: trainer v2.3.0 pkg/apis/trainer/v1alpha1/trainjob_types.go PodSpecPatch; jobset v0.12.0
     pkg/webhooks/jobset_webhook.go ValidateUpdate
     """
-    severity, condition = _queued(job.body)
+    severity, condition = _effect_of_kueue(job.body)
     for path, pod in _patched_pods(job.body):
-        if pod.get(_UNKNOWN) is not None:
+        if pod.get(_NEW_FIELD) is not None:
             yield Breach(
-                (*path, _UNKNOWN),
-                f"`{_UNKNOWN}` is in a patch",
-                f"{condition}Kueue admits the TrainJob by an update without the field, which its types do not have. "
-                "JobSet rejects the changed pods: the TrainJob holds its quota and never starts",
-                "set it in the pods of the runtime",
+                (*path, _NEW_FIELD),
+                f"`runtimePatches` sets `{_NEW_FIELD}`",
+                f"{condition}Kueue admits the TrainJob by an update that removes this field. JobSet rejects the "
+                "changed pods: the TrainJob holds its quota and never starts",
+                "set the field in the pods of the runtime",
                 severity=severity,
-                value=pod[_UNKNOWN],
+                value=pod[_NEW_FIELD],
             )
 
 
-def _queued(body: Body) -> tuple[Severity, str]:
-    """Return the severity for an effect of Kueue, and the condition in the message, which is empty with a queue."""
+def _effect_of_kueue(body: Body) -> tuple[Severity, str]:
+    """Return the severity of what Kueue does to a TrainJob, and the condition, which is empty if it names a queue."""
     has_queue = QUEUE_NAME in mapping(body, "metadata", "labels")
-    return (ERROR, "") if has_queue else (WARNING, "if it is queued, ")
+    return (ERROR, "") if has_queue else (WARNING, "if the TrainJob is queued, ")
 
 
 def _patched_pods(body: Body) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -248,7 +257,7 @@ def missing_runtime(objects: Objects) -> Iterator[Breach]:
 
 
 def _names(kind: str, namespace: str, objects: Objects) -> AbstractSet[str]:
-    """Return the runtimes that a TrainJob can name. A runtime without a namespace gets that of the TrainJob."""
+    """Return the runtimes that a TrainJob can name. A runtime without a namespace counts as one of its namespace."""
     names, namespaces = objects.names(GROUP, kind), {"", namespace if kind == "TrainingRuntime" else ""}
     return {name for some in namespaces for name in names.get(some, ())}
 
@@ -280,9 +289,9 @@ _REPLACED = f"Trainer {_REPLACING} replaces all resources of the runtime"
 def lost_devices(objects: Objects) -> Iterator[Breach]:
     """Report devices of the runtime that a TrainJob loses.
 
-    Trainer 2.2 replaces all resources of the runtime by `trainer.resourcesPerNode`. A TrainJob that sets only some
-    runs without the others, and so without a device. Trainer 2.3 replaces only the resources that the TrainJob sets.
-    Both drop the claims of the runtime (`resources.claims`), because Trainer keeps only limits and requests.
+    Trainer 2.2 replaces all resources of the runtime by `trainer.resourcesPerNode`. If a TrainJob sets only CPU or
+    memory, its pods get no devices. Trainer 2.3 replaces only the resources that the TrainJob sets. Both versions drop
+    the claims of the runtime (`resources.claims`), because they keep only limits and requests.
 
     Source: trainer v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer; v2.3.0
     pkg/runtime/core/trainingruntime.go newRuntimeInfo
@@ -297,14 +306,14 @@ def lost_devices(objects: Objects) -> Iterator[Breach]:
                 FIELD,
                 f"`resourcesPerNode` drops the claims {names} of {pair.runtime.resource}",
                 "Trainer keeps only limits and requests, so the containers do not get the claimed devices",
-                "remove `resourcesPerNode`, and use a runtime with the amounts that you need",
+                "remove `resourcesPerNode`, and use a runtime with the amounts that the job needs",
                 pair.job,
                 at_key=True,
             )
         if is_replacing and (devices := _devices(pair.missing)):
             is_fabric = any(map(objects.view(Fabrics.read).is_device, devices))
-            why = f"{_REPLACED}: its pods run without them"
-            yield _missing(pair, devices, f"{why}, and its ranks use TCP or fail" if is_fabric else why)
+            why = f"{_REPLACED}, so its pods run without these devices"
+            yield _missing(pair, devices, f"{why}, and its ranks fall back to TCP or fail" if is_fabric else why)
 
 
 @check("trainjob/lost-resources", severity=WARNING, needs=Objects)
@@ -319,38 +328,42 @@ def lost_resources(objects: Objects) -> Iterator[Breach]:
     for pair in on_runtimes(objects):
         is_lost = objects.targets.get("trainer") == _REPLACING and pair.sets_amounts
         if is_lost and pair.missing and not _devices(pair.missing):
-            yield _missing(pair, pair.missing, f"{_REPLACED}: its pods request none, and Kueue counts none")
+            yield _missing(
+                pair, pair.missing, f"{_REPLACED}, so its pods request none of these resources, and Kueue counts none"
+            )
 
 
 @check("trainjob/uncounted-resources", severity=ERROR, needs=Objects)
 def uncounted_resources(objects: Objects) -> Iterator[Breach]:
     """Report resources of a TrainJob that Kueue does not count.
 
-    On Trainer 2.3 a TrainJob keeps the resources that its `resourcesPerNode` does not set. Kueue 0.18 and 0.19 count
-    as Trainer 2.2 does, without them. So the job uses devices beyond its quota, which are missing where Kueue counts
-    them as free. Without devices the breach is a warning.
+    On Trainer 2.3, a TrainJob gets the runtime's amounts of all resources that its `resourcesPerNode` does not set.
+    Kueue 0.18 and 0.19 do not count these amounts. The job then uses devices beyond its quota, while Kueue admits other
+    jobs to the same devices. If the uncounted resources include no device, the finding is a warning.
 
-    Kueue also counts init containers, so the check reports nothing if one requests as many. The init container of a
-    [fabric](../../explanations/fabrics.md#no-silent-tcp) does. The check reads TrainJobs with a queue, and TrainJobs
-    in a namespace with a LocalQueue `default`.
+    Kueue also counts init containers, so the check reports nothing if an init container requests the same amount. The
+    init container of a [fabric](../../explanations/fabrics.md#no-silent-tcp) does. The check reads TrainJobs that name
+    a queue, and TrainJobs in a namespace with a LocalQueue `default`.
 
     Source: kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go getChildJobSet;
     pkg/workload/workload.go totalRequestsFromPodSets
     """
     for pair in on_runtimes(objects):
         if pair.sets_amounts and (missing := pair.uncounted) and is_queued(pair.job, objects):
-            why = f"its pods get them, but Kueue {objects.targets.get('kueue')} does not count them against the quota"
+            why = f"the pods get these resources, but Kueue {objects.targets.get('kueue')} does not count them as usage"
             yield _missing(pair, _devices(missing) or missing, why)
 
 
 @check("trainjob/contradicting-resources", severity=ERROR, needs=Objects)
 def contradicting_resources(objects: Objects) -> Iterator[Breach]:
-    """Report a limit and a request that contradict each other after merging.
+    """Report a limit and a request that contradict each other after Trainer merges them.
 
-    Trainer 2.3 merges limits and requests separately. A TrainJob that lowers only the limit below a request of the
-    runtime, or raises only the request, gets pods that the API server rejects. For a device both must be equal.
+    Trainer 2.3 merges the limits of a TrainJob and its runtime, and separately their requests. If a TrainJob
+    lowers only the limit, or raises only the request, the request can exceed the limit, and the API server rejects the
+    pods. For devices and huge pages, limit and request must be equal.
 
-    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateContainerResourceRequirements
+    Source: kubernetes v1.34.2 pkg/apis/core/validation/validation.go ValidateContainerResourceRequirements,
+    pkg/apis/core/v1/helper/helpers.go IsOvercommitAllowed
     """
     if objects.targets.get("trainer") == _REPLACING:
         return
@@ -361,12 +374,15 @@ def contradicting_resources(objects: Objects) -> Iterator[Breach]:
                 limit, request = amount_of(limits[name]), amount_of(requests[name])
                 if limit is None or request is None:
                     continue
-                if request > limit or ("/" in name and request != limit):
+                is_equal_required = "/" in name or name.startswith("hugepages-")
+                if request > limit or (is_equal_required and request != limit):
                     yield Breach(
                         FIELD,
-                        f"`{name}` gets the limit `{limits[name]}` and the request `{requests[name]}` with "
-                        f"{pair.runtime.resource}",
-                        "Trainer merges limits and requests separately, and the API server rejects the pods",
+                        f"merged with {pair.runtime.resource}, `{name}` has the limit `{limits[name]}` and the request "
+                        f"`{requests[name]}`",
+                        "the API server rejects the pods: limit and request of devices and huge pages must be equal"
+                        if is_equal_required
+                        else "the API server rejects the pods: a request cannot exceed its limit",
                         f"set `{name}` in both `limits` and `requests`",
                         pair.job,
                         at_key=True,
@@ -386,7 +402,8 @@ def _missing(pair: OnRuntime, missing: Mapping[str, object], why: str) -> Breach
         FIELD,
         f"`resourcesPerNode` does not set {names}, which {pair.runtime.resource} requests",
         why,
-        f"set them too, with the amounts that the job needs: `limits: {{{amounts}}}`, and the same in `requests`",
+        f"set these resources too, with the amounts that the job needs: `limits: {{{amounts}}}`, "
+        "and the same in `requests`",
         pair.job,
         severity=ERROR if _devices(missing) else WARNING,
         at_key=True,
@@ -395,10 +412,10 @@ def _missing(pair: OnRuntime, missing: Mapping[str, object], why: str) -> Breach
 
 @check("trainjob/one-node", severity=WARNING, needs=Objects)
 def one_node(objects: Objects) -> Iterator[Breach]:
-    """Report `numNodes: 1` on a runtime that then gets two hosts.
+    """Report a TrainJob with `numNodes: 1` that gets two hosts.
 
-    With `runLauncherAsNode` Trainer creates a launcher and at least one more host. The job uses the quota of two hosts
-    and runs twice the ranks.
+    On a runtime with `runLauncherAsNode`, Trainer creates a launcher and at least one more host. The job uses the quota
+    of two hosts and runs twice the ranks.
 
     Source: trainer v2.3.0 and v2.2.0 pkg/runtime/framework/plugins/mpi/mpi.go EnforceMLPolicy
     """
@@ -418,10 +435,10 @@ def one_node(objects: Objects) -> Iterator[Breach]:
 
 @check("trainjob/launcher-image", severity=WARNING, needs=Objects)
 def launcher_image(objects: Objects) -> Iterator[Breach]:
-    """Report an image that only the launcher gets.
+    """Report an image that Trainer sets in the launcher only.
 
-    On an MPI runtime Trainer sets `trainer.image` of a TrainJob in the launcher only. The other hosts keep the image
-    of the runtime, so ranks may run another program or MPI version.
+    On an MPI runtime, Trainer sets `trainer.image` of a TrainJob in the launcher only. The other hosts keep the image
+    of the runtime, so their ranks may run another program or another MPI version.
 
     Source: trainer v2.3.0 and v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer
     """
@@ -435,7 +452,7 @@ def launcher_image(objects: Objects) -> Iterator[Breach]:
                 ("spec", "trainer", "image"),
                 f"only the launcher gets the image {format_value(image)}; the other hosts keep "
                 f"{format_value(host.container.body.get('image'))} of {manifest.resource}",
-                "programs, libraries or the MPI of the hosts may differ, so ranks fail or hang "
+                "the programs, libraries or MPI versions of the images may differ, so ranks fail or hang "
                 f"({known('trainer-image-for-the-launcher-alone').note})",
                 "use a runtime that has this image in both jobs, and remove `image`",
                 job,

@@ -1,7 +1,8 @@
 """The fixtures of the checks: `<family>/<rule>/cases.yaml` has the cases of a rule, `<family>/expected.txt` the words.
 
 A case is a sound base, a change that breaks one rule (`bad`), and perhaps a change that only looks alike (`good`).
-Without `good` the base itself has to pass. For the family `change`, the base is the old tree.
+Without `good` the base itself has to pass. A base can be a list of files, which are read as one. For the family
+`change`, the base is the old tree.
 `python -m tests.checks` records the words again. Read the diff as the user would: place, message, reason, advice.
 """
 
@@ -123,7 +124,9 @@ def _read(file: Path) -> Iterator[Case]:
     content: dict[str, Any] = yaml.safe_load(file.read_text("utf-8"))
     check = "/".join(file.parent.relative_to(FOLDER).parts)
     for name, row in content["cases"].items():
-        base = (file.parent / row.get("base", content.get("base", "base.yaml"))).read_text("utf-8")
+        files = row.get("base", content.get("base", "base.yaml"))
+        texts = ((file.parent / name).read_text("utf-8") for name in ([files] if isinstance(files, str) else files))
+        base = "---\n".join(texts)
         bad, good = (patch(base, row[side], name) if row.get(side) else base for side in ("bad", "good"))
         targets = row.get("targets", content.get("targets", {}))
         diffs = {side: row[side] for side in ("bad", "good") if row.get(side)}
