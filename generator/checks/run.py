@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 
 from generator.checks import registry
-from generator.checks.fabric import cni
 from generator.checks.fabric.fabrics import is_fabric_object
 from generator.checks.finding import Breach, Finding, Located, Severity, place_findings, waivers_of
 from generator.checks.objects import Change, Objects
@@ -158,8 +157,6 @@ def _breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
             from generator.checks import policy  # importing CEL takes as long as checking a file
 
             yield from policy.policy_breaches(manifest, engine.targets)
-        elif manifest.kind in cni.KINDS:
-            yield from cni.breaches(manifest)
         yield from registry.judge(manifest, engine.targets)
 
 

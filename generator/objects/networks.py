@@ -1,157 +1,29 @@
-"""Second networks: the annotation that requests them, their definitions, and the segments that they connect to."""
+"""Second networks: their definitions, the segments that they connect to, and the addresses that they give to pods."""
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from generator.documents.load import Path
-from generator.documents.messages import format_value
-from generator.documents.scalars import int64, read_json
+from generator.documents.scalars import int64
+from generator.facts import addressing
+from generator.facts.addressing import Network, Span, Supply, parse_address, parse_network
 from generator.facts.names import RESOURCE_NAME
 from generator.manifests import Manifest
 from generator.objects.devices import MELLANOX, SRIOV, Resource, parsed, prefix_of, resource
-from generator.objects.fields import indexed_mappings, items, mapping
-
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_LONGEST_INTERFACE = 15  # IFNAMSIZ of Linux, without the NUL
-_BYTE = "[0-9a-fA-F]{2}"
-_ADDRESS = re.compile(
-    rf"{_BYTE}(?P<by>[:-]){_BYTE}((?P=by){_BYTE}){{4}}(((?P=by){_BYTE}){{2}})?(((?P=by){_BYTE}){{12}})?"
-    rf"|{_BYTE * 2}\.{_BYTE * 2}(\.{_BYTE * 2}){{1,2}}((\.{_BYTE * 2}){{6}})?"
-)
-"""Addresses that Go's net.ParseMAC accepts: 6, 8 or 20 bytes."""
-_TYPES: Mapping[str, tuple[type, str]] = {
-    **dict.fromkeys(("name", "namespace", "interface", "mac", "infiniband-guid"), (str, "string")),
-    **dict.fromkeys(("ips", "default-route", "portmappings"), (list, "list")),
-    **dict.fromkeys(("bandwidth", "cni-args"), (dict, "mapping")),
-}
-"""Key in lower case → its type, and the name of the type (network-attachment-definition-client v1.7.7 types.go)."""
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkRequest:
-    """A network that a pod requests for one interface.
-
-    Attributes:
-        name: the name of the NetworkAttachmentDefinition.
-        namespace: its namespace; empty for the namespace of the pod.
-        interface: the name of the interface in the pod; empty if Multus chooses it.
-    """
-
-    name: str
-    namespace: str = ""
-    interface: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkRequests:
-    """The networks that an annotation requests, or the error with which Multus rejects it."""
-
-    requests: tuple[NetworkRequest, ...] = ()
-    error: str = ""
-    fix: str = field(default="write `[namespace/]name[@interface]`, separated by commas", compare=False)
-
-
-def parse_networks(value: str) -> NetworkRequests:
-    """Parse an annotation that requests networks. An empty one requests none."""
-    if not value:
-        return NetworkRequests()
-    try:
-        return NetworkRequests(
-            tuple(_parse_json(value) if set('[{"') & set(value) else map(_parse_short, value.split(",")))
-        )
-    except _MalformedError as error:
-        return NetworkRequests(error=error.args[0], fix=error.args[1])
-
-
-class _MalformedError(Exception):
-    """The message and the fix of an annotation that Multus cannot read."""
-
-
-def _parse_short(item: str) -> NetworkRequest:
-    """Parse `[namespace/]name[@interface]`."""
-    text = item.strip()
-    place, _, rest = text.rpartition("/")
-    name, at, interface = rest.partition("@")
-    name, place, interface = name.strip(), place.strip(), interface.strip()
-    wrong = next((part for part in (name, place) if part and not _LABEL.fullmatch(part)), None if name else name)
-    if wrong is not None:
-        message = f"`{wrong}` in `{text}` is not a valid name" if wrong else f"a name is missing in `{text}`"
-        raise _MalformedError(message, "write `[namespace/]name[@interface]`: lower-case letters, digits and `-`")
-    if at and interface and not _is_interface(interface):
-        raise _MalformedError(
-            f"`{interface}` is not a valid interface name", "use at most 15 characters, without spaces and `/`"
-        )
-    return NetworkRequest(name, place, interface)
-
-
-def _is_interface(name: str) -> bool:
-    return len(name.encode()) <= _LONGEST_INTERFACE and not re.search(r"[\s/@]", name)
-
-
-def _parse_json(value: str) -> Iterator[NetworkRequest]:
-    try:
-        items = read_json(value)
-    except ValueError as error:
-        raise _MalformedError(
-            f"it is not valid JSON: {error}", "write a JSON list, or `[namespace/]name[@interface]`"
-        ) from None
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise _MalformedError("it is not a JSON list of objects", 'write `[{"name": "…", "namespace": "…"}]`')
-    for item in ({key.lower(): value for key, value in entry.items()} for entry in items):
-        wrong_key = next((key for key, (kind, _) in _TYPES.items() if not _is_a(kind, item.get(key))), None)
-        if wrong_key:
-            raise _MalformedError(f"`{wrong_key}` is not a {_TYPES[wrong_key][1]}", f"write a {_TYPES[wrong_key][1]}")
-        if not item.get("name"):
-            raise _MalformedError("an entry has no `name`", "name the NetworkAttachmentDefinition")
-        _judge_addresses(item)
-        yield NetworkRequest(item["name"], item.get("namespace") or "", item.get("interface") or "")
-
-
-def _is_a(kind: type, value: object) -> bool:
-    return value is None or isinstance(value, kind)
-
-
-def _judge_addresses(item: Mapping[str, object]) -> None:
-    """Raise an error for an address that Multus cannot parse. Multus parses all before it attaches a network."""
-    for key in ("mac", "infiniband-guid"):
-        if (address := item.get(key)) and not _ADDRESS.fullmatch(str(address)):
-            message = f"`{key}` is `{address}`, which is not a hardware address"
-            raise _MalformedError(message, "write pairs of hex digits, separated by `:`")
-    for key in ("ips", "default-route"):
-        for address in items(item.get(key)):
-            if not _is_ip(address, has_mask=key == "ips"):
-                message = f"`{key}` has {format_value(address)}, which is not an IP address"
-                raise _MalformedError(message, "write an address or a CIDR" if key == "ips" else "write an address")
-
-
-def _is_ip(value: object, *, has_mask: bool) -> bool:
-    """Return True if Go's net.ParseIP or net.ParseCIDR accepts the value: without a zone, with a mask in bits."""
-    if not isinstance(value, str) or "%" in value:
-        return False
-    address, slash, bits = value.partition("/")
-    try:
-        parsed_address = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    length = int64(bits)
-    return not slash or (has_mask and length is not None and length <= parsed_address.max_prefixlen)
-
+from generator.objects.fields import integer, items, mapping, mappings, string, strings
 
 CNI = "k8s.cni.cncf.io"
 SRIOV_PLUGINS = {"SriovNetwork": "sriov", "SriovIBNetwork": "ib-sriov", "OVSNetwork": "ovs"}
 """Kind of the SR-IOV operator → CNI plugin."""
-MELLANOX_PLUGINS = {"MacvlanNetwork": "macvlan", "HostDeviceNetwork": "host-device", "IPoIBNetwork": "ipoib"}
+_MELLANOX_PLUGINS = {"MacvlanNetwork": "macvlan", "HostDeviceNetwork": "host-device", "IPoIBNetwork": "ipoib"}
 """Kind of NVIDIA's network operator → CNI plugin."""
+NV_IPAM = "nv-ipam.nvidia.com"
+POOLS = {"ippool": "IPPool", "cidrpool": "CIDRPool"}
+"""`poolType` of nv-ipam → kind of the pool."""
 _DEFAULT_NAMESPACE = {"MacvlanNetwork": "default", "IPoIBNetwork": "default"}
-_HOST_DEVICE = "nvidia.com"  # network-operator b06827e pkg/state/state_hostdevice_network.go resourceNamePrefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,71 +59,73 @@ class Attachment:
     @property
     def type(self) -> str:
         """The type of the main plugin; empty if the configuration has none."""
-        kind = self.main.get("type")
-        return kind if isinstance(kind, str) else ""
+        return string(self.main.get("type"))
 
     @property
     def ipam(self) -> Mapping[str, Any]:
         """The IPAM configuration; empty if the network gives no addresses."""
         return mapping(self.main, "ipam")
 
+    @property
+    def ipam_path(self) -> Path:
+        """The path of the IPAM configuration."""
+        return ("spec", "config") if self.manifest.group == CNI else ("spec", "ipam")
+
+    @property
+    def pool_kind(self) -> str:
+        """The kind of the pools of nv-ipam that give the addresses."""
+        return POOLS.get(str(self.ipam.get("poolType", "ippool")).lower(), "IPPool")
+
+    @property
+    def pool_names(self) -> list[str]:
+        """The pools of nv-ipam that give the addresses."""
+        names = self.ipam.get("poolName") if self.ipam.get("type") == "nv-ipam" else None
+        return [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else []
+
     def chains(self, plugin: str) -> bool:
         """Return True if a plugin is chained to the main plugin."""
-        return any(plugin_config.get("type") == plugin for plugin_config in self.plugins[1:])
+        return any(chained.get("type") == plugin for chained in self.plugins[1:])
 
 
 def attachment(manifest: Manifest) -> Attachment | None:
-    """Return the network that an object defines; None for other objects."""
-    if manifest.group == CNI and manifest.kind == "NetworkAttachmentDefinition":
-        return _definition(manifest)
-    if manifest.group == SRIOV and manifest.kind in SRIOV_PLUGINS:
-        return _sriov_network(manifest)
-    if manifest.group == MELLANOX and manifest.kind in MELLANOX_PLUGINS:
-        return _mellanox_network(manifest)
+    """Return the network that an object defines; None for other objects.
+
+    Source: network-operator b06827e pkg/state/state_hostdevice_network.go resourceNamePrefix
+    """
+    group, kind = manifest.group, manifest.kind
+    if group == CNI and kind == "NetworkAttachmentDefinition":
+        name = string(mapping(manifest.body, "metadata", "annotations").get(RESOURCE_NAME))
+        config = mapping(parsed(mapping(manifest.body, "spec").get("config")))
+        plugins = mappings(config.get("plugins")) or ((config,) if config else ())
+        path: Path = ("metadata", "annotations", RESOURCE_NAME)
+        device = resource(name) if name else None
+        return Attachment(manifest, manifest.namespace, device, path, plugins, ("spec", "config"))
+    if group == SRIOV and kind in SRIOV_PLUGINS:
+        return _operator_network(manifest, SRIOV_PLUGINS[kind], prefix_of(manifest.namespace), manifest.namespace)
+    if group == MELLANOX and kind in _MELLANOX_PLUGINS:
+        return _operator_network(manifest, _MELLANOX_PLUGINS[kind], "nvidia.com", _DEFAULT_NAMESPACE.get(kind, ""))
     return None
-
-
-def _definition(manifest: Manifest) -> Attachment:
-    name = mapping(manifest.body, "metadata", "annotations").get(RESOURCE_NAME)
-    device = resource(name) if isinstance(name, str) and name else None
-    config = mapping(parsed(mapping(manifest.body, "spec").get("config")))
-    chain = tuple(plugin for _, plugin in indexed_mappings(config.get("plugins")))
-    path: Path = ("metadata", "annotations", RESOURCE_NAME)
-    return Attachment(
-        manifest, manifest.namespace, device, path, chain or ((config,) if config else ()), ("spec", "config")
-    )
-
-
-def _sriov_network(manifest: Manifest) -> Attachment:
-    spec = mapping(manifest.body, "spec")
-    name = spec.get("resourceName")
-    device = Resource(prefix_of(manifest.namespace), name) if isinstance(name, str) and name else None
-    namespace = _text(spec.get("networkNamespace")) or manifest.namespace
-    plugins = _operator_plugins(SRIOV_PLUGINS[manifest.kind], spec)
-    return Attachment(manifest, namespace, device, ("spec", "resourceName"), plugins, ("spec", "metaPlugins"))
-
-
-def _mellanox_network(manifest: Manifest) -> Attachment:
-    spec = mapping(manifest.body, "spec")
-    name = _text(spec.get("resourceName")).removeprefix(f"{_HOST_DEVICE}/")
-    device = Resource(_HOST_DEVICE, name) if name else None
-    namespace = _text(spec.get("networkNamespace")) or _DEFAULT_NAMESPACE.get(manifest.kind, "")
-    plugins = _operator_plugins(MELLANOX_PLUGINS[manifest.kind], spec)
-    return Attachment(manifest, namespace, device, ("spec", "resourceName"), plugins, ("spec", "metaPlugins"))
 
 
 _KEPT = ("vlan", "master", "mode", "mtu", "linkState", "spoofChk", "trust")
 
 
-def _operator_plugins(plugin: str, spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """Return the main plugin as an operator configures it, and the chained plugins."""
+def _operator_network(manifest: Manifest, plugin: str, prefix: str, default_namespace: str) -> Attachment:
+    """Return the network that an operator creates: the main plugin as it configures it, and the chained plugins."""
+    spec = mapping(manifest.body, "spec")
+    name = string(spec.get("resourceName"))
+    if manifest.group == MELLANOX:
+        name = name.removeprefix(f"{prefix}/")
     main = {"type": plugin, **{key: spec[key] for key in _KEPT if key in spec}, "ipam": parsed(spec.get("ipam"))}
-    chained = parsed(f"[{spec.get('metaPlugins')}]") if spec.get("metaPlugins") else ()
-    return (main, *(plugin_config for _, plugin_config in indexed_mappings(chained)))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    chained = mappings(parsed(f"[{spec['metaPlugins']}]")) if spec.get("metaPlugins") else ()
+    return Attachment(
+        manifest,
+        string(spec.get("networkNamespace"), default_namespace),
+        Resource(prefix, name) if name else None,
+        ("spec", "resourceName"),
+        (main, *chained),
+        ("spec", "metaPlugins"),
+    )
 
 
 _DEFAULT_PARTITION = 0x7FFF
@@ -286,25 +160,17 @@ def segment(network: Attachment) -> Segment | None:
             text = f"the VLAN {vlan} of `{device}`" if vlan else f"`{device}` without a VLAN"
             return Segment(("sriov", device, str(vlan)), text, _VLAN_FIX)
         case "ib-sriov" if device:
-            return _partition(device, main)
+            # a pkey has 15 bits and the membership bit (ib-sriov-cni 543060d pkg/types)
+            key = _number(main.get("pkey"), _DEFAULT_PARTITION) & _DEFAULT_PARTITION
+            partition = "the default partition" if key == _DEFAULT_PARTITION else f"the partition {key:#x}"
+            return Segment(("ib", device, str(key)), f"{partition} of `{device}`", _PARTITION_FIX)
         case "host-device" if device:
             return Segment(("host-device", device), f"the physical network of `{device}`", _DEVICE_FIX)
         case "macvlan" | "ipvlan" | "ipoib" if master := str(main.get("master") or ""):
-            fix = (
-                _DEVICE_FIX
-                if network.type == "ipoib"
-                else f"give each team its own VLAN, for example `master: {master}.120`"
-            )
+            fix = f"give each team its own VLAN, for example `master: {master}.120`"
+            fix = _DEVICE_FIX if network.type == "ipoib" else fix
             return Segment(("master", master), f"the physical network of the nodes' interface `{master}`", fix)
     return None
-
-
-def _partition(device: str, main: Mapping[str, Any]) -> Segment:
-    """Return the partition of a `pkey`: 15 bits without the membership bit (ib-sriov-cni 543060d pkg/types)."""
-    key = _number(main.get("pkey"), _DEFAULT_PARTITION) & _DEFAULT_PARTITION
-    is_all = key == _DEFAULT_PARTITION
-    text = f"the default partition of `{device}`" if is_all else f"the partition {key:#x} of `{device}`"
-    return Segment(("ib", device, str(key)), text, _PARTITION_FIX)
 
 
 def shared_device(name: str) -> Segment:
@@ -319,3 +185,125 @@ def _number(value: object, default: int) -> int:
         return int(str(value), 0) if value is not None else default
     except ValueError:
         return default
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Addresses that one network or pool gives to pods.
+
+    Attributes:
+        manifest: the object that declares them.
+        path: the path of the declaration.
+        network: the IP network that contains them.
+        supply: the number of addresses for pods.
+        allocator: the record of the addresses in use. Ranges with the same record never give out an address twice.
+    """
+
+    manifest: Manifest
+    path: Path
+    network: Network
+    supply: Supply
+    allocator: str
+
+
+def ranges(network: Attachment, pools: Mapping[tuple[str, str], Manifest]) -> list[Range]:
+    """Return the addresses of a network that can be read.
+
+    Args:
+        network: the network.
+        pools: (kind, name) → pool of nv-ipam.
+    """
+    match network.ipam.get("type"):
+        case "whereabouts":
+            return list(_whereabouts_ranges(network))
+        case "host-local":
+            return list(_host_local_ranges(network))
+        case "nv-ipam":
+            named = (pools.get((network.pool_kind, name)) for name in network.pool_names)
+            return [pool_range for pool in named if pool and (pool_range := _pool_range(pool))]
+    return []
+
+
+def exclusions(pool: Manifest) -> list[Span] | None:
+    """Return `exclusions` of a pool of nv-ipam; None if its webhook rejects one of them."""
+    return _spans(mapping(pool.body, "spec").get("exclusions"), "startIP", "endIP", _address_number)
+
+
+def _whereabouts_ranges(network: Attachment) -> Iterator[Range]:
+    """Yield the ranges of whereabouts. All its networks share one record, unless `network_name` names another.
+
+    Source: whereabouts 3a262bd pkg/types/types.go, pkg/config/config.go (a range may be
+    `192.168.2.225-192.168.2.230/28`), pkg/allocate/allocate.go (`exclude` may list single addresses)
+    """
+    ipam = network.ipam
+    name = ipam.get("network_name")
+    allocator = f"whereabouts with `network_name: {name}`" if name else "whereabouts"
+    if ipam.get("enable_overlapping_ranges") is False:
+        allocator += f" for {ipam.get('range')} alone"
+    for entry in (ipam, *mappings(ipam.get("ipRanges"))):
+        start, dash, text = str(entry.get("range", "")).rpartition("-")
+        ip_network = parse_network(text)
+        if ip_network is None:
+            continue
+        first = parse_address(start if dash else entry.get("range_start"))
+        last = parse_address(text.partition("/")[0] if dash else entry.get("range_end"))
+        texts = (item if "/" in item else addressing.alone(item) for item in strings(entry.get("exclude")))
+        supply = addressing.whereabouts_supply(ip_network, filter(None, map(parse_network, texts)), first, last)
+        if dash and (first is None or first not in ip_network):
+            supply = Supply(0)  # whereabouts rejects the configuration
+        if "node_slice_size" in ipam:
+            length = int64(string(ipam["node_slice_size"]).removeprefix("/"))
+            slices = None if length is None else addressing.whereabouts_slices(ip_network, length)
+            if slices is None:
+                continue
+            supply = slices
+        yield Range(network.manifest, network.ipam_path, ip_network, supply, allocator)
+
+
+def _host_local_ranges(network: Attachment) -> Iterator[Range]:
+    """Yield the ranges of host-local. A pod gets one address of each set, from any range of the set."""
+    sets = network.ipam.get("ranges")
+    for entries in ((network.ipam,), *(mappings(entry) for entry in items(sets))):
+        known = [(entry, subnet) for entry in entries if (subnet := parse_network(entry.get("subnet")))]
+        count = sum(
+            addressing.host_local_supply(
+                subnet, *(parse_address(entry.get(key)) for key in ("rangeStart", "rangeEnd", "gateway"))
+            ).count
+            for entry, subnet in known
+        )
+        for _, subnet in known:
+            allocator = f"host-local of {network.manifest.resource}"
+            yield Range(network.manifest, network.ipam_path, subnet, Supply(count, count), allocator)
+
+
+def _pool_range(pool: Manifest) -> Range | None:
+    spec, is_blocks = mapping(pool.body, "spec"), pool.kind == "IPPool"
+    field = "subnet" if is_blocks else "cidr"
+    network = parse_network(spec.get(field))
+    size = _natural(spec.get("perNodeBlockSize" if is_blocks else "perNodeNetworkPrefix"))
+    excluded = exclusions(pool)
+    per_node = _spans(spec.get("perNodeExclusions"), "startIndex", "endIndex", _natural)
+    if network is None or not size or excluded is None or per_node is None:
+        return None
+    supply = (
+        addressing.ip_pool_supply(network, size, excluded, per_node, parse_address(spec.get("gateway")))
+        if is_blocks
+        else addressing.cidr_pool_supply(network, size, excluded, per_node, _natural(spec.get("gatewayIndex")))
+    )
+    return Range(pool, ("spec", field), network, supply, f"the {pool.kind} {pool.name}") if supply else None
+
+
+def _spans(value: object, first: str, last: str, read: Callable[[object], int | None]) -> list[Span] | None:
+    """Return first and last of each exclusion; None if one of them is invalid, so that the pool is rejected."""
+    bounds = [(read(entry.get(first)), read(entry.get(last))) for entry in mappings(value)]
+    spans = [(begin, end) for begin, end in bounds if begin is not None and end is not None and begin <= end]
+    return spans if len(spans) == len(bounds) else None
+
+
+def _address_number(text: object) -> int | None:
+    address = parse_address(text)
+    return None if address is None else int(address)
+
+
+def _natural(value: object) -> int | None:
+    return number if (number := integer(value, -1)) >= 0 else None

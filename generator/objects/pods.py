@@ -1,19 +1,25 @@
-"""Pod templates of any kind of object, with the containers, variables and devices of their ranks."""
+"""Pod templates of any kind of object, with the networks, containers, variables and devices of their pods.
+
+A value of a wrong type counts as absent: the schema checks report it.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from generator.documents.load import Path
+from generator.documents.messages import format_value
+from generator.documents.scalars import int64, read_json
 from generator.facts.names import NETWORKS, VERBS_DEVICES
 from generator.manifests import Body, Manifest
 from generator.objects.devices import is_named_for_fabric
-from generator.objects.fields import indexed_mappings, mapping, strings
-from generator.objects.networks import NetworkRequests, parse_networks
+from generator.objects.fields import indexed_mappings, items, mapping, strings
 from generator.quantities import amount_of
 
 NODE = "node"
@@ -21,172 +27,150 @@ NODE = "node"
 JOB_SET: Path = ("spec", "template", "spec")
 """The path of the JobSet in a runtime."""
 RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
-_GKE_INTERFACES = "networking.gke.io/interfaces"
-"""Annotation with which pods on GKE get the networks and NICs of a node."""
-_WITH_TEMPLATE = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
+_ONE_TEMPLATE: Mapping[str, tuple[str, ...]] = {
+    "Pod": (),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    **dict.fromkeys(("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet"), ("spec", "template")),
+}
+"""Kind with one pod template → its path."""
 _WITH_REPLICATED_JOBS: Mapping[str, Path] = {"JobSet": ("spec",), **dict.fromkeys(RUNTIMES, JOB_SET)}
 _KUBEFLOW_KINDS = frozenset({"JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"})
-KINDS = frozenset({"CronJob", "Pod", "TrainJob", *_WITH_TEMPLATE, *_WITH_REPLICATED_JOBS, *_KUBEFLOW_KINDS})
+KINDS = frozenset({"TrainJob", *_ONE_TEMPLATE, *_WITH_REPLICATED_JOBS, *_KUBEFLOW_KINDS})
 """Kinds with pod templates."""
-
-
-@dataclass(frozen=True)
-class PodTemplate:
-    """A pod template of an object.
-
-    Attributes:
-        manifest: the object.
-        role: the replicated job or replica type, such as `node`; empty for objects with one template.
-        path: the path to the mapping with `metadata` and `spec`.
-        body: that mapping.
-    """
-
-    manifest: Manifest
-    role: str
-    path: Path
-    body: Mapping[str, Any]
-
-    @property
-    def is_patch(self) -> bool:
-        """True if a TrainJob patches the pods of its runtime with it."""
-        return self.manifest.kind == "TrainJob"
-
-    @property
-    def is_of_runtime(self) -> bool:
-        """True if it belongs to a runtime, which many jobs use."""
-        return self.manifest.kind in RUNTIMES
-
-    @property
-    def spec(self) -> Mapping[str, Any]:
-        """The pod spec."""
-        return mapping(self.body, "spec")
-
-    @property
-    def networks_path(self) -> Path:
-        """Path of the annotation that requests networks, even if it is missing."""
-        return (*self.path, "metadata", "annotations", NETWORKS)
-
-    @cached_property
-    def networks(self) -> NetworkRequests:
-        """Networks that the pods request. Multus ignores pods in the host network."""
-        value = mapping(self.body, "metadata", "annotations").get(NETWORKS)
-        return (
-            parse_networks(value)
-            if isinstance(value, str) and self.spec.get("hostNetwork") is not True
-            else NetworkRequests()
-        )
-
-    @cached_property
-    def containers(self) -> list[tuple[Path, Mapping[str, Any]]]:
-        """Path and body of each container, without init containers."""
-        return [
-            ((*self.path, "spec", "containers", number), item)
-            for number, item in indexed_mappings(self.spec.get("containers"))
-        ]
-
-    @cached_property
-    def devices(self) -> Mapping[str, int]:
-        """Extended resources that all containers together request, without amounts of 0."""
-        amounts: dict[str, int] = {}
-        for _, container in self.containers:
-            for name, amount in requested_devices(container).items():
-                amounts[name] = amounts.get(name, 0) + amount
-        return {name: amount for name, amount in amounts.items() if amount}
-
-    def device_path(self, name: str) -> Path:
-        """Return the path of a resource, or else the `limits` of the container `node` or of the first container."""
-        for path, container in self.containers:
-            for field in ("limits", "requests"):
-                if name in mapping(container, "resources", field):
-                    return (*path, "resources", field, name)
-        known = [path for path, container in self.containers if container.get("name") == NODE]
-        first = known[0] if known else self.containers[0][0] if self.containers else (*self.path, "spec")
-        return (*first, "resources", "limits")
-
-    @cached_property
-    def environment(self) -> Mapping[str, tuple[Path, str]]:
-        """Map variable → path and value. A variable without a literal value is left out."""
-        variables: dict[str, tuple[Path, str]] = {}
-        for path, container in self.containers:
-            for number, item in indexed_mappings(container.get("env")):
-                name, value = item.get("name"), item.get("value")
-                if isinstance(name, str) and isinstance(value, str):
-                    variables.setdefault(name, ((*path, "env", number), value))
-        return variables
-
-    @property
-    def reaches_devices(self) -> bool:
-        """True if the pods reach network devices without a request: in the node, by a claim, or on GKE."""
-        spec, annotations = self.spec, mapping(self.body, "metadata", "annotations")
-        is_privileged = any(
-            mapping(container, "securityContext").get("privileged") is True for _, container in self.containers
-        )
-        mounted = [mapping(volume, "hostPath").get("path") for _, volume in indexed_mappings(spec.get("volumes"))]
-        has_device = any(isinstance(path, str) and path.startswith(VERBS_DEVICES) for path in mounted)
-        is_given = bool(spec.get("resourceClaims")) or _GKE_INTERFACES in annotations
-        return spec.get("hostNetwork") is True or is_privileged or has_device or is_given
-
-
-def requested_devices(container: Mapping[str, Any]) -> Mapping[str, int]:
-    """Return the extended resources that a container requests, without amounts that are not integers."""
-    resources = mapping(container, "resources")
-    both = {**mapping(resources, "requests"), **mapping(resources, "limits")}
-    amounts = {name: whole(amount) for name, amount in both.items() if isinstance(name, str) and "/" in name}
-    return {name: amount for name, amount in amounts.items() if amount is not None}
-
-
-def whole(amount: object) -> int | None:
-    """Return the number of devices; None if the amount is not a whole number."""
-    value = amount_of(amount)
-    return None if value is None or value.denominator != 1 else value.numerator
-
-
-def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
-    """Yield the pod templates of an object."""
-    if manifest.kind in KINDS:
-        for role, path, body in _templates(manifest.kind, manifest.body):
-            yield PodTemplate(manifest, role, path, body)
-
-
-_Templates = Iterator[tuple[str, Path, Mapping[str, Any]]]
-
-
-def _templates(kind: str, body: Body) -> _Templates:
-    if kind == "Pod":
-        yield "", (), body
-    elif kind in _WITH_TEMPLATE:
-        yield "", ("spec", "template"), mapping(body, "spec", "template")
-    elif kind == "CronJob":
-        path: Path = ("spec", "jobTemplate", "spec", "template")
-        yield "", path, mapping(body, *map(str, path))
-    elif kind in _WITH_REPLICATED_JOBS:
-        yield from _replicated_templates(body, _WITH_REPLICATED_JOBS[kind])
-    elif kind == "TrainJob":
-        for number, patch in indexed_mappings(mapping(body, "spec").get("runtimePatches")):
-            start: Path = ("spec", "runtimePatches", number)
-            for role, path, pods in _replicated_templates(patch, ("trainingRuntimeSpec", "template", "spec")):
-                yield role, (*start, *path), pods
-    else:
-        yield from _kubeflow_templates(body)
-
-
-def _replicated_templates(body: Mapping[str, Any], path: Path) -> _Templates:
-    for number, job in indexed_mappings(mapping(body, *map(str, path)).get("replicatedJobs")):
-        role = job.get("name")
-        steps = ("template", "spec", "template")
-        yield role if isinstance(role, str) else "", (*path, "replicatedJobs", number, *steps), mapping(job, *steps)
-
-
-def _kubeflow_templates(body: Body) -> _Templates:
-    for field in mapping(body, "spec"):
-        if isinstance(field, str) and field.endswith("ReplicaSpecs"):
-            for role in mapping(body, "spec", field):
-                if isinstance(role, str):
-                    yield role, ("spec", field, role, "template"), mapping(body, "spec", field, role, "template")
-
-
 KINDS_OF_RANKS = frozenset({"Job", "JobSet", "MPIJob", "Pod", *RUNTIMES})
 """Kinds that run ranks. Drivers and plugins run in DaemonSets and Deployments, and need access to the node."""
+_GKE_INTERFACES = "networking.gke.io/interfaces"
+"""Annotation with which pods on GKE get the networks and NICs of a node."""
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LONGEST_INTERFACE = 15  # IFNAMSIZ of Linux, without the NUL
+_BYTE = "[0-9a-fA-F]{2}"
+_ADDRESS = re.compile(
+    rf"{_BYTE}(?P<by>[:-]){_BYTE}((?P=by){_BYTE}){{4}}(((?P=by){_BYTE}){{2}})?(((?P=by){_BYTE}){{12}})?"
+    rf"|{_BYTE * 2}\.{_BYTE * 2}(\.{_BYTE * 2}){{1,2}}((\.{_BYTE * 2}){{6}})?"
+)
+"""Addresses that Go's net.ParseMAC accepts: 6, 8 or 20 bytes."""
+_TYPES: Mapping[str, tuple[type, str]] = {
+    **dict.fromkeys(("name", "namespace", "interface", "mac", "infiniband-guid"), (str, "string")),
+    **dict.fromkeys(("ips", "default-route", "portmappings"), (list, "list")),
+    **dict.fromkeys(("bandwidth", "cni-args"), (dict, "mapping")),
+}
+"""Key in lower case → its type, and the name of the type (network-attachment-definition-client v1.7.7 types.go)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkRequest:
+    """A network that a pod requests for one interface.
+
+    Attributes:
+        name: the name of the NetworkAttachmentDefinition.
+        namespace: its namespace; empty for the namespace of the pod.
+        interface: the name of the interface in the pod; empty if Multus chooses it.
+    """
+
+    name: str
+    namespace: str = ""
+    interface: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkRequests:
+    """The networks that an annotation requests, or the error with which Multus rejects it."""
+
+    requests: tuple[NetworkRequest, ...] = ()
+    error: str = ""
+    fix: str = field(default="write `[namespace/]name[@interface]`, separated by commas", compare=False)
+
+
+def parse_networks(value: str) -> NetworkRequests:
+    """Parse an annotation that requests networks. An empty one requests none."""
+    if not value:
+        return NetworkRequests()
+    try:
+        return NetworkRequests(
+            tuple(_parse_json(value) if set('[{"') & set(value) else map(_parse_short, value.split(",")))
+        )
+    except _MalformedError as error:
+        return NetworkRequests(error=error.args[0], fix=error.args[1])
+
+
+class _MalformedError(Exception):
+    """The message and the fix of an annotation that Multus cannot read."""
+
+
+def _parse_short(item: str) -> NetworkRequest:
+    """Parse `[namespace/]name[@interface]`."""
+    text = item.strip()
+    place, _, rest = text.rpartition("/")
+    name, at, interface = rest.partition("@")
+    name, place, interface = name.strip(), place.strip(), interface.strip()
+    wrong = next((part for part in (name, place) if part and not _LABEL.fullmatch(part)), None if name else name)
+    if wrong is not None:
+        message = f"`{wrong}` in `{text}` is not a valid name" if wrong else f"a name is missing in `{text}`"
+        raise _MalformedError(message, "write `[namespace/]name[@interface]`: lower-case letters, digits and `-`")
+    if at and interface and not _is_interface(interface):
+        raise _MalformedError(
+            f"`{interface}` is not a valid interface name", "use at most 15 characters, without spaces and `/`"
+        )
+    return NetworkRequest(name, place, interface)
+
+
+def _is_interface(name: str) -> bool:
+    return len(name.encode()) <= _LONGEST_INTERFACE and not re.search(r"[\s/@]", name)
+
+
+def _parse_json(value: str) -> Iterator[NetworkRequest]:
+    try:
+        items = read_json(value)
+    except ValueError as error:
+        raise _MalformedError(
+            f"it is not valid JSON: {error}", "write a JSON list, or `[namespace/]name[@interface]`"
+        ) from None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise _MalformedError("it is not a JSON list of objects", 'write `[{"name": "…", "namespace": "…"}]`')
+    for item in ({key.lower(): value for key, value in entry.items()} for entry in items):
+        wrong_key = next((key for key, (kind, _) in _TYPES.items() if not _is_a(kind, item.get(key))), None)
+        if wrong_key:
+            raise _MalformedError(f"`{wrong_key}` is not a {_TYPES[wrong_key][1]}", f"write a {_TYPES[wrong_key][1]}")
+        if not item.get("name"):
+            raise _MalformedError("an entry has no `name`", "name the NetworkAttachmentDefinition")
+        _judge_addresses(item)
+        yield NetworkRequest(item["name"], item.get("namespace") or "", item.get("interface") or "")
+
+
+def _is_a(kind: type, value: object) -> bool:
+    return value is None or isinstance(value, kind)
+
+
+def _judge_addresses(item: Mapping[str, object]) -> None:
+    """Raise an error for an address that Multus cannot parse. Multus parses all before it attaches a network."""
+    for key in ("mac", "infiniband-guid"):
+        if (address := item.get(key)) and not _ADDRESS.fullmatch(str(address)):
+            message = f"`{key}` is `{address}`, which is not a hardware address"
+            raise _MalformedError(message, "write pairs of hex digits, separated by `:`")
+    for key in ("ips", "default-route"):
+        for address in items(item.get(key)):
+            if not _is_ip(address, has_mask=key == "ips"):
+                message = f"`{key}` has {format_value(address)}, which is not an IP address"
+                raise _MalformedError(message, "write an address or a CIDR" if key == "ips" else "write an address")
+
+
+def _is_ip(value: object, *, has_mask: bool) -> bool:
+    """Return True if Go's net.ParseIP or net.ParseCIDR accepts the value: without a zone, with a mask in bits."""
+    if not isinstance(value, str) or "%" in value:
+        return False
+    address, slash, bits = value.partition("/")
+    try:
+        parsed_address = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    length = int64(bits)
+    return not slash or (has_mask and length is not None and length <= parsed_address.max_prefixlen)
+
+
 _OPERATOR_DOMAINS = ("openshift.io/", "mellanox.com/")
 _VENDOR_DOMAINS = ("nvidia.com", "intel.com", "amd.com", "broadcom.com")
 _NETWORK_NAME = re.compile(r"hostdev|hca|mlnx|mlx|netdev|nic|rdma|roce|sriov|(^|[-_.\d])(ib|vf)s?($|[-_.\d])")
@@ -240,7 +224,11 @@ class Container:
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
         """Variables in `env`."""
-        return tuple(_variables((*self.path, "env"), self.body.get("env")))
+        return tuple(
+            Variable((*self.path, "env", number), name, value if isinstance(value := item.get("value"), str) else "")
+            for number, item in indexed_mappings(self.body.get("env"))
+            if isinstance(name := item.get("name"), str)
+        )
 
     @cached_property
     def assigned(self) -> tuple[Variable, ...]:
@@ -256,6 +244,16 @@ class Container:
     def text(self) -> str:
         """The command and its arguments, joined."""
         return " ".join((*strings(self.body.get("command")), *strings(self.body.get("args"))))
+
+    @property
+    def security(self) -> Mapping[str, Any]:
+        """The security context."""
+        return mapping(self.body, "securityContext")
+
+    @property
+    def added_capabilities(self) -> tuple[str, ...]:
+        """The capabilities that it adds."""
+        return strings(mapping(self.security, "capabilities").get("add"))
 
     @cached_property
     def fabric_devices(self) -> tuple[str, ...]:
@@ -274,55 +272,111 @@ class Container:
 
 
 @dataclass(frozen=True)
-class Pods:
-    """The pods of a template that run ranks.
+class PodTemplate:
+    """A pod template of an object.
 
     Attributes:
-        template: the pod template.
+        manifest: the object.
+        role: the replicated job or replica type, such as `node`; the kind for objects with one template.
+        path: the path to the mapping with `metadata` and `spec`.
+        body: that mapping.
     """
 
-    template: PodTemplate
+    manifest: Manifest
+    role: str
+    path: Path
+    body: Mapping[str, Any]
 
     @property
-    def role(self) -> str:
-        """The role in the job, such as `node` or `Worker`, or the kind of an object with one template."""
-        return self.template.role or self.template.manifest.kind
+    def is_patch(self) -> bool:
+        """True if a TrainJob patches the pods of its runtime with it."""
+        return self.manifest.kind == "TrainJob"
 
     @property
-    def path(self) -> Path:
-        """The path of the template."""
-        return self.template.path
+    def is_of_runtime(self) -> bool:
+        """True if it belongs to a runtime, which many jobs use."""
+        return self.manifest.kind in RUNTIMES
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """The spec of the pods."""
-        return self.template.spec
+        """The pod spec."""
+        return mapping(self.body, "spec")
 
     @property
     def annotations(self) -> Mapping[str, Any]:
         """The annotations of the pods."""
-        return mapping(self.template.body, "metadata", "annotations")
+        return mapping(self.body, "metadata", "annotations")
+
+    @property
+    def networks_path(self) -> Path:
+        """Path of the annotation that requests networks, even if it is missing."""
+        return (*self.path, "metadata", "annotations", NETWORKS)
+
+    @cached_property
+    def networks(self) -> NetworkRequests:
+        """Networks that the pods request. Multus ignores pods in the host network."""
+        value = self.annotations.get(NETWORKS)
+        return parse_networks("" if self.spec.get("hostNetwork") is True or not isinstance(value, str) else value)
 
     @cached_property
     def containers(self) -> tuple[Container, ...]:
         """Containers, without init containers."""
-        return tuple(Container(*container) for container in self.template.containers)
+        return self._containers("containers")
 
     @cached_property
     def init_containers(self) -> tuple[Container, ...]:
         """Init containers."""
-        containers = indexed_mappings(self.spec.get("initContainers"))
-        return tuple(Container((*self.path, "spec", "initContainers", number), body) for number, body in containers)
+        return self._containers("initContainers")
+
+    def _containers(self, key: str) -> tuple[Container, ...]:
+        bodies = indexed_mappings(self.spec.get(key))
+        return tuple(Container((*self.path, "spec", key, number), body) for number, body in bodies)
 
     @cached_property
-    def fabric_devices(self) -> tuple[str, ...]:
-        """Network devices that the pods request."""
-        return tuple(name for name in self.template.devices if is_fabric(name))
+    def devices(self) -> Mapping[str, int]:
+        """Extended resources that all containers together request, without amounts of 0."""
+        amounts: Counter[str] = Counter()
+        for container in self.containers:
+            amounts.update(requested_devices(container.body))
+        return {name: amount for name, amount in amounts.items() if amount}
 
     @property
-    def is_attached(self) -> bool:
-        """True if Multus attaches a second network."""
-        return bool(self.annotations.get(NETWORKS))
+    def fabric_devices(self) -> tuple[str, ...]:
+        """Network devices that the pods request."""
+        return tuple(filter(is_fabric, self.devices))
+
+    def device_path(self, name: str) -> Path:
+        """Return the path of a resource, or else the `limits` of the container `node` or of the first container."""
+        for container in self.containers:
+            for key in ("limits", "requests"):
+                if name in mapping(container.body, "resources", key):
+                    return (*container.path, "resources", key, name)
+        nodes = [container.path for container in self.containers if container.body.get("name") == NODE]
+        first = nodes[0] if nodes else self.containers[0].path if self.containers else (*self.path, "spec")
+        return (*first, "resources", "limits")
+
+    @cached_property
+    def environment(self) -> Mapping[str, Variable]:
+        """Name → first variable with a literal value."""
+        variables: dict[str, Variable] = {}
+        for container in self.containers:
+            for number, item in indexed_mappings(container.body.get("env")):
+                name, value = item.get("name"), item.get("value")
+                if isinstance(name, str) and isinstance(value, str):
+                    variables.setdefault(name, Variable((*container.path, "env", number), name, value))
+        return variables
+
+    @property
+    def reaches_devices(self) -> bool:
+        """True if the pods reach network devices without a request: in the node, by a claim, or on GKE."""
+        paths = [mapping(volume, "hostPath").get("path") for _, volume in indexed_mappings(self.spec.get("volumes"))]
+        return (
+            self.spec.get("hostNetwork") is True
+            or any(container.security.get("privileged") is True for container in self.containers)
+            or any(isinstance(path, str) and path.startswith(VERBS_DEVICES) for path in paths)
+            or bool(self.spec.get("resourceClaims"))
+            or _GKE_INTERFACES in self.annotations
+        )
 
     def volume(self, name: object) -> tuple[Path, Mapping[str, Any]]:
         """Return the path and the body of a volume; both empty if the pods have no volume of that name."""
@@ -332,13 +386,55 @@ class Pods:
         return (), {}
 
 
-def pods_of(manifest: Manifest) -> tuple[Pods, ...]:
-    """Return the pods of ranks of an object; empty for kinds that run no ranks."""
-    return tuple(map(Pods, pod_templates(manifest))) if manifest.kind in KINDS_OF_RANKS else ()
+def requested_devices(container: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return the extended resources that a container requests, without amounts that are not integers."""
+    resources = mapping(container, "resources")
+    both = {**mapping(resources, "requests"), **mapping(resources, "limits")}
+    amounts = {name: whole(amount) for name, amount in both.items() if isinstance(name, str) and "/" in name}
+    return {name: amount for name, amount in amounts.items() if amount is not None}
 
 
-def _variables(path: Path, env: object) -> Iterator[Variable]:
-    for number, entry in indexed_mappings(env):
-        name, value = entry.get("name"), entry.get("value")
-        if isinstance(name, str):
-            yield Variable((*path, number), name, value if isinstance(value, str) else "")
+def whole(amount: object) -> int | None:
+    """Return the number of devices; None if the amount is not a whole number."""
+    value = amount_of(amount)
+    return None if value is None or value.denominator != 1 else value.numerator
+
+
+def pods_of_ranks(manifest: Manifest) -> tuple[PodTemplate, ...]:
+    """Return the pod templates of ranks of an object; empty for kinds that run no ranks."""
+    return tuple(pod_templates(manifest)) if manifest.kind in KINDS_OF_RANKS else ()
+
+
+def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
+    """Yield the pod templates of an object."""
+    if manifest.kind in KINDS:
+        for role, path, body in _templates(manifest.kind, manifest.body):
+            yield PodTemplate(manifest, role or manifest.kind, path, body)
+
+
+_Templates = Iterator[tuple[str, Path, Mapping[str, Any]]]
+
+
+def _templates(kind: str, body: Body) -> _Templates:
+    """Yield (role, path, body) of each pod template."""
+    if kind in _ONE_TEMPLATE:
+        yield "", _ONE_TEMPLATE[kind], mapping(body, *_ONE_TEMPLATE[kind])
+    elif kind in _WITH_REPLICATED_JOBS:
+        yield from _replicated_templates(body, _WITH_REPLICATED_JOBS[kind])
+    elif kind == "TrainJob":
+        for number, patch in indexed_mappings(mapping(body, "spec").get("runtimePatches")):
+            for role, path, pods in _replicated_templates(patch, ("trainingRuntimeSpec", "template", "spec")):
+                yield role, ("spec", "runtimePatches", number, *path), pods
+    else:
+        for key in mapping(body, "spec"):
+            if isinstance(key, str) and key.endswith("ReplicaSpecs"):
+                for role in filter(lambda role: isinstance(role, str), mapping(body, "spec", key)):
+                    steps = ("spec", key, role, "template")
+                    yield role, steps, mapping(body, *steps)
+
+
+def _replicated_templates(body: Mapping[str, Any], path: Path) -> _Templates:
+    steps = ("template", "spec", "template")
+    for number, job in indexed_mappings(mapping(body, *map(str, path)).get("replicatedJobs")):
+        role = job.get("name")
+        yield role if isinstance(role, str) else "", (*path, "replicatedJobs", number, *steps), mapping(job, *steps)

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generator.checks.fabric.fabrics import Fabrics
-from generator.checks.fabric.networks import Range, exclusions, ranges
 from generator.config.model.fabric_addresses import (
     addresses_per_node,
     allocator,
@@ -28,7 +27,7 @@ from generator.config.model.fabrics import Fabric
 from generator.facts.addressing import Supply, host_local_supply, overlap, parse_address, parse_network
 from generator.manifests import Manifest
 from generator.networks.attachments import ip_pools, ipam
-from generator.objects.networks import attachment
+from generator.objects.networks import Range, attachment, exclusions, ranges
 from tests.conftest import ROOT
 
 ANSWERS = ROOT / "tests/fixtures/addressing"
@@ -46,7 +45,7 @@ def read(said: dict[str, Any], *pools: Manifest) -> list[Range]:
     body = {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "spec": {"config": config}}
     found = attachment(Manifest({**body, "metadata": {"name": "net", "namespace": "team"}}, "x.yaml"))
     assert found is not None
-    return ranges(found, Fabrics(pools))
+    return ranges(found, Fabrics(pools).pools)
 
 
 def pool(kind: str, spec: dict[str, Any], name: str = "p") -> Manifest:

@@ -1,4 +1,4 @@
-"""Objects of fabrics that are wrong on their own: each case in the right words, nothing of what only looks alike."""
+"""Rules over single objects of fabrics: valid objects pass, and odd values raise no exception."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from generator.checks.fabric import cni
-from generator.checks.fabric.operators import every_node
 from generator.checks.finding import Breach, Severity
+from generator.checks.registry import judge
 from generator.documents.messages import format_path
 from generator.manifests import Manifest
 from generator.schemas.cni import find_violations
@@ -31,9 +31,8 @@ KINDS = cni.KINDS | {"SriovNetworkPoolConfig"}
 CHECKS = {"fabric/cni-json", "fabric/cni-config"}
 
 
-def found(manifest: Manifest) -> list[Breach]:
-    of_pool = every_node(manifest)
-    return [*(cni.breaches(manifest) if manifest.kind in cni.KINDS else ()), *of_pool]
+def fabric_breaches(manifest: Manifest) -> list[Breach]:
+    return [breach for breach in judge(manifest, {}) if breach.check.startswith("fabric/")]
 
 
 def definition(config: str) -> Manifest:
@@ -48,40 +47,40 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(child, (*path, key))
 
 
-def test_objects_that_the_api_server_takes_for_sound_are_sound() -> None:
+def test_objects_of_the_api_server_corpus_have_no_errors() -> None:
     seeds = [body for body in read_seeds().values() if body["kind"] in KINDS]
     manifests = [Manifest(body, "x.yaml") for body in seeds]
-    breaches = [breach for manifest in manifests for breach in found(manifest)]
+    breaches = [breach for manifest in manifests for breach in fabric_breaches(manifest)]
     assert {breach.check for breach in breaches if breach.severity is Severity.ERROR} == set()
     assert {manifest.kind for manifest in manifests} == KINDS
 
 
 @pytest.mark.parametrize("place", list(places(CHAIN)), ids=format_path)
-def test_whatever_stands_anywhere_the_rules_do_not_fail(place: tuple[Any, ...]) -> None:
+def test_rules_accept_any_value_in_any_place(place: tuple[Any, ...]) -> None:
     for odd in ODD:
         holder: dict[str, Any] = {"": deepcopy(CHAIN)}
         node: Any = holder
         for step in ("", *place)[:-1]:
             node = node[step]
         node[("", *place)[-1]] = odd
-        for breach in found(definition(json.dumps(holder[""]))):
+        for breach in fabric_breaches(definition(json.dumps(holder[""]))):
             assert breach.check in CHECKS
 
 
-def test_a_kind_of_another_group_is_left_alone() -> None:
+def test_a_kind_of_another_group_is_ignored() -> None:
     body = {**definition("{,}").body, "apiVersion": "example.com/v1"}
-    assert list(found(Manifest(body, "x.yaml"))) == []
+    assert list(fabric_breaches(Manifest(body, "x.yaml"))) == []
     pool = {"apiVersion": "example.com/v1", "kind": "SriovNetworkPoolConfig", "spec": {}}
-    assert list(found(Manifest(pool, "x.yaml"))) == []
+    assert list(fabric_breaches(Manifest(pool, "x.yaml"))) == []
 
 
-def test_keys_are_read_as_go_reads_them() -> None:
-    said = {
+def test_keys_match_in_any_case_as_in_go() -> None:
+    config = {
         "TYPE": "whereabouts",
         "Range": "10.0.0.0/8",
         "routes": [{"DST": "10.1.0.0/16", "gw": None}],
         "gateway": None,
     }
-    assert find_violations("ipam", "whereabouts", said) == []
+    assert find_violations("ipam", "whereabouts", config) == []
     assert find_violations("ipam", "whereabouts", {"type": "whereabouts", "rangestart": "10.0.0.1"}) != []
     assert find_violations("plugin", "../ipam/dhcp", {}) is None

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from generator.checks.fabric.fabrics import Fabrics
-from generator.checks.fabric.networks import ranges
 from generator.manifests import Manifest
-from generator.objects.networks import attachment, segment
+from generator.objects.networks import attachment, ranges, segment
 
 
 def network(**config: Any) -> Manifest:
@@ -45,7 +44,7 @@ def pool(kind: str, **spec: Any) -> Manifest:
 def test_whereabouts_gives_neither_the_first_nor_the_last_address(ipam: dict[str, Any], counts: list[int]) -> None:
     found = attachment(network(type="sriov", ipam={"type": "whereabouts", **ipam}))
     assert found is not None
-    assert [each.supply.count for each in ranges(found, Fabrics(()))] == counts
+    assert [each.supply.count for each in ranges(found, {})] == counts
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def test_nv_ipam_gives_each_node_a_block(kind: str, spec: dict[str, Any], per_no
     by = {"poolType": kind.lower()} if kind == "CIDRPool" else {}
     found = attachment(network(type="sriov", ipam={"type": "nv-ipam", "poolName": "p", **by}))
     assert found is not None
-    (only,) = ranges(found, Fabrics((pool(kind, **spec),)))
+    (only,) = ranges(found, Fabrics((pool(kind, **spec),)).pools)
     assert (only.supply.per_node, only.supply.nodes) == (per_node, nodes)
 
 
@@ -78,7 +77,7 @@ def test_nv_ipam_gives_each_node_a_block(kind: str, spec: dict[str, Any], per_no
 def test_of_a_pool_that_cannot_be_read_nothing_is_said(spec: dict[str, Any]) -> None:
     found = attachment(network(type="sriov", ipam={"type": "nv-ipam", "poolName": "p"}))
     assert found is not None
-    assert ranges(found, Fabrics((pool("IPPool", **spec),))) == []
+    assert ranges(found, Fabrics((pool("IPPool", **spec),)).pools) == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from generator.objects.networks import NetworkRequest, NetworkRequests, parse_networks
+from generator.objects.pods import NetworkRequest, NetworkRequests, parse_networks
 from tests.conftest import ROOT
 
 ANSWERS = [json.loads(line) for line in (ROOT / "tests/fixtures/multus-networks.jsonl").read_text("utf-8").splitlines()]

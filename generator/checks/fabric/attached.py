@@ -1,37 +1,33 @@
-"""fabric/not-attached, fabric/*claim, fabric/tcp-fallback: networks and devices that pods do not get."""
+"""Checks of networks and devices that pods do not get: fabric/not-attached, fabric/*claim, fabric/tcp-fallback."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
-from typing import NamedTuple
 
-from generator.checks.fabric.fabrics import Fabrics, flavors_of, likely_namespaces, namespaces_of
-from generator.checks.finding import Breach, Severity
+from generator.checks.fabric.fabrics import Fabrics, FlavorNodes, likely_namespaces, namespaces_of
+from generator.checks.finding import Severity, listed
 from generator.checks.objects import Objects, on_runtimes
 from generator.checks.quota.queues import Queues
-from generator.checks.registry import ERROR, WARNING, check
+from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.documents.load import Path
 from generator.facts import env
 from generator.facts.defects import known
 from generator.facts.names import FABRIC
-from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping
-from generator.objects.networks import Attachment, NetworkRequest
-from generator.objects.pods import NODE, PodTemplate, pod_templates, whole
+from generator.objects.networks import Attachment
+from generator.objects.pods import NODE, NetworkRequest, PodTemplate, Variable, pod_templates, requested_devices, whole
 from generator.objects.training import AMOUNTS, FIELD, OnRuntime, resized_containers
 
-_CHECK = "fabric/not-attached"
-_WHY_NOT_ATTACHED = "Multus attaches no network, and the pods stay in ContainerCreating"
+_NOT_ATTACHED = "Multus attaches no network, and the pods stay in ContainerCreating"
 _SHARED_NAMESPACES = frozenset({"default", "openshift-cnv", "openshift-multus", "openshift-sriov-network-operator"})
 """Namespaces whose networks OpenShift allows everywhere (cluster-network-operator 2a6a57f bindata/network/multus)."""
-_MANY = 5
+_MOST = 5  # names that a message lists
 
 
 @check("fabric/not-attached", severity=ERROR, needs=Objects)
-def not_attached(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def not_attached(objects: Objects) -> Iterator[Breach]:
     """Report a network that Multus does not find.
 
     The pods stay in ContainerCreating. Their annotation `k8s.v1.cni.cncf.io/networks` requests a network that does not
@@ -44,101 +40,76 @@ def not_attached(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
 
     Source: multus-cni 95a0932 pkg/k8sclient/k8sclient.go parsePodNetworkAnnotation, GetNetworkDelegates
     """
-    fabrics = gathered.view(Fabrics.read)
+    fabrics, queues = objects.view(Fabrics.read), objects.view(Queues.read)
+    namespaces_with_queue = queues.of_namespaces.keys() if queues else frozenset()
     for pods in fabrics.pods:
         if pods.networks.error:
             message = f"Multus cannot parse the annotation: {pods.networks.error}"
-            yield pods.manifest, Breach(pods.networks_path, _CHECK, message, _WHY_NOT_ATTACHED, pods.networks.fix)
+            yield Breach(pods.networks_path, message, _NOT_ATTACHED, pods.networks.fix, pods.manifest)
         elif pods.networks.requests and fabrics.attachments:
-            spaces = namespaces_of(pods, gathered)
+            namespaces = namespaces_of(pods, objects)
             for request in dict.fromkeys(pods.networks.requests):
-                certain = list(_missing(fabrics, pods, request, spaces))
-                likely = likely_namespaces(pods, gathered) if not certain and _may_lack(request, gathered) else ()
-                maybe = _missing(fabrics, pods, request, frozenset(likely)) if likely else ()
-                for breach in (*certain, *(replace(breach, severity=Severity.WARNING) for breach in maybe)):
-                    yield pods.manifest, breach
+                breach = _missing_network(fabrics, pods, request, namespaces)
+                if not breach and not namespaces_with_queue <= fabrics.by_name.get(request.name, {}).keys():
+                    likely = likely_namespaces(pods, objects)
+                    breach = _missing_network(fabrics, pods, request, likely, most=WARNING) if likely else None
+                if breach:
+                    yield breach
 
 
-def _may_lack(request: NetworkRequest, gathered: Objects) -> bool:
-    """Return True if any namespace with a queue lacks the network. It is a fast test before the exact one."""
-    queued = gathered.view(Queues.read)
-    queues = queued.of_namespaces if queued else {}
-    return not queues.keys() <= gathered.view(Fabrics.read).by_name.get(request.name, {}).keys()
-
-
-def _missing(
-    fabrics: Fabrics, pods: PodTemplate, request: NetworkRequest, spaces: AbstractSet[str]
-) -> Iterator[Breach]:
+def _missing_network(
+    fabrics: Fabrics,
+    pods: PodTemplate,
+    request: NetworkRequest,
+    namespaces: AbstractSet[str],
+    most: Severity = ERROR,
+) -> Breach | None:
+    """Return the breach of a network that pods do not find in some namespaces; `most` is its highest severity."""
     defined = fabrics.by_name.get(request.name, {})
-    if request.namespace:
-        outside = sorted(spaces - {request.namespace}) if request.namespace not in _SHARED_NAMESPACES else []
-        if request.namespace not in defined and "" not in defined:
-            yield _dangling_request(pods, request, defined, [request.namespace], fabrics)
-        elif outside and fabrics.is_openshift:
-            yield _isolated(pods, request, defined.get(request.namespace), outside)
-    elif spaces and "" not in defined and (lacking := sorted(spaces - defined.keys())):
-        yield _dangling_request(pods, request, defined, lacking, fabrics)
-    elif not defined:
-        yield _dangling_request(pods, request, defined, [], fabrics)
-
-
-def _dangling_request(
-    pods: PodTemplate, request: NetworkRequest, defined: Mapping[str, Attachment], lacking: list[str], fabrics: Fabrics
-) -> Breach:
-    where = f" in {format_names(lacking)}" if lacking else ""
-    candidates = [network.manifest.resource + _target_namespace(network) for network in defined.values()]
+    if request.namespace and (request.namespace in defined or "" in defined):
+        outside = sorted(namespaces - {request.namespace})
+        if not outside or not fabrics.is_openshift or request.namespace in _SHARED_NAMESPACES:
+            return None
+        network = defined.get(request.namespace)
+        names, subject = listed(outside, _MOST), network.manifest.resource if network else f"`{request}`"
+        return Breach(
+            pods.networks_path,
+            f"the pods run in {names}, but request {subject}, which is in `{request.namespace}`",
+            "on OpenShift, Multus rejects networks of other namespaces, and the pods stay in ContainerCreating",
+            f"create the network in {names}, and remove `{request.namespace}/` from the annotation",
+            pods.manifest,
+            most,
+            value=str(request),
+        )
+    lacking = [request.namespace] if request.namespace else sorted(namespaces - defined.keys())
+    if defined and ("" in defined or not lacking):
+        return None
+    existing = [network.manifest.resource + _target(network) for network in defined.values()]
     near = difflib.get_close_matches(request.name, fabrics.by_name, n=1)
-    if candidates:
-        message, fix = f": it has {_first(candidates)}", "create the network in each of these namespaces"
-    else:
-        message = f": it has {_first([network.manifest.resource for network in fabrics.attachments])}"
-        fix = f"create the network, or did you mean `{near[0]}`?" if near else "create it, or name an existing network"
+    fix = f"create the network, or did you mean `{near[0]}`?" if near else "create it, or name an existing network"
+    first, *others = existing or [network.manifest.resource for network in fabrics.attachments]
     return Breach(
         pods.networks_path,
-        _CHECK,
-        f"its pods request the network `{request}`, which the release does not define{where}{message}",
-        _WHY_NOT_ATTACHED,
-        fix,
-        Severity.ERROR if candidates and lacking else Severity.WARNING,
+        f"the pods request the network `{request}`, which the release does not define"
+        + (f" in {listed(lacking, _MOST)}" if lacking else "")
+        + f": it has {first}"
+        + (f" and {len(others)} more" if others else ""),
+        _NOT_ATTACHED,
+        "create the network in each of these namespaces" if existing else fix,
+        pods.manifest,
+        most if existing else WARNING,
         value=str(request),
     )
 
 
-def _target_namespace(network: Attachment) -> str:
+def _target(network: Attachment) -> str:
     """Return the namespace in which an operator creates the network, if it is not the namespace of its object."""
     differs = network.namespace and network.namespace != network.manifest.namespace
     return f" for `{network.namespace}`" if differs else ""
 
 
-def _isolated(pods: PodTemplate, request: NetworkRequest, network: Attachment | None, outside: list[str]) -> Breach:
-    network_name = network.manifest.resource if network else f"`{request}`"
-    return Breach(
-        pods.networks_path,
-        _CHECK,
-        f"its pods run in {format_names(outside)} but request {network_name}, which is in `{request.namespace}`",
-        "on OpenShift, Multus rejects networks of other namespaces, and the pods stay in ContainerCreating",
-        f"create the network in {format_names(outside)}, and remove `{request.namespace}/` from the annotation",
-        value=str(request),
-    )
-
-
-def format_names(names: list[str]) -> str:
-    """Format names for a message: the first ones, and the number of the others."""
-    first = ", ".join(f"`{name}`" for name in names[:_MANY])
-    return f"{first} and {len(names) - _MANY} more" if len(names) > _MANY else first
-
-
-def _first(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-
-
-_CLAIM = "fabric/claim"
-_GROUP = "resource.k8s.io"
-_TEMPLATE = "resourceClaimTemplateName"
-
-
 @check("fabric/claim", severity=ERROR, needs=Objects)
-def claim(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def claim(objects: Objects) -> Iterator[Breach]:
     """Report a claim of devices that does not exist.
 
     Pods with a dangling claim of devices (DRA) stay Pending, because their ResourceClaimTemplate is not in their
@@ -146,22 +117,59 @@ def claim(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     checked. The check also reports a container whose claim is missing in `resourceClaims` of its pods: the API server
     rejects these pods.
     """
-    templates = gathered.names(_GROUP, "ResourceClaimTemplate")
-    for pods in gathered.view(Fabrics.read).pods:
+    templates = objects.names("resource.k8s.io", "ResourceClaimTemplate")
+    for pods in objects.view(Fabrics.read).pods:
         claims = indexed_mappings(pods.spec.get("resourceClaims"))
         for number, entry in claims if templates else ():
-            name, path = entry.get(_TEMPLATE), (*pods.path, "spec", "resourceClaims", number, _TEMPLATE)
+            name = entry.get("resourceClaimTemplateName")
             if isinstance(name, str):
-                defined = {namespace for namespace, names in templates.items() if name in names}
-                for breach in _missing_claim(pods, path, name, defined, gathered):
-                    yield pods.manifest, breach
-        known = [entry["name"] for _, entry in claims if isinstance(entry.get("name"), str)]
-        for breach in _undeclared_claims(pods, known) if not pods.is_patch else ():
-            yield pods.manifest, breach
+                path = (*pods.path, "spec", "resourceClaims", number, "resourceClaimTemplateName")
+                namespaces = {namespace for namespace, names in templates.items() if name in names}
+                yield from _dangling_templates(pods, path, name, namespaces, objects)
+        if not pods.is_patch:
+            names = [entry["name"] for _, entry in claims if isinstance(entry.get("name"), str)]
+            yield from _undeclared_claims(pods, names)
 
 
-@check("fabric/skipped-claim", severity=WARNING, needs=Objects)
-def skipped_claim(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def _dangling_templates(
+    pods: PodTemplate, path: Path, name: str, defined: AbstractSet[str], objects: Objects
+) -> Iterator[Breach]:
+    certain = sorted(namespaces_of(pods, objects) - defined)
+    lacking = certain or sorted(likely_namespaces(pods, objects) - defined)
+    if "" in defined or (defined and not lacking):
+        return
+    where = f" in {listed(lacking, _MOST)}" if lacking else ""
+    existing = f": it exists in {listed(sorted(defined), _MOST)}" if defined else ""
+    yield Breach(
+        path,
+        f"the pods use the ResourceClaimTemplate `{name}`, which the release does not define{where}{existing}",
+        "Kubernetes creates no claim without a template in the namespace of the pods, and the pods stay Pending",
+        "create the template in each of these namespaces" if defined else "create it, or name an existing template",
+        pods.manifest,
+        ERROR if defined and certain else WARNING,
+        value=name,
+    )
+
+
+def _undeclared_claims(pods: PodTemplate, names: Sequence[str]) -> Iterator[Breach]:
+    """Yield claims of containers that the pods lack. Containers need no claim for network interfaces, as of dranet."""
+    existing = f"its pods have {listed(names, _MOST)}" if names else "its pods have none"
+    for container in (*pods.init_containers, *pods.containers):
+        for number, entry in indexed_mappings(mapping(container.body, "resources").get("claims")):
+            name = entry.get("name")
+            if isinstance(name, str) and name not in names:
+                yield Breach(
+                    (*container.path, "resources", "claims", number, "name"),
+                    f"the container uses the claim `{name}`, which `resourceClaims` of its pods lacks: {existing}",
+                    "the API server rejects the pods",
+                    f"{'name one of these claims, or ' if names else ''}add it to `resourceClaims`",
+                    pods.manifest,
+                    value=name,
+                )
+
+
+@check("fabric/skipped-claim", severity=WARNING, needs=Fabrics)
+def skipped_claim(fabrics: Fabrics) -> Iterator[Breach]:
     """Report a claim that the kubelet skips after a shared claim.
 
     The containers never start. Pods use a ResourceClaim that other pods can share (`resourceClaimName`), and list other
@@ -171,89 +179,29 @@ def skipped_claim(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     Source: kubernetes v1.34.2 and v1.33.4 pkg/kubelet/cm/dra/manager.go: the loop over the pod's claims returns at
     one that is prepared
     """
-    for pods in gathered.view(Fabrics.read).pods:
-        listed = indexed_mappings(pods.spec.get("resourceClaims"))
-        for number, entry in listed[:-1]:
+    for pods in fabrics.pods:
+        claims = indexed_mappings(pods.spec.get("resourceClaims"))
+        for place, (number, entry) in enumerate(claims[:-1], 1):
             if isinstance(shared := entry.get("resourceClaimName"), str):
                 defect = known("kubelet-skips-claims-after-a-shared-one")
-                later = ", ".join(f"`{other.get('name')}`" for place, other in listed if place > number)
-                breach = Breach(
+                later = ", ".join(f"`{other.get('name')}`" for _, other in claims[place:])
+                yield Breach(
                     (*pods.path, "spec", "resourceClaims", number, "resourceClaimName"),
-                    "fabric/skipped-claim",
                     f"pods list the shared claim `{shared}` before {later}",
                     "when another pod on the node already uses the shared claim, the kubelet skips the claims after "
                     f"it, and the containers never start: unable to get claim info ({defect.note})",
                     f"list `{entry.get('name')}` last, or update to {defect.update}",
-                    Severity.WARNING,
+                    pods.manifest,
                     value=shared,
                 )
-                yield pods.manifest, breach
                 break
 
 
-def _missing_claim(pods: PodTemplate, path: Path, name: str, defined: set[str], gathered: Objects) -> Iterator[Breach]:
-    certain, likely = (
-        sorted(spaces - defined) for spaces in (namespaces_of(pods, gathered), likely_namespaces(pods, gathered))
-    )
-    lacking = certain or likely
-    if "" in defined or (defined and not lacking):
-        return
-    where = f" in {format_names(lacking)}" if lacking else ""
-    existing = f": it exists in {format_names(sorted(defined))}" if defined else ""
-    yield Breach(
-        path,
-        _CLAIM,
-        f"its pods use the ResourceClaimTemplate `{name}`, which the release does not define{where}{existing}",
-        "Kubernetes creates no claim without a template in the namespace of the pods, and the pods stay Pending",
-        "create the template in each of these namespaces" if defined else "create it, or name an existing template",
-        Severity.ERROR if defined and certain else Severity.WARNING,
-        value=name,
-    )
-
-
-def _undeclared_claims(pods: PodTemplate, known: Sequence[str]) -> Iterator[Breach]:
-    """Yield claims of containers that the pods lack. Containers need no claim for network interfaces, as of dranet."""
-    first = indexed_mappings(pods.spec.get("initContainers"))
-    init_containers = [((*pods.path, "spec", "initContainers", number), entry) for number, entry in first]
-    for path, container in (*init_containers, *pods.containers):
-        for number, entry in indexed_mappings(mapping(container, "resources").get("claims")):
-            name = entry.get("name")
-            if isinstance(name, str) and name not in known:
-                has = f"its pods have {format_names(list(known))}" if known else "its pods have none"
-                yield Breach(
-                    (*path, "resources", "claims", number, "name"),
-                    _CLAIM,
-                    f"the container uses the claim `{name}`, which `resourceClaims` of its pods lacks: {has}",
-                    "the API server rejects the pods",
-                    "name one of these claims, or add it to `resourceClaims`"
-                    if known
-                    else "add it to `resourceClaims`",
-                    value=name,
-                )
-
-
-_FALLBACK = "fabric/tcp-fallback"
-_FABRIC_PROVIDERS = ("mlx", "verbs", "efa")
-_FABRIC_TRANSPORTS = ("rc", "dc", "ud", "ib")
 _SOFTWARE_PLUGINS = ("macvlan", "ipvlan", "ipoib", "bridge", "vlan")
 
 
-class _FabricVariable(NamedTuple):
-    """A variable that names a device of a fabric.
-
-    Attributes:
-        path: its path in the manifest.
-        text: its name and value, for messages.
-        is_strict: True if ranks fail without the device instead of falling back to TCP.
-    """
-
-    path: Path
-    text: str
-    is_strict: bool
-
-
 @check("fabric/tcp-fallback", severity=ERROR, needs=Objects)
-def tcp_fallback(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+def tcp_fallback(objects: Objects) -> Iterator[Breach]:
     """Report ranks that fall back to TCP silently.
 
     Training becomes many times slower, without an error. The check reports:
@@ -267,37 +215,13 @@ def tcp_fallback(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
 
     Pods in the host network, privileged pods, and pods with device claims reach the devices without a request.
     """
-    for manifest in gathered.manifests:
+    fabrics = objects.view(Fabrics.read)
+    for manifest in objects.manifests:
         pods = list(pod_templates(manifest))
-        if pods and not any(template.is_patch for template in pods):
-            for breach in _without_device(gathered.view(Fabrics.read), pods, gathered):
-                yield manifest, breach
-    for pair in on_runtimes(gathered):
-        for breach in _changed_amounts(gathered.view(Fabrics.read), pair):
-            yield pair.job, breach
-
-
-def _without_device(fabrics: Fabrics, pods: Sequence[PodTemplate], gathered: Objects) -> Iterator[Breach]:
-    if any(_has_device(fabrics, template) for template in pods):
-        return
-    variable = next(filter(None, map(_fallback_of, pods)), None)
-    if variable:
-        yield Breach(
-            variable.path,
-            _FALLBACK,
-            f"{variable.text}, but no container requests a device of a fabric",
-            "the ranks find no such device and fail"
-            if variable.is_strict
-            else "the ranks find no such device and fall back to TCP silently",
-            "request the device in `limits`, and attach its network; or remove the variable",
-            value=variable.text,
-        )
-        return
-    for template in pods:
-        uses_tcp = mapping(template.body, "metadata", "annotations").get(FABRIC) == "none"
-        is_host = template.is_of_runtime and template.role == NODE
-        if is_host and not uses_tcp and (nodes := _flavor(fabrics, template, gathered)):
-            yield _unused_fabric(template, *nodes)
+        if not any(template.is_patch or _has_device(fabrics, template) for template in pods):
+            yield from _without_device(fabrics, pods, objects)
+    for pair in on_runtimes(objects):
+        yield from _changed_amounts(fabrics, pair)
 
 
 def _has_device(fabrics: Fabrics, pods: PodTemplate) -> bool:
@@ -311,80 +235,86 @@ def _has_device(fabrics: Fabrics, pods: PodTemplate) -> bool:
     return any(not networks or any(n.type not in _SOFTWARE_PLUGINS for n in networks) for networks in definitions)
 
 
-def _fallback_of(pods: PodTemplate) -> _FabricVariable | None:
-    """Return the first variable that requires a device of a fabric.
+def _without_device(fabrics: Fabrics, pods: Sequence[PodTemplate], objects: Objects) -> Iterator[Breach]:
+    """Yield the breach of an object without devices: a variable that needs one, or unused devices of the nodes."""
+    for template in pods:
+        for variable, is_strict in _fabric_variables(template):
+            yield Breach(
+                variable.path,
+                f"`{variable.name}` is `{variable.value}`, but no container requests a device of a fabric",
+                f"the ranks find no such device and {'fail' if is_strict else 'fall back to TCP silently'}",
+                "request the device in `limits`, and attach its network; or remove the variable",
+                template.manifest,
+                value=f"`{variable.name}` is `{variable.value}`",
+            )
+            return
+    for template in pods:
+        if not template.is_of_runtime or template.role != NODE or template.annotations.get(FABRIC) == "none":
+            continue
+        selected = (nodes for nodes in objects.view(FlavorNodes.read) if nodes.are_selected_by(template))
+        devices = (
+            (nodes.flavor, name)
+            for nodes in selected
+            for name, amount in nodes.devices.items()
+            if amount and fabrics.is_device(name)
+        )
+        for flavor, device in devices:
+            yield Breach(
+                template.device_path(device),
+                f"the hosts of its jobs request no fabric device, but the nodes of {flavor.resource} have `{device}`",
+                "ranks on several hosts fall back to TCP silently, and the fabric stays unused",
+                f"request `{device}` in `{NODE}`, and attach its network if it has one",
+                template.manifest,
+                WARNING,
+                at_key=True,
+            )
+            break
+
+
+def _fabric_variables(pods: PodTemplate) -> Iterator[tuple[Variable, bool]]:
+    """Yield the variables that need a fabric device, and True if ranks fail without it instead of using TCP.
 
     Source: nccl 5067397 docs/userguide/source/env.rst; ucx 9466d10 src/uct/ib; the provider names of libfabric
     """
-    variables = pods.environment
-    values = {name: value.lower() for name, (_, value) in variables.items()}
-    by_tcp = values.get(env.NCCL_NET) == "socket" or values.get(env.NCCL_IB_DISABLE) == "1"
+    values = {name: variable.value.lower() for name, variable in pods.environment.items()}
+    uses_tcp = values.get(env.NCCL_NET) == "socket" or values.get(env.NCCL_IB_DISABLE) == "1"
     for name, value in values.items():
-        is_meant, is_strict = False, True
+        is_needed, is_strict = False, True
         match name:
             case env.NCCL_NET:
-                is_meant = value == "ib"
+                is_needed = value == "ib"
             case "NCCL_IB_HCA":
-                is_meant, is_strict = not by_tcp and bool(value), values.get(env.NCCL_NET) == "ib"
+                is_needed, is_strict = not uses_tcp and bool(value), values.get(env.NCCL_NET) == "ib"
             case env.UCX_NET_DEVICES:
-                is_meant = "mlx" in value
+                is_needed = "mlx" in value
             case env.UCX_TLS:
-                is_meant, is_strict = _names_transport(value), "tcp" not in value
+                transports = () if value.startswith("^") else value.split(",")
+                is_needed = any(transport.startswith(("rc", "dc", "ud", "ib")) for transport in transports)
+                is_strict = "tcp" not in value
             case env.FI_PROVIDER | env.I_MPI_OFI_PROVIDER:
-                is_meant = value.startswith(_FABRIC_PROVIDERS)
-        if is_meant:
-            path, written_value = variables[name]
-            return _FabricVariable(path, f"`{name}` is `{written_value}`", is_strict)
-    return None
-
-
-def _names_transport(value: str) -> bool:
-    return not value.startswith("^") and any(name.startswith(_FABRIC_TRANSPORTS) for name in value.split(","))
-
-
-def _flavor(fabrics: Fabrics, pods: PodTemplate, gathered: Objects) -> tuple[Manifest, str] | None:
-    """Return the flavor whose nodes the pods select, and its first device of a fabric."""
-    matches = ((flavor, name) for flavor, has in flavors_of(pods, gathered) for name in has if fabrics.is_device(name))
-    return next(matches, None)
-
-
-def _unused_fabric(pods: PodTemplate, flavor: Manifest, device: str) -> Breach:
-    return Breach(
-        pods.device_path(device),
-        _FALLBACK,
-        f"the hosts of its jobs request no fabric device, but the nodes of {flavor.resource} have `{device}`",
-        "ranks on several hosts fall back to TCP silently, and the fabric stays unused",
-        f"request `{device}` in `{NODE}`, and attach its network if it has one",
-        Severity.WARNING,
-        at_key=True,
-    )
+                is_needed = value.startswith(("mlx", "verbs", "efa"))
+        if is_needed:
+            yield pods.environment[name], is_strict
 
 
 def _changed_amounts(fabrics: Fabrics, pair: OnRuntime) -> Iterator[Breach]:
     """Yield amounts of devices that a TrainJob changes. `trainjob/lost-devices` reports devices that it drops."""
     amounts: dict[str, int] = {}
     for container in resized_containers(pair.runtime.body):
-        resources = mapping(container, "resources")
-        for name, amount in {**mapping(resources, "requests"), **mapping(resources, "limits")}.items():
-            if isinstance(name, str) and fabrics.is_device(name) and (number := whole(amount)):
-                amounts[name] = number
+        devices = requested_devices(container).items()
+        amounts.update({name: amount for name, amount in devices if amount and fabrics.is_device(name)})
     for name, number in amounts.items():
         for field in AMOUNTS:
             overrides: Mapping[str, object] = mapping(pair.amounts, field)
             if name in overrides and (amount := whole(overrides[name])) is not None and amount != number:
-                yield _other_amount(pair, (*FIELD, field, name), name, amount, number)
+                why = "each network of the runtime takes one device: the pods never start, or ranks use fewer rails"
+                yield Breach(
+                    (*FIELD, field, name),
+                    f"the TrainJob requests {amount} of `{name}`, but {pair.runtime.resource} requests {number}",
+                    why if amount else "its ranks have no device, so they fall back to TCP or fail",
+                    f"write `{name}: {number}`",
+                    pair.job,
+                    at_key=True,
+                    value=amount,
+                )
                 break
-
-
-def _other_amount(pair: OnRuntime, path: Path, name: str, amount: int, number: int) -> Breach:
-    none = "its ranks have no device, so they fall back to TCP or fail"
-    less = "each network that the runtime attaches takes one device: the pods never start, or ranks use fewer rails"
-    return Breach(
-        path,
-        _FALLBACK,
-        f"requests {amount} of `{name}`, but {pair.runtime.resource} requests {number}",
-        none if not amount else less,
-        f"write `{name}: {number}`",
-        at_key=True,
-        value=amount,
-    )

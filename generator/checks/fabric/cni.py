@@ -1,19 +1,19 @@
-"""fabric/cni-json, fabric/cni-config: JSON in a string field that cannot be read, or is read only in part.
+"""Checks of JSON in string fields: fabric/cni-json, fabric/cni-config.
 
-The API server accepts any string there. How operators use theirs: sriov-network-operator v1.6.0 api/v1/helper.go
-RenderNetAttDef and bindata/manifests/cni-config; network-operator v26.4.1 manifests/state-{macvlan,hostdevice,ipoib}-
-network. Plugins without a schema here are not checked.
+The API server accepts any string in these fields. Operators use them as follows: sriov-network-operator v1.6.0
+api/v1/helper.go RenderNetAttDef and bindata/manifests/cni-config; network-operator v26.4.1
+manifests/state-{macvlan,hostdevice,ipoib}-network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from generator.checks.finding import Breach, Severity
-from generator.checks.registry import ERROR, declare
+from generator.checks.finding import Severity
+from generator.checks.registry import ERROR, WARNING, Breach, check
 from generator.checks.schema import fix_of
 from generator.documents.load import Path
 from generator.documents.messages import format_path
@@ -21,235 +21,215 @@ from generator.documents.scalars import JsonTextError, read_json
 from generator.manifests import Manifest
 from generator.objects.fields import indexed_mappings, mapping
 from generator.schemas import cni
-from generator.schemas.embedded import Violation
 
-_ON_ITS_OWN = "rdma"
-_SAID_ELSEWHERE = {
-    ("sriov", "mtu"): "say it in the `mtu` of the SriovNetworkNodePolicy: the plugin takes what the device has",
-    ("sriov", "master"): "remove it: the device that Multus hands over says whose it is",
+_FIXES = {
+    ("sriov", "mtu"): "set `mtu` in the SriovNetworkNodePolicy: the plugin uses the MTU of the device",
+    ("sriov", "master"): "remove it: Multus passes the device to the plugin",
 }
-"""Plugin and unknown key → what to do."""
-_OF_OLD = {("whereabouts", "datastore"), ("whereabouts", "etcd_host")}
-"""Keys that once were read and do no harm since: whereabouts v0.6 dropped etcd (pkg/types/types.go UnmarshalJSON)."""
+"""(plugin, unknown key) → fix."""
+_HARMLESS = {("whereabouts", "datastore"), ("whereabouts", "etcd_host")}
+"""Keys without effect since whereabouts v0.6, which dropped etcd (pkg/types/types.go UnmarshalJSON)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """One thing that is wrong inside of a JSON text.
+class _Mistake(NamedTuple):
+    """A mistake in JSON.
 
     Attributes:
-        path: where, from the root of the text.
-        message: what is wrong there.
-        fix: what to do.
-        severity: whether it fails a run.
+        path: the path from the root of the JSON.
+        message: the mistake.
+        fix: the way to correct it.
+        severity: its severity.
     """
 
     path: Path
     message: str
     fix: str
-    severity: Severity = Severity.ERROR
+    severity: Severity = ERROR
 
 
-def of_network(said: Any) -> Iterator[Mistake]:
-    """Of a whole configuration: one plugin, or a list of them."""
-    if not (isinstance(said, dict) and "plugins" in said):
-        yield from of_plugin(said)
+def _network_mistakes(config: Any) -> Iterator[_Mistake]:
+    """Yield the mistakes of a whole configuration: one plugin, or a list of plugins."""
+    if isinstance(config, dict) and "plugins" in config:
+        yield from _schema_mistakes("list", config, sort="whole")
+        for number, plugin in indexed_mappings(config["plugins"]):
+            yield from _inside(("plugins", number), _plugin_mistakes(plugin, is_first=number == 0))
+    else:
+        yield from _plugin_mistakes(config)
+
+
+def _chain_mistakes(plugins: Any) -> Iterator[_Mistake]:
+    for number, plugin in enumerate(plugins):
+        yield from _inside((number,), _plugin_mistakes(plugin, is_first=False))
+
+
+def _plugin_mistakes(config: Any, *, is_first: bool = True) -> Iterator[_Mistake]:
+    if not isinstance(config, dict):
+        yield _Mistake((), "a plugin must be a JSON object", "write `{…}` with the `type` of a plugin")
         return
-    yield from of_whole("list", said)
-    for number, plugin in indexed_mappings(said["plugins"]):
-        yield from _inside(("plugins", number), of_plugin(plugin, is_first=number == 0))
-
-
-def of_chain(said: Any) -> Iterator[Mistake]:
-    """Of plugins that are chained to another one."""
-    for number, plugin in enumerate(said):
-        yield from _inside((number,), of_plugin(plugin, is_first=False))
-
-
-def of_plugin(said: Any, *, is_first: bool = True) -> Iterator[Mistake]:
-    """Of one plugin, with how it gives addresses."""
-    if not isinstance(said, dict):
-        yield Mistake((), "this is no object", "write `{…}` with the `type` of a plugin")
-        return
-    kind = said.get("type")
+    kind = config.get("type")
     if not isinstance(kind, str) or not kind:
-        yield Mistake((), "`type` is missing", "name the plugin")
+        yield _Mistake((), "`type` is missing", "add the `type` of the plugin")
         return
-    yield from _judged("plugin", kind, said)
-    yield from _inside(("ipam",), of_ipam(said.get("ipam")))
-    for rule in _RULES.get(kind, ()):
-        yield from rule(said)
-    if is_first and kind == _ON_ITS_OWN:
-        yield Mistake((), "`rdma` makes no interface, and no plugin stands before it", "chain it to one that does")
+    yield from _schema_mistakes(kind, config, sort="plugin")
+    yield from _inside(("ipam",), _ipam_mistakes(config.get("ipam")))
+    if kind == "sriov":
+        yield from _sriov_mistakes(config)
+    if kind == "ib-sriov" and config.get("pkey") and config.get("ibKubernetesEnabled") is not True:
+        message = "ib-kubernetes sets the `pkey`, but pods do not wait for it without `ibKubernetesEnabled: true`"
+        fix = "add `ibKubernetesEnabled: true`, so that no pod starts outside its partition"
+        yield _Mistake(("pkey",), message, fix, WARNING)
+    if is_first and kind == "rdma":
+        message = "the plugin `rdma` creates no interface, and no plugin precedes it"
+        yield _Mistake((), message, "chain `rdma` to a plugin that creates an interface")
 
 
-def of_ipam(said: Any) -> Iterator[Mistake]:
-    """Of how a plugin gives addresses; without a type it gives none."""
-    if said in (None, {}):
-        return
-    kind = mapping(said).get("type")
-    if not isinstance(kind, str) or not kind:
-        yield Mistake((), "`type` is missing", "name how addresses are given, such as `whereabouts`")
-        return
-    yield from _judged("ipam", kind, said)
-
-
-def of_whole(name: str, said: Any) -> Iterator[Mistake]:
-    """Of a text that is one thing, such as the configuration of a device plugin."""
-    yield from _judged("whole", name, said)
-
-
-def _judged(sort: str, name: str, said: Any) -> Iterator[Mistake]:
-    for violation in cni.find_violations(sort, name, said) or ():
-        key = (name, str(violation.path[-1] if violation.path else ""))
-        fix = _SAID_ELSEWHERE.get(key) or fix_of(violation)
-        severity = Severity.WARNING if key in _OF_OLD else Severity.ERROR
-        yield Mistake(violation.path, _message(violation, name), fix, severity)
-
-
-def _message(violation: Violation, name: str) -> str:
-    if violation.keyword == "additionalProperties":
-        return f"`{violation.path[-1]}` is read by nobody: `{name}` does not know it"
-    return violation.message
-
-
-def _inside(path: Path, mistakes: Iterator[Mistake]) -> Iterator[Mistake]:
-    for mistake in mistakes:
-        yield replace(mistake, path=(*path, *mistake.path))
-
-
-def _vlan(said: Mapping[str, Any]) -> Iterator[Mistake]:
-    for key, harmless in (("vlanQoS", (0,)), ("vlanProto", ("802.1q", "802.1Q"))):
-        value = said.get(key)
-        if value is not None and ("vlan" not in said or (not said["vlan"] and value not in harmless)):
-            yield Mistake((key,), f"`{key}` needs a `vlan`, which is not there", "set the `vlan`, or remove it")
-
-
-def _rates(said: Mapping[str, Any]) -> Iterator[Mistake]:
-    least, most = said.get("min_tx_rate"), said.get("max_tx_rate")
+def _sriov_mistakes(config: Mapping[str, Any]) -> Iterator[_Mistake]:
+    for key, defaults in (("vlanQoS", (0,)), ("vlanProto", ("802.1q", "802.1Q"))):
+        value = config.get(key)
+        if value is not None and ("vlan" not in config or (not config["vlan"] and value not in defaults)):
+            yield _Mistake((key,), f"`{key}` needs a `vlan`", f"set `vlan`, or remove `{key}`")
+    least, most = config.get("min_tx_rate"), config.get("max_tx_rate")
     if isinstance(least, int) and isinstance(most, int) and 0 < most < least:
-        yield Mistake(
-            ("min_tx_rate",), f"{least} is more than the `max_tx_rate`, {most}", "swap the two, or remove one"
-        )
+        message = f"`min_tx_rate` is {least}, which exceeds the `max_tx_rate` of {most}"
+        yield _Mistake(("min_tx_rate",), message, "swap the two values, or remove one of them")
 
 
-def _partition(said: Mapping[str, Any]) -> Iterator[Mistake]:
-    if said.get("pkey") and said.get("ibKubernetesEnabled") is not True:
-        message = "`ib-sriov` does not set the `pkey`: ib-kubernetes does, and nobody waits for it"
-        fix = "write `ibKubernetesEnabled: true`, so that no pod starts outside of its partition"
-        yield Mistake(("pkey",), message, fix, Severity.WARNING)
+def _ipam_mistakes(config: Any) -> Iterator[_Mistake]:
+    """Yield the mistakes of an IPAM configuration. An empty one gives no addresses."""
+    if config in (None, {}):
+        return
+    kind = mapping(config).get("type")
+    if isinstance(kind, str) and kind:
+        yield from _schema_mistakes(kind, config, sort="ipam")
+    else:
+        yield _Mistake((), "`type` is missing", "add the `type` of the IPAM plugin, such as `whereabouts`")
 
 
-_RULES: Mapping[str, tuple[Callable[[Mapping[str, Any]], Iterator[Mistake]], ...]] = {
-    "sriov": (_vlan, _rates),
-    "ib-sriov": (_partition,),
-}
+def _schema_mistakes(name: str, config: Any, *, sort: str = "whole") -> Iterator[_Mistake]:
+    for violation in cni.find_violations(sort, name, config) or ():
+        key = str(violation.path[-1] if violation.path else "")
+        is_unknown = violation.keyword == "additionalProperties"
+        message = f"`{key}` is not a field of `{name}`" if is_unknown else violation.message
+        severity = WARNING if (name, key) in _HARMLESS else ERROR
+        yield _Mistake(violation.path, message, _FIXES.get((name, key)) or fix_of(violation), severity)
 
 
-_WHY = {
-    "cni-json": "the API server takes any text; whoever reads it cannot, and pods hang in ContainerCreating",
-    "cni-config": "the API server takes any text; whoever reads it later refuses it, or works on without it",
-}
-_REMEMBERED = 256  # texts: those of one team are those of the next
+def _inside(path: Path, mistakes: Iterator[_Mistake]) -> Iterator[_Mistake]:
+    for mistake in mistakes:
+        yield mistake._replace(path=(*path, *mistake.path))
 
 
-def _objects(text: str) -> Any:
-    """What objects say that stand with commas between, as an operator puts them into a list."""
+def _read_chain(text: str) -> Any:
+    """Parse objects with commas between them, which an operator puts into a list."""
     if text.strip().startswith("["):
-        raise JsonTextError("the operator makes the list: brackets around it make a list in a list")
+        raise JsonTextError("the operator adds the brackets of the list, so these make a list in a list")
     return read_json(f"[{text}]")
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """A field that holds JSON: where it is, what judges it, and what reads it."""
+class _Field(NamedTuple):
+    """A field with JSON: its path, its checker, and its parser."""
 
     path: tuple[str, ...]
-    judge: Callable[[Any], Iterator[Mistake]]
+    find: Callable[[Any], Iterator[_Mistake]]
     read: Callable[[str], Any] = read_json
 
 
-def _made(*fields: str) -> tuple[_Text, ...]:
-    """The texts of a kind that an operator makes a network from."""
-    known = {
-        "ipam": _Text(("spec", "ipam"), of_ipam),
-        "capabilities": _Text(("spec", "capabilities"), partial(of_whole, "capabilities")),
-        "metaPlugins": _Text(("spec", "metaPlugins"), of_chain, _objects),
-    }
-    return tuple(known[field] for field in fields)
-
-
-def _device_plugins() -> tuple[_Text, ...]:
-    names = ("rdmaSharedDevicePlugin", "sriovDevicePlugin")
-    return tuple(_Text(("spec", name, "config"), partial(of_whole, name)) for name in names)
-
-
-_OF_SRIOV = ("ipam", "capabilities", "metaPlugins")
-_TEXTS: Mapping[tuple[str, str], tuple[_Text, ...]] = {
-    ("k8s.cni.cncf.io", "NetworkAttachmentDefinition"): (_Text(("spec", "config"), of_network),),
-    ("sriovnetwork.openshift.io", "SriovNetwork"): _made(*_OF_SRIOV),
-    ("sriovnetwork.openshift.io", "SriovIBNetwork"): _made(*_OF_SRIOV),
-    ("sriovnetwork.openshift.io", "OVSNetwork"): _made(*_OF_SRIOV),
-    ("mellanox.com", "MacvlanNetwork"): _made("ipam"),
-    ("mellanox.com", "HostDeviceNetwork"): _made("ipam"),
-    ("mellanox.com", "IPoIBNetwork"): _made("ipam"),
-    ("mellanox.com", "NicClusterPolicy"): _device_plugins(),
-    ("mellanox.com", "NicNodePolicy"): _device_plugins(),
+_IPAM = _Field(("spec", "ipam"), _ipam_mistakes)
+_SRIOV_NETWORK = (
+    _IPAM,
+    _Field(("spec", "capabilities"), partial(_schema_mistakes, "capabilities")),
+    _Field(("spec", "metaPlugins"), _chain_mistakes, _read_chain),
+)
+_PLUGINS = tuple(
+    _Field(("spec", name, "config"), partial(_schema_mistakes, name))
+    for name in ("rdmaSharedDevicePlugin", "sriovDevicePlugin")
+)
+_FIELDS: Mapping[tuple[str, str], tuple[_Field, ...]] = {
+    ("k8s.cni.cncf.io", "NetworkAttachmentDefinition"): (_Field(("spec", "config"), _network_mistakes),),
+    **{
+        ("sriovnetwork.openshift.io", kind): _SRIOV_NETWORK for kind in ("SriovNetwork", "SriovIBNetwork", "OVSNetwork")
+    },
+    **{("mellanox.com", kind): (_IPAM,) for kind in ("MacvlanNetwork", "HostDeviceNetwork", "IPoIBNetwork")},
+    **{("mellanox.com", kind): _PLUGINS for kind in ("NicClusterPolicy", "NicNodePolicy")},
 }
-KINDS = frozenset(kind for _, kind in _TEXTS)
-"""The kinds that hold JSON texts."""
+KINDS = frozenset(kind for _, kind in _FIELDS)
+"""The kinds with JSON in string fields."""
 
 
-def breaches(manifest: Manifest) -> Iterator[Breach]:
-    """What is wrong in the JSON texts of an object. What is no text at all is left to its schema."""
-    for each in _TEXTS.get((manifest.group, manifest.kind), ()):
-        text = mapping(manifest.body, *each.path[:-1]).get(each.path[-1])
-        if isinstance(text, str) and text.strip():
-            yield from _of_text(each, text)
+@dataclass(frozen=True, slots=True)
+class JsonFields:
+    """The string fields of an object that hold JSON: (path, text, error of the parser, mistakes)."""
+
+    fields: Sequence[tuple[Path, str, str, Sequence[_Mistake]]]
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest, _targets: object) -> JsonFields | None:
+        """Read the JSON of an object; None for other kinds. The schema checks report fields that are no strings."""
+        fields = _FIELDS.get((manifest.group, manifest.kind))
+        if not fields:
+            return None
+        texts = [(field, mapping(manifest.body, *field.path[:-1]).get(field.path[-1])) for field in fields]
+        return cls(
+            [
+                (field.path, text, *_judge(field, text))
+                for field, text in texts
+                if isinstance(text, str) and text.strip()
+            ]
+        )
 
 
-@lru_cache(_REMEMBERED)
-def _of_text(each: _Text, text: str) -> tuple[Breach, ...]:
+@lru_cache(256)
+def _judge(field: _Field, text: str) -> tuple[str, Sequence[_Mistake]]:
+    """Return the error of the parser and the mistakes. Many teams have the same texts."""
     try:
-        said = each.read(text)
+        return "", tuple(field.find(field.read(text)))
     except JsonTextError as error:
-        return (_breach(each, "cni-json", f"this cannot be read: {error}", "correct it", text),)
-    return tuple(_mistaken(each, mistake, text) for mistake in each.judge(said))
+        return str(error), ()
 
 
-def _mistaken(each: _Text, mistake: Mistake, text: str) -> Breach:
-    place = f"in the text at `{format_path(mistake.path)}`: " if mistake.path else "in the text: "
-    return _breach(each, "cni-config", place + mistake.message, mistake.fix, text, mistake.severity)
+@check("fabric/cni-json", severity=ERROR, needs=JsonFields)
+def cni_json(texts: JsonFields) -> Iterator[Breach]:
+    """Report a string field whose JSON cannot be read.
+
+    The API server accepts any string, but the plugin or operator cannot read it, and pods stay in ContainerCreating.
+    The fields are `spec.config` of a NetworkAttachmentDefinition, `ipam`, `capabilities` and `metaPlugins` of the kinds
+    from which operators create networks, and the configurations of device plugins in a NicClusterPolicy or
+    NicNodePolicy. The check also reports a duplicate key, of which only the last one counts, and brackets around
+    `metaPlugins`, which must be objects with commas between them.
+    """
+    for path, text, error, _ in texts.fields:
+        if error:
+            yield Breach(
+                path,
+                f"the field is not valid JSON: {error}",
+                "the API server accepts any string, but the plugin or operator cannot read it, so pods stay in "
+                "ContainerCreating",
+                "correct the JSON",
+                value=text,
+            )
 
 
-def _breach(each: _Text, rule: str, message: str, fix: str, text: str, severity: Severity = Severity.ERROR) -> Breach:
-    return Breach(each.path, f"fabric/{rule}", message, _WHY[rule], fix, severity, value=text)
+@check("fabric/cni-config", severity=ERROR, needs=JsonFields)
+def cni_config(texts: JsonFields) -> Iterator[Breach]:
+    """Report JSON of a network that its plugin rejects or ignores.
 
+    The API server accepts any string, so the error appears only when a pod starts. The check reports unknown keys,
+    values of a wrong type or form, `vlanQoS` without `vlan`, and `rdma` without a preceding plugin. It is a warning if
+    `pkey` is set without `ibKubernetesEnabled: true`: then a pod may start before ib-kubernetes sets its partition.
 
-declare(
-    "fabric/cni-json",
-    severity=ERROR,
-    text="""Report a string field whose JSON cannot be read.
-
-    A text that must hold JSON holds none: `spec.config` of a NetworkAttachmentDefinition, `ipam`, `capabilities`
-    and `metaPlugins` of the kinds that operators make networks from, and the configurations of device plugins in a
-    NicClusterPolicy or NicNodePolicy. The API server takes any text there. Commas before a closing bracket, a key
-    twice (of which the last would count), and brackets around `metaPlugins`, which are objects with commas between
-    them and nothing more.
-    """,
-)
-
-declare(
-    "fabric/cni-config",
-    severity=ERROR,
-    text="""Report JSON of a network that its reader rejects or ignores.
-
-    The JSON can be read, and says what its reader refuses or does not know: a key of nobody, another type, a form
-    that is none, `vlanQoS` without `vlan`, `rdma` with no plugin before it. Schemas of ours judge the plugins
-    sriov, ib-sriov, rdma, host-device, macvlan, ipvlan, ipoib, tuning and sbr, the addresses of whereabouts,
-    nv-ipam, host-local, static and dhcp, and both device plugins; each says which upstream source it was read from
-    (`generator/schemas/cni_schemas`). Other plugins are left alone. Keys may be in upper or lower case, as Go reads
-    them alike. It is a warning where a `pkey` stands without `ibKubernetesEnabled: true`: not the plugin but
-    ib-kubernetes sets it, and without that key a pod starts even if nobody did.
-    """,
-)
+    The check has schemas of the plugins sriov, ib-sriov, rdma, host-device, macvlan, ipvlan, ipoib, tuning and sbr, of
+    the IPAM plugins whereabouts, nv-ipam, host-local, static and dhcp, and of both device plugins. Each schema names
+    its upstream source (`generator/schemas/cni_schemas`). Other plugins are not checked. Keys may be in upper or lower
+    case, because Go ignores the case.
+    """
+    for path, text, _, mistakes in texts.fields:
+        for mistake in mistakes:
+            place = f"at `{format_path(mistake.path)}` of the JSON: " if mistake.path else "in the JSON: "
+            yield Breach(
+                path,
+                place + mistake.message,
+                "the API server accepts any string, but the plugin or operator rejects this value or ignores it",
+                mistake.fix,
+                severity=mistake.severity,
+                value=text,
+            )

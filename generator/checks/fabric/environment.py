@@ -1,4 +1,4 @@
-"""fabric/environment, fabric/environment-lost, fabric/control-network: variables of NCCL, UCX, libfabric and MPI.
+"""Checks of variables: fabric/environment, fabric/environment-lost, fabric/control-network.
 
 A variable must select the fabric that the pods have, and mpirun or the image must pass it to the ranks.
 """
@@ -12,17 +12,15 @@ from functools import cached_property
 from typing import NamedTuple
 
 from generator.checks.fabric.fabrics import Workload, Workloads
-from generator.checks.finding import Breach, Severity, listed
-from generator.checks.objects import Objects
-from generator.checks.registry import WARNING, check
+from generator.checks.finding import listed
+from generator.checks.registry import WARNING, Breach, check
 from generator.documents.load import Path
 from generator.facts import env
-from generator.manifests import Manifest
+from generator.facts.names import NETWORKS
 from generator.objects.fields import mapping
-from generator.objects.pods import NODE, Container, Pods, Variable
+from generator.objects.pods import NODE, Container, PodTemplate, Variable
 from generator.objects.training import LAUNCHER, mpi_runtime
 
-_CHECK = "fabric/environment"
 _UNUSED = "the pods reserve the device, but the ranks send their data over TCP, which is many times slower"
 _ON = frozenset({"1", "true", "yes", "y", "on"})
 _PORTLESS = re.compile(r"^(mlx|bnxt_re|irdma|rocep|ibp)\w+$")
@@ -169,8 +167,8 @@ _JUDGES: Mapping[str, Callable[[str, Workload], Advice | None]] = {
 }
 
 
-@check("fabric/environment", severity=WARNING, needs=Objects)
-def environment(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+@check("fabric/environment", severity=WARNING, needs=Workloads)
+def environment(workloads: Workloads) -> Iterator[Breach]:
     """Report a variable that keeps libraries off the fabric.
 
     The pods reserve a device of the fabric, but NCCL, UCX, libfabric or MPI sends its data over TCP, or fails on a
@@ -188,10 +186,17 @@ def environment(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
       the data, and MPI belongs on eth0.
     - `RDMAV_FORK_SAFE`, `IBV_FORK_SAFE`: memory registration becomes slow. Kernels since 5.12 need neither.
     """
-    for workload in gathered.view(Workloads.read):
+    for workload in workloads:
         for variable in workload.variables:
             if variable.value and "$" not in variable.value and (advice := _advice(variable, workload)):
-                yield workload.manifest, _breach(variable, workload, advice)
+                yield Breach(
+                    variable.path,
+                    f"`{variable.name}` is `{variable.value}`{f', but {workload.device}' if workload.device else ''}",
+                    advice.why,
+                    advice.fix,
+                    workload.manifest,
+                    value=variable.value,
+                )
 
 
 def _advice(variable: Variable, workload: Workload) -> Advice | None:
@@ -202,27 +207,15 @@ def _advice(variable: Variable, workload: Workload) -> Advice | None:
     return judge(variable.value, workload) if judge else None
 
 
-def _breach(variable: Variable, workload: Workload, advice: Advice) -> Breach:
-    return Breach(
-        variable.path,
-        _CHECK,
-        f"`{variable.name}` is `{variable.value}`{workload.device_note}",
-        advice.why,
-        advice.fix,
-        Severity.WARNING,
-        value=variable.value,
-    )
-
-
-_OF_RANKS = re.compile(r"^(NCCL|RCCL|UCX|FI|RDMAV|IBV|HCCL|CCL|GLOO|I_MPI|OMPI_MCA|PMIX_MCA)_")
+_RANK_VARIABLE = re.compile(r"^(NCCL|RCCL|UCX|FI|RDMAV|IBV|HCCL|CCL|GLOO|I_MPI|OMPI_MCA|PMIX_MCA)_")
 _FORWARDED = re.compile(r"^(OMPI|PRTE|PMIX)_")
 """Variables that Open MPI forwards by default (open-mpi/ompi docs/mca.rst)."""
-_PASSING = re.compile(
+_PASSES_ENVIRONMENT = re.compile(
     r"/run/mpi/environment|export -p|SetEnv|SendEnv|PermitUserEnvironment|/etc/environment|/proc/1/environ|printenv"
     r"|\benv\s*(\||>)"
 )
 """Commands and sshd options that pass the environment of a container to ssh sessions."""
-_BY_HYDRA = re.compile(r"^(HYDRA|I_MPI_HYDRA)_")
+_HYDRA_VARIABLE = re.compile(r"^(HYDRA|I_MPI_HYDRA)_")
 _STARTS = re.compile(r"\b(mpirun|mpiexec|orterun|prterun)\b")
 _FILES = ("openmpi-mca-params.conf", "prte-mca-params.conf")
 _TRAINER: Path = ("spec", "trainer")
@@ -242,7 +235,7 @@ class Launch:
     """
 
     workload: Workload
-    hosts: Pods
+    hosts: PodTemplate
     launcher: Container
     is_complete: bool
 
@@ -255,7 +248,7 @@ class Launch:
     def is_hydra(self) -> bool:
         """True if Intel MPI or MPICH starts the ranks. Both forward every variable of the launcher."""
         implementation = mapping(self.workload.manifest.body, "spec").get("mpiImplementation")
-        return implementation in {"Intel", "MPICH"} or any(_BY_HYDRA.match(name) for name in self.variable_names)
+        return implementation in {"Intel", "MPICH"} or any(_HYDRA_VARIABLE.match(name) for name in self.variable_names)
 
     @cached_property
     def variable_names(self) -> frozenset[str]:
@@ -263,8 +256,8 @@ class Launch:
         return frozenset(variable.name for variable in (*self.launcher.variables, *self.launcher.assigned))
 
 
-@check("fabric/environment-lost", severity=WARNING, needs=Objects)
-def environment_lost(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+@check("fabric/environment-lost", severity=WARNING, needs=Workloads)
+def environment_lost(workloads: Workloads) -> Iterator[Breach]:
     """Report variables that the ranks on the hosts do not get.
 
     NCCL, UCX and MPI run with their defaults, because sshd starts the ranks without the environment of its container.
@@ -275,41 +268,28 @@ def environment_lost(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     In MPIJobs, and in TrainJobs on an MPI runtime, the check also reports variables of the launcher: Open MPI's
     `mpirun` forwards only its own variables and those named with `-x`.
     """
-    for launch in _launches(gathered):
+    launches = {id(launch.workload.manifest): launch for launch in _launches(workloads)}
+    for launch in launches.values():
         host = launch.host
         if host and _drops_environment(launch):
-            names = [variable.name for variable in host.variables if _OF_RANKS.match(variable.name)]
+            names = [variable.name for variable in host.variables if _RANK_VARIABLE.match(variable.name)]
             if lost := [name for name in names if name not in launch.variable_names and not _is_in_file(name, host)]:
                 message = f"{listed(lost)}: set on the hosts `{launch.hosts.role}`, but not on `{LAUNCHER}`"
-                yield launch.workload.manifest, _lost_breach(host, message, lost)
-        if launch.is_complete and not launch.is_hydra:
-            withheld = _withheld_variables(launch.launcher, host)
-            if withheld:
-                message = f"{listed(withheld)}: set on `{LAUNCHER}`, but its `mpirun` does not forward it to the hosts"
-                yield launch.workload.manifest, _lost_breach(launch.launcher, message, withheld)
-    yield from _lost_by_launchers_of_jobs(gathered)
-
-
-def _lost_by_launchers_of_jobs(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Yield the variables of TrainJobs that mpirun does not forward.
-
-    Source: trainer v2.3.0 pkg/runtime/framework/plugins/jobset: `trainer.env` is the environment of the launcher
-    """
-    known = {id(launch.workload.manifest): launch for launch in _launches(gathered)}
-    for job in gathered.view(Workloads.read):
-        launch = known.get(id(job.runtime.manifest)) if job.runtime else None
-        if (
-            launch
-            and not launch.is_hydra
-            and not any(_PASSING.search(container.text) for container in launch.workload.containers)
-        ):
-            for container in (section for section in job.containers if section.path == _TRAINER):
-                if withheld := _withheld_variables(container, launch.host):
-                    runtime = launch.workload.manifest.name
-                    message = (
-                        f"{listed(withheld)}: set on the launcher of `{runtime}`, but its `mpirun` does not forward it"
-                    )
-                    yield job.manifest, _lost_breach(container, message, withheld)
+                yield _lost_breach(launch.workload, host, message, lost)
+        if launch.is_complete and not launch.is_hydra and (lost := _withheld_variables(launch.launcher, host)):
+            message = f"{listed(lost)}: set on `{LAUNCHER}`, but its `mpirun` does not forward it to the hosts"
+            yield _lost_breach(launch.workload, launch.launcher, message, lost)
+    for job in workloads:
+        runtime = launches.get(id(job.runtime.manifest)) if job.runtime else None
+        if runtime is None or runtime.is_hydra:
+            continue
+        if any(_PASSES_ENVIRONMENT.search(container.text) for container in runtime.workload.containers):
+            continue
+        for container in job.containers:
+            if container.path == _TRAINER and (lost := _withheld_variables(container, runtime.host)):
+                launcher = f"the launcher of `{runtime.workload.manifest.name}`"
+                message = f"{listed(lost)}: set on {launcher}, but its `mpirun` does not forward it"
+                yield _lost_breach(job, container, message, lost)
 
 
 def _drops_environment(launch: Launch) -> bool:
@@ -317,18 +297,18 @@ def _drops_environment(launch: Launch) -> bool:
     host, containers = launch.host, (*launch.hosts.init_containers, *launch.hosts.containers)
     text = host.text if host else ""
     is_sshd = "sshd" in text or (not text and launch.workload.manifest.kind == "MPIJob")
-    return is_sshd and not any(_PASSING.search(container.text) for container in containers)
+    return is_sshd and not any(_PASSES_ENVIRONMENT.search(container.text) for container in containers)
 
 
 def _withheld_variables(container: Container, host: Container | None) -> list[str]:
     """Return the variables that a launcher's `mpirun` does not forward; empty if the command starts no ranks."""
     text = container.text
-    if not _STARTS.search(text) or "mca_base_env_list" in text or _PASSING.search(text):
+    if not _STARTS.search(text) or "mca_base_env_list" in text or _PASSES_ENVIRONMENT.search(text):
         return []
     names = [
         variable.name
         for variable in container.variables
-        if _OF_RANKS.match(variable.name) and not _FORWARDED.match(variable.name)
+        if _RANK_VARIABLE.match(variable.name) and not _FORWARDED.match(variable.name)
     ]
     lost = [name for name in names if not re.search(rf"(-x|--x|-genv)\s+[\"']?{name}\b", text)]
     return [name for name in lost if not (host and _is_in_file(name, host))]
@@ -339,20 +319,19 @@ def _is_in_file(name: str, host: Container) -> bool:
     return name.startswith("NCCL_") and bool(host.mount("/etc/nccl.conf"))
 
 
-def _lost_breach(container: Container, message: str, names: Sequence[str]) -> Breach:
+def _lost_breach(workload: Workload, container: Container, message: str, names: Sequence[str]) -> Breach:
     return Breach(
         (*container.path, "env"),
-        "fabric/environment-lost",
         message,
         "sshd starts the ranks on the hosts without the environment of its container, so they run with the defaults",
         f"set it on `{LAUNCHER}`, and with Open MPI add `mpirun -x {names[0]}` (Intel MPI and MPICH forward all); "
         "for NCCL you can instead mount a ConfigMap as `/etc/nccl.conf` on the hosts",
-        Severity.WARNING,
+        workload.manifest,
     )
 
 
-@check("fabric/control-network", severity=WARNING, needs=Objects)
-def control_network(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
+@check("fabric/control-network", severity=WARNING, needs=Workloads)
+def control_network(workloads: Workloads) -> Iterator[Breach]:
     """Report MPI that may use a second network for its control traffic.
 
     MPI tries every address of a host, and hangs on one that the peer cannot reach. This happens if Multus attaches a
@@ -360,21 +339,17 @@ def control_network(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
     `OMPI_MCA_oob_tcp_if_include` (Open MPI 4) or `PRTE_MCA_prte_if_include` (Open MPI 5), `HYDRA_IFACE` (MPICH), or
     `I_MPI_HYDRA_IFACE` (Intel MPI).
     """
-    for launch in _launches(gathered):
+    for launch in _launches(workloads):
         container = launch.launcher
-        if not launch.hosts.is_attached or container.body.get("envFrom") or _has_file(container):
-            continue
-        if missing := _missing(launch):
-            yield (
+        has_file = any(file in str(container.body.get("volumeMounts")) for file in _FILES)
+        is_attached = bool(launch.hosts.annotations.get(NETWORKS))
+        if is_attached and not container.body.get("envFrom") and not has_file and (missing := _missing(launch)):
+            yield Breach(
+                (*container.path, "env"),
+                f"`{LAUNCHER}` lacks {listed(missing)}, but the hosts `{launch.hosts.role}` have a second network",
+                "MPI tries every address of a host, and hangs on one that the peer cannot reach",
+                "set each of them to `eth0`, the interface of the pod network",
                 launch.workload.manifest,
-                Breach(
-                    (*container.path, "env"),
-                    "fabric/control-network",
-                    f"`{LAUNCHER}` lacks {listed(missing)}, but the hosts `{launch.hosts.role}` have a second network",
-                    "MPI tries every address of a host, and hangs on one that the peer cannot reach",
-                    "set each of them to `eth0`, the interface of the pod network",
-                    Severity.WARNING,
-                ),
             )
 
 
@@ -389,13 +364,8 @@ def _missing(launch: Launch) -> list[str]:
     return missing
 
 
-def _has_file(container: Container) -> bool:
-    mounts = container.body.get("volumeMounts")
-    return any(file in str(mounts) for file in _FILES)
-
-
-def _launches(gathered: Objects) -> Iterator[Launch]:
-    for workload in gathered.view(Workloads.read):
+def _launches(workloads: Workloads) -> Iterator[Launch]:
+    for workload in workloads:
         is_runtime = mpi_runtime(workload.manifest.body) is not None
         if not is_runtime and workload.manifest.kind != "MPIJob":
             continue
@@ -406,7 +376,7 @@ def _launches(gathered: Objects) -> Iterator[Launch]:
             yield Launch(workload, hosts, container, is_complete=not is_runtime)
 
 
-def _main_container(pods: Pods) -> Container | None:
+def _main_container(pods: PodTemplate) -> Container | None:
     """Return the container called `node`, as Trainer requires, or else the first one, as in an MPIJob."""
     by_name = (container for container in pods.containers if container.body.get("name") == NODE)
     return next(by_name, None) or next(iter(pods.containers), None)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
-from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects, runtime_of
 from generator.checks.quota.queues import Queues
 from generator.facts.names import EFA, NETWORKS, NODES
@@ -25,38 +25,27 @@ from generator.objects.devices import (
     resource,
 )
 from generator.objects.fields import mapping
-from generator.objects.networks import Attachment, NetworkRequest, attachment
+from generator.objects.networks import NV_IPAM, POOLS, Attachment, attachment
 from generator.objects.pods import (
     KINDS_OF_RANKS,
-    NODE,
     RUNTIMES,
     Container,
-    Pods,
+    NetworkRequest,
     PodTemplate,
     Variable,
     is_fabric,
     pod_templates,
-    pods_of,
+    pods_of_ranks,
     whole,
 )
 from generator.objects.training import FIELD, reference_of
 
 KINDS = frozenset(
     {
-        "CIDRPool",
-        "HostDeviceNetwork",
-        "IPPool",
-        "IPoIBNetwork",
-        "MacvlanNetwork",
-        "NetworkAttachmentDefinition",
-        "NicClusterPolicy",
-        "NicNodePolicy",
-        "OVSNetwork",
-        "SriovIBNetwork",
-        "SriovNetwork",
-        "SriovNetworkNodePolicy",
-        "SriovNetworkPoolConfig",
-        "SriovOperatorConfig",
+        *("NetworkAttachmentDefinition", "SriovNetwork", "SriovIBNetwork", "OVSNetwork"),
+        *("MacvlanNetwork", "HostDeviceNetwork", "IPoIBNetwork", "IPPool", "CIDRPool"),
+        *("SriovNetworkNodePolicy", "SriovNetworkPoolConfig", "SriovOperatorConfig"),
+        *("NicClusterPolicy", "NicNodePolicy"),
     }
 )
 """Kinds of the network operators, Multus and nv-ipam."""
@@ -71,9 +60,9 @@ class Fabrics:
     manifests: Sequence[Manifest]
 
     @classmethod
-    def read(cls, gathered: Objects) -> Fabrics:
+    def read(cls, objects: Objects) -> Fabrics:
         """Read the fabrics from the objects of a release."""
-        return cls(gathered.manifests)
+        return cls(objects.manifests)
 
     def of(self, kind: str) -> Sequence[Manifest]:
         """Return the manifests of one of `KINDS`."""
@@ -105,6 +94,12 @@ class Fabrics:
         return networks
 
     @cached_property
+    def pools(self) -> Mapping[tuple[str, str], Manifest]:
+        """Map kind and name → pool of nv-ipam."""
+        pools = (pool for kind in POOLS.values() for pool in self.of(kind) if pool.group == NV_IPAM)
+        return {(pool.kind, pool.name): pool for pool in pools}
+
+    @cached_property
     def pods(self) -> tuple[PodTemplate, ...]:
         """Pods, and pod templates of all other objects."""
         return tuple(template for manifest in self.manifests for template in pod_templates(manifest))
@@ -124,7 +119,14 @@ class Fabrics:
     def is_openshift(self) -> bool:
         """True if the cluster is OpenShift, where Multus isolates namespaces."""
         return any(
-            manifest.namespace == _OPENSHIFT or (manifest.kind == "Namespace" and _is_openshift(manifest))
+            manifest.namespace == _OPENSHIFT
+            or (
+                manifest.kind == "Namespace"
+                and any(
+                    isinstance(key, str) and key.partition("/")[0].endswith("openshift.io")
+                    for key in mapping(manifest.body, "metadata", "labels")
+                )
+            )
             for manifest in self.manifests
         )
 
@@ -147,15 +149,8 @@ class Fabrics:
         return manifests
 
 
-def _is_openshift(namespace: Manifest) -> bool:
-    metadata = namespace.body.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    keys = labels if isinstance(labels, dict) else {}
-    return any(isinstance(key, str) and key.partition("/")[0].endswith("openshift.io") for key in keys)
-
-
-GROUPS = ("", "batch", "jobset.x-k8s.io", "kubeflow.org", "trainer.kubeflow.org")
-_OF_FRAMEWORKS = re.compile(r"^(NCCL|RCCL|HCCL|CCL|GLOO|TORCH|HOROVOD|DS)_")
+_GROUPS = ("", "batch", "jobset.x-k8s.io", "kubeflow.org", "trainer.kubeflow.org")
+_FRAMEWORK_VARIABLE = re.compile(r"^(NCCL|RCCL|HCCL|CCL|GLOO|TORCH|HOROVOD|DS)_")
 _TCPXO = "devices.gke.io/container.tcpxo-daemon"
 
 
@@ -171,7 +166,7 @@ class Workload:
     """
 
     manifest: Manifest
-    pods: Sequence[Pods]
+    pods: Sequence[PodTemplate]
     containers: Sequence[Container]
     runtime: Workload | None = None
 
@@ -196,11 +191,6 @@ class Workload:
         return f"{runtime.device} in runtime `{runtime.manifest.name}`" if runtime and runtime.device else ""
 
     @property
-    def device_note(self) -> str:
-        """The device, for the end of a message about a variable; empty if the pods request none."""
-        return f", but {self.device}" if self.device else ""
-
-    @property
     def is_efa(self) -> bool:
         """True if the pods use EFA, the network of AWS."""
         return EFA in self.device
@@ -211,7 +201,7 @@ class Workload:
         return self.is_efa or any(_TCPXO in pods.annotations for pods in self.all_pods)
 
     @property
-    def all_pods(self) -> Sequence[Pods]:
+    def all_pods(self) -> Sequence[PodTemplate]:
         """The pod templates of the object, or of the runtime of a TrainJob."""
         return self.runtime.pods if self.runtime else self.pods
 
@@ -225,7 +215,7 @@ class Workload:
         """True if only MPI can carry the data: the job has no variables of a framework and no accelerators."""
         known = (*self.variables, *(self.runtime.variables if self.runtime else ()))
         has_gpus = any(container.has_gpus for pods in self.all_pods for container in pods.containers)
-        return not has_gpus and not any(_OF_FRAMEWORKS.match(variable.name) for variable in known)
+        return not has_gpus and not any(_FRAMEWORK_VARIABLE.match(variable.name) for variable in known)
 
 
 class Workloads(tuple[Workload, ...]):
@@ -234,19 +224,20 @@ class Workloads(tuple[Workload, ...]):
     __slots__ = ()
 
     @classmethod
-    def read(cls, gathered: Objects) -> Workloads:
+    def read(cls, objects: Objects) -> Workloads:
         """Read the workloads from the objects of a release."""
-        of_groups = (manifest for group in GROUPS for manifest in gathered.of(group, *sorted(KINDS_OF_RANKS)))
-        jobs = ((job, runtime_of(job, gathered)) for job in gathered.of("trainer.kubeflow.org", "TrainJob"))
-        on_runtimes = (
-            Workload(job, (), tuple(_job_containers(job)), _workload(runtime) if runtime else None)
-            for job, runtime in jobs
-        )
-        return cls((*map(_workload, of_groups), *on_runtimes))
+        workloads = [
+            _workload(manifest) for group in _GROUPS for manifest in objects.of(group, *sorted(KINDS_OF_RANKS))
+        ]
+        for job in objects.of("trainer.kubeflow.org", "TrainJob"):
+            runtime = runtime_of(job, objects)
+            containers = tuple(_job_containers(job))
+            workloads.append(Workload(job, (), containers, _workload(runtime) if runtime else None))
+        return cls(workloads)
 
 
 def _workload(manifest: Manifest) -> Workload:
-    pods = pods_of(manifest)
+    pods = pods_of_ranks(manifest)
     return Workload(
         manifest,
         pods,
@@ -258,7 +249,7 @@ def _job_containers(job: Manifest) -> Iterator[Container]:
     """Yield the trainer of a TrainJob and the containers that it patches (trainer v2.3.0 RuntimePatch)."""
     yield Container(("spec", "trainer"), mapping(job.body, "spec", "trainer"))
     for patch in pod_templates(job):
-        yield from (Container(*container) for container in patch.containers)
+        yield from patch.containers
 
 
 def is_fabric_object(manifest: Manifest) -> bool:
@@ -268,115 +259,107 @@ def is_fabric_object(manifest: Manifest) -> bool:
     if manifest.kind == "ConfigMap":
         return is_plugin_configuration(manifest)
     return any(
-        template.devices
-        or template.spec.get("resourceClaims")
-        or NETWORKS in mapping(template.body, "metadata", "annotations")
+        template.devices or template.spec.get("resourceClaims") or NETWORKS in template.annotations
         for template in pod_templates(manifest)
     )
 
 
-_FOR_ALL = "ClusterTrainingRuntime"
+_CLUSTER_RUNTIME = "ClusterTrainingRuntime"
 _RUNTIMES = "mpigen.dev/runtimes"
-"""Annotation of a Namespace: the runtimes that its jobs may be on, as `kind/name`."""
+"""Annotation of a Namespace: the runtimes that its jobs may use, as `kind/name`."""
 
 
-def namespaces_of(pods: PodTemplate, gathered: Objects) -> AbstractSet[str]:
-    """Those that the files tell; none where they tell none."""
+def namespaces_of(pods: PodTemplate, objects: Objects) -> AbstractSet[str]:
+    """Return the namespaces in which pods certainly run; empty if the files do not show them."""
     manifest = pods.manifest
-    if manifest.kind != _FOR_ALL:
+    if manifest.kind != _CLUSTER_RUNTIME:
         return frozenset({manifest.namespace} - {""})
-    return frozenset(_of_runtime(manifest, gathered))
+    jobs = objects.of("trainer.kubeflow.org", "TrainJob")
+    return {
+        namespace.name
+        for namespace in objects.of("", "Namespace")
+        if f"{_CLUSTER_RUNTIME}/{manifest.name}" in _listed_runtimes(namespace)
+        and _has_queue_for(manifest, namespace.name, objects)
+    } | {job.namespace for job in jobs if job.namespace and reference_of(job) == (_CLUSTER_RUNTIME, manifest.name)}
 
 
-def likely_namespaces(pods: PodTemplate, gathered: Objects) -> AbstractSet[str]:
-    """Namespaces beside these, where nothing names the runtimes, whose queue has quota for a job on this one."""
-    queued, runtime = gathered.view(Queues.read), pods.manifest
-    if queued is None or runtime.kind != _FOR_ALL:
+def likely_namespaces(pods: PodTemplate, objects: Objects) -> AbstractSet[str]:
+    """Return other namespaces that list no runtimes, but have a queue with quota for a job on the runtime."""
+    queues, runtime = objects.view(Queues.read), pods.manifest
+    if queues is None or runtime.kind != _CLUSTER_RUNTIME:
         return frozenset()
-    found: set[str] = set()
-    for name, jobs in queued.jobs.items():
-        mine = (job for job in jobs if job.runtime.identity == runtime.identity)
-        if any(queued.has_quota(queued.tree.queues[name], job) for job in mine):
-            found |= {door.namespace for door in queued.local_queues.get(name, ())}
-    spaces = gathered.of("", "Namespace")
-    told = {each.name for each in spaces if _RUNTIMES in mapping(each.body, "metadata", "annotations")}
-    return found - told - namespaces_of(pods, gathered)
+    namespaces: set[str] = set()
+    for name, jobs in queues.jobs.items():
+        jobs_on_runtime = (job for job in jobs if job.runtime.identity == runtime.identity)
+        if any(queues.has_quota(queues.tree.queues[name], job) for job in jobs_on_runtime):
+            namespaces |= {local_queue.namespace for local_queue in queues.local_queues.get(name, ())}
+    listing = {namespace.name for namespace in objects.of("", "Namespace") if _listed_runtimes(namespace)}
+    return namespaces - listing - namespaces_of(pods, objects)
 
 
-def _of_runtime(runtime: Manifest, gathered: Objects) -> Iterator[str]:
-    for namespace in gathered.of("", "Namespace"):
-        said = mapping(namespace.body, "metadata", "annotations").get(_RUNTIMES)
-        is_named = isinstance(said, str) and f"{_FOR_ALL}/{runtime.name}" in said.split(",")
-        if is_named and _may_run(runtime, namespace.name, gathered):
-            yield namespace.name
-    for job in gathered.of("trainer.kubeflow.org", "TrainJob"):
-        reference = reference_of(job)
-        if reference and reference == (_FOR_ALL, runtime.name) and job.namespace:
-            yield job.namespace
+def _listed_runtimes(namespace: Manifest) -> Sequence[str]:
+    value = mapping(namespace.body, "metadata", "annotations").get(_RUNTIMES)
+    return value.split(",") if isinstance(value, str) else ()
 
 
-def _may_run(runtime: Manifest, namespace: str, gathered: Objects) -> bool:
-    """Whether a queue of the namespace is for jobs on a runtime, or nobody knows its queues."""
-    queued = gathered.view(Queues.read)
-    names = queued.of_namespaces.get(namespace, frozenset()) if queued else frozenset()
-    job = queued.job(runtime, namespace) if queued and names else None
-    if queued is None or job is None or not names <= queued.tree.queues.keys():
+def _has_queue_for(runtime: Manifest, namespace: str, objects: Objects) -> bool:
+    """Return True if a queue of the namespace is for jobs on the runtime, or if its queues are unknown."""
+    queues = objects.view(Queues.read)
+    names = queues.of_namespaces.get(namespace, frozenset()) if queues else frozenset()
+    job = queues.job(runtime, namespace) if queues and names else None
+    if queues is None or job is None or not names <= queues.tree.queues.keys():
         return True
-    found = [queued.tree.queues[name] for name in names]
-    return any(job.is_meant_for(queue) and not queue.is_multi_kueue for queue in found)
-
-
-_GPUS = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron")
-
-
-def flavors_of(pods: PodTemplate, gathered: Objects) -> Iterator[tuple[Manifest, Mapping[str, int]]]:
-    """The flavors whose nodes, by all of their labels, the pods select, and what each node has."""
-    selected = mapping(pods.spec, "nodeSelector")
-    for flavor in gathered.of("kueue.x-k8s.io", "ResourceFlavor"):
-        labels = mapping(flavor.body, "spec", "nodeLabels")
-        if labels and labels.items() <= selected.items():
-            amounts = {name: whole(amount) for name, amount in amounts_of(flavor).items() if "/" in name}
-            yield flavor, {name: amount for name, amount in amounts.items() if amount}
-
-
-def part_of_node(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """All GPUs of a node and a part of its EFA devices, each of which is one NIC that nobody else can use then.
-
-    Virtual functions may be left over on purpose, and of a shared device one is all.
-    """
-    for pods in gathered.view(Fabrics.read).pods:
-        requested = pods.devices.get(EFA, 0)
-        for flavor, has in flavors_of(pods, gathered) if pods.is_of_runtime and pods.role == NODE and requested else ():
-            gpus = next((name for name in _GPUS if pods.devices.get(name, 0) == has.get(name)), None)
-            if gpus and requested < has.get(EFA, 0):
-                yield pods.manifest, _part(pods, flavor, requested, has[EFA], f"{has[gpus]} of `{gpus}`")
-                break
-
-
-def _part(pods: PodTemplate, flavor: Manifest, requested: int, all_of_them: int, gpus: str) -> Breach:
-    return Breach(
-        pods.device_path(EFA),
-        "fabric/device-count",
-        f"its hosts take all {gpus} of a node of {flavor.resource}, and {requested} of its {all_of_them} `{EFA}`",
-        "ranks have that part of the bandwidth, and nobody can use the rest",
-        f"write `{EFA}: {all_of_them}`",
-        Severity.WARNING,
-        at_key=True,
-        value=requested,
-    )
-
-
-_KUEUE = "kueue.x-k8s.io"
+    of_namespace = [queues.tree.queues[name] for name in names]
+    return any(job.is_meant_for(queue) and not queue.is_multi_kueue for queue in of_namespace)
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """Pods that get a network.
+class FlavorNodes:
+    """The nodes of a ResourceFlavor, as its annotations describe them.
 
     Attributes:
-        pods: these.
-        interfaces: how many of it one of them gets.
-        is_from_elsewhere: whether they name the network with its namespace.
+        flavor: the ResourceFlavor.
+        labels: the labels of its nodes.
+        count: the number of nodes; None if the flavor does not set it.
+        devices: extended resource → allocatable amount of one node.
+    """
+
+    flavor: Manifest
+    labels: Mapping[str, object]
+    count: int | None
+    devices: Mapping[str, int]
+
+    @classmethod
+    def read(cls, objects: Objects) -> Sequence[FlavorNodes]:
+        """Read the flavors with node labels."""
+        return [
+            cls(
+                flavor,
+                labels,
+                whole(mapping(flavor.body, "metadata", "annotations").get(NODES)),
+                {name: number for name, amount in amounts_of(flavor).items() if (number := whole(amount)) is not None},
+            )
+            for flavor in objects.of("kueue.x-k8s.io", "ResourceFlavor")
+            if (labels := mapping(flavor.body, "spec", "nodeLabels"))
+        ]
+
+    def are_selected_by(self, pods: PodTemplate) -> bool:
+        """Return True if the node selector of the pods has all labels of the nodes."""
+        return self.labels.items() <= mapping(pods.spec, "nodeSelector").items()
+
+    def pods_per_node(self, pods: PodTemplate) -> int:
+        """Return how many of the pods fit on a node, by its devices; 1 if that is unknown."""
+        fitting = [self.devices[name] // amount for name, amount in pods.devices.items() if name in self.devices]
+        return max(1, min(fitting, default=1))
+
+
+class NetworkUse(NamedTuple):
+    """Pods that request a network.
+
+    Attributes:
+        pods: the pod template.
+        interfaces: the number of interfaces that a pod requests in the network.
+        names_namespace: True if the request names the namespace of the network.
     """
 
     pods: PodTemplate
@@ -384,14 +367,13 @@ class Use:
     names_namespace: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """How many pods may use a network at the same time.
+class Demand(NamedTuple):
+    """The most interfaces in a network that the nodes of a flavor can hold at the same time.
 
     Attributes:
-        flavor: whose nodes they are on.
-        nodes: how many there are.
-        per_node: how many interfaces the pods of one of them have.
+        flavor: the name of the ResourceFlavor.
+        nodes: the number of its nodes.
+        per_node: the number of interfaces on each node.
     """
 
     flavor: str
@@ -400,87 +382,56 @@ class Demand:
 
     @property
     def interfaces(self) -> int:
-        """Of all nodes together."""
+        """The number of interfaces on all nodes."""
         return self.nodes * self.per_node
 
 
-@dataclass(frozen=True, slots=True)
-class _Nodes:
-    """What a ResourceFlavor says of its nodes: their labels, how many there are, and what one of them has."""
-
-    flavor: str
-    labels: Mapping[str, object]
-    count: int
-    offered: Mapping[str, int]
-
-    def per_node(self, pods: PodTemplate) -> int:
-        """How many of some pods fit on a node, by its devices; 1 where that is not known."""
-        counts = [self.offered[name] // wanted for name, wanted in pods.devices.items() if name in self.offered]
-        return max(1, min(counts, default=1))
-
-
 @dataclass(frozen=True)
-class Users:
-    """The pods that get networks.
+class NetworkUsers:
+    """The pods that request networks."""
 
-    Attributes:
-        gathered: what they are among.
-    """
+    objects: Objects
 
-    gathered: Objects
-
-    def of(self, network: Attachment) -> list[Use]:
-        """The pods that ask for a network by its name, in its namespace or from another."""
-        found = []
-        for pods, all_wanted in self._by_name.get(network.name, ()):
-            wanted = [each for each in all_wanted if _is_meant(each, pods, network)]
-            if wanted:
-                found.append(Use(pods, len(wanted), any(each.namespace for each in wanted)))
-        return found
+    def of(self, network: Attachment) -> list[NetworkUse]:
+        """Return the pods that request a network. Pods of a ClusterTrainingRuntime may run in its namespace."""
+        uses = []
+        for pods, requests in self._by_name.get(network.name, ()):
+            matching = [
+                request
+                for request in requests
+                if not (namespace := request.namespace or pods.manifest.namespace)
+                or network.namespace in ("", namespace)
+            ]
+            if matching:
+                uses.append(NetworkUse(pods, len(matching), any(request.namespace for request in matching)))
+        return uses
 
     def demand(self, network: Attachment) -> Demand | None:
-        """The most pods that nodes of one flavor can hold; None where nobody says how many nodes there are."""
-        found = [
-            Demand(nodes.flavor, nodes.count, count * use.interfaces)
+        """Return the largest demand of all flavors; None if no flavor sets the number of its nodes."""
+        demands = [
+            Demand(flavor, nodes, pods_per_node * use.interfaces)
             for use in self.of(network)
-            for nodes, count in self._on_nodes[id(use.pods)]
+            for flavor, nodes, pods_per_node in self._on_nodes[id(use.pods)]
         ]
-        return max(found, key=lambda each: (each.interfaces, each.flavor), default=None)
+        return max(demands, key=lambda demand: (demand.interfaces, demand.flavor), default=None)
 
     @cached_property
     def _by_name(self) -> Mapping[str, list[tuple[PodTemplate, list[NetworkRequest]]]]:
-        found: dict[str, list[tuple[PodTemplate, list[NetworkRequest]]]] = {}
-        for pods in self.gathered.view(Fabrics.read).pods:
-            wanted = pods.networks.requests
-            for name in dict.fromkeys(each.name for each in wanted):
-                found.setdefault(name, []).append((pods, [each for each in wanted if each.name == name]))
-        return found
+        by_name: dict[str, list[tuple[PodTemplate, list[NetworkRequest]]]] = {}
+        for pods in self.objects.view(Fabrics.read).pods:
+            requests = pods.networks.requests
+            for name in dict.fromkeys(request.name for request in requests):
+                by_name.setdefault(name, []).append((pods, [request for request in requests if request.name == name]))
+        return by_name
 
     @cached_property
-    def _on_nodes(self) -> Mapping[int, list[tuple[_Nodes, int]]]:
-        """The nodes that pods may be on by what they select, and how many of them fit on each."""
-        known = list(_nodes(self.gathered))
+    def _on_nodes(self) -> Mapping[int, list[tuple[str, int, int]]]:
+        """Map id of a pod template → (flavor, number of nodes, pods per node) for each flavor that the pods select."""
         return {
-            id(pods): [(nodes, nodes.per_node(pods)) for nodes in known if _is_selected(nodes, pods)]
-            for pods in self.gathered.view(Fabrics.read).pods
+            id(pods): [
+                (nodes.flavor.name, nodes.count, nodes.pods_per_node(pods))
+                for nodes in self.objects.view(FlavorNodes.read)
+                if nodes.count and nodes.are_selected_by(pods)
+            ]
+            for pods in self.objects.view(Fabrics.read).pods
         }
-
-
-def _is_meant(wanted: NetworkRequest, pods: PodTemplate, network: Attachment) -> bool:
-    """A pod of a runtime for the cluster is in the namespace of whoever has a job on it."""
-    namespace = wanted.namespace or pods.manifest.namespace
-    return not namespace or not network.namespace or namespace == network.namespace
-
-
-def _is_selected(nodes: _Nodes, pods: PodTemplate) -> bool:
-    selected = mapping(pods.spec, "nodeSelector")
-    return bool(nodes.labels) and all(selected.get(key) == value for key, value in nodes.labels.items())
-
-
-def _nodes(gathered: Objects) -> Iterator[_Nodes]:
-    for flavor in gathered.of(_KUEUE, "ResourceFlavor"):
-        said = mapping(flavor.body, "metadata", "annotations")
-        if count := whole(said.get(NODES)):
-            amounts = {name: whole(amount) for name, amount in amounts_of(flavor).items()}
-            offered = {name: amount for name, amount in amounts.items() if amount is not None}
-            yield _Nodes(flavor.name, mapping(flavor.body, "spec", "nodeLabels"), count, offered)
