@@ -34,13 +34,13 @@ def image_fault(image: str) -> tuple[str, str]:
     if re.fullmatch("[a-f0-9]{64}", image):
         return "a digest alone names no image", f"write the image before it: HOST/PATH@sha256:{image}"
     domain, rest = _split(image)
-    found = _REFERENCE.fullmatch(f"{domain}/{rest}")
+    match = _REFERENCE.fullmatch(f"{domain}/{rest}")
     name = rest.partition(":")[0]
-    if found is None or name.lower() != name:
+    if match is None or name.lower() != name:
         return _why(image, domain, rest)
-    if len(found["path"]) > _LONGEST:
+    if len(match["path"]) > _LONGEST:
         return f"its path has more than {_LONGEST} characters", "use a shorter path"
-    return _digest_fault(found["digest"] or "")
+    return _digest_fault(match["digest"] or "")
 
 
 def is_image(image: str) -> bool:
@@ -67,8 +67,8 @@ def _digest_fault(digest: str) -> tuple[str, str]:
     if length is None:
         return f"`{algorithm}` is no algorithm of a digest", f"write one of: {', '.join(sorted(_DIGESTS))}"
     if len(digits) != length:
-        what = f"its digest has {len(digits)} digits, and {algorithm} has {length}"
-        return what, "copy the whole digest: `skopeo inspect` prints it"
+        message = f"its digest has {len(digits)} digits, but {algorithm} has {length}"
+        return message, "copy the whole digest: `skopeo inspect` prints it"
     if not re.fullmatch("[0-9a-f]*", digits):
         return "its digest has upper-case letters", "write the digest in lower case"
     return "", ""
@@ -90,7 +90,7 @@ def _why(image: str, domain: str, rest: str) -> tuple[str, str]:
     if path.lower() != path:
         return (
             "its path has upper-case letters",
-            f"write `{_brief(path.lower())}`, if the registry has the image by that name",
+            f"write `{_brief(path.lower())}`, if the registry has the image with this path",
         )
     if not re.fullmatch(_PATH, path, re.ASCII):
         return "its path has an empty part, or one that begins or ends with a separator", fix
@@ -136,10 +136,9 @@ def is_below(path: str, folder: str) -> bool:
 
 @cache
 def _folders() -> tuple[tuple[str, str, bool], ...]:
-    """Return the folders with what they hold, and whether nothing may be mounted below them; `/` comes first."""
+    """Return (folder, content, True if no volume may be mounted below it), sorted, so that `/` comes first."""
     rows = read_table("folders")["folders"]
-    found = {(_resolved(row["path"]), row["holds"], row.get("below") == "refused") for row in rows}
-    return tuple(sorted(found))
+    return tuple(sorted({(_resolved(row["path"]), row["holds"], row.get("below") == "refused") for row in rows}))
 
 
 @cache

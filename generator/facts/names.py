@@ -23,7 +23,7 @@ NET_BIND_SERVICE = "NET_BIND_SERVICE"
 """The only capability that Pod Security `restricted` allows."""
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount point of pods
-"""Where processes of a node share memory; 64 MiB unless a volume is mounted there (shm_overview(7))."""
+"""The folder of shared memory; 64 MiB unless a volume is mounted there (shm_overview(7))."""
 
 SSH_PORT = 2222
 """The port of sshd in the pods of ranks: without root it cannot be 22 (ip(7), `ip_unprivileged_port_start`)."""
@@ -32,7 +32,7 @@ VERBS_DEVICES = "/dev/infiniband"
 """The folder with the device files of RDMA (rdma-core libibverbs)."""
 
 EVERYWHERE = "0.0.0.0/0"
-"""All of IPv4."""
+"""Every IPv4 address."""
 
 # OpenShift
 
@@ -71,7 +71,7 @@ SUPPORT = "trainer.kubeflow.org/support"
 """Label of a runtime: `deprecated` makes Trainer's webhook warn users of it."""
 
 MPI_FOLDER = "/etc/mpi"
-"""Where Trainer mounts the hostfile in the launcher (MPIHostfileDir)."""
+"""The folder in which Trainer mounts the hostfile in the launcher (MPIHostfileDir)."""
 
 # Multus: multus-cni pkg/k8sclient/k8sclient.go
 
@@ -92,7 +92,7 @@ GPU_CLIQUE = "nvidia.com/gpu.clique"
 # mpigen
 
 PARAMETER = "mpigen.dev/"
-"""Start of all labels and annotations of mpigen; of a tenant's namespace, those that admission policies read."""
+"""Start of all labels and annotations of mpigen, such as the parameters of admission policies on a namespace."""
 
 TENANT_LABEL = "mpigen.dev/tenant"
 """Label of a namespace: the team that owns it, the same in all of the team's namespaces."""
@@ -113,43 +113,39 @@ REBOOTS = "mpigen.dev/reboots"
 """Annotation of an object that makes nodes drain or restart when it is applied."""
 
 RELAXED = "mpigen.dev/relaxed-"
-"""Label of a namespace in which an admission rule does not hold: the rule's name follows, the value is the last day."""
-
+"""Start of the label that exempts a namespace from an admission rule: rule → last day."""
 
 RUNTIME_LABEL = "mpigen.dev/runtime"
-"""Pod label: the runtime's name. NetworkPolicies know MPI pods by it; no label of Trainer or JobSet says as much."""
+"""Label of a pod: its runtime. NetworkPolicies select MPI pods by it, because Trainer and JobSet set no such label."""
 
 JOB_LABEL = "jobset.sigs.k8s.io/jobset-name"
-"""Pod label, by JobSet: the name of the TrainJob."""
+"""Label of a pod, set by JobSet: the name of the TrainJob."""
 
 JOB_POLICY = "np."
-"""What the name of a job's NetworkPolicy begins with, before the job's."""
+"""Start of the name of a job's NetworkPolicy; the name of the job follows."""
 
 OUT_OF_THE_MESH = {"istio.io/dataplane-mode": "none", "sidecar.istio.io/inject": "false"}
-"""Pod labels: no sidecar of Istio, and not its ambient mode. A TrainJob's own labels do not reach its pods."""
+"""Labels of a pod: no Istio sidecar and no ambient mode. Trainer does not copy labels of a TrainJob to its pods."""
 
 SERVICE_ACCOUNT = "mpi"
 """The ServiceAccount of all MPI pods, one in each tenant's namespace. It has no permissions and no token."""
 
-
 REGISTRY_LOGIN = f"{SERVICE_ACCOUNT}-dockercfg"
-"""The Secret by which MPI pods pull from OpenShift's own registry, which makes it; so named only where the account has
-pull secrets besides."""
+"""The Secret with which MPI pods pull from OpenShift's own registry. OpenShift creates it; the ServiceAccount sets this
+name only if it has further pull secrets."""
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "mpigen"}
-"""Label of all that is generated."""
+"""Label of every generated object."""
 
 PART_OF = "app.kubernetes.io/part-of"
-"""Label of all that is generated: the platform."""
-
+"""Label of every generated object: the platform."""
 
 LOCAL_QUEUE = "default"
-"""The LocalQueue in each tenant's namespace. With this name Kueue queues TrainJobs there that carry no queue label
+"""The LocalQueue in each tenant's namespace. With this name Kueue queues TrainJobs without a queue label in it
 (LocalQueueDefaulting, GA)."""
 
-
 OWNER = "mpigen.dev/owner"
-"""Annotation of a TrainJob: the user name of whoever may stop it without being an editor."""
+"""Annotation of a TrainJob: the user who may delete it without the role of an editor."""
 
 MEMLOCK_SCC = "mpigen-memlock"
-"""On OpenShift, the SCC of pods that may lock memory, and the role that grants it."""
+"""On OpenShift, the SecurityContextConstraints of pods that lock memory, and the role that grants their use."""

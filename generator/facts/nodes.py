@@ -88,7 +88,7 @@ class Server:
 
 def _server(row: Mapping[str, Any]) -> Server:
     lists = {key: tuple(row.get(key, ())) for key in ("sources", "topology")}
-    measured = tuple(Measured(**each) for each in row.get("measured", ()))
+    measured = tuple(Measured(**entry) for entry in row.get("measured", ()))
     return Server(**{**row, **lists, "measured": measured})
 
 

@@ -21,8 +21,8 @@ def meaning_of(subject: str) -> Meaning:
     kind, _, name = subject.partition(":")
     if kind == "serviceaccount":
         return "cluster" if name.partition("/")[0] in _namespaces() else ""
-    if found := _OF_NAMESPACE.fullmatch(name):
-        return "cluster" if found["namespace"] in _namespaces() else ""
+    if match := _OF_NAMESPACE.fullmatch(name):
+        return "cluster" if match["namespace"] in _namespaces() else ""
     return next((meaning for known, pattern, meaning in _subjects() if known == kind and pattern.fullmatch(name)), "")
 
 

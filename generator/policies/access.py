@@ -8,7 +8,7 @@ The roles do not aggregate into others: users of all namespaces hold the Cluster
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import groupby
+from itertools import chain, groupby
 
 from generator.config.model.access import PlatformAccess
 from generator.config.model.fabrics import operator_namespaces
@@ -54,8 +54,8 @@ _RULES: Mapping[str, list[Body]] = read_table("roles", "generator.policies")
 
 def _rules(*names: str) -> list[Body]:
     """Return the rules at these keys of roles.yaml; a rule with `kinds: all` becomes one rule for each API group."""
-    rules = (rule for name in names for rule in _RULES[name])
-    return [each for rule in rules for each in (rules_for_kinds(rule["verbs"]) if "kinds" in rule else [rule])]
+    rules = [rule for name in names for rule in _RULES[name]]
+    return list(chain(*(rules_for_kinds(rule["verbs"]) if "kinds" in rule else [rule] for rule in rules)))
 
 
 def tenant_roles(isolation: Isolation) -> list[Body]:

@@ -1,13 +1,15 @@
 """The audit policy of the API server: a file for Kubernetes, an APIServer object for OpenShift.
 
-It holds for the whole cluster, and an engine cannot apply a file of the API server, so an admin compares it with the
-installed policy. The first rule that fits a request decides (k8s.io/apiserver v0.34.2
+It applies to the whole cluster, and Argo CD cannot apply a file of the API server, so an admin compares it with the
+installed policy. The first rule that matches a request applies (k8s.io/apiserver v0.34.2
 pkg/audit/policy/checker.go); fields: pkg/apis/audit/v1/types.go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from generator.config.platform import Platform
 from generator.facts.kinds import KINDS
@@ -15,23 +17,23 @@ from generator.manifests import Body
 from generator.policies.access import KUBERNETES_USERS, controller_groups
 
 FLAGS = "mpigen.dev/api-server-flags"
-"""Annotation of the policy: how the API server is started beside `--audit-policy-file` and `--audit-log-path`."""
+"""Annotation of the policy: flags of the API server in addition to `--audit-policy-file` and `--audit-log-path`."""
 
 _WRITES = ["create", "update", "patch", "delete", "deletecollection"]
 _READS = ["get", "list", "watch"]
 _HEALTH = ["/healthz*", "/livez*", "/readyz*", "/version", "/openapi/*"]
-_WAYS_IN = ["pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy"]
-# Whose bodies are Secrets, or tokens.
+_POD_ACCESS = ["pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy"]
+# The bodies of these requests contain Secrets or tokens.
 _SECRETS = [
     {"group": "", "resources": ["secrets", "serviceaccounts/token"]},
     {"group": "authentication.k8s.io", "resources": ["tokenreviews"]},
 ]
-_ABOUNDING = [
+_FREQUENT = [
     {"group": "", "resources": ["events"]},
     {"group": "events.k8s.io", "resources": ["events"]},
     {"group": "coordination.k8s.io", "resources": ["leases"]},
 ]
-_BY_PEOPLE = (
+_USER_RESOURCES = (
     ("", "persistentvolumeclaims"),
     ("rbac.authorization.k8s.io", "roles"),
     ("trainer.kubeflow.org", "trainjobs"),
@@ -40,7 +42,7 @@ _BY_PEOPLE = (
 
 
 def audit(platform: Platform) -> Body:
-    """The policy of the API server, or on OpenShift, which takes no rules for single resources, its profile."""
+    """Return the policy of the API server; on OpenShift the profile, because it supports no rules for resources."""
     if platform.cluster.is_openshift:
         return openshift_profile()
     return audit_policy(controller_groups(platform), platform.policies.retention.audit or 0)
@@ -62,10 +64,10 @@ def audit_policy(controllers: Sequence[str], days: int) -> Body:
         "omitManagedFields": True,
         "rules": [
             {"level": "None", "nonResourceURLs": _HEALTH},
-            {"level": "None", "resources": _ABOUNDING},
+            {"level": "None", "resources": _FREQUENT},
             {"level": "Metadata", "resources": _SECRETS},
-            {"level": "Metadata", "resources": [{"group": "", "resources": _WAYS_IN}]},
-            {"level": "Request", "verbs": _WRITES, "resources": _written()},
+            {"level": "Metadata", "resources": [{"group": "", "resources": _POD_ACCESS}]},
+            {"level": "Request", "verbs": _WRITES, "resources": _written_resources()},
             {"level": "None", "userGroups": ["system:nodes", *controllers], "verbs": _READS},
             {"level": "None", "users": [*KUBERNETES_USERS], "verbs": _READS},
             {"level": "Metadata"},
@@ -73,20 +75,19 @@ def audit_policy(controllers: Sequence[str], days: int) -> Body:
     }
 
 
-def _written() -> list[Body]:
+def _written_resources() -> list[Body]:
     """Return the resources of a release and of users. A resource does not include its subresources."""
-    groups: dict[str, set[str]] = {}
-    for group, resource in ((each.group, each.resource) for each in KINDS):
-        groups.setdefault(group, set()).add(resource)
-    for group, resource in _BY_PEOPLE:
-        groups.setdefault(group, set()).add(resource)
-    return [{"group": group, "resources": sorted(resources)} for group, resources in sorted(groups.items())]
+    rows = sorted({(row.group, row.resource) for row in KINDS} | {*_USER_RESOURCES})
+    return [
+        {"group": group, "resources": [resource for _, resource in resources]}
+        for group, resources in groupby(rows, key=itemgetter(0))
+    ]
 
 
 def openshift_profile() -> Body:
-    """`APIServer` of OpenShift, of which this sets only `audit`: bodies of writes, of Secrets only who and when.
+    """Return `APIServer` of OpenShift with only `audit`: a profile that logs the bodies of writes, but not of Secrets.
 
-    openshift/api at bfa868a22401, config/v1/types_apiserver.go; what a profile logs: openshift/library-go
+    openshift/api at bfa868a22401, config/v1/types_apiserver.go; rules of the profiles: openshift/library-go
     pkg/operator/apiserver/audit/manifests.
     """
     return {

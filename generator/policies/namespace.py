@@ -19,16 +19,16 @@ from generator.policies.admission.parameters import namespace_parameters
 
 
 def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
-    """A namespace of a team: its Pod Security Standard, and what admission policies allow there.
+    """Return a namespace of a team, with its Pod Security level and the parameters of admission policies.
 
-    Argo CD deletes it only when a person confirms. The enforced version is pinned to the cluster's, so that an upgrade
-    does not evict; warnings follow the newest.
+    Argo CD deletes it only after a person confirms. The enforced version is the version of the cluster, so that pods
+    stay valid after an upgrade. Warnings follow the latest version.
     """
     cluster = platform.cluster
     labels = {
         TENANT_LABEL: team,
         **tenant.labels,
-        **{f"{RELAXED}{each.rule}": each.until for each in tenant.relax},
+        **{f"{RELAXED}{exemption.rule}": exemption.until for exemption in tenant.relax},
         **_pod_security_labels(tenant, platform.policies.pod_security),
         "pod-security.kubernetes.io/enforce-version": f"v{cluster.versions.kubernetes}",
         "pod-security.kubernetes.io/audit": "restricted",
@@ -37,7 +37,7 @@ def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
         "pod-security.kubernetes.io/warn-version": "latest",
     }
     if cluster.is_openshift:
-        # OpenShift's label syncer would fight over the labels above; its Kueue operator minds labelled namespaces only.
+        # OpenShift's label syncer would overwrite the labels above. Its Kueue operator ignores other namespaces.
         labels["security.openshift.io/scc.podSecurityLabelSync"] = "false"
         labels["kueue.openshift.io/managed"] = "true"
     return {
@@ -49,26 +49,26 @@ def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
             "annotations": {
                 "argocd.argoproj.io/sync-options": "Prune=confirm,Delete=confirm",
                 **namespace_parameters(tenant, team, platform),
-                **{f"{RELAXED}{each.rule}": each.reason for each in tenant.relax},
+                **{f"{RELAXED}{exemption.rule}": exemption.reason for exemption in tenant.relax},
             },
         },
     }
 
 
 def _pod_security_labels(tenant: Tenant, standard: str) -> dict[str, str]:
-    """Return the labels of Pod Security. Only `privileged` allows `memlock`: an admission rule requires the rest."""
+    """Return the Pod Security labels. Only `privileged` allows IPC_LOCK; an admission rule restricts it."""
     if tenant.pod_security == MEMLOCK:
         return {STANDARD: MEMLOCK, POD_SECURITY_ENFORCE: "privileged"}
     return {POD_SECURITY_ENFORCE: tenant.pod_security or standard}
 
 
 def service_account(tenant: Tenant, cluster: Cluster) -> Body:
-    """The identity of the tenant's MPI pods: nothing is granted to it, and it mounts no token.
+    """Return the ServiceAccount of the tenant's MPI pods, which has no permissions and mounts no token.
 
     Pods without pull secrets get the pull secrets of their ServiceAccount (kubernetes v1.34.2
-    plugin/pkg/admission/serviceaccount/admission.go). The list is atomic, and OpenShift adds the login to its own
-    registry to it, by a name that it makes up unless the account says one: without that, it and Argo CD would take the
-    list from each other for ever (openshift-controller-manager release-4.21 438d52e
+    plugin/pkg/admission/serviceaccount/admission.go). The list is atomic. OpenShift adds the login of its own
+    registry to it, with a random name unless an annotation sets the name. With a random name, OpenShift and Argo CD
+    would overwrite the list of each other forever (openshift-controller-manager release-4.21 438d52e
     pkg/internalregistry/controllers/service_account_controller.go `sync`, `managedImagePullSecretName`).
     """
     names = [secret.name for secret in tenant.secrets.pull_secrets]
@@ -86,10 +86,10 @@ def service_account(tenant: Tenant, cluster: Cluster) -> Body:
 
 
 def resource_quota(tenant: Tenant) -> Body:
-    """Limits on objects and storage. What pods request is left to Kueue, unless the platform asks for a second limit.
+    """Return limits on objects and storage. Kueue limits the requests of pods, unless the platform sets a second limit.
 
-    A quota that is smaller than what Kueue admits refuses pods of jobs that then hold their share and never start, and
-    one on cpu or memory refuses every pod that does not state them.
+    If the quota is smaller than the quota in Kueue, the API server rejects pods of admitted jobs, which then hold quota
+    and never start. A quota on cpu or memory rejects every pod without requests for them.
     """
     return {
         "apiVersion": "v1",
@@ -111,10 +111,10 @@ def _hard(limits: Limits) -> dict[str, str]:
 
 
 def limit_range(tenant: Tenant) -> Body:
-    """Small requests for containers that state none.
+    """Return small requests for containers without requests.
 
-    No `default` limit: it would fall below the request of a container that states only that. No `max` and no devices:
-    a maximum of a device becomes its default, and every container would get all of them.
+    There is no `default` limit, because a container with a larger request and no limit would be invalid. There is no
+    `max` of a device, because it becomes the default, and every container would request all devices.
     """
     return {
         "apiVersion": "v1",
@@ -125,7 +125,7 @@ def limit_range(tenant: Tenant) -> Body:
 
 
 def persistent_volume_claims(tenant: Tenant) -> Iterator[Body]:
-    """The claims of a namespace. With a claim goes what is on it, so a person confirms, as of a namespace."""
+    """Yield the claims of a namespace. Argo CD deletes a claim, and its data, only after a person confirms."""
     for volume in tenant.volumes:
         spec: Body = {
             "accessModes": [*volume.access_modes],

@@ -35,10 +35,10 @@ from generator.facts.names import EVERYWHERE, METADATA_NAME, RUNTIME_LABEL, TENA
 from generator.manifests import Body
 
 NOT_ISOLATED = "mpigen.dev/not-isolated"
-"""Annotation of the policy that denies everything: what it does not deny."""
+"""Annotation of the policy that denies everything: the traffic that bypasses it."""
 _BEYOND = (
-    "traffic over secondary networks and RDMA (SR-IOV, InfiniBand, RoCE, macvlan, host devices), pods with hostNetwork "
-    "and whatever comes from the node of a pod; and all of it where the CNI enforces no NetworkPolicy"
+    "traffic over secondary networks and RDMA (SR-IOV, InfiniBand, RoCE, macvlan, host devices), traffic of pods with "
+    "hostNetwork, traffic from the node of a pod, and all traffic if the CNI does not enforce NetworkPolicies"
 )
 _MPI_PODS: Body = {"matchExpressions": [{"key": RUNTIME_LABEL, "operator": "Exists"}]}
 
@@ -53,7 +53,7 @@ def _network_policy(tenant: Tenant, name: str, spec: Body) -> Body:
 
 
 def default_deny(tenant: Tenant) -> Body:
-    """Nothing in, nothing out, as far as a NetworkPolicy goes."""
+    """Return the NetworkPolicy that denies all traffic of a namespace."""
     body = _network_policy(tenant, "np-default-deny", {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]})
     body["metadata"]["annotations"] = {NOT_ISOLATED: _BEYOND}
     return body
@@ -70,7 +70,7 @@ def dns_pods(cluster: Cluster) -> tuple[str, dict[str, str], int]:
 
 
 def dns(tenant: Tenant, cluster: Cluster, cache: str | None = None) -> Body:
-    """Names, over UDP and, for the long answers of large jobs, TCP; also from a cache on the node, at its address."""
+    """Return the NetworkPolicy for DNS: UDP, TCP for long answers about large jobs, and the address of a node cache."""
     name, labels, port = dns_pods(cluster)
     pods = {
         "namespaceSelector": {"matchLabels": {METADATA_NAME: name}},
@@ -83,7 +83,7 @@ def dns(tenant: Tenant, cluster: Cluster, cache: str | None = None) -> Body:
 
 
 def mpi(tenant: Tenant) -> Body:
-    """MPI pods reach each other within the namespace, on every port: MPI and NCCL pick theirs at random."""
+    """Return the NetworkPolicy between MPI pods of the namespace, on every port: MPI and NCCL use random ports."""
     return _network_policy(
         tenant,
         "np-mpi",
@@ -97,7 +97,7 @@ def mpi(tenant: Tenant) -> Body:
 
 
 def metrics(tenant: Tenant, metrics: Metrics) -> Body:
-    """Prometheus reads the metrics of MPI pods, and reaches nothing else of them."""
+    """Return the NetworkPolicy that lets Prometheus read the metrics of MPI pods."""
     prometheus = {"namespaceSelector": {"matchLabels": {METADATA_NAME: metrics.namespace}}}
     ingress = [{"from": [prometheus], "ports": _ports(metrics.port, "TCP")}]
     spec: Body = {"podSelector": _MPI_PODS, "policyTypes": ["Ingress"], "ingress": ingress}
@@ -105,7 +105,7 @@ def metrics(tenant: Tenant, metrics: Metrics) -> Body:
 
 
 def api_server(tenant: Tenant, server: ApiServer) -> Body:
-    """The API server, at addresses: it is no pod that a selector could match."""
+    """Return the NetworkPolicy for the API server, by addresses: it is not a pod, so no selector matches it."""
     to = [{"ipBlock": {"cidr": network}} for network in server.networks]
     spec: Body = {
         "podSelector": {},
@@ -119,7 +119,7 @@ def egress(tenant: Tenant, target: Egress, network: str) -> Body:
     """Return a NetworkPolicy that allows a network outside the cluster, except the metadata service in it."""
     metadata = metadata_services_in(network)
     block = {"cidr": network, **({"except": metadata} if metadata else {})}
-    ports = [port for each in target.ports for port in _ports(each, target.protocol)]
+    ports = [entry for port in target.ports for entry in _ports(port, target.protocol)]
     spec: Body = {
         "podSelector": {},
         "policyTypes": ["Egress"],
@@ -133,7 +133,7 @@ def _ports(port: int, *protocols: str) -> list[Body]:
 
 
 def _only(address: str) -> str:
-    """The network of a single address."""
+    """Return the CIDR of a single address."""
     return str(ipaddress.ip_network(address))
 
 
@@ -147,7 +147,7 @@ def _cilium_network_policy(tenant: Tenant, name: str, egress: Body) -> Body:
 
 
 def cilium_dns(tenant: Tenant, cluster: Cluster) -> Body:
-    """Every name may be asked for, and Cilium sees the answers."""
+    """Return the CiliumNetworkPolicy for DNS: pods may resolve every name, and Cilium learns the addresses."""
     namespace, labels, port = dns_pods(cluster)
     pods = {"matchLabels": {"k8s:io.kubernetes.pod.namespace": namespace, **_of_pods(labels)}}
     rules = {"dns": [{"matchPattern": "*"}]}
@@ -162,13 +162,13 @@ def _of_pods(labels: dict[str, str]) -> dict[str, str]:
 def cilium_egress(tenant: Tenant, target: Egress, domain: str) -> Body:
     """Return a CiliumNetworkPolicy that allows a DNS name outside the cluster."""
     how = "matchPattern" if "*" in domain else "matchName"
-    ports = [port for each in target.ports for port in _cilium_ports(each, target.protocol)]
+    ports = [entry for port in target.ports for entry in _cilium_ports(port, target.protocol)]
     rule: Body = {"toFQDNs": [{how: domain}], "toPorts": [{"ports": ports}]}
     return _cilium_network_policy(tenant, f"cnp-egress-{target.name}", rule)
 
 
 def cilium_api_server(tenant: Tenant, server: ApiServer) -> Body:
-    """The API server, wherever it is."""
+    """Return the CiliumNetworkPolicy for the API server, which Cilium finds without its address."""
     rule: Body = {"toEntities": ["kube-apiserver"], "toPorts": [{"ports": _cilium_ports(server.port, "TCP")}]}
     return _cilium_network_policy(tenant, "cnp-api-server", rule)
 
@@ -182,7 +182,7 @@ _EVERYWHERE = [EVERYWHERE, "::/0"]
 
 
 def admin_network_policy(name: str, guard: Guard) -> Body:
-    """Nothing between a team and others, and nothing to the metadata service, whatever their NetworkPolicies say."""
+    """Return the policy that denies traffic to other teams and metadata services, before NetworkPolicies allow it."""
     others = {
         "namespaces": {
             "matchExpressions": [
@@ -208,16 +208,16 @@ def admin_network_policy(name: str, guard: Guard) -> Body:
 
 
 def baseline_admin_network_policy() -> Body:
-    """Nothing in or out of the namespaces of tenants where no NetworkPolicy decides. The cluster can have only one."""
-    anybody: Body = {"namespaces": {}}
+    """Return the policy that denies all traffic of tenants without a NetworkPolicy. A cluster can have only one."""
+    all_namespaces: Body = {"namespaces": {}}
     return {
         "apiVersion": _API,
         "kind": "BaselineAdminNetworkPolicy",
         "metadata": {"name": "default"},
         "spec": {
             "subject": {"namespaces": {"matchExpressions": [{"key": TENANT_LABEL, "operator": "Exists"}]}},
-            "ingress": [{"name": "nobody", "action": "Deny", "from": [anybody]}],
-            "egress": [{"name": "nowhere", "action": "Deny", "to": [anybody, {"networks": _EVERYWHERE}]}],
+            "ingress": [{"name": "nobody", "action": "Deny", "from": [all_namespaces]}],
+            "egress": [{"name": "nowhere", "action": "Deny", "to": [all_namespaces, {"networks": _EVERYWHERE}]}],
         },
     }
 

@@ -1,8 +1,9 @@
-"""Secrets: what fetches a team's secrets from where they are kept, never a value.
+"""Secrets: the objects with which External Secrets fetches the secrets of a team. They contain no values.
 
 External Secrets v1.3.2 pkg/controllers/externalsecret/externalsecret_controller_template.go: without a template the
-Secret gets the labels of its ExternalSecret, by which Argo CD and admission would take it for generated; with one that
-has no `data`, or merges, it gets all that is fetched. What its CustomResourceDefinition defaults is written out.
+Secret gets the labels of its ExternalSecret, so Argo CD and the admission rules would treat it as a generated object.
+With a template that has no `data`, or merges, it gets all fetched keys. Defaults of the CustomResourceDefinition are
+written out.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ _STORE = "team"
 
 
 def secrets(tenant: Tenant) -> Iterator[Body]:
-    """The store of a namespace, and all that is fetched into it: `tenant` is one of a team's `homes`."""
+    """Yield the store of a namespace, and the ExternalSecrets in it. `tenant` is one of the `homes` of a team."""
     declared = tenant.secrets
     if declared.store:
         if declared.store.service_account:
             yield _service_account(tenant, declared.store)
         yield _secret_store(tenant, declared.store)
-    for each in declared.external:
-        yield _external_secret(tenant, each.name, each.keys, _template(type="Opaque"))
+    for secret in declared.external:
+        yield _external_secret(tenant, secret.name, secret.keys, _template(type="Opaque"))
     for connection in declared.connections:
         keys = {"AWS_ACCESS_KEY_ID": connection.access_key, "AWS_SECRET_ACCESS_KEY": connection.secret_key}
         yield _external_secret(tenant, connection.name, keys, _connection(connection))
@@ -35,7 +36,7 @@ def secrets(tenant: Tenant) -> Iterator[Body]:
 
 
 def _service_account(tenant: Tenant, store: Store) -> Body:
-    """Whom External Secrets logs in as: it asks for a token when it needs one, and no pod is given any."""
+    """Return the ServiceAccount with which External Secrets logs in. It requests tokens itself; pods mount none."""
     account = store.service_account
     metadata: Body = {"name": account.name if account else "", "namespace": tenant.name}
     if account and account.annotations:
@@ -91,15 +92,15 @@ def _template(**fields: object) -> Body:
 
 
 def _connection(connection: Connection) -> Body:
-    """A Secret that the dashboard of OpenShift AI shows, and offers where models are served.
+    """Return the template of a Secret that the dashboard of OpenShift AI lists as a connection, also for model serving.
 
-    odh-dashboard b9d0963 packages/k8s-core/src/connectionTypeUtils.ts: `isConnection` knows one by `connection-type` or
-    `connection-type-ref`, and not by the newer `connection-type-protocol`; `isModelServingCompatible` asks for
-    `managed` beside `connection-type`, and for all of the keys but the region.
+    odh-dashboard b9d0963 packages/k8s-core/src/connectionTypeUtils.ts: `isConnection` reads `connection-type` and
+    `connection-type-ref`, not the newer `connection-type-protocol`. `isModelServingCompatible` requires `managed` and
+    `connection-type`, and all keys except the region.
     """
     return _template(
         type="Opaque",
-        mergePolicy="Merge",  # beside the keys that are fetched
+        mergePolicy="Merge",  # in addition to the fetched keys
         metadata={
             "labels": {"opendatahub.io/dashboard": "true", "opendatahub.io/managed": "true"},
             "annotations": {

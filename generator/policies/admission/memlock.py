@@ -28,9 +28,9 @@ STANDARD = f"mpigen.dev/{POD_SECURITY}"
 _LOCK, _BIND = IPC_LOCK, NET_BIND_SERVICE
 # What Pod Security of 1.34 allows for `restricted`: check_restrictedVolumes.go, check_sysctls.go.
 _VOLUMES = sorted((*patches.VOLUMES, "csi"))
-_OTHERS = ("initContainers", "ephemeralContainers")
-_OWN = "each.?securityContext"
-_ADDED = f"{_OWN}.?capabilities.?add.orValue([])"
+_OTHER_CONTAINERS = ("initContainers", "ephemeralContainers")
+_SECURITY = "each.?securityContext"
+_ADDED = f"{_SECURITY}.?capabilities.?add.orValue([])"
 _HOOKS = ("lifecycle.?postStart", "lifecycle.?preStop")
 _WAYS = ("httpGet", "tcpSocket")
 
@@ -49,15 +49,15 @@ def memlock() -> Rule:
     )
 
 
-def _each(expression: str) -> str:
+def _all_containers(expression: str) -> str:
     """Return CEL that is true if an expression holds for every container, of all three types."""
-    kinds = ("object.spec.containers", *(f"object.spec.?{kind}.orValue([])" for kind in _OTHERS))
+    kinds = ("object.spec.containers", *(f"object.spec.?{kind}.orValue([])" for kind in _OTHER_CONTAINERS))
     return " && ".join(f"{containers}.all(each, {expression})" for containers in kinds)
 
 
 def _effective(field: str, otherwise: str) -> str:
     """Return CEL for a field of a container's security context, with the field of its pod as the default."""
-    return f"{_OWN}.?{field}.orValue(object.spec.?securityContext.?{field}.orValue({otherwise}))"
+    return f"{_SECURITY}.?{field}.orValue(object.spec.?securityContext.?{field}.orValue({otherwise}))"
 
 
 def _forbidden(expression: str, message: str) -> Validation:
@@ -85,19 +85,21 @@ def _pod_validations() -> list[Validation]:
 def _privilege_validations() -> list[Validation]:
     return [
         _forbidden(
-            _each(f"!{_OWN}.?privileged.orValue(false) && {_OWN}.?procMount.orValue('Default') == 'Default'"),
+            _all_containers(
+                f"!{_SECURITY}.?privileged.orValue(false) && {_SECURITY}.?procMount.orValue('Default') == 'Default'"
+            ),
             "a container cannot be privileged; remove privileged and procMount",
         ),
         _forbidden(
-            _each(f"'ALL' in {_OWN}.?capabilities.?drop.orValue([])"),
+            _all_containers(f"'ALL' in {_SECURITY}.?capabilities.?drop.orValue([])"),
             "a container must drop all capabilities; set securityContext.capabilities.drop to [ALL]",
         ),
         _forbidden(
-            _each(f"{_ADDED}.all(added, added in ['{_LOCK}', '{_BIND}'])"),
+            _all_containers(f"{_ADDED}.all(added, added in ['{_LOCK}', '{_BIND}'])"),
             f"a container can add only the capabilities {_LOCK} and {_BIND}; remove the others",
         ),
         _forbidden(
-            _each(f"'{_LOCK}' in {_ADDED} || !{_OWN}.?allowPrivilegeEscalation.orValue(true)"),
+            _all_containers(f"'{_LOCK}' in {_ADDED} || !{_SECURITY}.?allowPrivilegeEscalation.orValue(true)"),
             f"a container without {_LOCK} cannot escalate; set securityContext.allowPrivilegeEscalation to false",
         ),
     ]
@@ -106,19 +108,19 @@ def _privilege_validations() -> list[Validation]:
 def _user_validations() -> list[Validation]:
     return [
         _forbidden(
-            _each(f"{_effective('runAsNonRoot', 'false')} && {_effective('runAsUser', '1')} != 0"),
+            _all_containers(f"{_effective('runAsNonRoot', 'false')} && {_effective('runAsUser', '1')} != 0"),
             "a container cannot run as root; set securityContext.runAsNonRoot to true, and no runAsUser of 0",
         ),
         _forbidden(
-            _each(
-                f"{_OWN}.?seccompProfile.?type"
+            _all_containers(
+                f"{_SECURITY}.?seccompProfile.?type"
                 ".orValue(object.spec.?securityContext.?seccompProfile.?type.orValue('')) in"
                 " ['RuntimeDefault', 'Localhost']"
             ),
             "a container needs a seccomp profile; set securityContext.seccompProfile.type to RuntimeDefault",
         ),
         _forbidden(
-            f"{_keeps_profiles('object.spec.?securityContext')} && {_each(_keeps_profiles(_OWN))}"
+            f"{_keeps_profiles('object.spec.?securityContext')} && {_all_containers(_keeps_profiles(_SECURITY))}"
             " && object.metadata.?annotations.orValue({}).all(key, !key.startsWith("
             "'container.apparmor.security.beta.kubernetes.io/') || object.metadata.annotations[key] != 'unconfined')",
             "a container cannot change its SELinux and AppArmor profiles; remove seLinuxOptions and appArmorProfile",
@@ -127,7 +129,7 @@ def _user_validations() -> list[Validation]:
 
 
 def _keeps_profiles(owner: str) -> str:
-    """Return CEL that is true if no profile is weakened. OpenShift sets the level of SELinux, which weakens nothing."""
+    """Return CEL that is true if no profile is weakened. OpenShift sets the SELinux level, which weakens none."""
     selinux = " && ".join(f"{owner}.?seLinuxOptions.?{field}.orValue('') == ''" for field in ("user", "role", "type"))
     return (
         f"{selinux} && {owner}.?appArmorProfile.?type.orValue('RuntimeDefault') != 'Unconfined'"
@@ -137,10 +139,10 @@ def _keeps_profiles(owner: str) -> str:
 
 def _host_validations() -> list[Validation]:
     probes = (*(f"{kind}Probe" for kind in ("liveness", "readiness", "startup")), *_HOOKS)
-    asked = " && ".join(f"each.?{probe}.?{way}.?host.orValue('') == ''" for probe in probes for way in _WAYS)
+    no_host = " && ".join(f"each.?{probe}.?{way}.?host.orValue('') == ''" for probe in probes for way in _WAYS)
     return [
         _forbidden(
-            _each(f"each.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0) && {asked}"),
+            _all_containers(f"each.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0) && {no_host}"),
             "a container cannot use ports or addresses of its node; remove hostPort, and the host of probes and hooks",
         )
     ]

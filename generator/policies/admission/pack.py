@@ -41,7 +41,7 @@ def _rules(platform: Platform) -> Iterator[Rule]:
     yield protected.keys()
     yield protected.local_queues()
     yield from _image_rules(platform)
-    if any(each.hosts_per_job or each.devices_per_host or each.time_per_job for each in limits):
+    if any(limit.hosts_per_job or limit.devices_per_host or limit.time_per_job for limit in limits):
         yield trainjobs.size(limits)
     if platform.isolation.unit == "job":
         yield protected.job_isolation()

@@ -48,18 +48,18 @@ _ANNOTATIONS = (
 _LABELS = (PARAMETER, "kueue.x-k8s.io/", "jobset.sigs.k8s.io/", "batch.kubernetes.io/")
 
 
-def _each_pod(expression: str) -> str:
+def _all_pods(expression: str) -> str:
     return f"variables.pods.all(pods, pods.all(pod, {expression}))"
 
 
-def _each_container(expression: str) -> str:
-    return _each_pod(
+def _all_containers(expression: str) -> str:
+    return _all_pods(
         " && ".join(f"pod.?{kind}.orValue([]).all(each, {expression})" for kind in ("containers", "initContainers"))
     )
 
 
-def _each_volume(expression: str) -> str:
-    return _each_pod(f"pod.?volumes.orValue([]).all(volume, {expression})")
+def _all_volumes(expression: str) -> str:
+    return _all_pods(f"pod.?volumes.orValue([]).all(volume, {expression})")
 
 
 def _variables_from_keys(owner: str) -> str:
@@ -87,18 +87,18 @@ def _secrets() -> list[Validation]:
         for kind in ("dataset", "model")
     )
     return [
-        Validation(_each_volume(f"!volume.?secret.?secretName.orValue('').{_SSH_KEY}"), message, "Forbidden"),
+        Validation(_all_volumes(f"!volume.?secret.?secretName.orValue('').{_SSH_KEY}"), message, "Forbidden"),
         Validation(
-            _each_volume(f"{projected}.all(source, !source.?secret.?name.orValue('').{_SSH_KEY})"), message, "Forbidden"
+            _all_volumes(f"{projected}.all(source, !source.?secret.?name.orValue('').{_SSH_KEY})"), message, "Forbidden"
         ),
-        Validation(_each_container(_variables_from_keys("each")), message, "Forbidden"),
+        Validation(_all_containers(_variables_from_keys("each")), message, "Forbidden"),
         Validation(
             f"oldObject != null || ({_variables_from_keys('object.spec.?trainer')} && {initializers})",
             message,
             "Forbidden",
         ),
         Validation(
-            _each_volume(f"{projected}.all(source, !has(source.serviceAccountToken))"),
+            _all_volumes(f"{projected}.all(source, !has(source.serviceAccountToken))"),
             "'pods of TrainJobs cannot mount a ServiceAccount token; remove the volume with serviceAccountToken'",
             "Forbidden",
         ),
@@ -108,7 +108,7 @@ def _secrets() -> list[Validation]:
 def _placement() -> list[Validation]:
     return [
         Validation(
-            _each_pod(
+            _all_pods(
                 "pod.?tolerations.orValue([]).all(each, each.?key.orValue('') != ''"
                 " && !each.key.startsWith('node-role.kubernetes.io/'))"
             ),
@@ -116,7 +116,7 @@ def _placement() -> list[Validation]:
             " node-role.kubernetes.io/'",
         ),
         Validation(
-            _each_pod("pod.?schedulingGates.orValue([]).size() == 0"),
+            _all_pods("pod.?schedulingGates.orValue([]).size() == 0"),
             "'the queue decides when pods start; remove schedulingGates'",
         ),
         Validation(
@@ -132,12 +132,12 @@ def _placement() -> list[Validation]:
 def _identity() -> list[Validation]:
     return [
         Validation(
-            _each_pod("!has(pod.serviceAccountName)"),
+            _all_pods("!has(pod.serviceAccountName)"),
             "'pods of TrainJobs use the ServiceAccount of the runtime; remove serviceAccountName'",
             "Forbidden",
         ),
         Validation(
-            _each_volume(" || ".join(f"has(volume.{kind})" for kind in VOLUMES)),
+            _all_volumes(" || ".join(f"has(volume.{kind})" for kind in VOLUMES)),
             f"'a volume gives access outside the namespace; use one of {', '.join(VOLUMES)}'",
             "Forbidden",
         ),
@@ -146,7 +146,7 @@ def _identity() -> list[Validation]:
 
 def _privileges() -> Validation:
     return Validation(
-        f"{_each_pod('!has(pod.securityContext)')} && {_each_container('!has(each.securityContext)')}",
+        f"{_all_pods('!has(pod.securityContext)')} && {_all_containers('!has(each.securityContext)')}",
         "'only the runtime sets the security context of its pods; remove securityContext'",
         "Forbidden",
     )

@@ -111,13 +111,13 @@ def policy(platform: str, rule: Rule) -> Body:
                 "matchPolicy": "Equivalent",
                 "namespaceSelector": {},
                 "objectSelector": {"matchLabels": dict(rule.object_labels)} if rule.object_labels else {},
-                "resourceRules": [each.body() for each in rule.resource_rules],
+                "resourceRules": [entry.body() for entry in rule.resource_rules],
             },
             "matchConditions": [*conditions, _NOT_DELETED],
             **({"variables": variables} if variables else {}),  # an empty list would not be stored
             "validations": [
-                {"expression": each.expression, "messageExpression": each.message, "reason": each.reason}
-                for each in rule.validations
+                {"expression": entry.expression, "messageExpression": entry.message, "reason": entry.reason}
+                for entry in rule.validations
             ],
         },
     }

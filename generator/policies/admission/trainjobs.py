@@ -106,9 +106,9 @@ def size(limits: Collection[Limits]) -> Rule:
         for field in ("requests", "limits")
     )
     validations = [
-        (_hosts, any(each.hosts_per_job for each in limits)),
-        (_devices, any(each.devices_per_host for each in limits)),
-        (_time, any(each.time_per_job for each in limits)),
+        (_hosts, any(limit.hosts_per_job for limit in limits)),
+        (_devices, any(limit.devices_per_host for limit in limits)),
+        (_time, any(limit.time_per_job for limit in limits)),
     ]
     return Rule(
         name="size",
