@@ -24,12 +24,13 @@ from generator.checks.files import (
     by_release,
     check_everywhere,
     compare_on_disk,
+    compare_rendered,
     cores,
     manifest_files,
 )
 from generator.checks.finding import Finding, Severity
-from generator.checks.kubeconform import refusals_placed
-from generator.checks.run import Checked, check_rendered, check_text, check_together, compare_rendered, unreadable
+from generator.checks.kubeconform import kubeconform_findings
+from generator.checks.run import Checked, check_rendered, check_text, check_together, unreadable
 from generator.documents.files import read_file
 from generator.errors import ConfigError, InputError, OutputError, Problem
 from generator.manifests import Manifest
@@ -416,7 +417,7 @@ def _kubeconform(search: Search, subject: Subject, parts: list[_Part], cache: Pa
         if result.status in (Status.INVALID, Status.ERROR):
             refused.setdefault(result.file, []).append(result)
     for name, refusals in refused.items():
-        checked.findings += refusals_placed(refusals, texts[name])
+        checked.findings += kubeconform_findings(refusals, texts[name])
     return checked
 
 

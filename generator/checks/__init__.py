@@ -1,1 +1,1 @@
-"""Rules over manifests: each reads plain objects, never the generator's own, so that it judges anybody's YAML."""
+"""Rules over manifests. They read plain YAML objects only, so they check any YAML, not just generated files."""

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from generator.checks.finding import Finding
-from generator.checks.run import Checked, check_text, compare, unreadable
+from generator.checks.run import Checked, check_text, compare, number_documents, unreadable
 from generator.documents.files import MAX_FILES, find_read_problem, os_error_problem, read_file
 from generator.errors import DocumentError, InputError, OutputError, Problem
 from generator.manifests import Manifest, read
@@ -346,3 +346,11 @@ def _read_all(files: Sequence[str], texts: Mapping[str, bytes]) -> tuple[list[Ma
         except (InputError, DocumentError) as error:
             problems += error.problems
     return found, problems
+
+
+def compare_rendered(
+    old: Sequence[Manifest], new: Sequence[Manifest], texts: Mapping[str, str], targets: Mapping[str, str]
+) -> list[Finding]:
+    """Return what breaks when a rendered release is applied over a release on disk. `texts` is file → rendered YAML."""
+    numbered = list(number_documents(new))
+    return compare(old, numbered, targets, lambda file: texts[file] if file in texts else read_file(Path(file)))

@@ -1,4 +1,4 @@
-"""Breach: a rule that a manifest breaks. Finding: the same with its place, told so that its reader can mend it."""
+"""Findings: breaches of rules with their lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WAIVERS = "mpigen.dev/waive"
 
 
 class Severity(StrEnum):
-    """How much a finding matters: errors fail the run, warnings and infos do not."""
+    """The severity of a finding. By default, only errors fail a run."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -55,21 +55,21 @@ class Generated:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """One broken rule at one place.
+    """A breach of a rule, with its place.
 
     Attributes:
         file: the file, relative to the output tree or as the user named it.
-        line: 1-based line of the offending node.
-        column: 1-based column of the offending node.
+        line: 1-based line.
+        column: 1-based column.
         path: JSON path inside the object, such as `$.spec.template.spec.containers[0].image`.
         check: the id of the rule, `family/rule`.
         resource: the object in the form `Kind namespace/name`.
-        message: what is wrong, quoting the value.
-        why: why it matters.
-        fix: what to do, in the imperative.
+        message: the mistake, with the value.
+        why: the effect.
+        fix: the correction, in the imperative.
         severity: error, warning or info.
-        value: what stands at the place: plain JSON data, and a long one the beginning of its text; nothing where
-            something is missing. Two findings that differ in nothing else are the same.
+        value: the value at the path, as JSON data. A long value is cut to the beginning of its text. None if a field is
+            missing. Findings that differ only in the value are equal.
         generated: the place in the generated file, if `file` is the platform file that causes it; None otherwise.
     """
 
@@ -96,9 +96,9 @@ def waivers_of(manifest: Manifest) -> str:
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
-    """The first of some names, and how many there are beside."""
-    told = ", ".join(f"`{name}`" for name in names[:most])
-    return f"{told} and {len(names) - most} more" if len(names) > most else told
+    """Return the first names, and the number of the others: `a`, `b`, `c` and 2 more."""
+    first = ", ".join(f"`{name}`" for name in names[:most])
+    return f"{first} and {len(names) - most} more" if len(names) > most else first
 
 
 Located = tuple[Manifest, Breach]

@@ -1,4 +1,4 @@
-"""kubeconform's verdicts as findings: it says which object it refuses and perhaps at which path, but no line."""
+"""Findings of kubeconform: kubeconform/*. It reports an object and perhaps a path, but no line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from generator.checks.finding import Finding
 from generator.checks.registry import ERROR, declare
 from generator.documents.load import Path
-from generator.documents.locate import Place, locate_everywhere
+from generator.documents.locate import locate_everywhere
 from generator.documents.messages import format_path
 from generator.errors import DocumentError
 from generator.manifests import Manifest, read
@@ -19,65 +19,64 @@ if TYPE_CHECKING:
     from generator.schemas.kubeconform import Result
 
 _NO_SCHEMA = "could not find schema for"  # kubeconform v0.7.0 pkg/validator/validator.go ValidateResource
-_PLACE = re.compile(r"at '((?:[^'\\]|\\.)*)': (?!validation failed|\w+Of failed)")
+_POINTER = re.compile(r"at '((?:[^'\\]|\\.)*)': (?!validation failed|\w+Of failed)")
 _ESCAPED = re.compile(r"\\(.)")
 
 
-def refusals_placed(refusals: Sequence[Result], text: bytes) -> list[Finding]:
-    """The refusals of one text, with their places from one walk through it."""
-    objects = _objects(text, refusals[0].file)
-    nothing = Manifest({}, refusals[0].file)
-    told = []
-    for refusal in refusals:
-        manifest = objects.get((refusal.kind, refusal.name)) or objects.get((refusal.kind, ""), nothing)
-        told.append((refusal, manifest, _named(refusal.message, manifest.body)))
-    where = [(manifest.index, (*manifest.inside, *path)) for _, manifest, path in told if manifest is not nothing]
-    places = locate_everywhere(text, where)
-    return [_finding(*each, places.get((each[1].index, (*each[1].inside, *each[2])))) for each in told]
+def kubeconform_findings(results: Sequence[Result], text: bytes) -> list[Finding]:
+    """Return a finding for each result of one file, with the lines from one walk through its text."""
+    objects = _objects(text, results[0].file)
+    unknown = Manifest({}, results[0].file)
+    located = []
+    for result in results:
+        manifest = objects.get((result.kind, result.name)) or objects.get((result.kind, ""), unknown)
+        located.append((result, manifest, (*manifest.inside, *_parse_path(result.message, manifest.body))))
+    places = locate_everywhere(
+        text, [(manifest.index, path) for _, manifest, path in located if manifest is not unknown]
+    )
+    findings = []
+    for result, manifest, path in located:
+        place = places.get((manifest.index, path))
+        line, column = place.node if place else (1, 1)
+        rule, fix = "invalid", "compare it with the upstream API reference of its kind"
+        if result.message.startswith(_NO_SCHEMA):
+            rule, fix = "no-schema", "correct the version, or pass --ignore-missing-schemas"
+        elif not manifest.kind:
+            fix = "make each document one object, with apiVersion and kind"
+        resource = manifest.resource if manifest.kind else ""
+        texts = (result.message, "kubeconform rejects the object", fix)
+        where = format_path(path, root="$")
+        findings.append(Finding(result.file, line, column, where, f"kubeconform/{rule}", resource, *texts))
+    return findings
 
 
 def _objects(text: bytes, file: str) -> dict[tuple[str, str], Manifest]:
-    """The objects of a text by kind and name, which is all that kubeconform says of them."""
-    found: dict[tuple[str, str], Manifest] = {}
-    with suppress(DocumentError):  # what can be read before it is enough
+    """Return (kind, name) → object, and (kind, "") → the first object of the kind."""
+    objects: dict[tuple[str, str], Manifest] = {}
+    with suppress(DocumentError):  # keep the documents before the error
         for manifest in read(text, file):
             if manifest.kind:
-                found.setdefault((manifest.kind, manifest.name), manifest)
-                found.setdefault((manifest.kind, ""), manifest)
-    return found
+                objects.setdefault((manifest.kind, manifest.name), manifest)
+                objects.setdefault((manifest.kind, ""), manifest)
+    return objects
 
 
-def _finding(refusal: Result, manifest: Manifest, path: Path, place: Place | None) -> Finding:
-    line, column = place.node if place else (1, 1)
-    rule, fix = "invalid", "compare it with the upstream API reference of its kind"
-    if refusal.message.startswith(_NO_SCHEMA):
-        rule, fix = "no-schema", "correct the version, or pass --ignore-missing-schemas"
-    elif not manifest.kind:
-        fix = "make each document one object, with apiVersion and kind"
-    where = format_path((*manifest.inside, *path), root="$")
-    resource = manifest.resource if manifest.kind else ""
-    why = "the second engine refuses the object"
-    return Finding(refusal.file, line, column, where, f"kubeconform/{rule}", resource, refusal.message, why, fix)
+def _parse_path(message: str, body: object) -> Path:
+    """Return the path in a message such as `at '/spec/containers/0': got number, want string`.
 
-
-def _named(message: str, body: object) -> Path:
-    """A place that kubeconform names, such as `at '/spec/containers/0': got number, want string`.
-
-    Of several it is the first by name: kubeconform's own order is left to chance.
+    kubeconform lists several paths in random order, so the first one by name is taken.
     """
-    pointer = min(_PLACE.findall(message), default="")
+    pointer = min(_POINTER.findall(message), default="")
     path: list[str | int] = []
     for part in pointer.split("/")[1:]:
         step = _ESCAPED.sub(r"\1", part).replace("~1", "/").replace("~0", "~")
-        path.append(int(step) if isinstance(body, list) and step.isdecimal() else step)
-        body = _child(body, path[-1])
+        if isinstance(body, list) and step.isdecimal():
+            path.append(int(step))
+            body = body[int(step)] if int(step) < len(body) else None
+        else:
+            path.append(step)
+            body = body.get(step) if isinstance(body, dict) else None
     return tuple(path)
-
-
-def _child(body: object, step: str | int) -> object:
-    if isinstance(body, dict):
-        return body.get(step)
-    return body[step] if isinstance(body, list) and isinstance(step, int) and step < len(body) else None
 
 
 declare(
@@ -85,16 +84,15 @@ declare(
     severity=ERROR,
     text="""Report an object that kubeconform rejects.
 
-    The second engine, the real kubeconform, refuses an object that ours accepts. Its own words follow, and the
-    place is one that it names.
+    `--engine both` also runs the real kubeconform. It rejects an object that mpigen's own engine accepts. The message
+    and the path are kubeconform's.
     """,
 )
-
 declare(
     "kubeconform/no-schema",
     severity=ERROR,
     text="""Report a kind for which kubeconform has no schema.
 
-    The second engine found no schema for a kind.
+    Without a schema, kubeconform cannot check the object. Often the `apiVersion` is wrong.
     """,
 )

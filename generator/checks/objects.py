@@ -1,4 +1,4 @@
-"""The objects that are judged together, indexed for rules that need several of them."""
+"""The objects of a release and the changes between two trees, as rules over several objects read them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Objects:
-    """The manifests of one release, or those of no release, whatever stands in them.
+    """The manifests of one release, or the manifests that belong to no release.
 
     Attributes:
-        manifests: those that rules read, by file and document.
+        manifests: the manifests that rules read, by file and document.
         targets: component → minor version.
         today: the day of the check; None if rules must not depend on it.
         is_complete: whether these are all manifests of a release. A dangling reference is then an error.
@@ -33,17 +33,17 @@ class Objects:
     is_complete: bool = False
 
     def of(self, group: str, *kinds: str) -> Iterable[Manifest]:
-        """All of some kinds of one API group; the same object more than once if several files hold it."""
+        """Return the manifests of some kinds of an API group. Several files can hold the same object."""
         return [manifest for kind in kinds for manifest in self._by_kind.get((group, kind), ())]
 
     def one(self, group: str, kind: str, name: str, namespace: str = "") -> Manifest | None:
-        """The object that a reference means.
+        """Return the object that a reference names.
 
-        None if it is in no file, and if files disagree on what it is: they are then for several clusters, and nobody
-        knows for which the reference is.
+        None if the object is in no file, or if files hold different objects of that name. Such files are for several
+        clusters, so the object of the reference is ambiguous.
         """
-        found = self._by_identity.get((group, kind, namespace, name), ())
-        return found[0] if found and all(each.body == found[0].body for each in found) else None
+        same = self._by_identity.get((group, kind, namespace, name), ())
+        return same[0] if same and all(other.body == same[0].body for other in same) else None
 
     def view(self, read: Callable[[Objects], V]) -> V:
         """Return what a reader makes of the objects, such as their queues. Each reader runs once."""
@@ -52,11 +52,12 @@ class Objects:
         return cast("V", self._views[read])
 
     def names(self, group: str, kind: str) -> Mapping[str, AbstractSet[str]]:
-        """Namespace → the names that are there of a kind."""
+        """Return namespace → the names of a kind's objects in it."""
         if (group, kind) not in self._names:
-            found = self._names.setdefault((group, kind), {})
-            for manifest in (each for each in self.of(group, kind) if each.name):
-                found.setdefault(manifest.namespace, set()).add(manifest.name)
+            names = self._names.setdefault((group, kind), {})
+            for manifest in self.of(group, kind):
+                if manifest.name:
+                    names.setdefault(manifest.namespace, set()).add(manifest.name)
         return self._names[group, kind]
 
     @cached_property
@@ -69,17 +70,17 @@ class Objects:
 
     @cached_property
     def _by_kind(self) -> Mapping[tuple[str, str], Sequence[Manifest]]:
-        found: dict[tuple[str, str], list[Manifest]] = {}
+        by_kind: dict[tuple[str, str], list[Manifest]] = {}
         for manifest in self.manifests:
-            found.setdefault((manifest.group, manifest.kind), []).append(manifest)
-        return found
+            by_kind.setdefault((manifest.group, manifest.kind), []).append(manifest)
+        return by_kind
 
     @cached_property
     def _by_identity(self) -> Mapping[tuple[str, str, str, str], Sequence[Manifest]]:
-        found: dict[tuple[str, str, str, str], list[Manifest]] = {}
+        by_identity: dict[tuple[str, str, str, str], list[Manifest]] = {}
         for manifest in self.manifests:
-            found.setdefault(manifest.identity, []).append(manifest)
-        return found
+            by_identity.setdefault(manifest.identity, []).append(manifest)
+        return by_identity
 
 
 def on_runtimes(objects: Objects) -> Iterator[OnRuntime]:

@@ -1,17 +1,28 @@
-"""The registry of checks: each rule registers its id, severity, version range, and the objects that it reads.
+"""The registry of checks, and how to add a check.
 
-```python
-@check("quota/lends-nobody", severity=INFO, needs=Queues)
-def lends_nobody(queues: Queues) -> Iterator[Breach]:
-    \"\"\"Report quota that no other queue can borrow.
+1. Write a function in the module of its family, and list a new module in `_OF_TREES` or `_OF_CHANGES` below:
 
-    Why it matters, in one or two sentences.
+   @check("quota/lends-nobody", severity=INFO, needs=Queues)
+   def lends_nobody(queues: Queues) -> Iterator[Breach]:
+       \"\"\"Report quota that no other queue can borrow.
 
-    Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go `available`
-    \"\"\"
-```
-`id` names the function, the folder `tests/checks/<id>` with its fixtures, and the page `docs/checks/<id>.md`.
-`needs` decides how often a rule runs, and with what: see `Stage`.
+       Why it matters: the effect, and the symptom that users see. What the check needs, and what it does not report.
+
+       Source: kueue v0.19.2 pkg/cache/scheduler/resource_node.go `available`
+       \"\"\"
+       yield Breach(path, message, why, fix, manifest)
+
+   The id gives the function its name. `mpigen checks` shows the first line of the docstring without "Report", and the
+   page docs/checks/<id>.md shows all of it. `Breach` has the three texts: what is wrong, what will happen because of
+   it, what to do.
+2. `severity` is the worst one: ERROR if the object is rejected, never runs or is unsafe; WARNING if it may; INFO if it
+   is good to know. A breach can lower it.
+3. `needs` is the class that the function reads. It decides when the function runs, see `Stage`. `since="kueue 0.19"` is
+   the first version with the behavior. Ranges of known defects are in generator/facts/defects.yaml instead.
+4. Add tests/checks/<id>/cases.yaml with a case that breaks the rule and one that does not. `python -m tests.checks`
+   records the texts in tests/checks/<family>/expected.txt, and `python -m tests.docs` writes the page.
+
+An engine that has rules of its own, such as the schemas, calls `declare` for each id, and sets `Breach.check`.
 """
 
 from __future__ import annotations
@@ -46,25 +57,25 @@ _OF_TREES = (
 """Modules below generator.checks with the rules that `synth` and `validate` run."""
 _OF_CHANGES = ("change.immutable", "change.queues", "change.runtimes")
 """Modules with the rules over two trees, which only `synth` and `validate --since` import."""
-_ELSEWHERE = ("run", "kubeconform", "policy", ".hazards.find", ".adoption.waivers")
-"""Modules with checks that the runner does not call."""
+_ENGINES = ("run", "kubeconform", "policy", ".hazards.find", ".adoption.waivers")
+"""Modules that declare the checks of engines."""
 
 
 class Stage(Enum):
-    """When the runner calls a rule, by the class that the rule needs.
+    """When generator/checks/run.py calls a rule. The class that the rule needs decides.
 
     Attributes:
-        OBJECT: once for each manifest. The class is Manifest, or has `of_manifest(manifest, targets)`. It returns None
-            for a manifest of another kind.
-        TOGETHER: once for all manifests of a release. The class is Objects, or has `read(objects)`. It may return None.
-        CHANGE: for each subject that `between(change)` of the class yields, for an update from one tree to the next.
-        ELSEWHERE: the runner does not call the rule. Other modules call `Check.run`.
+        OBJECT: once for each manifest. The class is Manifest, or has `of_manifest(manifest, targets)`, which returns
+            None for other kinds.
+        TOGETHER: once for each release. The class is Objects, or has `read(objects)`, which may return None.
+        CHANGE: once for each item of `between(change)` of the class, when a new tree replaces an old one.
+        ENGINE: never. An engine reports the breaches.
     """
 
     OBJECT = "object"
     TOGETHER = "together"
     CHANGE = "change"
-    ELSEWHERE = "elsewhere"
+    ENGINE = "engine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,7 @@ class Breach:
         severity: another severity than the registered one.
         at_key: whether the line is that of the key instead of the value.
         value: the value at the path, for reports.
+        check: the id, if an engine reports the breach. The runner sets the id of a rule.
     """
 
     path: Path
@@ -90,6 +102,7 @@ class Breach:
     severity: Severity | None = None
     at_key: bool = False
     value: object = field(default=None, compare=False)
+    check: str = ""
 
 
 R = TypeVar("R", bound=Callable[..., Iterator[Any]])
@@ -146,12 +159,12 @@ class Check:
     def source(self) -> str:
         """The upstream source that shows the behavior; empty if the rule needs none."""
         sources = (part.removeprefix("Source:") for part in self._parts if part.startswith("Source:"))
-        return "\n".join(" ".join(each.split()) for each in sources)
+        return "\n".join(" ".join(source.split()) for source in sources)
 
     @property
     def defects(self) -> Sequence[defects.Defect]:
         """The known defects of upstream that the check reports."""
-        return [each for each in defects.defects().values() if self.id in each.checks]
+        return [defect for defect in defects.defects().values() if self.id in defect.checks]
 
     @cached_property
     def _parts(self) -> Sequence[str]:
@@ -161,12 +174,12 @@ class Check:
     def stage(self) -> Stage:
         """When the runner calls the rule."""
         if self.rule is None:
-            return Stage.ELSEWHERE
+            return Stage.ENGINE
         if self.needs is Manifest or hasattr(self.needs, "of_manifest"):
             return Stage.OBJECT
         if self.needs is Objects or hasattr(self.needs, "read"):
             return Stage.TOGETHER
-        return Stage.CHANGE if hasattr(self.needs, "between") else Stage.ELSEWHERE
+        return Stage.CHANGE if hasattr(self.needs, "between") else Stage.ENGINE
 
     def holds_for(self, targets: Mapping[str, str]) -> bool:
         """Return True if the check applies to these minor versions; a component without one has its newest."""
@@ -189,20 +202,24 @@ class Check:
         for breach in breaches:
             about, found = breach if isinstance(breach, tuple) else (manifest, breach)
             if isinstance(found, Breach):
-                about = found.manifest or manifest
-                found = finding.Breach(
-                    found.path,
-                    self.id,
-                    found.message,
-                    found.why,
-                    found.fix,
-                    found.severity or self.severity,
-                    found.at_key,
-                    found.value,
-                )
-            if about is None:
+                yield self.complete(found, manifest)
+            elif about is None:
                 raise TypeError(f"{self.id}: the breach names no manifest")
-            yield about, found
+            else:
+                yield about, found
+
+    def complete(self, breach: Breach, manifest: Manifest | None = None) -> tuple[Manifest, finding.Breach]:
+        """Return a breach with its manifest, its id and its severity.
+
+        Raises:
+            TypeError: neither the breach nor the caller names a manifest.
+        """
+        about = breach.manifest or manifest
+        if about is None:
+            raise TypeError(f"{self.id}: the breach names no manifest")
+        severity = breach.severity or self.severity
+        texts = (breach.message, breach.why, breach.fix)
+        return about, finding.Breach(breach.path, self.id, *texts, severity, breach.at_key, breach.value)
 
 
 _checks: dict[str, Check] = {}
@@ -249,15 +266,20 @@ def _add(new: Check) -> None:
     _checks[new.id] = new
 
 
+def complete(breach: Breach, manifest: Manifest | None = None) -> tuple[Manifest, finding.Breach]:
+    """Return a breach of an engine with its manifest and severity."""
+    return _checks[breach.check].complete(breach, manifest)
+
+
 def checks() -> Sequence[Check]:
     """Return all checks, by id."""
-    _load((*_OF_TREES, *_OF_CHANGES, *_ELSEWHERE))
+    _load((*_OF_TREES, *_OF_CHANGES, *_ENGINES))
     return [_checks[name] for name in sorted(_checks)]
 
 
 def get(name: str) -> Check | None:
     """Return the check with an id."""
-    return next((each for each in checks() if each.id == name), None)
+    return next((check for check in checks() if check.id == name), None)
 
 
 def checks_of(stage: Stage, targets: Mapping[str, str]) -> Sequence[Check]:
@@ -268,15 +290,7 @@ def checks_of(stage: Stage, targets: Mapping[str, str]) -> Sequence[Check]:
 @cache
 def _checks_of(stage: Stage, targets: frozenset[tuple[str, str]]) -> Sequence[Check]:
     _load(_OF_CHANGES if stage is Stage.CHANGE else _OF_TREES)
-    return [each for each in _checks.values() if each.stage is stage and each.holds_for(dict(targets))]
-
-
-def judge(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[finding.Breach]:
-    """Yield what the rules over single objects report of a manifest."""
-    for each in checks_of(Stage.OBJECT, targets):
-        subject = manifest if each.needs is Manifest else each.needs.of_manifest(manifest, targets)
-        if subject is not None:
-            yield from (breach for _, breach in each.run(subject, manifest))
+    return [check for check in _checks.values() if check.stage is stage and check.holds_for(dict(targets))]
 
 
 @contextmanager

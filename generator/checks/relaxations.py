@@ -1,13 +1,16 @@
-"""policy/relaxed, policy/relaxation-over, policy/unexplained-relaxation: rules that do not hold in a namespace."""
+"""Checks of relaxed rules in namespaces: policy/relaxed, policy/relaxation-over, policy/unexplained-relaxation.
+
+A label of the namespace switches a rule off until a day. An annotation of the same name gives the reason.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from generator.checks.finding import Breach, Severity
 from generator.checks.objects import Objects
-from generator.checks.registry import ERROR, INFO, check
+from generator.checks.registry import ERROR, INFO, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_value
 from generator.facts.names import POD_SECURITY_ENFORCE, RELAXED, TENANT_LABEL
@@ -15,112 +18,130 @@ from generator.manifests import Manifest
 from generator.objects.fields import mapping
 
 _POD_SECURITY = "pod-security"
-_STANDARD = f"mpigen.dev/{_POD_SECURITY}"
-_WHY = "what others are refused is allowed here"
+_WHY = "this namespace allows what the rule forbids in other namespaces"
 
 
-@check("policy/relaxed", severity=INFO, needs=Objects)
-def relaxed(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report a rule that a namespace is excepted from.
+class Relaxation(NamedTuple):
+    """A rule that does not apply in a tenant's namespace.
 
-    In a namespace of a tenant a rule does not hold ([relaxations](../../explanations/pod-security.md#relaxations)),
-    with the reason and the last day. Or its pods are held to less than `restricted` and it is no relaxation, as
-    where the whole platform is.
+    Attributes:
+        namespace: the Namespace.
+        label: the label that switches the rule off.
+        until: the value of the label.
+        day: the last day; None if the value is not a date.
+        reason: the reason; empty if none is given.
+        effect: what the namespace allows.
     """
-    for manifest, labels in _namespaces(gathered):
-        reasons = mapping(manifest.body, "metadata", "annotations")
-        for label, until in _relaxed(labels):
-            rule, reason = label.removeprefix(RELAXED), reasons.get(label)
-            day = _day(until)
-            is_over = day and gathered.today and day < gathered.today
-            if day and not is_over and isinstance(reason, str) and reason.strip():
-                what = f"{_told(rule, labels)} until {until}: {reason}"
-                yield _breach(manifest, label, "policy/relaxed", what, "end it when the reason has gone", Severity.INFO)
-        if _standard(labels) != "restricted" and f"{RELAXED}{_POD_SECURITY}" not in labels:
-            what = f"{_told(_POD_SECURITY, labels)}, and nobody says why, or until when"
-            fix = "raise `policies.podSecurity`, and relax it for the teams that need it, with a reason and an end"
-            yield _breach(manifest, POD_SECURITY_ENFORCE, "policy/relaxed", what, fix, Severity.INFO)
+
+    namespace: Manifest
+    label: str
+    until: object
+    day: dt.date | None
+    reason: str
+    effect: str
+
+    @property
+    def path(self) -> Path:
+        """The path of the label."""
+        return ("metadata", "labels", self.label)
 
 
-@check("policy/relaxation-over", severity=ERROR, needs=Objects)
-def relaxation_over(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report an exception whose last day is past.
+class Relaxations(NamedTuple):
+    """The tenants' namespaces with their labels, and the relaxations in them."""
 
-    A relaxation's last day is past. Nothing ends by itself in a cluster, so no release is written with it. Today is
-    by the clock (UTC), or by `SOURCE_DATE_EPOCH` where that is set.
-    """
-    today = gathered.today
-    if today is None:
-        return
-    for manifest, labels in _namespaces(gathered):
-        for label, until in _relaxed(labels):
-            day = _day(until)
-            if day and day < today:
-                days = (today - day).days
-                what = f"{_told(label.removeprefix(RELAXED), labels)}, which ended on {until}, {days} day"
-                yield _breach(
-                    manifest,
-                    label,
-                    "policy/relaxation-over",
-                    f"{what}{'' if days == 1 else 's'} ago",
-                    "take the relaxation out of the platform file, or agree on another last day",
-                )
+    namespaces: tuple[tuple[Manifest, Mapping[str, object]], ...]
+    entries: tuple[Relaxation, ...]
+    today: dt.date | None
+
+    @classmethod
+    def read(cls, objects: Objects) -> Relaxations:
+        """Return the relaxations of a release."""
+        labeled = ((manifest, mapping(manifest.body, "metadata", "labels")) for manifest in objects.of("", "Namespace"))
+        namespaces = tuple((manifest, labels) for manifest, labels in labeled if TENANT_LABEL in labels)
+        return cls(namespaces, tuple(entry for row in namespaces for entry in _relaxations(*row)), objects.today)
 
 
-@check("policy/unexplained-relaxation", severity=ERROR, needs=Objects)
-def unexplained_relaxation(gathered: Objects) -> Iterator[tuple[Manifest, Breach]]:
-    """Report an exception without a reason or a last day.
-
-    A label `mpigen.dev/relaxed-<rule>` of a tenant's namespace has no day for a value, or there is no annotation of
-    the same name with the reason.
-    """
-    for manifest, labels in _namespaces(gathered):
-        reasons = mapping(manifest.body, "metadata", "annotations")
-        for label, until in _relaxed(labels):
-            told, reason = _told(label.removeprefix(RELAXED), labels), reasons.get(label)
-            if not _day(until):
-                what, fix = f"{told}, and {format_value(until)} is no last day", "write it like 2027-03-31"
-            elif not isinstance(reason, str) or not reason.strip():
-                what, fix = f"{told}, and nobody says why", f"write the reason into the annotation {label}"
-            else:
-                continue
-            yield _breach(manifest, label, "policy/unexplained-relaxation", what, fix)
+def _relaxations(namespace: Manifest, labels: Mapping[str, object]) -> Iterator[Relaxation]:
+    reasons = mapping(namespace.body, "metadata", "annotations")
+    for label, until in sorted((str(key), value) for key, value in labels.items() if str(key).startswith(RELAXED)):
+        rule, reason = label.removeprefix(RELAXED), reasons.get(label)
+        effect = _pod_security_effect(labels) if rule == _POD_SECURITY else f"the rule `{rule}` does not apply"
+        reason = reason if isinstance(reason, str) and reason.strip() else ""
+        yield Relaxation(namespace, label, until, _parse_day(until), reason, effect)
 
 
-def _namespaces(gathered: Objects) -> Iterator[tuple[Manifest, Mapping[str, object]]]:
-    """Those of tenants, each with its labels."""
-    for manifest in gathered.of("", "Namespace"):
-        labels = mapping(manifest.body, "metadata", "labels")
-        if TENANT_LABEL in labels:
-            yield manifest, labels
+def _level(labels: Mapping[str, object]) -> object:
+    """Return the Pod Security level. Without a label the cluster decides, so the level counts as `restricted`."""
+    return labels.get(f"mpigen.dev/{_POD_SECURITY}") or labels.get(POD_SECURITY_ENFORCE, "restricted")
 
 
-def _relaxed(labels: Mapping[str, object]) -> list[tuple[str, object]]:
-    return sorted((str(label), until) for label, until in labels.items() if str(label).startswith(RELAXED))
+def _pod_security_effect(labels: Mapping[str, object]) -> str:
+    return f"the Pod Security level is {format_value(_level(labels))} instead of `restricted`"
 
 
-def _standard(labels: Mapping[str, object]) -> object:
-    """What pods are held to; without a label that is up to the cluster, and nothing is said of it."""
-    return labels.get(_STANDARD) or labels.get(POD_SECURITY_ENFORCE, "restricted")
-
-
-def _told(rule: str, labels: Mapping[str, object]) -> str:
-    if rule == _POD_SECURITY:
-        return f"pods are held to {format_value(_standard(labels))} instead of `restricted`"
-    return f"the rule `{rule}` does not hold"
-
-
-def _day(written: object) -> dt.date | None:
+def _parse_day(value: object) -> dt.date | None:
     try:
-        day = dt.date.fromisoformat(str(written))
+        day = dt.date.fromisoformat(str(value))
     except ValueError:
         return None
-    return day if day.isoformat() == written else None
+    return day if day.isoformat() == value else None
 
 
-def _breach(
-    manifest: Manifest, label: str, check: str, what: str, fix: str, severity: Severity = Severity.ERROR
-) -> tuple[Manifest, Breach]:
-    path: Path = ("metadata", "labels", label)
-    value = mapping(manifest.body, "metadata", "labels").get(label)
-    return manifest, Breach(path, check, what, _WHY, fix, severity, value=value)
+@check("policy/relaxed", severity=INFO, needs=Relaxations)
+def relaxed(relaxations: Relaxations) -> Iterator[Breach]:
+    """Report a rule that does not apply in a namespace.
+
+    The [relaxation](../../explanations/pod-security.md#relaxations) has a reason and a last day. The check also reports
+    a tenant's namespace with a lower Pod Security level than `restricted` and no relaxation, for example because the
+    whole platform has that level.
+    """
+    today = relaxations.today
+    for entry in relaxations.entries:
+        if entry.day and entry.reason and not (today and entry.day < today):
+            message = f"{entry.effect} until {entry.until}: {entry.reason}"
+            fix = "remove the relaxation when the reason no longer holds"
+            yield Breach(entry.path, message, _WHY, fix, entry.namespace, value=entry.until)
+    for namespace, labels in relaxations.namespaces:
+        if _level(labels) != "restricted" and f"{RELAXED}{_POD_SECURITY}" not in labels:
+            yield Breach(
+                ("metadata", "labels", POD_SECURITY_ENFORCE),
+                f"{_pod_security_effect(labels)}, without a reason or a last day",
+                _WHY,
+                "raise `policies.podSecurity`, and relax it for single tenants, with a reason and a last day",
+                namespace,
+                value=labels.get(POD_SECURITY_ENFORCE),
+            )
+
+
+@check("policy/relaxation-over", severity=ERROR, needs=Relaxations)
+def relaxation_over(relaxations: Relaxations) -> Iterator[Breach]:
+    """Report a relaxation whose last day is past.
+
+    No controller removes a relaxation in the cluster, so `synth` writes no release with an expired one. Today is the
+    current day in UTC, or the day of `SOURCE_DATE_EPOCH` if that is set.
+    """
+    for entry in relaxations.entries:
+        if relaxations.today and entry.day and entry.day < relaxations.today:
+            days = (relaxations.today - entry.day).days
+            ago = f"{days} day{'' if days == 1 else 's'} ago"
+            message = f"{entry.effect}, but this relaxation ended on {entry.until}, {ago}"
+            fix = "remove the relaxation from `platform.yaml`, or agree on a later day"
+            yield Breach(entry.path, message, _WHY, fix, entry.namespace, value=entry.until)
+
+
+@check("policy/unexplained-relaxation", severity=ERROR, needs=Relaxations)
+def unexplained_relaxation(relaxations: Relaxations) -> Iterator[Breach]:
+    """Report a relaxation without a reason or a last day.
+
+    Reviewers must see why a rule does not apply, and until when. The value of the label `mpigen.dev/relaxed-<rule>` is
+    the last day. The annotation of the same name is the reason.
+    """
+    for entry in relaxations.entries:
+        if not entry.day:
+            message = f"{entry.effect}, and the last day {format_value(entry.until)} is not a date"
+            fix = "set a date such as 2027-03-31"
+        elif not entry.reason:
+            message, fix = f"{entry.effect}, without a reason", f"add the annotation {entry.label} with the reason"
+        else:
+            continue
+        yield Breach(entry.path, message, _WHY, fix, entry.namespace, value=entry.until)

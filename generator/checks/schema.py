@@ -1,80 +1,34 @@
-"""schema/* and object/*: what the API server rejects in an object by its schema, its name or its namespace.
+"""Checks of single objects against their schemas, names and namespaces: schema/*, object/*.
 
-The rules are the JSON Schemas of `schemas/`, compiled from the upstream releases that a platform names. They are
-strict, as with the API server's field validation `Strict`.
+The rules are the JSON Schemas of `schemas/`, compiled from the upstream releases that a platform declares. They are
+as strict as the API server's field validation `Strict`.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
-from generator.checks.finding import Breach, Severity
-from generator.checks.registry import ERROR, WARNING, check, declare
-from generator.documents.load import Path
+from generator.checks.registry import ERROR, WARNING, Breach, check, declare
 from generator.documents.messages import format_value
 from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine, Violation, list_types
 
-_SRIOV = "sriovnetwork.openshift.io"
-_GROUPS = (_SRIOV, "mellanox.com", "k8s.cni.cncf.io")
-_JSON = ("ipam", "metaPlugins", "capabilities", "config")
-_POOL = "write it below `matchLabels`: an empty selector selects every node"
-_SWITCH = 'write "on" or "off" in quotes, because YAML reads them as booleans'
-_OBJECT = "write the JSON as a string: '{\"type\": …}'"
-_CHAIN = 'write the JSON objects as one string, separated by commas: \'{"type": …}, {"type": …}\''
-_PKEY = "write a NetworkAttachmentDefinition of `ib-sriov` with a `pkey`: this kind has no field for one"
-_UNRELEASED = "write a NetworkAttachmentDefinition with `plugins`: no release up to 26.4 has this field"
-
-_FIELDS: Mapping[tuple[str, str], str] = {
+_FABRIC_GROUPS = ("sriovnetwork.openshift.io", "mellanox.com", "k8s.cni.cncf.io")
+_JSON_FIELDS = ("ipam", "metaPlugins", "capabilities", "config")
+_PKEY = "use a NetworkAttachmentDefinition of `ib-sriov` with a `pkey`: this kind has no field for a partition key"
+_PLUGINS = "use a NetworkAttachmentDefinition with `plugins`: no release up to 26.4 has this field"
+_FABRIC_FIELDS: Mapping[tuple[str, str], str] = {
     ("SriovIBNetwork", "pkey"): _PKEY,
     ("SriovIBNetwork", "pKey"): _PKEY,
-    ("SriovNetwork", "metaPluginsConfig"): "call it `metaPlugins`",
-    ("SriovIBNetwork", "metaPluginsConfig"): "call it `metaPlugins`",
-    ("SriovNetworkNodePolicy", "pfName"): "call it `pfNames`, and write a list",
-    ("MacvlanNetwork", "metaPlugins"): _UNRELEASED,
-    ("HostDeviceNetwork", "metaPlugins"): _UNRELEASED,
+    ("SriovNetwork", "metaPluginsConfig"): "rename it to `metaPlugins`",
+    ("SriovIBNetwork", "metaPluginsConfig"): "rename it to `metaPlugins`",
+    ("SriovNetworkNodePolicy", "pfName"): "rename it to `pfNames`, and set a list",
+    ("MacvlanNetwork", "metaPlugins"): _PLUGINS,
+    ("HostDeviceNetwork", "metaPlugins"): _PLUGINS,
 }
-"""Kind and unknown field → what to do."""
-
-
-def word_of(manifest: Manifest, violation: Violation) -> str:
-    """What to do about a violation in a kind of a network operator; nothing where there is no more to say."""
-    if manifest.group not in _GROUPS or not violation.path:
-        return ""
-    if violation.keyword == "additionalProperties":
-        return _unknown(manifest.kind, violation.path)
-    return _other_value(violation.path, violation.value) if violation.keyword in ("type", "enum") else ""
-
-
-def _unknown(kind: str, path: tuple[str | int, ...]) -> str:
-    if kind == "SriovNetworkPoolConfig" and path[:2] == ("spec", "nodeSelector"):
-        return _POOL
-    return _FIELDS.get((kind, str(path[-1])), "")
-
-
-def _other_value(path: tuple[str | int, ...], value: object) -> str:
-    if path[-1] in ("spoofChk", "trust") and isinstance(value, bool):
-        return _SWITCH
-    if path[-1] in _JSON and isinstance(value, dict | list):
-        return _CHAIN if path[-1] == "metaPlugins" else _OBJECT
-    return ""
-
-
-_REFUSED = "the API server rejects the object"
-_WHY = {
-    "unknown-field": "strict field validation rejects the object; without it, the API server drops the field silently",
-    "missing-field": _REFUSED,
-    "wrong-type": _REFUSED,
-    "not-allowed": _REFUSED,
-    "duplicate-item": "server-side apply rejects the object; for most lists, every other request does so too",
-    "null": "a create request drops it, but server-side apply, which Argo CD uses here, rejects the object",
-    "no-schema": "mpigen cannot validate the object, so it may contain any mistake",
-    "not-an-object": "the API server needs the kind and the version of an object",
-}
-
+"""(kind, unknown field) → fix."""
 _RULES = {
     "additionalProperties": "unknown-field",
     "required": "missing-field",
@@ -82,59 +36,93 @@ _RULES = {
     "uniqueItems": "duplicate-item",
     "uniqueItemsBy": "duplicate-item",
 }
+"""JSON Schema keyword → rule. All other keywords are `not-allowed`."""
+_REJECTED = "the API server rejects the object"
+_WHY = {
+    "unknown-field": "strict field validation rejects the object; without it, the API server drops the field silently",
+    "duplicate-item": "server-side apply rejects the object; for most lists, every other request does so too",
+}
 
 
-def breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
-    """What the schema of a manifest's kind refuses in it."""
+def schema_breaches(manifest: Manifest, engine: Engine) -> Iterator[Breach]:
+    """Yield the breaches of the schema of a manifest's kind. Each names its check."""
     if not manifest.kind or not manifest.api_version:
-        yield from _nameless(manifest)
+        yield from _not_an_object(manifest)
         return
-    found = engine.violations(manifest.body)
-    if found is None:
-        what = f"no schema for {manifest.kind} of {manifest.api_version}"
-        yield _breach(("kind",), "no-schema", what, "correct the version, or pass --ignore-missing-schemas")
+    violations = engine.violations(manifest.body)
+    if violations is None:
+        yield Breach(
+            ("kind",),
+            f"no schema for {manifest.kind} of {manifest.api_version}",
+            "mpigen cannot validate the object, so it may contain any mistake",
+            "correct the version, or pass --ignore-missing-schemas",
+            check="schema/no-schema",
+        )
         return
-    for violation in found:
+    for violation in violations:
         rule = _RULES.get(violation.keyword, "not-allowed")
-        value = None if rule == "missing-field" else violation.value
-        at_key = violation.keyword in ("additionalProperties", "propertyNames")
-        fix = word_of(manifest, violation) or fix_of(violation)
-        yield _breach(violation.path, rule, violation.message, fix, value, at_key=at_key)
-    refused = {violation.path for violation in found}
+        yield Breach(
+            violation.path,
+            violation.message,
+            _WHY.get(rule, _REJECTED),
+            _fabric_fix(manifest, violation) or fix_of(violation),
+            at_key=violation.keyword in ("additionalProperties", "propertyNames"),
+            value=None if rule == "missing-field" else violation.value,
+            check=f"schema/{rule}",
+        )
+    paths = {violation.path for violation in violations}
     for violation in engine.nulls(manifest.body):
-        if violation.path not in refused:
-            breach = _breach(violation.path, "null", "this field is null", "remove the field, or give it a value")
-            yield replace(breach, severity=Severity.WARNING)
-
-
-def _nameless(manifest: Manifest) -> Iterator[Breach]:
-    """What does not say what it is, in full and as text."""
-    if manifest.instead:
-        what = f"{'an item' if manifest.inside else 'a document'} is {manifest.instead}, not an object"
-        yield _breach((), "not-an-object", what, "start it with apiVersion and kind")
-        return
-    said = {key: manifest.body.get(key) for key in ("apiVersion", "kind")}
-    missing = [f"`{key}`" for key, value in said.items() if value in (None, "")]
-    if missing:
-        one = len(missing) == 1
-        what = f"{' and '.join(missing)} {'is' if one else 'are'} missing"
-        yield _breach((), "not-an-object", what, "write it" if one else "write both")
-    for key, value in said.items():
-        if value is not None and not isinstance(value, str):
-            yield _breach(
-                (key,), "not-an-object", f"`{key}` is {format_value(value)}, not a string", "write a string", value
+        if violation.path not in paths:
+            yield Breach(
+                violation.path,
+                "this field is null",
+                "a create request drops it, but server-side apply, which Argo CD uses here, rejects the object",
+                "remove the field, or give it a value",
+                check="schema/null",
             )
 
 
-def _breach(path: Path, rule: str, message: str, fix: str, value: object = None, *, at_key: bool = False) -> Breach:
-    return Breach(path, f"schema/{rule}", message, _WHY[rule], fix, at_key=at_key, value=value)
+def _not_an_object(manifest: Manifest) -> Iterator[Breach]:
+    name, why = "schema/not-an-object", "the API server needs the kind and the version of an object"
+    if manifest.instead:
+        message = f"{'an item' if manifest.inside else 'a document'} is {manifest.instead}, not an object"
+        yield Breach((), message, why, "start it with apiVersion and kind", check=name)
+        return
+    values = {key: manifest.body.get(key) for key in ("apiVersion", "kind")}
+    missing = [f"`{key}`" for key, value in values.items() if value in (None, "")]
+    if missing:
+        message = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        yield Breach((), message, why, f"add {' and '.join(missing)}", check=name)
+    for key, value in values.items():
+        if value is not None and not isinstance(value, str):
+            message = f"`{key}` is {format_value(value)}, not a string"
+            yield Breach((key,), message, why, "set a string", check=name, value=value)
+
+
+def _fabric_fix(manifest: Manifest, violation: Violation) -> str:
+    """Return the fix of a known mistake in a kind of a network operator; empty for any other violation."""
+    if manifest.group not in _FABRIC_GROUPS or not violation.path:
+        return ""
+    field = violation.path[-1]
+    if violation.keyword == "additionalProperties":
+        if manifest.kind == "SriovNetworkPoolConfig" and violation.path[:2] == ("spec", "nodeSelector"):
+            return "move it below `matchLabels`: an empty selector selects every node"
+        return _FABRIC_FIELDS.get((manifest.kind, str(field)), "")
+    if violation.keyword not in ("type", "enum"):
+        return ""
+    if field in ("spoofChk", "trust") and isinstance(violation.value, bool):
+        return 'write "on" or "off" in quotes, because YAML reads them as booleans'
+    if field == "metaPlugins" and isinstance(violation.value, dict | list):
+        return 'write the JSON objects as one string, separated by commas: \'{"type": …}, {"type": …}\''
+    is_json = field in _JSON_FIELDS and isinstance(violation.value, dict | list)
+    return "write the JSON as a string: '{\"type\": …}'" if is_json else ""
 
 
 def fix_of(violation: Violation) -> str:
-    """What to do about a place that breaks a schema."""
+    """Return the fix of a violation of a schema."""
     match _RULES.get(violation.keyword):
         case "unknown-field":
-            return _suggested(violation.path[-1], violation.candidates) or "remove it"
+            return _suggest(violation.path[-1], violation.candidates) or "remove it"
         case "missing-field":
             return "add it"
         case "duplicate-item":
@@ -146,64 +134,63 @@ def fix_of(violation: Violation) -> str:
     if violation.is_superfluous:
         return "remove it"
     if isinstance(violation.expected, tuple):
-        known = [str(value) for value in violation.expected]
-        return _suggested(violation.value, known) or f"write one of: {', '.join(known)}"
+        allowed = [str(value) for value in violation.expected]
+        return _suggest(violation.value, allowed) or f"write one of: {', '.join(allowed)}"
     return "correct the key" if violation.keyword == "propertyNames" else "correct the value"
 
 
-def _suggested(word: object, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(str(word), known, n=1)
+def _suggest(word: object, candidates: Sequence[str]) -> str:
+    close = difflib.get_close_matches(str(word), candidates, n=1)
     return f"did you mean `{close[0]}`?" if close else ""
-
-
-_WHY_OBJECT = {
-    "unnamed": "the API server refuses the object",
-    "duplicate": "whichever is applied last wins, and Argo CD never finds both in sync",
-    "no-namespace": "it would land wherever the one who applies it happens to be",
-    "not-namespaced": "the API server refuses it or drops the namespace, and Argo CD never finds both in sync",
-}
 
 
 @check("object/unnamed", severity=ERROR, needs=Manifest)
 def unnamed(manifest: Manifest) -> Iterator[Breach]:
     """Report an object without a name.
 
-    An object has neither `metadata.name` nor `metadata.generateName`. The API server refuses it.
+    The object has neither `metadata.name` nor `metadata.generateName`, so the API server rejects it.
     """
     metadata = manifest.body.get("metadata")
-    generated = isinstance(metadata, dict) and metadata.get("generateName")
-    if not manifest.name and not generated and not manifest.kind.endswith("Review"):
-        yield _object_breach("unnamed", "`metadata.name` is missing", "give it a name")
+    is_generated = isinstance(metadata, dict) and metadata.get("generateName")
+    if not manifest.name and not is_generated and not manifest.kind.endswith("Review"):
+        yield Breach(("metadata",), "`metadata.name` is missing", _REJECTED, "add `metadata.name`")
 
 
-def misplaced(manifests: Sequence[Manifest], catalog: Catalog) -> Iterator[tuple[Manifest, Breach]]:
-    """What only the whole of a release shows: objects that are there twice, or not in the namespace that they want."""
+def release_breaches(manifests: Sequence[Manifest], catalog: Catalog) -> Iterator[Breach]:
+    """Yield duplicate objects of a release, and objects with a wrong scope. Each breach names its check."""
     first: dict[tuple[str, str, str, str], Manifest] = {}
     for manifest in manifests:
         scope = catalog.scope(manifest.api_version, manifest.kind)
         group, kind, namespace, name = manifest.identity
         other = first.setdefault((group, kind, "" if scope == "Cluster" else namespace, name), manifest)
         if other is not manifest and manifest.name:
-            yield (
+            yield Breach(
+                ("metadata",),
+                f"the object is also in {other.file}",
+                "the object applied last replaces the other one, and Argo CD never finds both in sync",
+                "rename one of the two, or remove it",
                 manifest,
-                _object_breach("duplicate", f"it is also in {other.file}", "give one of the two another name"),
+                check="object/duplicate",
             )
         if scope == "Namespaced" and not namespace:
-            yield (
+            yield Breach(
+                ("metadata",),
+                "`metadata.namespace` is missing",
+                "the object would be created in the current namespace of the client",
+                "set `metadata.namespace` to the tenant's namespace",
                 manifest,
-                _object_breach("no-namespace", "`metadata.namespace` is missing", "name the tenant's namespace"),
+                check="object/no-namespace",
             )
         if scope == "Cluster" and namespace:
-            what = f"a {kind} belongs to no namespace, this one says {format_value(namespace)}"
-            yield (
+            yield Breach(
+                ("metadata", "namespace"),
+                f"a {kind} is cluster-scoped, but `metadata.namespace` is {format_value(namespace)}",
+                "the API server rejects the object or drops the namespace, and Argo CD never finds it in sync",
+                "remove `metadata.namespace`",
                 manifest,
-                _object_breach("not-namespaced", what, "remove `metadata.namespace`", "namespace", namespace),
+                value=namespace,
+                check="object/not-namespaced",
             )
-
-
-def _object_breach(rule: str, message: str, fix: str, field: str = "", value: object = None) -> Breach:
-    path: Path = ("metadata", field) if field else ("metadata",)
-    return Breach(path, f"object/{rule}", message, _WHY_OBJECT[rule], fix, value=value)
 
 
 declare(
@@ -211,105 +198,95 @@ declare(
     severity=ERROR,
     text="""Report a document that is not an object with `apiVersion` and `kind`.
 
-    A document, or an item of a list, is a list or a scalar; or it has no `apiVersion` or no `kind`, or one that is
-    no text. So nothing can be applied. The documents after it are checked all the same.
+    A document or an item of a list is not a mapping, or lacks `apiVersion` or `kind`, or has one that is not a string.
+    kubectl and Argo CD cannot apply it. mpigen checks the documents after it all the same.
     """,
 )
-
 declare(
     "schema/no-schema",
     severity=ERROR,
     text="""Report a kind that is in none of the known upstream releases.
 
-    The kind is in none of the upstream releases that mpigen knows, so nothing can be said about it. Often the
-    version is wrong. `--ignore-missing-schemas` reports such objects and passes them.
+    Without a schema, mpigen cannot check the object. Often the `apiVersion` is wrong.
+    `--ignore-missing-schemas` lowers the finding to an info.
     """,
 )
-
 declare(
     "schema/unknown-field",
     severity=ERROR,
-    text="""Report a field that the API server does not know.
+    text="""Report a field that the schema of the kind does not have.
 
-    The API server does not know the field. With strict field validation it refuses the object; without, it drops
-    the field in silence.
+    With strict field validation the API server rejects the object. Without it, the API server drops the field
+    silently.
     """,
 )
-
 declare(
     "schema/missing-field",
     severity=ERROR,
     text="""Report a required field that is absent.
 
-    A field that the API requires is absent.
+    The API server rejects an object without a required field.
     """,
 )
-
 declare(
     "schema/wrong-type",
     severity=ERROR,
     text="""Report a value of another type than the field.
 
-    The value has another type than the field: a number where a string belongs, a string where a mapping belongs.
+    The API server rejects, for example, a number in a string field, or a string in place of a mapping.
     """,
 )
-
 declare(
     "schema/not-allowed",
     severity=ERROR,
     text="""Report a value that the field does not allow.
 
-    The value has the right type, but is outside what the field allows: an enum, a pattern, a range, a length, a
-    name that the kind cannot have, a label that is none, a field that may not stand beside another.
+    The value has the right type, but breaks another rule: an enum, a pattern, a range, a length, the format of names
+    or labels, or a field that excludes another. The API server rejects the object.
     """,
 )
-
 declare(
     "schema/duplicate-item",
     severity=ERROR,
     text="""Report two items of a list with the same key.
 
-    Two items of a list that are told apart by their names, or by other fields, are alike. Server-side apply, which
-    Argo CD uses here, refuses the object; of a custom resource, and of most built-in kinds, every other way does
-    too.
+    The API merges the items of such a list by a key, such as their name. Server-side apply, which Argo CD uses
+    here, rejects two items with one key. For custom resources and most built-in kinds, every other request is
+    rejected too.
     """,
 )
-
 declare(
     "schema/null",
     severity=WARNING,
     text="""Report a field of a custom resource without a value.
 
-    A field of a custom resource has no value. A create drops it, but a server-side apply refuses the object, unless
-    the field has a default. Null in built-in kinds and in metadata is the same as nothing.
+    A create request drops a null field, but server-side apply rejects the object unless the field has a default.
+    In built-in kinds and in metadata, null equals an absent field, so the check does not report it there.
     """,
 )
-
 declare(
     "object/duplicate",
     severity=ERROR,
     text="""Report two objects of a release with the same identity.
 
-    Only in `synth`: two objects of a release have the same group, kind, namespace and name. Whichever is applied
-    last wins. The namespace of a cluster-scoped object does not count.
+    Two objects have the same group, kind, namespace and name. The object applied last replaces the other one.
+    For cluster-scoped kinds the namespace does not count. Only `synth` checks it.
     """,
 )
-
 declare(
     "object/no-namespace",
     severity=ERROR,
     text="""Report an object of a namespaced kind without a namespace.
 
-    Only in `synth`: an object of a namespaced kind does not say in which namespace it belongs.
+    The object would be created in the current namespace of the client that applies it. Only `synth` checks it.
     """,
 )
-
 declare(
     "object/not-namespaced",
     severity=ERROR,
     text="""Report an object of a cluster-scoped kind with a namespace.
 
-    Only in `synth`: an object of a cluster-scoped kind says `metadata.namespace`. Remove it: such an object is in
-    no namespace.
+    The API server rejects the object or drops the namespace, so Argo CD never finds it in sync. Only `synth`
+    checks it.
     """,
 )

@@ -92,7 +92,11 @@ def test_an_object_that_is_there_twice_is_found_where_it_comes_again() -> None:
     here, there = config_map(name="a", namespace="x"), config_map(name="a", namespace="y")
     assert rendered(here, there) == []
     (finding,) = rendered(here, there, here)
-    assert (finding.check, finding.file, finding.message) == ("object/duplicate", "2.yaml", "it is also in 0.yaml")
+    assert (finding.check, finding.file, finding.message) == (
+        "object/duplicate",
+        "2.yaml",
+        "the object is also in 0.yaml",
+    )
 
 
 def test_a_namespaced_object_of_a_release_says_where_it_belongs() -> None:
@@ -112,7 +116,7 @@ def test_an_object_of_a_cluster_scoped_kind_says_no_namespace_and_is_the_same_in
         "$.metadata.namespace",
         "x",
     )
-    assert misplaced.message == "a Namespace belongs to no namespace, this one says `x`"
+    assert misplaced.message == "a Namespace is cluster-scoped, but `metadata.namespace` is `x`"
 
 
 @pytest.mark.parametrize(

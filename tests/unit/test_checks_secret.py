@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from generator.checks.finding import Finding
 from generator.checks.run import check_rendered, check_text
-from generator.checks.secret import CHECK
 from generator.documents.credentials import TOKENS as FORMS
 from generator.manifests import Manifest, read, write
 from generator.report.json import render
@@ -21,6 +20,7 @@ from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
 from tests.conftest import ROOT
 
+CHECK = "secret/value"
 # Written in parts, so that no scanner of this repository takes them for real.
 WORD = "s3cr3t" + "Pa55phrase"
 TOKENS = {
@@ -115,7 +115,7 @@ def found(body: dict[str, Any]) -> list[Finding]:
 @pytest.mark.parametrize("what", TOKENS)
 def test_a_credential_is_known_by_its_form_and_not_repeated(what: str) -> None:
     (finding,) = found(config_map(TOKENS[what]))
-    assert (finding.check, finding.path, finding.message) == (CHECK, "$.data.text", f"{what} stands here")
+    assert (finding.check, finding.path, finding.message) == (CHECK, "$.data.text", f"this field holds {what}")
     said = plain(finding) + render(Result(findings=[finding]))
     assert not [line for line in TOKENS[what].splitlines() if line in said]
 
@@ -125,7 +125,7 @@ def test_a_variable_is_known_by_its_name(name: str) -> None:
     (finding,) = found(pod([{"name": "A", "value": "b"}, {"name": name, "value": WORD}]))
     assert (finding.path, finding.message) == (
         "$.spec.containers[0].env[1].value",
-        f"a value of `{name}` stands here",
+        f"this field holds a value of `{name}`",
     )
     assert WORD not in plain(finding) + render(Result(findings=[finding]))
 
@@ -176,7 +176,7 @@ def test_logins_are_found_in_base64_wherever_they_begin() -> None:
     text = '{"auths": {"quay.io": {"auth": "eDp5"}}}'
     for before in ("", " ", "  "):
         (finding,) = found(config_map(base64.b64encode((before + text).encode()).decode()))
-        assert finding.message == "a login to a registry stands here"
+        assert finding.message == "this field holds a login to a registry"
 
 
 def test_a_store_that_holds_the_values_is_no_store() -> None:
