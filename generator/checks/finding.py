@@ -26,16 +26,29 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A broken rule at a path of a manifest; its line is found later, and only then."""
+    """A place that breaks a rule.
+
+    Attributes:
+        path: the path in the manifest.
+        message: what is wrong, with the value.
+        why: what will happen because of it.
+        fix: what to do, in the imperative.
+        manifest: the object, unless the rule needs a single one.
+        severity: the severity, if it is lower than the registered one. The runner sets the registered one.
+        at_key: True if the line is the line of the key, not of the value.
+        value: the value at the path, for reports.
+        check: the id. Only engines set it. For rules the runner sets it.
+    """
 
     path: Path
-    check: str
     message: str
     why: str
     fix: str
-    severity: Severity = Severity.ERROR
+    manifest: Manifest | None = None
+    severity: Severity | None = None
     at_key: bool = False
     value: object = field(default=None, compare=False)
+    check: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +141,7 @@ def _finding(manifest: Manifest, breach: Breach, place: Place) -> Finding:
         message=breach.message,
         why=breach.why,
         fix=breach.fix,
-        severity=breach.severity,
+        severity=breach.severity or Severity.ERROR,
         value=_brief(breach.value),
     )
 

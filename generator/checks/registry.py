@@ -31,20 +31,20 @@ import importlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, cached_property
 from inspect import cleandoc
 from typing import Any, TypeVar
 
 from generator.checks import finding
-from generator.checks.finding import Severity
+from generator.checks.finding import Located, Severity
 from generator.checks.objects import Objects
-from generator.documents.load import Path
 from generator.facts import defects
 from generator.facts.versions import minors
 from generator.manifests import Manifest
 
+Breach = finding.Breach
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 _OF_TREES = (
@@ -78,36 +78,8 @@ class Stage(Enum):
     ENGINE = "engine"
 
 
-@dataclass(frozen=True, slots=True)
-class Breach:
-    """A place that breaks a rule.
-
-    Attributes:
-        path: the path in the manifest.
-        message: what is wrong, with the value.
-        why: what will happen because of it.
-        fix: what to do, in the imperative.
-        manifest: the object, unless the rule needs a single one.
-        severity: another severity than the registered one.
-        at_key: whether the line is that of the key instead of the value.
-        value: the value at the path, for reports.
-        check: the id, if an engine reports the breach. The runner sets the id of a rule.
-    """
-
-    path: Path
-    message: str
-    why: str
-    fix: str
-    manifest: Manifest | None = None
-    severity: Severity | None = None
-    at_key: bool = False
-    value: object = field(default=None, compare=False)
-    check: str = ""
-
-
 R = TypeVar("R", bound=Callable[..., Iterator[Any]])
-Found = Breach | finding.Breach | tuple[Manifest, finding.Breach]
-Rule = Callable[[Any], Iterator[Found]]
+Rule = Callable[[Any], Iterator[Breach]]
 
 
 @dataclass(frozen=True)
@@ -188,7 +160,7 @@ class Check:
         component, _, first = self.since.partition(" ")
         return not first or _number(targets.get(component) or minors(component)[0]) >= _number(first)
 
-    def run(self, subject: object, manifest: Manifest | None = None) -> Iterator[tuple[Manifest, finding.Breach]]:
+    def run(self, subject: object, manifest: Manifest | None = None) -> Iterator[Located]:
         """Yield the breaches of a subject, each with its manifest.
 
         Args:
@@ -200,26 +172,18 @@ class Check:
         if _seconds is not None:
             _seconds[self.id] = _seconds.get(self.id, 0) + time.perf_counter() - started
         for breach in breaches:
-            about, found = breach if isinstance(breach, tuple) else (manifest, breach)
-            if isinstance(found, Breach):
-                yield self.complete(found, manifest)
-            elif about is None:
-                raise TypeError(f"{self.id}: the breach names no manifest")
-            else:
-                yield about, found
+            yield self.complete(breach, manifest)
 
-    def complete(self, breach: Breach, manifest: Manifest | None = None) -> tuple[Manifest, finding.Breach]:
+    def complete(self, breach: Breach, manifest: Manifest | None = None) -> Located:
         """Return a breach with its manifest, its id and its severity.
 
         Raises:
             TypeError: neither the breach nor the caller names a manifest.
         """
-        about = breach.manifest or manifest
-        if about is None:
+        manifest = breach.manifest or manifest
+        if manifest is None:
             raise TypeError(f"{self.id}: the breach names no manifest")
-        severity = breach.severity or self.severity
-        texts = (breach.message, breach.why, breach.fix)
-        return about, finding.Breach(breach.path, self.id, *texts, severity, breach.at_key, breach.value)
+        return manifest, replace(breach, check=self.id, severity=breach.severity or self.severity)
 
 
 _checks: dict[str, Check] = {}
@@ -266,7 +230,7 @@ def _add(new: Check) -> None:
     _checks[new.id] = new
 
 
-def complete(breach: Breach, manifest: Manifest | None = None) -> tuple[Manifest, finding.Breach]:
+def complete(breach: Breach, manifest: Manifest | None = None) -> Located:
     """Return a breach of an engine with its manifest and severity."""
     return _checks[breach.check].complete(breach, manifest)
 

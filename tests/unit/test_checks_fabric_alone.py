@@ -11,7 +11,7 @@ import pytest
 
 from generator.checks.fabric import cni
 from generator.checks.finding import Breach, Severity
-from generator.checks.registry import judge
+from generator.checks.run import judge
 from generator.documents.messages import format_path
 from generator.manifests import Manifest
 from generator.schemas.cni import find_violations
@@ -32,7 +32,7 @@ CHECKS = {"fabric/cni-json", "fabric/cni-config"}
 
 
 def fabric_breaches(manifest: Manifest) -> list[Breach]:
-    return [breach for breach in judge(manifest, {}) if breach.check.startswith("fabric/")]
+    return [breach for _, breach in judge(manifest, {}) if breach.check.startswith("fabric/")]
 
 
 def definition(config: str) -> Manifest:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from generator.checks import registry
-from generator.checks.finding import Breach as Found
 from generator.checks.finding import Severity
 from generator.checks.objects import Objects
 from generator.checks.registry import Breach, Check, Stage, check, declare
@@ -63,8 +62,8 @@ def test_a_check_fills_in_its_id_and_its_severity() -> None:
 
     found = list(Check("x/y", Severity.WARNING, Objects, "", "", rule).run(Objects((), {})))
     assert found == [
-        (place, Found(("a",), "x/y", "m", "w", "f", Severity.WARNING)),
-        (place, Found(("b",), "x/y", "m", "w", "f", Severity.INFO)),
+        (place, Breach(("a",), "m", "w", "f", place, Severity.WARNING, check="x/y")),
+        (place, Breach(("b",), "m", "w", "f", place, Severity.INFO, check="x/y")),
     ]
 
 
