@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path as FilePath
 from typing import Any
 
 from generator.checks.change.update_rules import (
+    RULES,
     Difference,
     Kind,
     canonical,
     fill,
-    generate,
     rejected,
     replaced,
     rules_of,
@@ -30,7 +30,6 @@ from generator.checks.registry import ERROR, Breach, check
 from generator.documents.load import Path
 from generator.documents.messages import format_path, shorten
 from generator.errors import NotModelledError
-from generator.manifests import Manifest
 from generator.schemas.catalog import Catalog
 from generator.schemas.json_schema import Schema
 from generator.schemas.updates import (
@@ -45,17 +44,6 @@ from generator.schemas.updates import (
 _LONGEST = 60  # characters of a value in a message
 _VERSION = re.compile(r"(?P<name>.+)-v(?P<number>[0-9]{1,9})")
 _FIELD_OF_SELF = re.compile(r"\bself\.(\w+)")
-_RULES = {
-    "immutable": "is immutable",
-    "set-once": "cannot change once it is set",
-    "kept": "cannot be removed",
-    "allocated": "cannot change once the API server has set it",
-    "in-tandem": "can only change together with `parallelism`",
-    "no-larger": "cannot be removed",
-    "only-added": "cannot lose items",
-    "only-removed": "cannot get new items",
-}
-"""Rule of updates.yaml → its part of a message."""
 _NOT_COMPARED = ("status", "metadata")
 _HOLDS_JOBS = ("batch/v1", "CronJob")
 """The kind whose schema defines pods and jobs for custom resources that hold them."""
@@ -68,74 +56,65 @@ def immutable(change: ChangedObject) -> Iterator[Breach]:
 
     The new object is valid, but the API server or a webhook rejects the update of the stored object. Argo CD's sync
     then fails and skips the later sync waves, so `synth` does not write such a release. Use a new name instead, see
-    [runtimes](../../reference/runtimes.md#changing-a-runtime).
+    [runtimes](../../reference/runtimes.md#changing-a-runtime). The API server rejects changes of these fields, among
+    others:
 
-    - ClusterTrainingRuntime, TrainingRuntime: change `successPolicy`, `failurePolicy`, `startupPolicy`,
-      `network`, `volumeClaimPolicies` or `dependsOn` of a job
-    - TrainJob: change `runtimeRef`, `trainer`, `initializer`, `managedBy` or `activeDeadlineSeconds`; change
-      `runtimePatches` unless it is suspended
-    - LocalQueue, AdmissionCheck, Topology: change `clusterQueue`, `controllerName`, `levels`
-    - ResourceFlavor with a topology: change `topologyName`, `nodeLabels` or `tolerations`
-    - ClusterQueue: change `concurrentAdmissionPolicy`
-    - PersistentVolumeClaim: shrink; change `accessModes`, `volumeMode`, `selector` or a data source; change or
-      remove `storageClassName` or `volumeName`
-    - RoleBinding, ClusterRoleBinding: change `roleRef`
-    - ResourceQuota: change `scopes`
-    - PriorityClass: change `value` or `preemptionPolicy`
-    - ResourceClaimTemplate, ResourceClaim: change anything in `spec`
-    - Secret, ConfigMap: change `type`; with `immutable: true` change any data
-    - StorageClass, VolumeAttributesClass: change `provisioner`, `parameters`, `reclaimPolicy`,
-      `volumeBindingMode`, `driverName`
-    - Job, JobSet, Pod: change the pods, except for what a suspended job may change
-    - Deployment, DaemonSet, ReplicaSet, StatefulSet: change the selector; of a StatefulSet also
-      `volumeClaimTemplates` and `serviceName`
+    - ClusterTrainingRuntime, TrainingRuntime: `successPolicy`, `failurePolicy`, `startupPolicy`, `network`,
+      `volumeClaimPolicies`, and `dependsOn` of a job
+    - TrainJob: `runtimeRef`, `trainer`, `initializer`, `managedBy`, `activeDeadlineSeconds`, and `runtimePatches`
+      unless it is suspended
+    - LocalQueue: `clusterQueue`; AdmissionCheck: `controllerName`; Topology: `levels`; ClusterQueue:
+      `concurrentAdmissionPolicy`; ResourceFlavor with a topology: `topologyName`, `nodeLabels`, `tolerations`
+    - PersistentVolumeClaim: `accessModes`, `volumeMode`, `selector`, data sources, a lower size, and
+      `storageClassName` and `volumeName` once they are set
+    - RoleBinding, ClusterRoleBinding: `roleRef`; ResourceQuota: `scopes`; PriorityClass: `value`, `preemptionPolicy`;
+      ResourceClaim, ResourceClaimTemplate: `spec`; Secret, ConfigMap: `type`, and all data with `immutable: true`
+    - StorageClass, VolumeAttributesClass: `provisioner`, `parameters`, `reclaimPolicy`, `volumeBindingMode`,
+      `driverName`
+    - Job, JobSet, Pod: the pods, except for what can change in a suspended job; Deployment, DaemonSet, ReplicaSet,
+      StatefulSet: the selector; StatefulSet: `volumeClaimTemplates`, `serviceName`
 
-    `generator/facts/updates.yaml` has the complete list, with the source of each rule. Rules in CEL (`oldSelf`)
-    come from the CustomResourceDefinitions of the target versions. Default values, the order of sets and other
-    spellings of a quantity are no change if the API server treats them as equal.
+    `generator/facts/updates.yaml` has the complete list, with the source of each rule. Rules in CEL (`oldSelf`) come
+    from the CustomResourceDefinitions of the target versions. The check reports no default value, order of a set or
+    spelling of a quantity that the API server treats as equal.
 
     The API server rejects two more updates to valid objects. If a mapping of a custom resource becomes `{}`,
     server-side apply sets it to null. And JobSet's webhook sets defaults in `volumeClaimPolicies` only on creation,
     so the API server rejects every update of a JobSet whose manifest lacks these defaults.
 
-    The check cannot read the state of a cluster, and reports nothing that depends on it: an unbound claim cannot
-    grow, a claim grows only if its StorageClass has `allowVolumeExpansion`, and a running queued job cannot move to
-    another queue.
+    The check cannot read the state of a cluster. It does not report that an unbound claim cannot grow, that a claim
+    grows only if its StorageClass has `allowVolumeExpansion`, or that a running job cannot move to another queue.
 
-    The checks of `change/*` compare two trees. `synth` compares the new release with the release in Argo CD's
-    Application. If the Application names the new release itself, or does not exist, `synth` takes the newest
-    earlier release. `mpigen validate NEW --since OLD` compares any two trees. In whole output folders it compares
-    each platform with itself, in the release that its Application names. A platform that OLD lacks is new, and one
-    that NEW lacks is removed with all its objects. If several releases have no Application, mpigen reports that it
-    cannot pair them and compares nothing.
+    The checks of `change/*` compare two trees. `synth` compares the new release with the release that Argo CD's
+    Application names, or else with the newest earlier release. `mpigen validate NEW --since OLD` compares any two
+    trees. In whole output folders it compares each platform with itself: a platform that OLD lacks is new, and a
+    platform that NEW lacks is removed. If several releases have no Application, mpigen compares nothing and reports it.
     """
-    old, new, targets = change.old, change.new, change.targets
-    kind = rules_of(new.group, new.kind)
-    catalog, schema = _schema(new, targets)
-    if schema is None:
-        differences, fix = list(rejected(old.body, new.body, kind.rules, catalog.targets)), kind.fix
-        yield from _breaches(differences, fix, new.name)
-        return
-    is_custom = catalog.is_custom(new.api_version, new.kind)
-    store = partial(_stored, schema=schema, is_custom=is_custom)
-    was = store(old.body)
-    fill(was, kind)
-    generate(was, kind)
-    after = apply(old.body, was, new.body, schema)
-    now = store(after.body)
-    before, compared = (_in_go(body, kind, schema, catalog) if is_custom else body for body in (was, now))
-    differences = list(rejected(before, compared, kind.rules, catalog.targets))
-    if is_custom:
-        differences += _in_cel(find_transitions(_without_status(was), _without_status(now), schema))
-        yield from map(_null, after.emptied)
-    yield from _breaches(differences, kind.fix, new.name)
-
-
-def _breaches(differences: Iterable[Difference], fix: str, name: str) -> Iterator[Breach]:
-    """Yield one breach for each place."""
+    new, kind = change.new, rules_of(change.new.group, change.new.kind)
+    differences, emptied = _find_rejected(change, kind)
+    yield from map(_null, emptied)
     by_place = {difference.path: difference for difference in reversed([*map(_narrowed, differences)])}
-    fix = fix.format(name=name, new=next_name(name))
+    fix = kind.fix.format(name=new.name, new=next_name(new.name))
     yield from (_breach(difference, fix) for difference in reversed(by_place.values()))
+
+
+def _find_rejected(change: ChangedObject, kind: Kind) -> tuple[list[Difference], Iterable[tuple[Path, Any]]]:
+    """Return the rejected changes of an object, and the paths and old values of mappings that become empty."""
+    old, new = change.old, change.new
+    catalog = _catalog(tuple(sorted(change.targets.items())))
+    file = catalog.find(new.api_version, new.kind)
+    if file is None:
+        return list(rejected(old.body, new.body, kind.rules, catalog.targets)), ()
+    schema, is_custom = _read(file), catalog.is_custom(new.api_version, new.kind)
+    was = _stored(old.body, schema, is_custom=is_custom)
+    fill(was, kind)
+    after = apply(old.body, was, new.body, schema)
+    now = _stored(after.body, schema, is_custom=is_custom)
+    if not is_custom:
+        return list(rejected(was, now, kind.rules, catalog.targets)), ()
+    before, compared = (_in_go(body, kind, schema, catalog) for body in (was, now))
+    transitions = find_transitions(_without_status(was), _without_status(now), schema)
+    return [*rejected(before, compared, kind.rules, catalog.targets), *_in_cel(transitions)], after.emptied
 
 
 @cache
@@ -149,13 +128,7 @@ def _read(file: FilePath) -> Schema:
     return schema
 
 
-def _schema(manifest: Manifest, targets: Mapping[str, str]) -> tuple[Catalog, Schema | None]:
-    catalog = _catalog(tuple(sorted(targets.items())))
-    file = catalog.find(manifest.api_version, manifest.kind)
-    return catalog, _read(file) if file else None
-
-
-def _stored(body: Any, *, schema: Schema, is_custom: bool) -> Any:
+def _stored(body: Any, schema: Schema, *, is_custom: bool) -> Any:
     return normalize_custom(body, schema, schema) if is_custom else normalize_built_in(body, schema)
 
 
@@ -207,20 +180,14 @@ def _named_by_rule(transition: Transition) -> Difference:
 
 def _breach(difference: Difference, fix: str) -> Breach:
     field = format_path(difference.path[max(difference.field - 1, 0) :], root="").removeprefix(".") or "spec"
-    return Breach(difference.path, _message(difference, field), _WHY, fix, value=difference.now)
-
-
-def _message(difference: Difference, field: str) -> str:
-    rule, was, now = difference.rule, written(difference.was), written(difference.now)
-    if rule == "no-smaller":
-        return f"`{field}` can only grow, but shrinks from {was} to {now}"
-    if rule == "no-larger" and difference.now is not None:
-        return f"`{field}` can only shrink, but grows from {was} to {now}"
+    was, now, effect = written(difference.was), written(difference.now), RULES[difference.rule].effect
     if difference.now is None:
-        return f"`{field}` {_RULES[rule]}, but is removed; its value is {was}"
-    if difference.was is None:
-        return f"`{field}` {_RULES[rule]}, but is added with the value {now}"
-    return f"`{field}` {_RULES[rule]}, but changes from {was} to {now}"
+        message = f"`{field}` {effect}, but is removed; its value is {was}"
+    elif difference.was is None:
+        message = f"`{field}` {effect}, but is added with the value {now}"
+    else:
+        message = f"`{field}` {effect}, but changes from {was} to {now}"
+    return Breach(difference.path, message, _WHY, fix, value=difference.now)
 
 
 def _narrowed(difference: Difference) -> Difference:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
+from operator import ne
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -21,7 +22,7 @@ from generator.schemas.updates import normalize_quantity
 _FILE = FilePath(facts.__file__).parent / "updates.yaml"
 _ANY_ITEM = "*"
 _GENERIC_FIX = "write a new {kind}, such as `{{new}}`, in place of `{{name}}`"
-_NONE = "None"
+_NO_ADDRESS = "None"  # `clusterIP` of a headless Service
 
 Steps = tuple[str, ...]
 
@@ -136,7 +137,7 @@ def rejected(old: Any, new: Any, rules: Iterable[Rule], targets: Mapping[str, st
             if rule.is_set:
                 before, after = _as_set(before), _as_set(after)
             for inside, one, other in _parts(before, after, rule):
-                if _RULES[rule.rule](one, other):
+                if RULES[rule.rule].is_broken(one, other):
                     whole = (*path, *inside)
                     yield Difference(whole, one, other, len(whole), rule.rule)
 
@@ -225,15 +226,9 @@ def at(value: Any, steps: Steps) -> Any:
 
 
 def fill(body: Any, kind: Kind) -> None:
-    """Set what admission sets in absent fields of a new object."""
-    for path, value in kind.filled.items():
+    """Set absent fields that admission or the API server sets on creation, and that an update cannot set again."""
+    for path, value in (*kind.filled.items(), *((path, "generated") for path in kind.generated)):
         _fill(body, path, value)
-
-
-def generate(body: Any, kind: Kind) -> None:
-    """Set what the API server generates when an object is created, and what an update cannot bring back."""
-    for path in kind.generated:
-        _fill(body, path, "generated")
 
 
 def _fill(body: Any, path: Steps, value: Any) -> None:
@@ -243,10 +238,7 @@ def _fill(body: Any, path: Steps, value: Any) -> None:
     elif isinstance(body, dict):
         if len(path) == 1:
             body.setdefault(path[0], deepcopy(value))
-        elif _ANY_ITEM in path and path[0] not in body:
-            if path[1] != _ANY_ITEM:
-                _fill(body.setdefault(path[0], {}), path[1:], value)
-        else:
+        elif path[0] in body or path[1] != _ANY_ITEM:
             _fill(body.setdefault(path[0], {}), path[1:], value)
 
 
@@ -302,23 +294,9 @@ def _as_set(value: Any) -> Any:
     return sorted(map(str, value)) if isinstance(value, list) else value
 
 
-def _differs(was: Any, now: Any) -> bool:
-    return bool(was != now)
-
-
-def _differs_once_set(was: Any, now: Any) -> bool:
-    return was is not None and was != now
-
-
-def _is_removed(was: Any, now: Any) -> bool:
-    return was not in (None, "") and now in (None, "")
-
-
 def _is_allocated(was: Any, now: Any) -> bool:
     """Return True if the new address differs from the stored address."""
-    if now is None or was == now:
-        return False
-    return was is not None or now == _NONE
+    return now is not None and was != now and (was is not None or now == _NO_ADDRESS)
 
 
 def _leaves_tandem(was: Any, now: Any) -> bool:
@@ -334,27 +312,34 @@ def _shrinks(was: Any, now: Any) -> bool:
         return False
 
 
-def _grows(was: Any, now: Any) -> bool:
-    return isinstance(was, int) and (not isinstance(now, int) or now > was)
-
-
-def _loses(was: Any, now: Any) -> bool:
+def _loses_items(was: Any, now: Any) -> bool:
     after = now if isinstance(now, list) else []
     return any(item not in after for item in (was if isinstance(was, list) else ()))
 
 
-def _gets(was: Any, now: Any) -> bool:
-    return _loses(now, was)
+class Effect(NamedTuple):
+    """A rule of updates.yaml.
+
+    Attributes:
+        is_broken: returns True if the API server rejects the change from the first to the second value.
+        effect: what the API server accepts, as the verb phrase of a message.
+    """
+
+    is_broken: Callable[[Any, Any], bool]
+    effect: str
 
 
-_RULES: Mapping[str, Callable[[Any, Any], bool]] = {
-    "immutable": _differs,
-    "set-once": _differs_once_set,
-    "kept": _is_removed,
-    "allocated": _is_allocated,
-    "in-tandem": _leaves_tandem,
-    "no-smaller": _shrinks,
-    "no-larger": _grows,
-    "only-added": _loses,
-    "only-removed": _gets,
+RULES: Mapping[str, Effect] = {
+    "immutable": Effect(ne, "is immutable"),
+    "set-once": Effect(lambda was, now: was is not None and was != now, "cannot change once it is set"),
+    "kept": Effect(lambda was, now: was not in (None, "") and now in (None, ""), "cannot be removed"),
+    "allocated": Effect(_is_allocated, "cannot change once the API server has set it"),
+    "in-tandem": Effect(_leaves_tandem, "can only change together with `parallelism`"),
+    "no-smaller": Effect(_shrinks, "can only grow"),
+    "no-larger": Effect(
+        lambda was, now: isinstance(was, int) and (not isinstance(now, int) or now > was),
+        "can only shrink and cannot be removed",
+    ),
+    "only-added": Effect(_loses_items, "cannot lose items"),
+    "only-removed": Effect(lambda was, now: _loses_items(now, was), "cannot get new items"),
 }
