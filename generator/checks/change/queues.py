@@ -28,7 +28,7 @@ _STOPS = ("None", "Hold", "HoldAndDrain")
 _QUEUES = ("ClusterQueue", "LocalQueue")
 _QUOTA_KINDS = ("ClusterQueue", "Cohort", "ResourceFlavor")
 _RECLAIMS = ("Never", "LowerPriority", "Any")
-_NAMED = 3  # flavors in a message
+_LISTED = 3  # flavors in a message
 
 _Less = Mapping[FlavorResource, tuple[int, int]]
 """Flavor and resource → the amount before and after."""
@@ -92,35 +92,31 @@ def queue_stopped(change: ChangedObject) -> Iterator[Breach]:
 
 @check("change/queue-removed", severity=WARNING, needs=Change)
 def queue_removed(change: Change) -> Iterator[Breach]:
-    """Report a removed queue whose users stay.
+    """Report a removed queue whose namespaces remain.
 
-    The check reports a ClusterQueue or LocalQueue whose namespaces stay. Kueue keeps a removed ClusterQueue, with a
-    finalizer, until its running jobs end, and admits nothing meanwhile. Pending jobs stay suspended. Running jobs of
-    a removed LocalQueue do not start again after an eviction.
+    Kueue keeps a removed ClusterQueue, with a finalizer, until its running jobs end, and admits no jobs meanwhile.
+    Pending jobs stay suspended. Running jobs of a removed LocalQueue do not start again after an eviction. The check
+    reports nothing if all namespaces of the queue are removed too.
 
     Source: kueue v0.19.2 pkg/controller/core/clusterqueue_controller.go Reconcile,
     pkg/controller/core/workload_controller.go reconcileOnLocalQueueActiveState
     """
-    kept = {manifest.identity for manifest in change.new}
-    removed = [manifest for manifest in change.old if manifest.name and manifest.identity not in kept]
-    namespaces = {manifest.name for manifest in removed if (manifest.group, manifest.kind) == ("", "Namespace")}
-    local = [manifest for manifest in change.old if (manifest.group, manifest.kind) == (KUEUE, "LocalQueue")]
-    queues = {manifest.name for manifest in removed if (manifest.group, manifest.kind) == (KUEUE, "ClusterQueue")}
-    for manifest in removed:
-        if (manifest.group, manifest.kind) == (KUEUE, "ClusterQueue"):
-            users = {queue.namespace for queue in local if _cluster_queue_of(queue) == manifest.name}
-            is_missed = bool(users - namespaces) or not local
+    namespaces = {manifest.name for manifest in change.removed("", "Namespace")}
+    queues = {manifest.name for manifest in change.removed(KUEUE, "ClusterQueue")}
+    local_queues = [manifest for manifest in change.old if (manifest.group, manifest.kind) == (KUEUE, "LocalQueue")]
+    for manifest in change.removed(KUEUE, *_QUEUES):
+        if manifest.kind == "ClusterQueue":
+            users = {queue.namespace for queue in local_queues if _cluster_queue_of(queue) == manifest.name}
+            has_users_left = bool(users - namespaces) or not local_queues
             running = "and Kueue deletes the queue after they end"
-        elif (manifest.group, manifest.kind) == (KUEUE, "LocalQueue"):
-            is_missed = manifest.namespace not in namespaces and _cluster_queue_of(manifest) not in queues
-            running = "but do not start again after an eviction"
         else:
-            continue
-        if is_missed:
+            has_users_left = manifest.namespace not in namespaces and _cluster_queue_of(manifest) not in queues
+            running = "but do not start again after an eviction"
+        if has_users_left:
             yield Breach(
                 ("metadata", "name"),
                 f"`{manifest.name}` is removed in the next release",
-                f"pending jobs of this queue are never admitted; running jobs continue, {running}",
+                f"Kueue never admits pending jobs of this queue. Running jobs continue, {running}",
                 "set `stopPolicy: Hold` in an earlier release, and remove the queue after its jobs end",
                 manifest,
                 value=manifest.name,
@@ -135,25 +131,21 @@ def _cluster_queue_of(local_queue: Manifest) -> str:
 def cohort_removed(change: Change) -> Iterator[Breach]:
     """Report a removed Cohort that queues still name.
 
-    The Cohort had quota, a parent or a weight. Kueue reports no error: it treats the name as a cohort with none of
-    them.
+    Kueue reports no error. It treats the name as a cohort without quota, parent and weight. The check reports nothing
+    if the removed Cohort sets none of them.
 
     Source: kueue v0.19.2 pkg/cache/hierarchy/manager.go: a cohort without an object has no quota and no parent
     """
-    kept = {manifest.identity for manifest in change.new}
-    members: dict[str, list[str]] = {}
+    members: dict[str, str] = {}
     for manifest in change.new:
         if manifest.group == KUEUE and manifest.kind in ("ClusterQueue", "Cohort"):
             for field in ("cohortName", "cohort", "parentName"):
-                members.setdefault(string(mapping(manifest.body, "spec").get(field)), []).append(manifest.name)
-    for manifest in change.old:
-        is_cohort = (manifest.group, manifest.kind) == (KUEUE, "Cohort") and any(
-            mapping(manifest.body, "spec").values()
-        )
-        if is_cohort and manifest.name and manifest.identity not in kept and manifest.name in members:
+                members.setdefault(string(mapping(manifest.body, "spec").get(field)), manifest.name)
+    for manifest in change.removed(KUEUE, "Cohort"):
+        if any(mapping(manifest.body, "spec").values()) and manifest.name in members:
             yield Breach(
                 ("metadata", "name"),
-                f"`{manifest.name}` is removed in the next release, but `{members[manifest.name][0]}` names it",
+                f"`{manifest.name}` is removed in the next release, but `{members[manifest.name]}` names it",
                 "Kueue treats it as a cohort without quota, parent and weight, so its members cannot borrow through it",
                 "keep it, or set another cohort for its members in the same release",
                 manifest,
@@ -165,9 +157,9 @@ def cohort_removed(change: Change) -> Iterator[Breach]:
 def less_quota(change: ChangedQueues) -> Iterator[Breach]:
     """Report a queue with less quota than before.
 
-    A queue with a LocalQueue has a lower nominal quota, or loses a flavor. Kueue stops no running job at once. Their
-    usage beyond the quota counts as borrowed, so queues that reclaim can preempt them, and Kueue admits no new jobs
-    until usage is below the quota. An evicted job does not get a removed flavor again.
+    The update lowers the nominal quota of a queue with a LocalQueue, or removes a flavor from it. Kueue stops no
+    running job at once. Usage above the new quota counts as borrowed, so other queues can reclaim it by preemption, and
+    Kueue admits no new jobs until usage is below the quota. An evicted job does not get a removed flavor again.
     """
     before, after = change.before, change.after
     for name, queue in sorted(after.tree.queues.items()):
@@ -184,12 +176,11 @@ def less_quota(change: ChangedQueues) -> Iterator[Breach]:
             yield Breach(
                 quota_path(manifest, amounts, "nominalQuota"),
                 f"{'loses' if is_removed else 'has less quota of'} flavor `{flavor}`: {_format_less(amounts)}",
-                "running jobs continue there, but do not get the flavor again after an eviction; new jobs never start"
-                " there"
+                "running jobs continue, but do not get the flavor again after an eviction; new jobs never get it"
                 if is_removed
-                else "running jobs continue, but other queues can reclaim usage beyond the quota; new jobs stay pending"
-                " until usage is lower",
-                "inform the team first, or let its jobs end: with `stopPolicy: Hold` no new ones start meanwhile",
+                else "running jobs continue, but other queues can reclaim usage above the new quota; new jobs stay"
+                " pending until usage is below it",
+                "inform the team first, or set `stopPolicy: Hold`, so that running jobs end and no new jobs start",
                 manifest,
             )
 
@@ -209,9 +200,9 @@ def _format_less(less: _Less) -> str:
 def less_to_borrow(change: ChangedQueues) -> Iterator[Breach]:
     """Report a queue that can borrow less than before.
 
-    The queue keeps its nominal quota, but its `borrowingLimit` is lower, or other queues lend less. Kueue never
-    admits pending jobs that need more. If others lend less, the finding is at the queue or Cohort whose lending
-    falls most, and counts the queues that can borrow less.
+    The queue keeps its nominal quota, but its `borrowingLimit` is lower, or other queues lend less. Kueue never admits
+    pending jobs that need more. If several queues can borrow less because another queue or Cohort lends less, they are
+    one finding, at the queue or Cohort whose lending falls most.
     """
     before, after = change.before, change.after
     manifests = after.of("ClusterQueue")
@@ -260,7 +251,7 @@ def _has_lower_limit(before: Queues, after: Queues, queue: str, flavor: str) -> 
 
 
 def _lender(before: Queues, after: Queues, key: FlavorResource) -> tuple[Manifest, Path] | None:
-    """Return the queue or Cohort whose lending falls most, with the path; of a removed one the old object."""
+    """Return the queue or Cohort whose lending falls most, and the path. If it is removed, return the old object."""
     old, new = _lending(before, key), _lending(after, key)
     lost = {holder: amount - new.get(holder, 0) for holder, amount in old.items() if amount > new.get(holder, 0)}
     if not lost:
@@ -285,11 +276,11 @@ def _lending(queues: Queues, key: FlavorResource) -> Mapping[tuple[str, str], in
 
 @check("change/less-to-reclaim", severity=WARNING, needs=ChangedQueues)
 def less_to_reclaim(change: ChangedQueues) -> Iterator[Breach]:
-    """Report a queue that can no longer reclaim its quota by preemption.
+    """Report a queue that can no longer reclaim all of its quota by preemption.
 
-    `reclaimWithinCohort` falls from `Any` to `LowerPriority` or `Never`, while other queues can borrow the quota of
-    this queue. It gets borrowed quota back only after the borrowing jobs end, or by preempting jobs of lower
-    priority. In a platform file the field is `preemption`. The rule holds with and without fair sharing.
+    `reclaimWithinCohort` changes from `Any` to `LowerPriority` or `Never`, or from `LowerPriority` to `Never`, and
+    other queues can borrow the quota of this queue. The queue gets borrowed quota back only after the borrowing jobs
+    end, or by preempting jobs of lower priority. The check holds with and without fair sharing.
 
     Source: kueue v0.19.2 pkg/scheduler/preemption/policy.go, classical/hierarchical_preemption.go
     """
@@ -308,9 +299,9 @@ def less_to_reclaim(change: ChangedQueues) -> Iterator[Breach]:
             yield Breach(
                 ("spec", "preemption", "reclaimWithinCohort"),
                 f"`reclaimWithinCohort` changes from `{old}` to `{new}`",
-                f"other queues can borrow up to {', '.join(lent[:_NAMED])}; Kueue preempts {victims} to reclaim it, so"
+                f"other queues can borrow up to {', '.join(lent[:_LISTED])}. Kueue preempts {victims} to reclaim it, so"
                 " jobs of this queue stay pending until borrowing jobs end",
-                f"keep `{old}` (in a platform file: `preemption`), or lend less, with a `lendingLimit`",
+                f"keep `{old}`, or set a `lendingLimit` so that other queues can borrow less",
                 after.of("ClusterQueue")[name],
                 value=new,
             )
@@ -329,12 +320,12 @@ def _can_lend(queues: Queues, name: str) -> Mapping[FlavorResource, int]:
 
 @check("change/flavor-nodes", severity=WARNING, needs=ChangedObject)
 def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
-    """Report a flavor that selects other nodes than before.
+    """Report a ResourceFlavor that selects other nodes than before.
 
-    The ResourceFlavor gets other `nodeLabels`, gets a taint that its own tolerations do not cover, or loses a
-    toleration. Kueue stops no job: running jobs keep their nodes and their usage. Jobs that start later, pending
-    ones included, get the new values. If no node matches, their pods stay Pending and hold their quota. Kueue itself
-    checks new taints, and never admits jobs that do not tolerate them.
+    The update changes `nodeLabels`, adds a taint that the flavor does not tolerate, or removes a toleration. Kueue
+    stops no job: running jobs keep their nodes, and count as usage of the flavor. Jobs that start later, also pending
+    jobs, get the new labels and tolerations. If no node matches, their pods stay Pending and hold their quota. Kueue
+    never admits jobs that do not tolerate a new taint.
     """
     if change.new.group != KUEUE or change.new.kind != "ResourceFlavor":
         return
@@ -347,10 +338,10 @@ def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
             yield Breach(
                 ("spec", "nodeLabels"),
                 f"`nodeLabels` changes from {written(dict(labels) or None)} to {written(dict(new_labels) or None)}",
-                "running jobs keep their nodes and count against this flavor; later jobs start on nodes with the new"
-                " labels, and if no node has them, their pods stay Pending and hold their quota",
-                f"label the nodes first; for other nodes add a flavor, such as `{next_name(change.new.name)}` (in a"
-                " platform file: another pool), and keep this one until its jobs end",
+                "running jobs keep their nodes and count as usage of this flavor. Pods of later jobs need nodes with"
+                " the new labels; without such nodes they stay Pending and hold their quota",
+                f"label the nodes first; for other nodes, add a flavor such as `{next_name(change.new.name)}`, and keep"
+                " this flavor until its jobs end",
             )
         kept = mappings(after.get("tolerations"))
         removed = [toleration for toleration in mappings(before.get("tolerations")) if toleration not in kept]
@@ -358,7 +349,7 @@ def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
             yield Breach(
                 ("spec", "tolerations"),
                 f"pods of new jobs no longer get the toleration {written(removed[0])}",
-                "pods without a toleration of their own stay Pending if their nodes have this taint, and hold their"
+                "if the nodes have this taint, pods that do not tolerate it themselves stay Pending and hold their"
                 " quota; running jobs continue",
                 "remove the taint from the nodes first, or keep the toleration",
             )
@@ -367,8 +358,8 @@ def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
     if added:
         yield Breach(
             ("spec", "nodeTaints"),
-            f"the flavor accepts only jobs that tolerate {', '.join(added)} from now on",
-            "Kueue never admits other jobs to this flavor, pending jobs included; running jobs continue",
+            f"after this update, the flavor accepts only jobs that tolerate {', '.join(added)}",
+            "Kueue never admits other jobs to this flavor, not even pending jobs; running jobs continue",
             "let pending jobs start first, or submit them again on a runtime that tolerates the taint",
         )
 
@@ -385,10 +376,10 @@ def _untolerated_taints(flavor: Mapping[str, object]) -> list[Body]:
 
 @check("change/flavor-not-retried", severity=WARNING, needs=ChangedObject)
 def flavor_not_retried(change: ChangedObject) -> Iterator[Breach]:
-    """Report a flavor that admits more jobs, while Kueue does not retry pending ones.
+    """Report a flavor that accepts more jobs than before, while Kueue does not retry pending jobs.
 
-    The flavor loses a taint, gets a toleration or selects other nodes, so it accepts more jobs. Kueue does not retry
-    the jobs that it could not admit before. They stay pending until another workload ends or their queue changes.
+    The update removes a taint, adds a toleration or selects other nodes, so the flavor accepts more jobs. Kueue does
+    not retry jobs that it could not admit before. They stay pending until another workload ends or their queue changes.
 
     Source: kueue v0.18.3 pkg/controller/core/resourceflavor_controller.go Update,
     pkg/controller/tas/resource_flavor.go Update
@@ -416,11 +407,12 @@ def flavor_not_retried(change: ChangedObject) -> Iterator[Breach]:
 
 @check("change/flavor-topology", severity=WARNING, needs=ChangedQueues)
 def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
-    """Report a flavor that only jobs with a topology request can use from now on.
+    """Report a flavor that jobs without a topology request can no longer use.
 
-    The flavor gets a topology while its queue has another flavor without one, or the queue gets such a flavor. A
-    pending job keeps the topology request with which it was queued, so it never gets this flavor. Running jobs
-    continue. If all flavors of a queue have a topology, jobs need no request.
+    If a queue has flavors with and without a topology, Kueue gives a flavor with a topology only to jobs with a
+    topology request. The update adds a topology to one of several flavors, or adds a flavor without a topology. Pending
+    jobs cannot get a request, so they never get this flavor. Running jobs continue. If all flavors of a queue have a
+    topology, jobs need no request.
 
     Source: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go checkPodSetAndFlavorMatchForTAS
     """
@@ -434,11 +426,11 @@ def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
     for flavor, queues in affected.items():
         yield Breach(
             ("spec", "topologyName"),
-            f"in {listed(queues)} only jobs with a topology request can use `{flavor}` from now on",
-            "the queue also has a flavor without a topology; pending jobs without a request never get this flavor, and"
+            f"after this update, only jobs with a topology request can use `{flavor}` in {listed(queues)}",
+            "the queue also has a flavor without a topology. Pending jobs without a request never get this flavor;"
             " running jobs continue",
-            "let pending jobs start first, or submit them again on a runtime with a topology request; or set a topology"
-            " on every flavor of the queue",
+            "let pending jobs start first, submit them again on a runtime with a topology request, or set a topology on"
+            " every flavor of the queue",
             after.of("ResourceFlavor")[flavor],
         )
 
@@ -458,9 +450,9 @@ def _open_flavors(queues: Queues, queue: ClusterQueue) -> frozenset[str]:
 def priority_removed(change: Change) -> Iterator[Breach]:
     """Report a removed WorkloadPriorityClass.
 
-    Pending and running jobs keep its value. Kueue creates no Workload for a later job that names it: the job stays
-    suspended until the priority is back. No event gives the reason, only Kueue's log does.
-    tests/cluster/test_changed_flavors.py shows it.
+    Pending and running jobs keep its priority. Kueue creates no Workload for a later job that names the class: the job
+    stays suspended until the class exists again. Only Kueue's log gives the reason, no event does
+    (tests/cluster/test_changed_flavors.py).
 
     Source: kueue v0.19.2 pkg/controller/jobframework/reconciler.go prepareWorkload
     """
@@ -468,9 +460,9 @@ def priority_removed(change: Change) -> Iterator[Breach]:
         yield Breach(
             ("metadata", "name"),
             f"`{manifest.name}` is removed in the next release",
-            "Kueue never queues a new job that names it, and gives the reason only in its log; pending and running jobs"
-            " keep its value",
-            f"remove it from the label `{KUEUE}/priority-class` of all jobs first",
+            "new jobs that name it stay suspended, and only Kueue's log shows why; pending and running jobs keep their"
+            " priority",
+            f"remove the label `{KUEUE}/priority-class` with this value from all jobs first",
             manifest,
             value=manifest.name,
         )

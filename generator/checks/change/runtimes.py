@@ -46,17 +46,16 @@ _ACCEPTED: tuple[_Steps, ...] = (
 
 @check("change/runtime-in-use", severity=WARNING, needs=ChangedObject)
 def runtime_in_use(change: ChangedObject) -> Iterator[Breach]:
-    """Report an update of a runtime that stops or strands its TrainJobs.
+    """Report an update of a runtime that stops its running TrainJobs or keeps pending ones from starting.
 
-    The update changes the number of pods or their containers, down to a variable, so the running TrainJobs no longer
-    match their Workloads. Kueue stops and requeues them. This may happen hours later, because Kueue does not
-    watch runtimes: it compares when a job changes for another reason, or when Kueue itself restarts. Trainer 2.3
-    then creates the pods of the old runtime again, because a TrainJob keeps its first runtime, while Kueue counts
-    the new ones.
+    The update changes the number of pods, or a field of their containers such as one variable. Running TrainJobs then
+    no longer match their Workloads, so Kueue stops and requeues them. This may happen hours later: Kueue does not watch
+    runtimes, and compares a job only when the job changes for another reason, or when Kueue restarts. Trainer 2.3
+    creates the old pods again, because a TrainJob keeps a copy of its first runtime. But Kueue counts the new pods.
 
-    Trainer 2.2 keeps no copy of the runtime, and JobSet rejects changed pods. There the check reports every change of
-    `mlPolicy` and of a job, except labels, annotations, node selectors, tolerations and scheduling gates of its pods:
-    pending jobs never start, and Kueue cannot suspend running ones.
+    Trainer 2.2 keeps no copy of the runtime, and JobSet rejects changed pods. For Trainer 2.2 the check reports every
+    change of `mlPolicy` and of a job, except labels, annotations, node selectors, tolerations and scheduling gates of
+    its pods: pending jobs never start, and Kueue cannot suspend running jobs.
 
     Source: trainer v2.3.0 pkg/runtime/core/snapshot.go; kueue v0.19.2 pkg/util/equality/podset.go ComparePodSets,
     pkg/controller/jobframework/reconciler.go ensureOneWorkload; jobset v0.11.1 pkg/webhooks/jobset_webhook.go
@@ -71,12 +70,12 @@ def runtime_in_use(change: ChangedObject) -> Iterator[Breach]:
         yield Breach(
             changes[0],
             f"{_format_changes(changes, new.body)} of `{new.name}` changes, but existing jobs keep their old pods",
-            "Kueue stops running jobs later, because they no longer match their Workloads; they start again with the "
-            "pods of the old runtime, while Kueue counts the new pods"
+            "Kueue stops running jobs later, because they no longer match their Workloads. They start again with their "
+            "old pods, but Kueue counts the new pods"
             if keeps_runtime
-            else "JobSet rejects the new pods for existing jobs: pending jobs never start, and Kueue cannot suspend "
-            "running ones",
-            f"add a new runtime, such as `{next_name(new.name)}`, and deprecate this one, or wait until no job uses it",
+            else "JobSet rejects the new pods of existing jobs: pending jobs never start, and Kueue cannot suspend "
+            "running jobs",
+            f"add a runtime, such as `{next_name(new.name)}`, and deprecate this one, or wait until no job uses it",
         )
 
 
@@ -181,9 +180,10 @@ def _amount(value: object) -> object:
 def runtime_removed(change: Change) -> Iterator[Breach]:
     """Report a removed runtime that was not deprecated before.
 
-    Kueue and Trainer's webhook read the runtime of every TrainJob. Without it pending TrainJobs never start, and
-    running ones cannot be suspended. They keep their quota after they end, until they are deleted or the runtime is
-    back. Trainer 2.2 keeps the runtime until its last TrainJob is deleted, and accepts new ones meanwhile.
+    Kueue and Trainer's webhook read the runtime of every TrainJob. Without the runtime, pending TrainJobs never start,
+    and Kueue cannot suspend running ones. They hold their quota after they end, until you delete them or add the
+    runtime again. Trainer 2.2 keeps the runtime until its last TrainJob is deleted, and accepts new TrainJobs
+    meanwhile.
 
     Source: trainer v2.3.0 pkg/webhooks/trainjob_webhook.go ValidateUpdate; kueue v0.19.2
     pkg/controller/jobs/trainjob/trainjob_controller.go getRuntimeSpec; trainer v2.2.0
@@ -198,9 +198,9 @@ def runtime_removed(change: Change) -> Iterator[Breach]:
                 f"`{manifest.name}` is removed in the next release",
                 "Trainer 2.2 deletes the runtime only after its last TrainJob, and accepts new TrainJobs until then"
                 if change.targets.get("trainer") == "2.2"
-                else "Kueue needs the runtime of a TrainJob: pending jobs never start, and running jobs keep their"
+                else "Kueue needs the runtime of a TrainJob: pending jobs never start, and running jobs hold their"
                 " quota after they end",
-                "keep the runtime, deprecated, until no TrainJob names it, and remove it in a later release",
+                "deprecate the runtime, and remove it in a later release, when no TrainJob names it",
                 manifest,
                 value=manifest.name,
             )
@@ -210,8 +210,8 @@ def runtime_removed(change: Change) -> Iterator[Breach]:
 def tenant_removed(change: Change) -> Iterator[Breach]:
     """Report a removed namespace.
 
-    mpigen's Application prunes, so Argo CD deletes the namespace, and Kubernetes deletes all objects in it: running
-    jobs, volume claims, secrets.
+    Argo CD prunes the namespace, because mpigen's Application enables pruning. Kubernetes then deletes all objects in
+    it, such as running jobs, volume claims and Secrets.
 
     Source: kubernetes v1.34.2 pkg/controller/namespace/deletion/namespaced_resources_deleter.go deleteAllContent
     """
@@ -280,11 +280,12 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
 def reboots(change: Change) -> Iterator[Breach]:
     """Report an update that drains or restarts nodes.
 
-    The update adds, changes or removes an object for which an operator drains or restarts nodes, and running jobs
-    stop: virtual functions of NICs (SriovNetworkNodePolicy: `numVfs`, `mtu`, `nicSelector`, …), the RDMA mode
-    (SriovNetworkPoolConfig), MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, PerformanceProfiles, and the
-    driver of NVIDIA's network operator. The annotation `mpigen.dev/reboots`, or else the selector, gives the nodes
-    and how many restart at a time. Equal effects are one finding. In a first release it is an info.
+    The update adds, changes or removes an object for which an operator drains or restarts nodes. Jobs on these nodes
+    fail. Such objects are SriovNetworkNodePolicies (`numVfs`, `mtu`, `nicSelector`, …), SriovNetworkPoolConfigs (the
+    RDMA mode), MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, PerformanceProfiles, and the driver in a
+    NicClusterPolicy or NicNodePolicy. The annotation `mpigen.dev/reboots` describes which nodes restart, and how many
+    at a time; without it the check reads the node selector. Objects with equal effects are one finding. In a first
+    release the finding is an info.
     """
     removed = {item.identity: item for item in change.old if (item.group, item.kind) in _KINDS}
     equal: dict[tuple[str, str], list[tuple[Manifest, Path]]] = {}
@@ -315,9 +316,9 @@ def reboots(change: Change) -> Iterator[Breach]:
         yield Breach(
             path,
             f"{subject}{event}: its operator {effect}",
-            "jobs with a pod on such a node fail; only a runtime with `restarts` starts them again, and they continue"
+            "jobs with a pod on such a node fail. Only a runtime with `restarts` starts them again, and they continue"
             " from a checkpoint only if their program saves and loads one",
-            "let jobs end first, with `stopPolicy: Hold` on their queues, and apply it in a maintenance window",
+            "set `stopPolicy: Hold` on the queues, let running jobs end, and apply the update in a maintenance window",
             first,
             WARNING if change.old else INFO,
         )
