@@ -76,16 +76,16 @@ def test_an_object_of_another_version_is_the_same_object() -> None:
     assert [finding.check for finding in found(new)] == ["change/immutable"]
 
 
-def test_what_trainer_2_2_does_is_said_for_it() -> None:
+def test_reasons_name_what_each_version_of_trainer_does() -> None:
     whys = {
         (name, minor): found(CHANGES[name].bad, targets={"trainer": minor})[0].why
         for name in ("runtime", "image")
         for minor in ("2.2", "2.3")
     }
     assert "until then" in whys["runtime", "2.2"]
-    assert "keep their quota" in whys["runtime", "2.3"]
+    assert "hold their quota" in whys["runtime", "2.3"]
     assert "never start" in whys["image", "2.2"]
-    assert "pods of the old runtime" in whys["image", "2.3"]
+    assert "their old pods" in whys["image", "2.3"]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_trainer_2_2_does_is_said_for_it() -> None:
         ("maxRestarts: 3}\n", "maxRestarts: 3}\n      ttlSecondsAfterFinished: 9\n", ""),
     ],
 )
-def test_a_job_of_trainer_2_2_minds_every_change_of_its_pods(before: str, after: str, told: str) -> None:
+def test_trainer_2_2_rejects_every_change_of_the_pods_of_a_job(before: str, after: str, told: str) -> None:
     new = TREE.replace(before, after)
     assert new != TREE
     assert found(new) == []
