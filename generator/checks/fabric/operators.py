@@ -27,7 +27,10 @@ _SELECTORS = ("vendor", "deviceID", "pfNames", "rootDevices", "netFilter")
 _RANGE = re.compile(r"(?P<first>\+?[0-9]{1,19})-(?P<last>\+?[0-9]{1,19})")
 _MOST_NVIDIA_FUNCTIONS = 128
 _NVIDIA = "15b3"
-_NEVER_WORKS = "the operator's webhook rejects the policy; without the webhook, the default outside OpenShift, it fails"
+_NEVER_WORKS = (
+    "the operator's webhook rejects the policy; if the webhook is off (the default outside OpenShift), the nodes never "
+    "offer the devices"
+)
 
 
 @check("fabric/node-policy", severity=ERROR, needs=Objects)
