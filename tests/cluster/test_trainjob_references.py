@@ -13,7 +13,7 @@ from generator.config.model.tenants import Limits
 from generator.facts.names import PART_OF, TENANT_LABEL
 from generator.objects.namespace import ANNOTATION
 from generator.policies.admission.policy import binding, policy
-from generator.policies.admission.trainjobs import size
+from generator.policies.admission.rules import size
 from generator.simulate.kueue.podsets import default_nodes
 from tests.checks import CASES
 from tests.cluster.client import Body, Client, RefusedError, wait_until

@@ -14,8 +14,7 @@ Ranks that lose one of them continue over TCP, many times slower, without an err
 from __future__ import annotations
 
 from generator.policies.admission.parameters import CLAIM
-from generator.policies.admission.policy import TRAINJOBS, Rule, Validation, list_parameter
-from generator.policies.admission.trainjobs import RUNTIME
+from generator.policies.admission.policy import RUNTIME, TRAINJOBS, Rule, Validation, list_parameter
 
 _RESOURCES = "object.spec.?trainer.?resourcesPerNode"
 _SETS_AMOUNTS = f"({_RESOURCES}.?limits.hasValue() || {_RESOURCES}.?requests.hasValue())"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -10,8 +11,9 @@ from generator.config.platform import Platform
 from generator.facts.names import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
 from generator.policies.access import KUBERNETES_USERS, OPENSHIFT_GROUPS, OPENSHIFT_GROUPS_FOR_USERS, controller_groups
-from generator.policies.admission import compliance, fabric, memlock, patches, protected, trainjobs
+from generator.policies.admission import fabric, memlock, patches
 from generator.policies.admission.policy import Rule, binding, policy
+from generator.policies.admission.rules import generated, read_rule, size
 
 _ALWAYS = ("job-isolation", memlock.MEMLOCK)
 """Rules that always deny: RBAC or Pod Security allows what they forbid, so a warning would leave it open."""
@@ -30,45 +32,43 @@ def admission_pack(platform: Platform) -> Iterator[Manifest]:
 
 def _rules(platform: Platform) -> Iterator[Rule]:
     limits = [tenant.limits for tenant in platform.tenants]
-    yield trainjobs.queue()
-    yield trainjobs.runtime()
-    yield trainjobs.priority()
+    yield from map(read_rule, ("queue", "runtime", "priority"))
     yield patches.patches()
     if any(pool.wiring for pool in platform.pools):  # removed again if no runtime uses a fabric: parameters.py
         yield fabric.fabric(platform.cluster.versions.trainer)
-    yield protected.owner()
-    yield protected.own_jobs()
-    yield protected.keys()
-    yield protected.local_queues()
+    yield from map(read_rule, ("owner", "own-jobs", "keys", "local-queues"))
     yield from _image_rules(platform)
     if any(limit.hosts_per_job or limit.devices_per_host or limit.time_per_job for limit in limits):
-        yield trainjobs.size(limits)
+        yield size(limits)
     if platform.isolation.unit == "job":
-        yield protected.job_isolation()
+        yield read_rule("job-isolation")
     yield from _compliance_rules(platform.policies)
     if any(tenant.pod_security == memlock.MEMLOCK for tenant in platform.tenants):
         yield memlock.memlock()
     if platform.gitops or platform.access.admin:
-        yield protected.generated(platform.operators.users, platform.operators.groups, _platform_labels(platform))
+        yield generated(platform.operators.users, platform.operators.groups, _platform_labels(platform))
 
 
 def _image_rules(platform: Platform) -> Iterator[Rule]:
     required = platform.policies.images
-    from_registries = bool(required.registries) or any(tenant.registries for tenant in platform.tenants)
-    if from_registries or required.digests:
-        yield compliance.images(from_registries=from_registries, by_digest=required.digests)
-    if required.registries or required.digests:
-        yield compliance.runtime_images(required.registries, _platform_labels(platform), by_digest=required.digests)
+    digests = ["digests"] if required.digests else []
+    if required.registries or any(tenant.registries for tenant in platform.tenants):
+        yield read_rule("images", ["registries", *digests])
+    elif digests:
+        yield read_rule("images", digests)
+    if required.registries or digests:
+        registries = {"registries": json.dumps([*required.registries])}
+        settings = [*(["registries"] if required.registries else []), *digests]
+        yield read_rule("runtime-images", settings, variables=registries, labels=_platform_labels(platform))
 
 
 def _compliance_rules(policies: Policies) -> Iterator[Rule]:
     if policies.labels:
-        yield trainjobs.labels()
+        yield read_rule("labels")
     if policies.residency:
-        yield compliance.residency()
+        yield read_rule("residency")
     if policies.storage_classes:
-        yield compliance.storage()
-        yield compliance.job_storage()
+        yield from map(read_rule, ("storage", "job-storage"))
 
 
 def _platform_labels(platform: Platform) -> dict[str, str]:

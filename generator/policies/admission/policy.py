@@ -42,6 +42,8 @@ class ResourceRule:
 
 
 TRAINJOBS = ResourceRule("trainer.kubeflow.org", ("v1alpha1",), ("trainjobs",))
+RUNTIME = "object.spec.runtimeRef.?kind.orValue('ClusterTrainingRuntime') + '/' + object.spec.runtimeRef.name"
+"""CEL: the runtime of a job, in the form of the annotations of its namespace."""
 
 
 @dataclass(frozen=True, slots=True)
