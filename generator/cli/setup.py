@@ -13,17 +13,17 @@ from generator.errors import OutputError, Problem
 
 EXAMPLES = ("cpu-kubernetes", "openshift-h100", "roce-h200", "eks-p5", "university", "custom-python", "catalogue")
 PLATFORM_FILES = ("platform.yaml", "mpigen_platform.py")
-"""The names of an example's platform file. Every other file of the folder is one that it reads."""
+"""The names of the platform file of an example. It reads the other files of the folder."""
 
 _SCHEMA = "platform.schema.json"
 _SCHEMA_LINE = re.compile(r"(?m)^# yaml-language-server: \$schema=.*$")
 
 
 def start(example: str, folder: Path) -> list[Path]:
-    """Copy an example into a folder, with the schema beside it; the platform file comes first.
+    """Copy an example and the schema into a folder, and return the paths, first the platform file.
 
     Raises:
-        OutputError: a file is there already, or cannot be written; then none is written.
+        OutputError: a file exists already or cannot be written, so no file was written.
     """
     from generator.config.platform import platform_schema
 
@@ -35,7 +35,7 @@ def start(example: str, folder: Path) -> list[Path]:
         taken = [path for path in files if path.is_symlink() or path.exists()]
         if taken:
             fix = "name another folder, or remove it"
-            raise OutputError(tuple(Problem("is there already", fix, file=str(path)) for path in taken))
+            raise OutputError(tuple(Problem("exists already", fix, file=str(path)) for path in taken))
         folder.mkdir(parents=True, exist_ok=True)
         _write(files)
     except OSError as error:
@@ -45,7 +45,7 @@ def start(example: str, folder: Path) -> list[Path]:
 
 
 def _write(files: Mapping[Path, str]) -> None:
-    """All of them or, whatever comes between, none; never through a link, never over what came there meanwhile."""
+    """Write all files, or none if an error occurs. Existing files and links are never overwritten."""
     written: list[Path] = []
     try:
         for path, text in files.items():

@@ -53,12 +53,12 @@ TOKENS: Mapping[str, tuple[str, str]] = {
         r"\"auth\"\s*:\s*\"[A-Za-z0-9+/]{8,}={0,2}\"|ImF1dGhzI|JhdXRocyI|iYXV0aHMi",
     ),
 }
-"""What it is → words of which such a text has one, by which most texts are passed over fast, and its form."""
-_FORMS = [(what, words.split(), form) for what, (words, form) in TOKENS.items()]
-_SHORTEST_TOKEN = 16  # letters of a token
-_LONGEST = 1 << 20  # letters that are looked at: no object that the API server takes has more
+"""Kind of credential → substrings of which such a text contains one (a fast filter), and its regular expression."""
+_FORMS = [(kind, words.split(), form) for kind, (words, form) in TOKENS.items()]
+_SHORTEST_TOKEN = 16  # characters of a token
+_LONGEST = 1 << 20  # characters that are searched; the API server accepts no larger object
 _LONGEST_NAME = 253
-# A user and a password in an address; a reference or a placeholder is neither.
+# A user and a password in a URL, except references and placeholders.
 _LOGIN = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"'<>{}$]*:(?P<password>[^\s/@\"']{3,})@", re.IGNORECASE)
 _OPTION = re.compile(r"(?:^|\s)--?(?P<name>[A-Za-z][\w-]*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"']+)")
 _LINE = re.compile(
@@ -70,8 +70,8 @@ _WORDS = (
     r"|(?:api|access|auth|account|private|secret|secret[_-]?access)[_-]?key"
 )
 _NAME = re.compile(rf"(?:.*[_.\-])?(?:{_WORDS})|.*(?:password|token)", re.IGNORECASE | re.DOTALL)
-# Words of texts, not of logins: those that stand for the end or the middle of a sentence.
-_OF_LANGUAGE = re.compile(
+# Tokens of language models, such as `eos_token`, are no credentials.
+_LANGUAGE_TOKEN = re.compile(
     r"(?:.*[_.\-])?(?:pad|bos|eos|unk|mask|sep|cls|image|audio|video|special|stop|start|end|max|min|num|per|next|new)"
     r"_?-?token",
     re.IGNORECASE | re.DOTALL,
@@ -85,78 +85,78 @@ _LATER = r"""
 _NOT_YET = re.compile(rf"\s*(?:{_LATER})\s*", re.IGNORECASE | re.DOTALL | re.VERBOSE)
 _PLACEHOLDER = re.compile(
     rf"""\s*(?:{_LATER}
-    |/.*|\./.*|[\w.+-]+:/.*|(?:vault|file|arn|aws|gcp|azure):.*  # where it lies
+    |/.*|\./.*|[\w.+-]+:/.*|(?:vault|file|arn|aws|gcp|azure):.*  # a path or a reference
     |true|false|none|null|yes|no|auto|env|default|[0-9.,]{{1,9}}
     |.*(?:example|not[-_ ]used|todo|insert).*
     )\s*""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 _FIELDS = {"password", "passwd", "passphrase", "clientSecret", "secretAccessKey", "accessToken", "bearerToken"}
-"""Keys that are spelt unlike variables, and yet hold a credential wherever they stand."""
-_REMEMBERED = 1 << 14  # texts: those of one tenant are those of the next
+"""Keys that hold a credential although they are not spelled like environment variables."""
+_REMEMBERED = 1 << 14  # texts; tenants repeat each other's texts
 
 
 def is_unfilled(text: str) -> bool:
-    """Whether a secret is yet to be filled in where this text stands, or decrypted."""
+    """Return True if the text is a placeholder that a tool fills in or decrypts later."""
     return _NOT_YET.fullmatch(text) is not None
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a text only stands for a secret: it says where it lies, is yet to be filled in, or is too little."""
+    """Return True if the text is no secret: a path, a reference, a placeholder or a short plain value."""
     return _PLACEHOLDER.fullmatch(text) is not None
 
 
 def credential_forms() -> Sequence[tuple[str, Sequence[str], str]]:
-    """Return what a credential is, words of which such a text has one, and the form of the credential."""
+    """Return (kind, substrings, regular expression) of each kind of credential."""
     return _FORMS
 
 
 def find_passwords_in_urls(text: str) -> Iterator[tuple[int, str]]:
-    """Return the passwords in addresses, each with the offset of the address."""
-    for found in _LOGIN.finditer(text):
-        if not is_placeholder(found["password"]):
-            yield found.start(), found["password"]
+    """Yield each password in a URL, with the offset of the URL."""
+    for match in _LOGIN.finditer(text):
+        if not is_placeholder(match["password"]):
+            yield match.start(), match["password"]
 
 
 @lru_cache(_REMEMBERED)
 def names_credential(name: str) -> bool:
-    """Whether what goes by this name lets whoever knows it in: `AWS_SECRET_ACCESS_KEY`, but not `TOKEN_FILE`."""
-    return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None and _OF_LANGUAGE.fullmatch(name) is None
+    """Return True if a variable of this name holds a credential: `AWS_SECRET_ACCESS_KEY`, but not `TOKEN_FILE`."""
+    return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None and _LANGUAGE_TOKEN.fullmatch(name) is None
 
 
 @lru_cache(_REMEMBERED)
 def describe_credential(text: str) -> str | None:
-    """What of a credential is in a text, such as `a token of GitHub`; None if nothing is."""
+    """Return the kind of credential in a text, such as `a token of GitHub`; None if there is none."""
     if len(text) < _SHORTEST_TOKEN and "=" not in text and "@" not in text:
         return None
     text = text[:_LONGEST]
-    for what, words, form in _FORMS:
+    for kind, words, form in _FORMS:
         if any(word in text for word in words) and re.search(form, text):
-            return what
+            return kind
     if "@" in text and any(find_passwords_in_urls(text)):
         return "a password in an address"
     return _assigned(_OPTION, text) or (_assigned(_LINE, text) if "\n" in text else None)
 
 
 def _assigned(form: re.Pattern[str], text: str) -> str | None:
-    for found in form.finditer(text):
-        name, value = found["name"], found["value"].strip("\"'")
+    for match in form.finditer(text):
+        name, value = match["name"], match["value"].strip("\"'")
         if names_credential(name) and not is_placeholder(value):
             return f"a value of `{name}`"
     return None
 
 
 def find_credentials(data: Any) -> list[tuple[Path, str]]:
-    """Where in plain data credentials stand, each with what it is, in words that do not repeat it.
+    """Return the path and the kind of every credential in plain data.
 
-    They are known by their form anywhere, and by their name in `{name: …, value: …}`, as environments are written, and
-    below a key that is spelt like a variable.
+    A credential has a known form, or the name of a credential: in `{name: …, value: …}`, as in `env`, or in a key that
+    is spelled like an environment variable.
     """
-    return list(_found(data, ())) if _has_any(data) else []
+    return list(_paths(data, ())) if _has_any(data) else []
 
 
 def _has_any(data: Any) -> bool:
-    """Without the places, which cost more to know than all the rest, and are for most objects not wanted."""
+    """Return True if the data contains a credential. It tracks no paths, so it is fast for the many objects without."""
     rest = [data]
     for value in rest:
         kind = type(value)
@@ -180,27 +180,27 @@ def _name_of(entry: dict[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _found(data: Any, path: Path) -> Iterator[tuple[Path, str]]:
+def _paths(data: Any, path: Path) -> Iterator[tuple[Path, str]]:
     if isinstance(data, dict):
         for key, item in data.items():
             if isinstance(item, str):
-                if what := _credential(key, item, _name_of(data) if key == "value" else None):
-                    yield (*path, key), what
+                if kind := _credential(key, item, _name_of(data) if key == "value" else None):
+                    yield (*path, key), kind
             else:
-                yield from _found(item, (*path, key))
+                yield from _paths(item, (*path, key))
     elif isinstance(data, list):
         for number, item in enumerate(data):
-            yield from _found(item, (*path, number))
-    elif isinstance(data, str) and (what := describe_credential(data)):
-        yield path, what
+            yield from _paths(item, (*path, number))
+    elif isinstance(data, str) and (kind := describe_credential(data)):
+        yield path, kind
 
 
 @lru_cache(_REMEMBERED)
 def _credential(key: object, text: str, name: str | None) -> str | None:
-    """What a text is that stands below a key, in a mapping that may have a name."""
-    said = name or (key if isinstance(key, str) and (key in _FIELDS or key.isupper()) else "")
-    if said and names_credential(said) and not is_placeholder(text):
-        return f"a value of `{said}`"
+    """Return the kind of credential of a text, from its form, its key, or the `name` beside a `value`."""
+    variable = name or (key if isinstance(key, str) and (key in _FIELDS or key.isupper()) else "")
+    if variable and names_credential(variable) and not is_placeholder(text):
+        return f"a value of `{variable}`"
     return describe_credential(text)
 
 
@@ -216,22 +216,15 @@ _PAIR = re.compile(
 _PASSWORD = re.compile(r".*pass(?:word|wd|[_-]?phrase)", re.IGNORECASE | re.DOTALL)
 _VERSION = re.compile(r"v?[0-9]+(?:[.-][0-9A-Za-z]+)*")
 _EXPLANATORY_WORDS = {"pass", "password", "passwd", "secret", "token", "key"}
-"""Words that stand for a password where somebody explains an address."""
+"""Passwords of example URLs in documentation."""
 _SHORTEST_PASSWORD = 6  # characters of a password in a comment
-_SHORTEST_KEY = 10  # of any other credential in a comment: shorter words are names
+_SHORTEST_KEY = 10  # of any other credential in a comment; shorter words are names
 _DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """A credential in a text.
-
-    Attributes:
-        line: 1-based line of its beginning.
-        column: 1-based column of its beginning.
-        kind: the kind of credential, in words that do not repeat it.
-        secret: the credential, which no message may show.
-    """
+    """A credential in a text, at a 1-based line and column. No message may contain `secret`."""
 
     line: int
     column: int
@@ -240,37 +233,37 @@ class Exposure:
 
 
 def find_exposures(text: str, known: Iterable[str] = ()) -> list[Exposure]:
-    """Find the credentials of a YAML or Python text, in the order of their lines.
+    """Return the credentials of a YAML or Python file, in the order of their lines.
 
     Args:
-        text: the whole file.
-        known: texts of the file whose credentials are reported otherwise, each as often as it stands in the file.
+        text: the file.
+        known: strings of the file whose credentials another check reports, once per occurrence.
     """
     text = text[:_LONGEST_TEXT]
-    reported = Counter(secret for each in known for _, _, secret in _by_form(each))
-    found = sorted(_by_form(_without_marks(text)), key=lambda each: _is_comment(text, each[0]))
+    reported = Counter(secret for item in known for _, _, secret in _by_form(item))
+    exposed = sorted(_by_form(_without_marks(text)), key=lambda item: _is_comment(text, item[0]))
     left = []
-    for start, what, secret in found:
+    for start, kind, secret in exposed:
         if reported[secret]:
             reported[secret] -= 1
         else:
-            left.append((start, what, secret))
+            left.append((start, kind, secret))
     places = {start for start, _, _ in left}
-    left += [each for each in _in_comments(text) if each[0] not in places]
-    return sorted({_exposure(text, *each) for each in left}, key=lambda each: (each.line, each.column))
+    left += [item for item in _in_comments(text) if item[0] not in places]
+    return sorted({_exposure(text, *item) for item in left}, key=lambda item: (item.line, item.column))
 
 
-def _exposure(text: str, start: int, what: str, secret: str) -> Exposure:
+def _exposure(text: str, start: int, kind: str, secret: str) -> Exposure:
     line = text.count("\n", 0, start) + 1
-    return Exposure(line, start - text.rfind("\n", 0, start), what, secret)
+    return Exposure(line, start - text.rfind("\n", 0, start), kind, secret)
 
 
 def _by_form(text: str) -> Iterator[tuple[int, str, str]]:
-    """Return where credentials stand that have a form of their own: offset, kind, and the credential."""
-    for what, words, form in credential_forms():
+    """Yield the offset, kind and secret of every credential with a known form."""
+    for kind, words, form in credential_forms():
         if any(word in text for word in words):
-            for found in re.finditer(form, text):
-                yield found.start(), what, found[0].partition("\n")[0].strip()
+            for match in re.finditer(form, text):
+                yield match.start(), kind, match[0].partition("\n")[0].strip()
     if "://" in text and "@" in text:
         for start, password in find_passwords_in_urls(text):
             if password.lower() in _EXPLANATORY_WORDS:
@@ -279,8 +272,8 @@ def _by_form(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _without_marks(text: str) -> str:
-    """Return the text with blanks in place of the marks of whole-line comments, which break a private key apart."""
-    return _COMMENT_LINE.sub(lambda found: found[0].replace("#", " "), text)
+    """Replace the `#` of whole-line comments with spaces, so that a private key in a comment is one text."""
+    return _COMMENT_LINE.sub(lambda match: match[0].replace("#", " "), text)
 
 
 def _is_comment(text: str, start: int) -> bool:
@@ -288,18 +281,18 @@ def _is_comment(text: str, start: int) -> bool:
 
 
 def _in_comments(text: str) -> Iterator[tuple[int, str, str]]:
-    """Return credentials in comments that are told by their name: `# password: …`, or a part of YAML left there."""
+    """Yield credentials in comments that a name reveals: `# password: …`, or YAML that is commented out."""
     if "#" not in text:
         return
     for comment in _COMMENT.finditer(text):
-        for found in _ASSIGNED.finditer(comment["text"]):
-            value = found["value"].strip("\"'")
-            if names_credential(found["name"]) and _is_secret(found["name"], value):
-                yield comment.start("text") + found.start("value"), f"a value of `{found['name']}`", value
-    for found in _PAIR.finditer(_without_marks(text)):
-        value = found["value"].strip("\"'")
-        if _is_comment(text, found.start()) and names_credential(found["name"]) and not is_placeholder(value):
-            yield found.start("value"), f"a value of `{found['name']}`", value
+        for match in _ASSIGNED.finditer(comment["text"]):
+            value = match["value"].strip("\"'")
+            if names_credential(match["name"]) and _is_secret(match["name"], value):
+                yield comment.start("text") + match.start("value"), f"a value of `{match['name']}`", value
+    for match in _PAIR.finditer(_without_marks(text)):
+        value = match["value"].strip("\"'")
+        if _is_comment(text, match.start()) and names_credential(match["name"]) and not is_placeholder(value):
+            yield match.start("value"), f"a value of `{match['name']}`", value
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -1,4 +1,4 @@
-"""Write plain data as YAML text: the same bytes for the same data, and the same meaning to every YAML reader."""
+"""Write plain data as YAML: deterministic bytes that every YAML parser reads alike."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from yaml import CSafeDumper, events
 
 from generator.documents.scalars import MAX_INTEGER, MIN_INTEGER, is_plain_safe
 
-_UNFOLDED = 2**31 - 1  # columns; folding a long line changes nothing but the diff
+_UNFOLDED = 2**31 - 1  # columns; lines are never folded, which keeps diffs small
 _DOCUMENT_START = events.DocumentStartEvent(explicit=True)
 _DOCUMENT_END = events.DocumentEndEvent()
 _MAPPING_START = events.MappingStartEvent(None, None, implicit=True, flow_style=False)
@@ -21,16 +21,16 @@ _SEQUENCE_END = events.SequenceEndEvent()
 
 
 class Emitter:
-    """Writes documents. Keeps its scalar events, because manifests repeat their words."""
+    """A writer of YAML documents. It caches scalar events, because manifests repeat their strings."""
 
     def __init__(self) -> None:
         self._strings: dict[str, events.ScalarEvent] = {}
 
     def emit(self, documents: Iterable[Mapping[str, Any]]) -> str:
-        """One text of all documents, each led by `---`, with keys in the order in which they stand.
+        """Return all documents as one text. Each starts with `---` and keeps the order of its keys.
 
         Raises:
-            TypeError: for a value that no reader would read as it is: the data did not come from a manifest.
+            TypeError: a value has no YAML form that every parser reads alike.
         """
         stream = io.StringIO()
         emitter = CSafeDumper(stream, allow_unicode=True, width=_UNFOLDED)
@@ -66,7 +66,7 @@ class Emitter:
         if is_plain_safe(text):
             event = _plain(text)
         elif any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise TypeError(f"{text!r} holds half a character, which no text can")
+            raise TypeError(f"{text!r} contains half of a surrogate pair")
         else:
             event = events.ScalarEvent(None, None, (False, True), text, style="|" if _is_block(text) else '"')
         self._strings[text] = event
@@ -84,7 +84,7 @@ def _literal(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         if not MIN_INTEGER <= value <= MAX_INTEGER:
-            raise TypeError(f"{value} does not fit into 64 bits, and readers would round it")
+            raise TypeError(f"{value} does not fit into 64 bits")
         return str(value)
     if isinstance(value, float) and math.isfinite(value):
         return _float(value)
@@ -96,13 +96,13 @@ def _float(value: float) -> str:
     mantissa, exponent_mark, exponent = text.partition("e")
     if not exponent_mark:
         return text
-    # YAML 1.1 sees a float only with a dot and a signed exponent.
+    # YAML 1.1 requires a dot and a signed exponent in a float.
     dotted = mantissa if "." in mantissa else f"{mantissa}.0"
     return f"{dotted}e{exponent if exponent[0] in '+-' else '+' + exponent}"
 
 
 def _is_block(text: str) -> bool:
-    """Whether a literal block shows `text` unharmed: several lines, printable, no blank at either end of one."""
+    """Return True if a literal block preserves `text`: several printable lines without blanks at their ends."""
     lines = text.split("\n")
     return (
         len(lines) > 1
@@ -112,7 +112,7 @@ def _is_block(text: str) -> bool:
     )
 
 
-_WIDEST = 110  # letters, quotes included
+_MAX_WIDTH = 110  # characters, including quotes
 _ONE_LINE_MAPPING = events.MappingStartEvent(None, None, implicit=True, flow_style=True)
 _BRIEF_MAPPING_END = events.MappingEndEvent()
 _ONE_LINE_SEQUENCE = events.SequenceStartEvent(None, None, implicit=True, flow_style=True)
@@ -120,7 +120,7 @@ _BRIEF_SEQUENCE_END = events.SequenceEndEvent()
 
 
 class BriefEmitter(Emitter):
-    """Writes on one line what fits there: a list of words, and a mapping without a list in it."""
+    """An emitter that writes short lists of scalars, and short mappings without lists, on one line."""
 
     def _node(self, value: Any, write: Any) -> None:
         if _is_brief(value):
@@ -141,7 +141,7 @@ class BriefEmitter(Emitter):
                 self._one_line(item, write)
             write(_BRIEF_SEQUENCE_END)
         elif isinstance(value, str) and not (is_plain_safe(value) and ":" not in value):
-            # libyaml takes no `:` in an unquoted text between brackets, and would quote it with a tag.
+            # libyaml rejects `:` in a plain scalar between brackets, and would add a tag.
             write(events.ScalarEvent(None, None, (False, True), value, style='"'))
         else:
             super()._node(value, write)
@@ -154,7 +154,7 @@ def _is_brief(value: object) -> bool:
         parts = list(value)
     else:
         return False
-    return bool(value) and all(map(_is_word, parts)) and len(repr(value)) <= _WIDEST
+    return bool(value) and all(map(_is_word, parts)) and len(repr(value)) <= _MAX_WIDTH
 
 
 def _is_word(part: object) -> bool:

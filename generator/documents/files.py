@@ -29,17 +29,17 @@ _KINDS = {
 
 
 def read_file(file: Path) -> bytes:
-    """Return the content of a regular file. A device is not even opened: opening one may have an effect.
+    """Return the content of a regular file. A device is not opened, because that can have side effects.
 
     Raises:
-        InputError: it is missing, no regular file, larger than `MAX_FILE`, or the operating system refuses to read it.
+        InputError: it is missing, not a regular file, larger than `MAX_FILE`, or unreadable.
     """
     if refused := find_read_problem(file):
         raise InputError((refused,))
     try:
         handle = os.open(file, _FLAGS)
         try:
-            if refused := _problem_of_status(file, os.fstat(handle)):  # another file may have taken its place
+            if refused := _problem_of_status(file, os.fstat(handle)):  # it may have been replaced meanwhile
                 raise InputError((refused,))
             content = _read_at_most(lambda size: os.read(handle, size), MAX_FILE + 1)
         finally:
@@ -52,7 +52,7 @@ def read_file(file: Path) -> bytes:
 
 
 def find_read_problem(file: Path) -> Problem | None:
-    """Return why a path cannot be read as a file, without opening it; None if it can."""
+    """Return the problem that keeps a path from being read as a file, without opening it; None if there is none."""
     try:
         status = file.stat()
     except OSError as error:
@@ -63,12 +63,12 @@ def find_read_problem(file: Path) -> Problem | None:
 
 
 def os_error_problem(file: Path, error: OSError) -> Problem:
-    """Return the problem that an error of the operating system is."""
+    """Return an `OSError` as a problem of a file."""
     if isinstance(error, FileNotFoundError):
         is_link = file.is_symlink()
-        message = "is a link to nothing" if is_link else f"cannot be read: {error.strerror}"
+        message = "is a dangling symbolic link" if is_link else f"cannot be read: {error.strerror}"
         return Problem(message, "correct or remove the link" if is_link else "correct the path", str(file))
-    fix = "give yourself read access" if isinstance(error, PermissionError) else "name a file that can be read"
+    fix = "get read access" if isinstance(error, PermissionError) else "name a file that can be read"
     return Problem(f"cannot be read: {error.strerror}", fix, str(file))
 
 
@@ -76,8 +76,8 @@ def read_stream(stream: BinaryIO, name: str) -> bytes:
     """Return all of a stream that ends, such as standard input.
 
     Raises:
-        InputError: it holds more than `MAX_STDIN`, so it may never end.
-        OSError: it cannot be read.
+        InputError: it has more than `MAX_STDIN` bytes, so it may be endless.
+        OSError: the stream cannot be read.
     """
     content = _read_at_most(stream.read, MAX_STDIN + 1)
     if len(content) > MAX_STDIN:
@@ -96,11 +96,14 @@ def _read_at_most(read: Callable[[int], bytes], limit: int) -> bytes:
 def _problem_of_status(file: Path, status: os.stat_result) -> Problem | None:
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
-        what = _KINDS.get(kind, "a special file")
         if kind == stat.S_IFDIR:
             return Problem("is a folder, not a file", "name a file in it", str(file))
         fix = "write its content to a file, or pipe it into a command that reads standard input as `-`"
-        return Problem(f"is {what}, which mpigen does not read because it may never end", fix, str(file))
+        return Problem(
+            f"is {_KINDS.get(kind, 'a special file')}, which mpigen does not read because it may be endless",
+            fix,
+            str(file),
+        )
     if status.st_size > MAX_FILE:
         return _too_large(file, f"is {status.st_size:,} bytes large")
     return None

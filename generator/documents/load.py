@@ -1,7 +1,7 @@
-"""YAML text → plain data, fast, with duplicate keys, bombs and bottomless nesting refused.
+"""Parse YAML into plain data, fast; reject duplicate keys, alias bombs and deep nesting.
 
-Built on libyaml's event stream, which unlike its composer neither recurses in C nor loses duplicate keys. Positions are
-not kept while loading: `locate` walks the text again for the few places that a message needs.
+It reads the events of libyaml, whose composer would recurse in C and lose duplicate keys. It keeps no positions:
+`locate` parses the text again for the few places that messages need.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from generator.errors import DocumentError, Problem
 Path = tuple[str | int, ...]
 
 MAX_DEPTH = 128  # levels; the deepest upstream CRD nests about 60
-MAX_NODES = 200_000  # that the aliases of one stream may expand to; an alias bomb passes it within a few lines
-_MAX_KEY = 2**63 - 1  # of a key that is a number
+MAX_NODES = 200_000  # that the aliases of one stream may expand to; an alias bomb exceeds it within a few lines
+_MAX_KEY = 2**63 - 1  # the largest numeric key
 _CORE = "tag:yaml.org,2002:"
 _STR = f"{_CORE}str"
 _CONTAINER_TAGS = {"!", f"{_CORE}map", f"{_CORE}seq"}
@@ -45,7 +45,7 @@ _resolved = Resolver()
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One YAML document: its data, its index in the stream, and the 1-based line of its first node."""
+    """A YAML document: its data, its index in the stream, and the 1-based line of its first node."""
 
     data: Any
     index: int
@@ -53,10 +53,10 @@ class Document:
 
 
 def load(text: str | bytes) -> Iterator[Document]:
-    """Read every document of a stream, lazily.
+    """Yield every document of a stream.
 
     Raises:
-        DocumentError: at the first place that cannot be read, with its line and column.
+        DocumentError: the text is not YAML, with the line and column of the first error.
     """
     raw = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
     try:
@@ -68,12 +68,12 @@ def load(text: str | bytes) -> Iterator[Document]:
 
 
 class _Builder:
-    """Builds the data of one event stream.
+    """A builder of the data of one event stream.
 
     Attributes:
-        anchors: name → value, its nodes and its levels; None while the value is still being read.
-        nodes: of the document so far, aliases expanded.
-        expanded: nodes that aliases brought into the stream so far.
+        anchors: name → the value, its number of nodes and its depth; None while the value is still being read.
+        nodes: the number of nodes of the document so far, with expanded aliases.
+        expanded: the number of nodes from aliases in the stream so far.
         deepest: the deepest level of the innermost anchored value that is still being read, or of the document.
     """
 
@@ -213,7 +213,7 @@ def _scalar(event: Any) -> Scalar:
 
 
 def _explicit(event: Any) -> Scalar:
-    """A quoted or tagged scalar: a string, unless a core tag says otherwise."""
+    """Return the value of a quoted or tagged scalar: a string, unless it has another core tag."""
     if event.tag is None or event.tag in (_STR, "!"):
         return str(event.value)
     if event.tag not in _SCALAR_TAGS:
@@ -233,7 +233,7 @@ def _foreign(event: Any) -> DocumentError:
 
 
 def key_text(event: Any) -> str:
-    """A key as text; one that is not a string becomes one, as in sigs.k8s.io/yaml `convertToJSONableObject`."""
+    """Return a key as a string; other scalars are converted as in sigs.k8s.io/yaml `convertToJSONableObject`."""
     value = _scalar(event)
     if value is None:
         raise error_at("a key is empty or null", "give the key a name", event.start_mark)
@@ -249,16 +249,16 @@ def key_text(event: Any) -> str:
 
 
 def _is_rewritten(key: Scalar, text: str) -> bool:
-    """Go writes float keys with `%g` for 32 bits: six digits are safe. It has no form for integers beyond 63 bits."""
+    """Return True if Go changes a numeric key: a float of more than six digits (`%g`), or an integer above 63 bits."""
     if isinstance(key, float):
         return text != f"{key:.6g}"
     return isinstance(key, int) and key > _MAX_KEY
 
 
 def _inherited(value: Any, before: dict[str, Any], mark: Any) -> dict[str, Any]:
-    """What `<<` brings into a mapping: earlier sources win over later ones, the mapping's own keys over all.
+    """Return the keys that `<<` merges into a mapping. Earlier sources override later ones; own keys override all.
 
-    goyaml.v2 lets the source win over keys that stand before it, other readers do not: such keys are refused.
+    In goyaml.v2, unlike in other parsers, the source overrides keys above it, so such keys are rejected.
     """
     result: dict[str, Any] = {}
     for source in value if isinstance(value, list) else [value]:
@@ -266,8 +266,8 @@ def _inherited(value: Any, before: dict[str, Any], mark: Any) -> dict[str, Any]:
             raise error_at("`<<` merges mappings only", "refer to a mapping", mark)
         for key, item in source.items():
             if key in before:
-                what = f"`<<` sets {format_value(key)}, which a line above it sets"
-                raise error_at(what, "write `<<` before the keys that override it", mark)
+                message = f"`<<` sets {format_value(key)}, which a line above it sets"
+                raise error_at(message, "write `<<` before the keys that override it", mark)
             result.setdefault(key, item)
     return result
 
@@ -337,22 +337,22 @@ _WORDS = {
         "start the next document with `---`",
     ),
 }
-"""libyaml's problem → ours, and the fix."""
+"""The problem of libyaml → the message and the fix of mpigen."""
 _LAST_RESORTS = {
     "directive": "quote a string that starts with `%`",
     "tag": "quote a string that starts with `!`",
     "block scalar": "start the text on the line after `|` or `>`",
 }
-"""A word of libyaml's problem → the fix."""
+"""A word in the problem of libyaml → the fix."""
 
 
 def error_at(message: str, fix: str, mark: Any) -> DocumentError:
-    """One problem at a mark of libyaml."""
+    """Return the error for a position of libyaml."""
     return DocumentError((Problem(message, fix, line=mark.line + 1, column=mark.column + 1),))
 
 
 def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
-    """The scanner or the parser gave up."""
+    """Return the error for a text that libyaml cannot scan or parse."""
     mark: Any = error.problem_mark or error.context_mark
     start: Any = error.context_mark or mark
     problem = str(error.problem)
@@ -362,7 +362,7 @@ def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
         return error_at("a tab where YAML allows only spaces", "indent with spaces", mark)
     written = text.rstrip()
     end = yaml.Mark("", len(written), written.count("\n"), len(written.rpartition("\n")[2]), text, len(written))
-    message, fix = _WORDS.get(problem) or _plainly(problem, str(error.context or ""))
+    message, fix = _WORDS.get(problem) or _rare_problem(problem, str(error.context or ""))
     if mark.index >= len(written):
         if "node content" in problem:
             message, fix = "the document ends before this bracket is closed", "close it"
@@ -372,15 +372,16 @@ def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
     return error_at(message.format(start=start.line + 1, character=character), fix, mark)
 
 
-def _plainly(problem: str, context: str) -> tuple[str, str]:
-    """What is too rare for words of its own."""
-    said = f"{context}, {problem}" if context else problem
-    fix = next((fix for word, fix in _LAST_RESORTS.items() if word in said), "quote a string with special characters")
-    return f"invalid YAML: {said}".replace("{", "{{").replace("}", "}}"), fix
+def _rare_problem(problem: str, context: str) -> tuple[str, str]:
+    """Return the message and the fix for a rare problem of libyaml."""
+    problem = f"{context}, {problem}" if context else problem
+    fixes = (fix for word, fix in _LAST_RESORTS.items() if word in problem)
+    message = f"invalid YAML: {problem}".replace("{", "{{").replace("}", "}}")
+    return message, next(fixes, "quote a string with special characters")
 
 
 def not_text(error: yaml.reader.ReaderError, raw: bytes) -> DocumentError:
-    """The bytes are not characters, or not those that YAML allows."""
+    """Return the error for bytes that are not UTF-8, or characters that YAML forbids."""
     try:
         raw.decode()
     except UnicodeDecodeError as wrong:

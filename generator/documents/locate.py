@@ -1,4 +1,4 @@
-"""Where in a text a JSON path stands: read again with positions, only when a message needs one."""
+"""Find the line and column of a JSON path: parse the text again with positions, only when a message needs one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Position = tuple[int, int]
 
 
 class Place(NamedTuple):
-    """The 1-based lines and columns of one node.
+    """The 1-based positions of a node.
 
     Attributes:
-        node: of a scalar its value, of a mapping or a list the key that holds it.
-        key: the key itself, or the start of the list item.
+        node: the position of a scalar, or of the key of a mapping or list.
+        key: the position of the key, or of the list item.
     """
 
     node: Position
@@ -25,62 +25,62 @@ class Place(NamedTuple):
 
 
 def locate(text: str | bytes, index: int, path: Path) -> Position:
-    """The 1-based line and column of `path` in document number `index` of a readable text.
+    """Return the 1-based line and column of `path` in document `index` of a valid YAML text.
 
-    A path that does not exist is located at its nearest existing parent.
+    A path that does not exist gets the position of its nearest existing parent.
     """
     return locate_all(text, index, [path])[path].node
 
 
 def locate_all(text: str | bytes, index: int, paths: Iterable[Path]) -> dict[Path, Place]:
-    """The places of many paths of one document."""
+    """Return the places of several paths of one document."""
     return {path: place for (_, path), place in locate_everywhere(text, ((index, path) for path in paths)).items()}
 
 
-def locate_everywhere(text: str | bytes, wanted: Iterable[tuple[int, Path]]) -> dict[tuple[int, Path], Place]:
-    """The places of many paths in many documents, each with its document's number, in one walk through the text."""
-    asked: dict[int, set[Path]] = {}
-    for index, path in wanted:
-        asked.setdefault(index, set()).add(path)
+def locate_everywhere(text: str | bytes, requests: Iterable[tuple[int, Path]]) -> dict[tuple[int, Path], Place]:
+    """Return the places of paths in several documents: (document index, path) → place, in one pass."""
+    paths_by_index: dict[int, set[Path]] = {}
+    for index, path in requests:
+        paths_by_index.setdefault(index, set()).add(path)
     walk, at = _Walk(text), -1
     places: dict[tuple[int, Path], Place] = {}
-    for index in sorted(asked):
-        found = walk.visit(index - at, asked[index])
-        places |= {(index, path): _nearest(found, path) for path in asked[index]}
+    for index in sorted(paths_by_index):
+        nodes = walk.visit(index - at, paths_by_index[index])
+        places |= {(index, path): _nearest(nodes, path) for path in paths_by_index[index]}
         at = index
     return places
 
 
-def _nearest(found: dict[Path, Place], path: Path) -> Place:
-    if path in found:
-        return found[path]
-    while path not in found:
+def _nearest(nodes: dict[Path, Place], path: Path) -> Place:
+    if path in nodes:
+        return nodes[path]
+    while path not in nodes:
         path = path[:-1]
-    return Place(found[path].node, found[path].node)
+    return Place(nodes[path].node, nodes[path].node)
 
 
 class _Walk:
-    """One walk through a stream, into the wanted paths of some documents and past everything else."""
+    """A pass through a stream that enters the requested paths of some documents, and skips the rest."""
 
     def __init__(self, text: str | bytes) -> None:
         self.next_event: Callable[[], Any] = CSafeLoader(text).get_event
-        self.wanted: set[Path] = set()
-        self.found: dict[Path, Place] = {}
+        self.paths: set[Path] = set()
+        self.places: dict[Path, Place] = {}
 
     def visit(self, documents: int, paths: set[Path]) -> dict[Path, Place]:
-        """Go that many documents further, and find the paths and their parents there."""
+        """Skip to the document that is `documents` further, and return the places of the paths and their parents."""
         for _ in range(documents):
             while type(self.next_event()) is not events.DocumentStartEvent:
                 pass
-        self.wanted = {path[:length] for path in paths for length in range(len(path) + 1)}
-        self.found = {}
+        self.paths = {path[:length] for path in paths for length in range(len(path) + 1)}
+        self.places = {}
         root = self.next_event()
         self._visit(root, (), root)
-        return self.found
+        return self.places
 
     def _visit(self, event: Any, path: Path, holder: Any) -> None:
-        is_shown = type(event) is events.ScalarEvent and (event.value or not event.implicit[0])
-        self.found[path] = Place(_position(event if is_shown else holder), _position(holder))
+        has_text = type(event) is events.ScalarEvent and (event.value or not event.implicit[0])
+        self.places[path] = Place(_position(event if has_text else holder), _position(holder))
         if type(event) is events.MappingStartEvent:
             while type(key := self.next_event()) is not events.MappingEndEvent:
                 self._child(self.next_event(), (*path, key_text(key)), key)
@@ -91,7 +91,7 @@ class _Walk:
                 position += 1
 
     def _child(self, event: Any, path: Path, holder: Any) -> None:
-        if path in self.wanted:
+        if path in self.paths:
             self._visit(event, path, holder)
             return
         depth = 0

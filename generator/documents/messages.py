@@ -1,16 +1,16 @@
-"""Values and paths of documents, written for messages."""
+"""Format values and paths of documents for messages, and parse paths."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-_LONGEST = 60  # letters of a value in a message, which should fit one line of a terminal
-_LONGEST_KEY = 320  # letters; a label key has 317 at most
+_LONGEST = 60  # characters of a value, so that a message fits one line of a terminal
+_LONGEST_KEY = 320  # characters; a label key has at most 317
 
 
 def format_value(value: object) -> str:
-    """A value as its writer would recognise it, in a few words on one line."""
+    """Return a value for a message, short and on one line."""
     if value is None:
         return "null"
     if value == "":
@@ -24,14 +24,14 @@ def format_value(value: object) -> str:
 
 
 def shorten(text: str, longest: int) -> str:
-    """A text for a terminal: cut when long, and nothing in it that a terminal would obey."""
+    """Cut a long text, and escape control characters, which a terminal would execute."""
     if len(text) > longest:
         text = f"{text[: longest - 3]}..."
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
 def format_path(path: Sequence[str | int], root: str = "") -> str:
-    """Write a path for people: `spec.containers[0].image`; keys with dots or slashes are quoted.
+    """Write a path for a message: `spec.containers[0].image`; keys with dots or slashes are quoted.
 
     >>> format_path(("metadata", "labels", "example.com/a", 0))
     'metadata.labels["example.com/a"][0]'
@@ -52,7 +52,7 @@ _STEP = re.compile(r'\[(?P<index>\d+)\]|\["(?P<quoted>(?:[^"\\]|\\.)*)"\]|\.?(?P
 
 
 def parse_path(text: str) -> tuple[str | int, ...]:
-    """Read a path that `format_path` wrote, without its root `$`. Steps that it had to shorten stay short.
+    """Read a path that `format_path` wrote, without its root `$`. Shortened steps stay short.
 
     >>> parse_path('$.metadata.labels["example.com/a"][0]')
     ('metadata', 'labels', 'example.com/a', 0)

@@ -31,7 +31,7 @@ MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1  # what ParseInt, then ParseUint,
 
 
 def resolve(text: str) -> Scalar:
-    """The value of an unquoted scalar.
+    """Return the value of an unquoted scalar.
 
     >>> resolve("on"), resolve("0o17"), resolve("1_000"), resolve("1e3"), resolve("12:30"), resolve("2026-01-01")
     (True, 15, 1000, 1000.0, '12:30', '2026-01-01')
@@ -62,7 +62,7 @@ def _float(digits: str, text: str) -> float | str:
 
 
 class Resolver(dict[str, Scalar]):
-    """A memo of `resolve`: manifests repeat their words, so nearly every look-up is one dictionary access."""
+    """A cache of `resolve`, which pays off because manifests repeat their strings."""
 
     def __missing__(self, text: str) -> Scalar:
         value = resolve(text)
@@ -79,42 +79,41 @@ _DIGITS = re.compile(r"[0-9]{1,19}")
 
 
 def int64(text: str) -> int | None:
-    """Return the integer that a text of decimal digits writes; None if it is no such text, or has more than 19 digits.
+    """Return the integer of at most 19 decimal digits; None for any other text.
 
-    Python refuses to read integers of more than 4,300 digits, and Kubernetes those of more than 63 bits.
+    Python rejects integers of more than 4,300 digits, and Kubernetes rejects more than 63 bits.
     """
     return int(text) if _DIGITS.fullmatch(text) else None
 
 
 def is_plain_safe(text: str) -> bool:
-    """Whether every YAML reader takes `text`, unquoted, for this very string: 1.1, 1.2, Go's and Python's."""
+    """Return True if YAML 1.1 and 1.2, in Go and Python, read the unquoted `text` as this string."""
     return text.lower() not in _AMBIGUOUS and _PLAIN.fullmatch(text) is not None
 
 
-# Starts with a letter, `/` or `_` (no number, date, sign or indicator does), and holds no `: `, ` #` or flow indicator.
+# Starts with a letter, `/` or `_`, unlike numbers, dates and indicators; contains no `: `, ` #` or flow indicator.
 _PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./+@%$()=~-]|:(?=[^\s])|(?<! ) (?=[A-Za-z0-9_./(]))*")
 _AMBIGUOUS = frozenset(word.lower() for word in _WORDS) | {"=", "<<"}
 
 
-_SHOWN = 20  # letters before the place of a mistake
-_DEEPEST = 100  # levels; whoever reads it is recursive
-_COMMA = "a comma stands before the closing bracket"
+_EXCERPT = 20  # characters before the position of an error
+_MAX_LEVELS = 100  # because callers recurse
 _TOO_DEEP = "it is nested too deeply"
 
 
 class JsonTextError(ValueError):
-    """The text is no JSON; its message says why."""
+    """A text is not JSON; the message is the reason."""
 
 
 def read_json(text: str) -> Any:
-    """What a JSON text says.
+    """Return the value of a JSON text.
 
     Raises:
-        JsonTextError: it is none, says a key twice, of which Go would take the last, or holds what JSON cannot.
+        JsonTextError: the text is not JSON, repeats a key (Go uses the last value), or contains what JSON lacks.
     """
     try:
-        said = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
-        json.dumps(said, allow_nan=False, ensure_ascii=False).encode()  # neither 1e999 nor half of a character
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()  # rejects 1e999 and half of a surrogate pair
     except json.JSONDecodeError as error:
         raise JsonTextError(_reason(text, error)) from None
     except JsonTextError:
@@ -122,45 +121,45 @@ def read_json(text: str) -> Any:
     except RecursionError:
         raise JsonTextError(_TOO_DEEP) from None
     except ValueError:
-        raise JsonTextError("it holds a number or a letter that JSON cannot say") from None
-    _refuse_depths(said)
-    return said
+        raise JsonTextError("it contains a number or a character that JSON does not allow") from None
+    _check_depth(value)
+    return value
 
 
-def _refuse_depths(said: Any) -> None:
-    level = [said]
-    for _ in range(_DEEPEST):
-        holders = [each for each in level if isinstance(each, dict | list)]
-        level = [child for each in holders for child in (each.values() if isinstance(each, dict) else each)]
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_MAX_LEVELS):
+        containers = [value for value in level if isinstance(value, dict | list)]
+        level = [child for value in containers for child in (value.values() if isinstance(value, dict) else value)]
         if not level:
             return
     raise JsonTextError(_TOO_DEEP)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
-            raise JsonTextError(f"`{key}` stands there twice")
-        found[key] = value
-    return found
+        if key in result:
+            raise JsonTextError(f"the key `{key}` appears twice")
+        result[key] = value
+    return result
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise JsonTextError(f"{name} is no JSON")
+    raise JsonTextError(f"{name} is not JSON")
 
 
 def _reason(text: str, error: json.JSONDecodeError) -> str:
-    """In words of ours: those of Python differ by its version."""
+    """Return the reason in words that do not depend on the version of Python."""
     before = text[: error.pos].rstrip()
     after = text[error.pos :].lstrip()
-    if after[:1] == ",":  # from Python 3.13 the comma is the place, before it what follows
+    if after[:1] == ",":  # since Python 3.13, the position is the comma; before, it is the next token
         before, after = f"{before},", after[1:].lstrip()
     if error.msg == "Extra data":
-        why = "more stands after its end"
+        reason = "unexpected text after the end"
     elif before.endswith(",") and after[:1] in ("}", "]"):
-        why = _COMMA
+        reason = "unexpected `,` before the closing bracket"
     else:
-        why = f"`{after[:1]}` was not to be expected" if after else "it ends too early"
-    near = text[: error.pos].strip()[-_SHOWN:]
-    return f"{why}, after `{near}`" if near else why
+        reason = f"unexpected `{after[:1]}`" if after else "unexpected end"
+    near = text[: error.pos].strip()[-_EXCERPT:]
+    return f"{reason}, after `{near}`" if near else reason

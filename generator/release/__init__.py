@@ -3,7 +3,7 @@
     output/<platform>/<version>/   the files of one release, and release.json: its lock, which lists the generated files
     output/<platform>/argocd/      the pointer: the files that make Argo CD follow one release, and pointer.lock
 
-Both folders are written in the same way: read what is there (`folder`), compare it with the content to write (`lock`),
+Both folders are written in the same way: read the folder (`folder`), compare it with the content to write (`lock`),
 stop if anything would be lost (`write`), prepare the new folder beside the old one and exchange them (`exchange`).
 """
 

@@ -36,7 +36,7 @@ FOLDER_MODE = 0o755
 _MARKER = "mpigen"
 _TREE = "tree"
 _OLD = "old"
-_SIBLING = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}\.tmp")  # the names that tempfile.mkdtemp makes in `staging`
+_SIBLING = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}\.tmp")  # the names that tempfile.mkdtemp makes in `stage`
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _AT_FDCWD = -100  # <fcntl.h> on Linux: names are relative to the working directory
@@ -48,36 +48,36 @@ _FIXES = {
     errno.ENOSPC: "free some space there and run again",
     errno.EDQUOT: "free some space or raise the quota, and run again",
     errno.EFBIG: "raise the limit on file sizes (`ulimit -f`) and run again",
-    errno.EROFS: "choose an output folder on a file system that can be written",
-    errno.EACCES: "give yourself the right to write there, or choose another output folder",
-    errno.EPERM: "give yourself the right to write there, or choose another output folder",
-    errno.EEXIST: "move away what is in the place of the folder",
-    errno.ENOTDIR: "move away what is in the place of the folder",
+    errno.EROFS: "choose an output folder on a writable file system",
+    errno.EACCES: "get write access to this folder, or choose another output folder",
+    errno.EPERM: "get write access to this folder, or choose another output folder",
+    errno.EEXIST: "move the file at this path away",
+    errno.ENOTDIR: "move the file at this path away",
     errno.EXDEV: "an overlay file system cannot rename a folder of a lower layer: write to a mounted volume",
 }
 
 
 @contextmanager
 def report_os_errors(folder: Path) -> Iterator[None]:
-    """Turn whatever the operating system refuses inside the block into an `OutputError` about `folder`."""
+    """Turn an `OSError` inside the block into an `OutputError` about `folder`."""
     try:
         yield
     except OSError as error:
         culprit = f" (`{error.filename}`)" if error.filename else ""
-        message = f"the operating system refuses: {error.strerror or error}{culprit}"
+        message = f"the operating system reports: {error.strerror or error}{culprit}"
         raise OutputError((Problem(message, _FIXES.get(error.errno or 0, ""), str(folder)),)) from error
 
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Make `folder` where it is missing, and hold it for this process alone.
+    """Create `folder` if it is missing, and lock it for this process.
 
-    The lock is on the folder itself: there is no lock file for git to see, and the kernel lets go of it when the
-    process ends, however it ends. What killed runs left behind is put back or removed before the block starts.
+    The lock is on the folder itself, so git never sees a lock file, and the kernel releases it when the process ends.
+    Before the block starts, the leftovers of killed runs are removed, and folders that they moved are restored.
 
     Raises:
-        OutputError: another process holds it, or it is a symbolic link.
-        OSError: it cannot be made or opened.
+        OutputError: another process holds the lock, or the folder is a symbolic link.
+        OSError: the folder cannot be created or opened.
     """
     if folder.is_symlink():
         raise OutputError((Problem("is a symbolic link", "put a folder in its place", file=str(folder)),))
@@ -93,10 +93,10 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def stage(target: Path) -> Iterator[Path]:
-    """Yield an empty folder to prepare, a neighbour of `target`; what is left of it after the block is removed.
+    """Yield an empty folder beside `target`, and remove it after the block.
 
     Raises:
-        OSError: the sibling cannot be made, or not removed after the block succeeded.
+        OSError: the temporary sibling cannot be created, or cannot be removed after the block succeeded.
     """
     sibling = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
     try:
@@ -104,7 +104,7 @@ def stage(target: Path) -> Iterator[Path]:
         _make(sibling / _TREE)
         yield sibling / _TREE
     except BaseException:
-        with suppress(OSError):  # the first error is the one to tell; the next run removes the sibling
+        with suppress(OSError):  # keep the first error; the next run removes the sibling
             _remove(sibling, target)
         raise
     _remove(sibling, target)
@@ -131,9 +131,9 @@ def write_files(tree: Path, files: dict[str, bytes]) -> None:
 
 
 def carry_over(source: Path, tree: Path, files: Iterable[str], folders: Iterable[str]) -> None:
-    """Give `tree` the `files` and `folders` of `source` as they are: same bytes, same mode, same times.
+    """Add the `files` and `folders` of `source` to `tree`, with their bytes, modes and times.
 
-    A file gets a second name rather than a copy, so that nobody's only copy is ever rewritten.
+    Files are linked, not copied, so that the user's only copy is never rewritten.
 
     Raises:
         OSError: a file can be neither linked nor copied.
@@ -152,7 +152,7 @@ def carry_over(source: Path, tree: Path, files: Iterable[str], folders: Iterable
 
 
 def exchange(tree: Path, target: Path) -> None:
-    """Put `tree`, a folder from `staging`, in the place of `target`, at one instant where the system can.
+    """Replace `target` by `tree`, a folder from `stage`, in one atomic step if the file system supports it.
 
     Raises:
         OSError: nothing was exchanged, or only the flush after it failed.
@@ -166,20 +166,20 @@ def exchange(tree: Path, target: Path) -> None:
 
 
 def replace_in_two_steps(tree: Path, target: Path) -> None:
-    """Do as `put` where folders cannot be exchanged; when killed in between, `exclusive` puts the old one back."""
+    """Replace `target` on a file system that cannot exchange folders. If killed midway, `lock_folder` restores it."""
     target.rename(tree.with_name(_OLD))
     tree.rename(target)
 
 
 def parent_folders(paths: Iterable[str]) -> list[str]:
-    """Every folder that relative posix `paths` lie in, outermost first."""
-    found: set[str] = set()
+    """Return every parent folder of relative posix `paths`, outermost first."""
+    folders: set[str] = set()
     for path in paths:
         folder = path.rpartition("/")[0]
-        while folder and folder not in found:
-            found.add(folder)
+        while folder and folder not in folders:
+            folders.add(folder)
             folder = folder.rpartition("/")[0]
-    return sorted(found)
+    return sorted(folders)
 
 
 def _make(folder: Path) -> None:
@@ -194,12 +194,14 @@ def _hold(handle: int, folder: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        problem = Problem("another mpigen is writing here", "wait until it is done and run again", file=str(folder))
+        problem = Problem(
+            "another mpigen process is writing to this folder", "wait until it ends, and run again", file=str(folder)
+        )
         raise OutputError((problem,)) from None
 
 
 def _clear(folder: Path) -> None:
-    """Remove what killed runs left in `folder`; the caller holds it, so no living process works there."""
+    """Remove the leftovers of killed runs from `folder`, which the caller has locked."""
     for sibling in sorted(folder.glob(".*.tmp")):
         match = _SIBLING.fullmatch(sibling.name)
         if match and _is_ours(sibling, folder / match["target"]):
@@ -207,7 +209,7 @@ def _clear(folder: Path) -> None:
 
 
 def _is_ours(sibling: Path, target: Path) -> bool:
-    """Whether `staging` made it, at whatever moment it was killed: the marker comes first and goes last."""
+    """Return True if `stage` made this sibling. It writes the marker first and removes it last, so a kill leaves it."""
     if sibling.is_symlink() or not sibling.is_dir():
         return False
     names = {entry.name for entry in sibling.iterdir()}
@@ -264,7 +266,7 @@ def _flush(path: Path) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two folders at one instant; False where the system or the file system cannot."""
+    """Exchange two folders atomically, and return False if the system or the file system cannot."""
     libc = ctypes.CDLL(None, use_errno=True)
     one, two = os.fsencode(first), os.fsencode(second)
     if hasattr(libc, "renameat2"):  # Linux, glibc 2.28

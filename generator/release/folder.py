@@ -19,26 +19,26 @@ from generator.manifests import Manifest, read
 from generator.release.exchange import parent_folders, report_os_errors
 from generator.release.lock import LOCK, NAME, POINTER, POINTER_LOCK, Lock, Release, digest, target_pointer
 
-_PUT_BACK = "put it back (`git checkout`) and the change into the platform file, or pass --discard-edits"
+_PUT_BACK = "restore the file (`git checkout`) and make the change in the platform file, or pass --discard-edits"
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder as it is.
+    """A release or pointer folder on disk.
 
     Attributes:
-        path: the folder; nothing may be there.
-        held: path → digest of every file but the lock.
+        path: the folder, which may be missing.
+        digests: path → digest of every file except the lock.
         folders: every folder below it.
-        lock: the lock; None when there is none, or none that can be read.
-        lock_data: its bytes; empty when there is none.
-        odd: links, devices and the like.
-        unlocked: why files have no lock; empty when they have one, or there are none.
-        edits: path → what happened to a file of ours.
+        lock: the lock; None if it is missing or unreadable.
+        lock_data: the bytes of the lock; empty if it is missing.
+        odd: the problems of links, devices and other special files.
+        unlocked: the problem of files without a readable lock.
+        edits: path → the problem of a generated file that was edited by hand.
     """
 
     path: Path
-    held: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
     lock: Lock | None = None
     lock_data: bytes = b""
@@ -48,68 +48,68 @@ class Folder:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing there that anybody could miss."""
-        return not (self.held or self.lock_data or self.odd or self.unlocked)
+        """Return True if the folder holds no files."""
+        return not (self.digests or self.lock_data or self.odd or self.unlocked)
 
     @property
     def version(self) -> str:
-        """The release that the lock names; empty without one."""
+        """The release that the lock names; empty without a lock."""
         return self.lock.version if self.lock else ""
 
     @property
     def ours(self) -> dict[str, str]:
-        """Path → digest of the files that the lock lists, as they are."""
-        return {path: self.held[path] for path in (self.lock.files if self.lock else ()) if path in self.held}
+        """Path → digest of each file that the lock lists and that exists."""
+        return {path: self.digests[path] for path in (self.lock.files if self.lock else ()) if path in self.digests}
 
     @property
     def kept(self) -> tuple[str, ...]:
         """The files that the lock does not list."""
-        return tuple(sorted(self.held.keys() - self.ours.keys()))
+        return tuple(sorted(self.digests.keys() - self.ours.keys()))
 
     @property
     def spare_folders(self) -> tuple[str, ...]:
-        """The folders that no file of ours calls for."""
+        """The folders that hold no generated file."""
         return tuple(sorted({*self.folders} - {*parent_folders(self.lock.files if self.lock else ())}))
 
 
 def read_folder(path: Path, lock_name: str) -> Folder:
-    """What is at `path`, read once; nothing there is an answer too."""
+    """Read the folder at `path`, which may be missing."""
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         return Folder(path, odd=(_odd(path),))
     if not path.exists():
         return Folder(path)
     files, folders, odd = _scan(path)
-    held = {name: _digest(path, name) for name in files if name != lock_name}
-    found = Folder(path, held, tuple(folders), odd=tuple(_odd(path / name) for name in odd))
+    digests = {name: _digest(path, name) for name in files if name != lock_name}
+    folder = Folder(path, digests, tuple(folders), odd=tuple(_odd(path / name) for name in odd))
     if lock_name not in files:
         missing = Problem(f"holds files but no {lock_name}", "move the folder away: mpigen did not write it", str(path))
-        return but(found, unlocked=(missing,) if files else ())
+        return but(folder, unlocked=(missing,) if files else ())
     data = read_file(path, lock_name)
     try:
         lock = Lock.decode(data)
         canonical = lock.encode()
     except ValueError as error:
-        broken = Problem(f"cannot be read: {error}", "put it back (`git checkout`)", str(path / lock_name))
-        return but(found, lock_data=data, unlocked=(broken,))
-    actual, expected = {**held, lock_name: digest(data)}, {**lock.files, lock_name: digest(canonical)}
+        broken = Problem(f"cannot be read: {error}", "restore the file (`git checkout`)", str(path / lock_name))
+        return but(folder, lock_data=data, unlocked=(broken,))
+    actual, expected = {**digests, lock_name: digest(data)}, {**lock.files, lock_name: digest(canonical)}
     edited = [name for name, digest in expected.items() if actual.get(name) != digest]
     edits = {name: _edit(path, name, expected[name], exists=name in actual) for name in sorted(edited)}
-    return but(found, lock=lock, lock_data=data, edits=edits)
+    return but(folder, lock=lock, lock_data=data, edits=edits)
 
 
 def read_pointer(release: Release, home: Path) -> Folder:
-    """Look at the pointer, and know the release that it names even when a hand turned it there."""
-    found = read_folder(home / POINTER, POINTER_LOCK)
-    if not found.lock_data:  # a folder of the user's, where there may be room for our files
-        found = but(found, unlocked=())
+    """Read the pointer folder, and find the release that its files name, even after a roll-back by hand."""
+    pointer = read_folder(home / POINTER, POINTER_LOCK)
+    if not pointer.lock_data:  # a folder of the user, in which mpigen may add files
+        pointer = but(pointer, unlocked=())
     others = sorted(path.parent.name for path in home.glob(f"*/{LOCK}") if NAME.fullmatch(path.parent.name))
     for version in (release.version, *others):
         lock = target_pointer(release, version).lock
-        if lock.files and lock.files.items() <= found.held.items():
-            edits = {path: edit for path, edit in found.edits.items() if path not in {POINTER_LOCK, *lock.files}}
-            files = {**(found.lock.files if found.lock else {}), **lock.files}
-            return but(found, lock=but(lock, files=files), unlocked=(), edits=edits)
-    return found
+        if lock.files and lock.files.items() <= pointer.digests.items():
+            edits = {path: edit for path, edit in pointer.edits.items() if path not in {POINTER_LOCK, *lock.files}}
+            files = {**(pointer.lock.files if pointer.lock else {}), **lock.files}
+            return but(pointer, lock=but(lock, files=files), unlocked=(), edits=edits)
+    return pointer
 
 
 def _scan(folder: Path) -> tuple[list[str], list[str], list[str]]:
@@ -135,7 +135,7 @@ def read_file(folder: Path, name: str) -> bytes:
     """Return the bytes of a regular file of limited size. The operating system refuses a link in its place.
 
     Raises:
-        OSError: it is no regular file, larger than `MAX_FILE`, or cannot be read.
+        OSError: it is not a regular file, is larger than `MAX_FILE`, or cannot be read.
     """
     with _opened(folder, name) as file:
         content = file.read(MAX_FILE + 1)
@@ -173,16 +173,16 @@ def _edit(folder: Path, name: str, expected: str, *, exists: bool) -> Problem:
 
 
 def _odd(path: Path) -> Problem:
-    what = "a symbolic link" if path.is_symlink() else "neither a regular file nor a folder"
-    return Problem(f"is {what}", "move it away", file=str(path))
+    kind = "a symbolic link" if path.is_symlink() else "neither a regular file nor a folder"
+    return Problem(f"is {kind}", "move it away", file=str(path))
 
 
 _Size = tuple[int, str]
-"""The number of digits, and the digits: Python reads no integer of more than 4,300 digits."""
+"""The number of digits, and the digits, because Python rejects integers of more than 4,300 digits."""
 
 
 def precedence(version: str) -> tuple[list[_Size], bool, list[tuple[bool, _Size, str]]]:
-    """A sort key for versions: numbers as numbers, a pre-release before its release (semver.org, 11)."""
+    """Return a sort key for versions: numbers as numbers, a pre-release before its release (semver.org, 11)."""
     core, _, pre = version.partition("+")[0].partition("-")
     return [_size(number) for number in re.findall(r"[0-9]+", core)], not pre, [_rank(one) for one in pre.split(".")]
 
@@ -193,23 +193,23 @@ def _size(digits: str) -> _Size:
 
 
 def _rank(identifier: str) -> tuple[bool, _Size, str]:
-    """A sort key for a part of a pre-release: numbers by size and before words, which go by their letters."""
+    """Return a sort key for a part of a pre-release: numbers by size, then words in alphabetical order."""
     return (False, _size(identifier), "") if identifier.isdecimal() else (True, (0, ""), identifier)
 
 
 def read_previous(release: Release, tree: Sequence[Manifest], root: Path) -> list[Manifest]:
-    """The objects of the release below `root` that this one replaces, each with its file; none if there is none.
+    """Return the objects of the release that `release` replaces in the cluster; none if there is none.
 
-    A release that is made anew does not replace itself. Files that are not ours are left out, on both sides.
+    It is the release that the pointer names, or else the newest older one. Only generated files count.
 
     Args:
-        release: the one to be written.
+        release: the release to write.
         tree: its manifests.
         root: the output folder.
 
     Raises:
-        OutputError: the system refuses to read it, or its lock is damaged.
-        DocumentError: a file of it is not YAML.
+        OutputError: the release on disk cannot be read, or its lock is damaged.
+        DocumentError: a file of the release on disk is not YAML.
     """
     home = root / release.platform
     with report_os_errors(home):
@@ -218,7 +218,7 @@ def read_previous(release: Release, tree: Sequence[Manifest], root: Path) -> lis
 
 
 def _folder(release: Release, home: Path) -> Path | None:
-    """The pointer is only believed where there is to be one."""
+    """Return the folder of the release to replace. The pointer counts only if the new release has one."""
     versions = {path.parent.name for path in home.glob(f"*/{LOCK}") if NAME.fullmatch(path.parent.name)}
     versions.discard(release.version)
     named = read_pointer(release, home).version if release.pointer(release.version) else ""
@@ -230,14 +230,14 @@ def _folder(release: Release, home: Path) -> Path | None:
 
 
 def _manifests(folder: Path, release: Release, tree: Sequence[Manifest]) -> Iterator[Manifest]:
-    """Of a file that stays as it is, those of the new tree: most do, and reading YAML takes its time."""
+    """Yield the manifests of a release on disk. An unchanged file is not parsed again."""
     same: dict[str, list[Manifest]] = {}
     for manifest in tree:
         same.setdefault(manifest.file, []).append(manifest)
     for path in _lock(folder).files:
         try:
             data = read_file(folder, path)
-        except FileNotFoundError:  # deleted by hand, so that nobody applies it
+        except FileNotFoundError:  # deleted by hand, so it is no longer applied
             continue
         file = str(folder / path)
         if path in release.files and digest(data) == digest(release.files[path].encode()):
@@ -250,5 +250,5 @@ def _lock(folder: Path) -> Lock:
     try:
         return Lock.decode(read_file(folder, LOCK))
     except ValueError as error:
-        problem = Problem(f"cannot be read: {error}", "put it back (`git checkout`)", str(folder / LOCK))
+        problem = Problem(f"cannot be read: {error}", "restore the file (`git checkout`)", str(folder / LOCK))
         raise OutputError((problem,)) from None

@@ -1,4 +1,4 @@
-"""The content that a folder is to hold, and the lock that lists the generated files and their inputs."""
+"""The content of a release folder, and its lock: the list of the generated files with their digests."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from generator.release.exchange import parent_folders
 LOCK = "release.json"
 POINTER = "argocd"
 POINTER_LOCK = "pointer.lock"
-"""Argo CD takes no notice of it: in a folder it reads *.yaml, *.yml, *.json and *.jsonnet only."""
+"""Argo CD ignores it, because it reads only *.yaml, *.yml, *.json and *.jsonnet in a folder."""
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # no leading dot: those names belong to `exchange`
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # no leading dot, because `exchange` uses such names
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NOT_RELATIVE = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\\\0]")  # "", "." or ".." between slashes
 
@@ -28,7 +28,7 @@ def _no_pointer(_version: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What to put on disk. Paths are relative, posix and differ in more than case; lines of texts end with LF.
+    """A release to write. Paths are relative and posix, and differ in more than case; lines end with LF.
 
     Attributes:
         platform: the folder below the output root.
@@ -37,7 +37,7 @@ class Release:
         inputs: sha256 of the canonical platform, 64 hexadecimal digits.
         targets: what the release was checked against, such as `{"kubernetes": "1.34"}`.
         pointer: version → the pointer's files for it, path inside `argocd/` → text; empty without a GitOps engine.
-            A function, so that a roll-back by hand, one line in git, is known for what it is without reading YAML.
+            It is a function, so that `read_pointer` recognizes a roll-back by hand without reading YAML.
     """
 
     platform: str
@@ -56,14 +56,14 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """What `release.json` and `pointer.lock` say: what we own in a folder, and what it was made from.
+    """The content of `release.json` and `pointer.lock`: the generated files of a folder, and their inputs.
 
-    mpigen's own version is not in it: an upgrade that renders the same bytes must leave every release as it is.
+    It does not hold the version of mpigen, so an upgrade that renders the same bytes changes no release.
 
     Attributes:
         platform: the platform's name.
         version: the release, or the release that the pointer names.
-        files: path → `sha256:…` of every file that we own, except the lock itself.
+        files: path → `sha256:…` of every generated file except the lock.
         inputs: `sha256:…` of the canonical platform; empty in a pointer's lock.
         targets: target versions; empty in a pointer's lock.
     """
@@ -75,10 +75,10 @@ class Lock:
     targets: Mapping[str, str] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """Give the one way to write this lock.
+        """Return the canonical bytes of this lock.
 
-        It has the form of a Kubernetes object, since it lies among manifests and every checker of a folder reads it;
-        the annotation is the one by which kpt and kustomize know what is not to be applied.
+        It has the form of a Kubernetes object, because tools that check the folder read it as a manifest. Its
+        annotation keeps kpt and kustomize from applying it.
         """
         spec: dict[str, object] = {"platform": self.platform, "version": self.version, "files": dict(self.files)}
         if self.inputs:
@@ -92,22 +92,22 @@ class Lock:
         """Read a lock.
 
         Raises:
-            ValueError: it is not one; the message says why.
+            ValueError: the bytes are not a lock; the message is the reason.
         """
         try:
             lock = cls(**json.loads(data)["spec"])
             texts = (lock.platform, lock.version, lock.inputs, *lock.files.values(), *lock.targets.values())
         except (KeyError, TypeError, AttributeError, RecursionError):
-            raise ValueError("it does not have the fields of a lock") from None
+            raise ValueError("a field of the lock is missing or malformed") from None
         if not all(isinstance(text, str) for text in texts):
-            raise ValueError("a field is not a text")
+            raise ValueError("a field is not a string")
         spell_paths(lock.files)
         return lock
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A folder as it is to be: `files` with the lock, which comes last because it is written last."""
+    """The wanted content of a folder: `files` with the lock, which is last because it is written last."""
 
     lock: Lock
     lock_name: str
@@ -115,10 +115,10 @@ class Target:
 
 
 def target_tree(release: Release) -> Target:
-    """The release folder.
+    """Return the wanted content of the release folder.
 
     Raises:
-        ValueError: a name, a path, a text or the digest of the inputs is malformed: our bug.
+        ValueError: a name, a path, a text or the digest of the inputs is malformed, which is a bug of mpigen.
     """
     if not _SHA256.fullmatch(release.inputs):
         raise ValueError(f"not a sha256: {release.inputs!r}")
@@ -126,15 +126,15 @@ def target_tree(release: Release) -> Target:
         if not NAME.fullmatch(name) or name == POINTER:
             raise ValueError(f"not a name for an output folder: {name!r}")
     lock = Lock(release.platform, release.version, {}, f"sha256:{release.inputs}", dict(release.targets))
-    return _wanted(lock, LOCK, release.files)
+    return _target(lock, LOCK, release.files)
 
 
 def target_pointer(release: Release, version: str) -> Target:
-    """The pointer folder, as it is when it names `version`; ValueError as above."""
-    return _wanted(Lock(release.platform, version, {}), POINTER_LOCK, release.pointer(version))
+    """Return the wanted content of the pointer folder for `version`; ValueError as for `target_tree`."""
+    return _target(Lock(release.platform, version, {}), POINTER_LOCK, release.pointer(version))
 
 
-def _wanted(lock: Lock, lock_name: str, texts: Mapping[str, str]) -> Target:
+def _target(lock: Lock, lock_name: str, texts: Mapping[str, str]) -> Target:
     if lock_name in texts:
         raise ValueError(f"{lock_name} is the lock's name")
     spell_paths([lock_name, *texts])
@@ -147,15 +147,15 @@ def _wanted(lock: Lock, lock_name: str, texts: Mapping[str, str]) -> Target:
 
 
 def digest(data: bytes) -> str:
-    """`sha256:` and 64 hexadecimal digits."""
+    """Return `sha256:` and 64 hexadecimal digits."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def spell_paths(paths: Collection[str]) -> dict[str, str]:
-    """Map what a file system that ignores case sees to the spelling of every file and, with a final slash, folder.
+    """Return case-folded path → path for every file and folder; folders end with a slash.
 
     Raises:
-        ValueError: a path is not relative posix, or cannot lie beside another one.
+        ValueError: a path is not relative posix, or equals another path on a file system that ignores case.
     """
     spelled: dict[str, str] = {}
     for path in paths:
@@ -164,12 +164,12 @@ def spell_paths(paths: Collection[str]) -> dict[str, str]:
     for step in (*(f"{folder}/" for folder in parent_folders(paths)), *paths):
         known = spelled.setdefault(_folded(step), step)
         if known != step:
-            raise ValueError(f"{step!r} cannot lie beside {known!r}")
+            raise ValueError(f"{step!r} conflicts with {known!r}")
     return spelled
 
 
 def find_clash(path: str, spelled: Mapping[str, str]) -> str:
-    """Find what `path` cannot lie beside; two folders of one spelling are one folder, anything else clashes."""
+    """Return the path that `path` conflicts with; empty if there is none. The same folder is no conflict."""
     for step in _steps(path):
         known = spelled.get(_folded(step), "")
         if known and not (known == step and step.endswith("/")):

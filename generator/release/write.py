@@ -1,4 +1,4 @@
-"""Write a release to disk, and compare one with its lock."""
+"""Write a release to disk, and compare a release on disk with its lock."""
 
 from __future__ import annotations
 
@@ -23,69 +23,71 @@ from generator.release.lock import (
     target_tree,
 )
 
-_SHOWN = 10  # names in a message before "and N more"
+_MAX_NAMES = 10  # names in a message before "and N more"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One folder as it is and as it is to be."""
+    """A folder on disk, and its wanted content."""
 
-    found: Folder
-    wanted: Target
+    on_disk: Folder
+    target: Target
 
     @property
     def is_done(self) -> bool:
-        """Whether every byte of ours is there already."""
-        same_lock = self.found.lock_data == self.wanted.files[self.wanted.lock_name]
-        return same_lock and self.found.ours == self.wanted.lock.files
+        """Return True if the folder already has the wanted content."""
+        same_lock = self.on_disk.lock_data == self.target.files[self.target.lock_name]
+        return same_lock and self.on_disk.ours == self.target.lock.files
 
     def losses(self, *, discard_edits: bool) -> Iterator[Problem]:
-        """Say what stands against touching the folder at all."""
-        found, spelled = self.found, spell_paths(self.wanted.files)
-        yield from (*found.odd, *found.unlocked, *(() if discard_edits else found.edits.values()))
-        if found.unlocked:  # then every file there would seem to be in the way
+        """Yield the problems that forbid any change of the folder, because something would be lost."""
+        folder, spelled = self.on_disk, spell_paths(self.target.files)
+        yield from (*folder.odd, *folder.unlocked, *(() if discard_edits else folder.edits.values()))
+        if folder.unlocked:  # without a lock, every file would look like one of the user
             return
-        if found.lock and not self._is_own(found.lock):
-            message = f"{self.wanted.lock_name} speaks of `{found.lock.platform}/{found.lock.version}`"
-            yield Problem(message, "remove this folder: it is a copy of another one", file=str(found.path))
-        for path in (*found.kept, *(f"{folder}/" for folder in found.spare_folders)):
+        if folder.lock and not self._is_own(folder.lock):
+            message = f"{self.target.lock_name} is the lock of `{folder.lock.platform}/{folder.lock.version}`"
+            yield Problem(
+                message, "remove this folder, because it is a copy of another release folder", file=str(folder.path)
+            )
+        for path in (*folder.kept, *(f"{spare}/" for spare in folder.spare_folders)):
             if ours := find_clash(path, spelled):
-                message = f"is not ours, and in the way of our `{ours}`"
-                yield Problem(message, "move it away", file=str(found.path / path))
+                message = f"is at the path of the generated `{ours}`"
+                yield Problem(message, "move it away", file=str(folder.path / path))
 
     def conflict(self) -> Iterator[Problem]:
-        """Say what makes the release another one than the one that exists under its version."""
-        old, new = self.found.lock, self.wanted.lock
+        """Yield the problem if a release of this version exists with other content."""
+        old, new = self.on_disk.lock, self.target.lock
         if old is None or old == new or not self._is_own(old):
             return
         names = sorted({path for path, _ in set(old.files.items()) ^ set(new.files.items())})
         names = names or [f"{LOCK} (the inputs or the target versions)"]
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        message = f"release {new.version} exists with other content: {', '.join(names[:_SHOWN])}{more}"
-        fix = "bump `release:` in the platform file, or pass --replace while it has not been released"
-        yield Problem(message, fix, file=str(self.found.path))
+        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        message = f"release {new.version} exists with other content: {', '.join(names[:_MAX_NAMES])}{more}"
+        fix = "bump `release:` in the platform file, or pass --replace if it is not published yet"
+        yield Problem(message, fix, file=str(self.on_disk.path))
 
     def _is_own(self, lock: Lock) -> bool:
-        same_version = self.wanted.lock_name == POINTER_LOCK or lock.version == self.wanted.lock.version
-        return same_version and lock.platform == self.wanted.lock.platform
+        same_version = self.target.lock_name == POINTER_LOCK or lock.version == self.target.lock.version
+        return same_version and lock.platform == self.target.lock.platform
 
 
 def carry_out(plans: list[Plan]) -> None:
-    """Prepare every folder before the first is exchanged, so that a full disk is noticed while nothing has changed."""
+    """Prepare every folder before the first exchange, so that a full disk changes nothing."""
     with ExitStack() as stack:
-        trees = [stack.enter_context(stage(plan.found.path)) for plan in plans]
+        trees = [stack.enter_context(stage(plan.on_disk.path)) for plan in plans]
         for tree, plan in zip(trees, plans, strict=True):
-            write_files(tree, plan.wanted.files)
-            carry_over(plan.found.path, tree, plan.found.kept, plan.found.spare_folders)
+            write_files(tree, plan.target.files)
+            carry_over(plan.on_disk.path, tree, plan.on_disk.kept, plan.on_disk.spare_folders)
             _confirm(tree, plan)
         for tree, plan in zip(trees, plans, strict=True):
-            exchange(tree, plan.found.path)
+            exchange(tree, plan.on_disk.path)
 
 
 def _confirm(tree: Path, plan: Plan) -> None:
-    for path, data in plan.wanted.files.items():
+    for path, data in plan.target.files.items():
         if read_file(tree, path) != data:
-            problem = Problem("does not read as it was written", "check the disk", str(plan.found.path / path))
+            problem = Problem("has other content than mpigen wrote", "check the disk", str(plan.on_disk.path / path))
             raise OutputError((problem,))
 
 
@@ -94,13 +96,13 @@ Status = Literal["created", "unchanged", "replaced"]
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """What became of the pointer.
+    """The result of a write for the pointer.
 
     Attributes:
-        before: the release that it named; empty when there was none, or none that we know.
+        before: the release that it named before; empty if unknown.
         at: the release that it names now.
-        written: whether a byte of it changed; it may change without moving.
-        edits: what was edited by hand in a pointer that was left as it is.
+        written: True if a file changed; the pointer can change without naming another release.
+        edits: the edits by hand in a pointer that was not written.
     """
 
     before: str
@@ -110,23 +112,23 @@ class Pointer:
 
     @property
     def moved(self) -> bool:
-        """Whether it names another release than before."""
+        """Return True if it names another release than before."""
         return self.before != self.at
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What `write` did. Paths are relative to `folder` and sorted.
+    """The result of `write`. Paths are relative to `folder` and sorted.
 
     Attributes:
         folder: the release folder.
-        status: `created`, `unchanged` (nothing was touched) or `replaced`.
-        files: how many files we own there, the lock included.
-        size: their sum in bytes.
-        added: files that were not there before; like the next two, without the lock.
-        changed: files whose bytes were others before.
-        removed: files of ours that are gone.
-        kept: files there that are not ours, carried over as they were.
+        status: `created`, `unchanged` (no file was written) or `replaced`.
+        files: the number of generated files, including the lock.
+        size: their total size in bytes.
+        added: new files, like the next two without the lock.
+        changed: files with other bytes than before.
+        removed: generated files that no longer exist.
+        kept: files that mpigen did not generate, which stay unchanged.
         pointer: None without a GitOps engine.
     """
 
@@ -144,26 +146,26 @@ class Written:
 def write(
     release: Release, root: Path, *, replace: bool = False, discard_edits: bool = False, promote: bool | None = None
 ) -> Written:
-    """Put `release` below `root`, whole or not at all.
+    """Write `release` below `root`, whole or not at all.
 
     Args:
-        release: what to write.
-        root: the output folder; made where it is missing.
-        replace: whether a release of that version with other content may be replaced.
-        discard_edits: whether files of ours that were edited or deleted by hand may be written again.
-        promote: whether the pointer is to name this release. By default it is when the release is new and the pointer
-            names an older one, when there is no pointer yet, and when it names this release already.
+        release: the release.
+        root: the output folder, which is created if it is missing.
+        replace: True to replace a release of the same version with other content.
+        discard_edits: True to overwrite generated files that were edited or deleted by hand.
+        promote: True to let the pointer name this release, False to leave it. By default it names the release if there
+            is no pointer yet, if it names this release already, or if the release is new and newer than the named one.
 
     Raises:
-        OutputError: something would be lost, another process writes there, or the system refuses. Nothing changed,
-            except that a system which refuses to exchange the pointer does so after the release is in place.
+        OutputError: something would be lost, another process writes to the folder, or the system reports an error.
+            Nothing has changed, unless the exchange of the pointer failed: then the release is already in place.
         ValueError: the release itself is malformed.
     """
-    wanted, aim = target_tree(release), target_pointer(release, release.version)
+    tree_target, pointer_target = target_tree(release), target_pointer(release, release.version)
     home = root / release.platform
     with report_os_errors(home), lock_folder(home):
-        tree = Plan(read_folder(home / release.version, LOCK), wanted)
-        pointer = Plan(read_pointer(release, home), aim)
+        tree = Plan(read_folder(home / release.version, LOCK), tree_target)
+        pointer = Plan(read_pointer(release, home), pointer_target)
         moving = _is_promoted(tree, pointer, promote)
         problems = [*tree.losses(discard_edits=discard_edits), *([] if replace else tree.conflict())]
         problems += pointer.losses(discard_edits=discard_edits) if moving else []
@@ -174,43 +176,43 @@ def write(
 
 
 def verify(folder: Path) -> list[Problem]:
-    """Compare a release folder with its lock: every file that is edited, missing, not in it, or not a file at all.
+    """Return a problem for every file of a release folder that differs from the lock or that the lock does not list.
 
     Raises:
-        OutputError: the system refuses to read it.
+        OutputError: the folder cannot be read.
     """
     with report_os_errors(folder):
-        found = read_folder(folder, LOCK)
-    if found.is_empty:
+        release = read_folder(folder, LOCK)
+    if release.is_empty:
         return [Problem("is not a release: it holds no files", file=str(folder))]
-    stray = "is not in release.json, so no check has seen it"
-    strays = [Problem(stray, "move it out of the release", file=str(folder / path)) for path in found.kept]
-    return [*found.odd, *found.unlocked, *found.edits.values(), *(strays if found.lock else [])]
+    stray = "is not listed in release.json, so no check covers it"
+    strays = [Problem(stray, "move it out of the release", file=str(folder / path)) for path in release.kept]
+    return [*release.odd, *release.unlocked, *release.edits.values(), *(strays if release.lock else [])]
 
 
 def _is_promoted(tree: Plan, pointer: Plan, promote: bool | None) -> bool:
-    """By default a new release is, unless the pointer names a newer one: making an old one anew is no roll-back."""
-    if not pointer.wanted.lock.files:
+    """Return True if the pointer is to name the release. By default only a new release moves it, never backwards."""
+    if not pointer.target.lock.files:
         return False
     if promote is not None:
         return promote
-    ours, theirs = pointer.wanted.lock.version, pointer.found.version
-    return theirs in {"", ours} or (tree.found.lock is None and precedence(ours) > precedence(theirs))
+    ours, theirs = pointer.target.lock.version, pointer.on_disk.version
+    return theirs in {"", ours} or (tree.on_disk.lock is None and precedence(ours) > precedence(theirs))
 
 
 def _report(tree: Plan, pointer: Plan, *, moving: bool) -> Written:
-    old, new, found = tree.found.ours, tree.wanted.lock.files, pointer.found
-    status: Status = "unchanged" if tree.is_done else "created" if tree.found.lock is None else "replaced"
-    at, edits = (pointer.wanted.lock.version, ()) if moving else (found.version, tuple(found.edits.values()))
-    named = Pointer(found.version, at, moving and not pointer.is_done, edits)
+    old, new, before = tree.on_disk.ours, tree.target.lock.files, pointer.on_disk
+    status: Status = "unchanged" if tree.is_done else "created" if tree.on_disk.lock is None else "replaced"
+    at, edits = (pointer.target.lock.version, ()) if moving else (before.version, tuple(before.edits.values()))
+    named = Pointer(before.version, at, moving and not pointer.is_done, edits)
     return Written(
-        folder=tree.found.path,
+        folder=tree.on_disk.path,
         status=status,
-        files=len(tree.wanted.files),
-        size=sum(map(len, tree.wanted.files.values())),
+        files=len(tree.target.files),
+        size=sum(map(len, tree.target.files.values())),
         added=tuple(sorted(new.keys() - old.keys())),
         changed=tuple(sorted(path for path in new.keys() & old.keys() if new[path] != old[path])),
         removed=tuple(sorted(old.keys() - new.keys())),
-        kept=tree.found.kept,
-        pointer=named if pointer.wanted.lock.files else None,
+        kept=tree.on_disk.kept,
+        pointer=named if pointer.target.lock.files else None,
     )

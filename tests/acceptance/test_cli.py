@@ -188,7 +188,7 @@ def test_init_gives_a_platform_that_synth_takes(flavour: str, tmp_path: Path, mp
 def test_init_overwrites_nothing(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "platform.yaml").write_text("mine")
     ran = mpigen("init")
-    assert (ran.returncode, "platform.yaml: is there already" in ran.stderr) == (2, True)
+    assert (ran.returncode, "platform.yaml: exists already" in ran.stderr) == (2, True)
     assert (tmp_path / "platform.yaml").read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["platform.yaml"]
 
@@ -316,7 +316,7 @@ def test_what_a_platform_py_prints_stays_out_of_the_result(tmp_path: Path, mpige
 def test_init_follows_no_link(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "platform.yaml").symlink_to(tmp_path / "elsewhere")
     ran = mpigen("init")
-    assert (ran.returncode, "platform.yaml: is there already" in ran.stderr) == (2, True)
+    assert (ran.returncode, "platform.yaml: exists already" in ran.stderr) == (2, True)
     assert [path.name for path in tmp_path.iterdir()] == ["platform.yaml"]
 
 

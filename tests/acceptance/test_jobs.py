@@ -81,7 +81,7 @@ def test_a_job_can_be_written_to_a_new_file_and_to_no_other(tmp_path: Path, mpig
     again = mpigen(*arguments)
     assert (again.returncode, again.stderr) == (
         2,
-        "error: job.yaml: is there already; name another file, or remove it\n",
+        "error: job.yaml: exists already; name another file, or remove it\n",
     )
     assert (tmp_path / "job.yaml").read_text() == written
     assert mpigen(*arguments[:5], "-o", "no/job.yaml").returncode == 2

@@ -27,7 +27,7 @@ ODD = {
     "zero": "is a device, which mpigen does not read",
     "link": "is a pipe, which mpigen does not read",
     "loop": "cannot be read: Too many levels of symbolic links",
-    "dangling": "is a link to nothing",
+    "dangling": "is a dangling symbolic link",
 }
 COMMANDS = {
     "synth": ("synth",),

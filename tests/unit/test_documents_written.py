@@ -88,7 +88,7 @@ def test_treacherous_words_never_stand_without_quotes(text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("\ud800", "half a character"),
+        ("\ud800", "half of a surrogate pair"),
         (2**64, "64 bits"),
         (-(2**63) - 1, "64 bits"),
         (float("nan"), "no form in JSON"),

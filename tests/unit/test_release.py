@@ -132,7 +132,7 @@ def test_other_content_under_the_same_version_is_refused(root: Path, folder: Pat
     (problem,) = refused(root, release(changed))
     assert problem == Problem(
         "release 1.0.0 exists with other content: cluster/queues/queue.yaml, new.yaml, top.yaml",
-        "bump `release:` in the platform file, or pass --replace while it has not been released",
+        "bump `release:` in the platform file, or pass --replace if it is not published yet",
         str(folder),
     )
 
@@ -177,7 +177,7 @@ def test_a_folder_may_become_a_file_and_back(root: Path, folder: Path) -> None:
 
 # Edited by hand
 
-PUT_BACK = "put it back (`git checkout`) and the change into the platform file, or pass --discard-edits"
+PUT_BACK = "restore the file (`git checkout`) and make the change in the platform file, or pass --discard-edits"
 
 
 @pytest.mark.parametrize("replace", [False, True])
@@ -279,7 +279,7 @@ def test_a_file_in_the_way_is_refused(root: Path, folder: Path, mine: str, wante
     problems = refused(root, release({wanted: "ours\n"}), replace=True, discard_edits=True)
     assert {problem.fix for problem in problems} == {"move it away"}
     assert problems[0].file == str(folder / mine)
-    assert "is not ours, and in the way of our `new" in problems[0].message
+    assert "is at the path of the generated `new" in problems[0].message
 
 
 def test_an_empty_folder_in_the_way_is_refused(root: Path, folder: Path) -> None:
@@ -302,14 +302,17 @@ def test_a_folder_without_a_lock_is_not_ours(tmp_path: Path, *, replace: bool) -
     [
         ("", "Expecting value: line 1 column 1 (char 0)"),
         ("<<<<<<< HEAD\n{}", "Expecting value: line 1 column 1 (char 0)"),
-        ("[]", "it does not have the fields of a lock"),
-        ('{"files": {}}', "it does not have the fields of a lock"),
-        ('{"spec": {"platform": "p", "version": "1", "files": []}}', "it does not have the fields of a lock"),
-        ('{"spec": {"platform": "p", "version": 1, "files": {}}}', "a field is not a text"),
-        ('{"spec": {"platform": "p", "version": "1", "files": {"a": null}}}', "a field is not a text"),
+        ("[]", "a field of the lock is missing or malformed"),
+        ('{"files": {}}', "a field of the lock is missing or malformed"),
+        (
+            '{"spec": {"platform": "p", "version": "1", "files": []}}',
+            "a field of the lock is missing or malformed",
+        ),
+        ('{"spec": {"platform": "p", "version": 1, "files": {}}}', "a field is not a string"),
+        ('{"spec": {"platform": "p", "version": "1", "files": {"a": null}}}', "a field is not a string"),
         ('{"spec": {"platform": "p", "version": "1", "files": {"../a": ""}}}', "not a relative path: '../a'"),
         ('{"spec": {"platform": "\\ud800", "version": "1", "files": {}}}', "surrogates not allowed"),
-        ("[" * 100_000, "it does not have the fields of a lock"),
+        ("[" * 100_000, "a field of the lock is missing or malformed"),
     ],
 )
 def test_a_broken_lock_is_refused(root: Path, folder: Path, lock: str, reason: str) -> None:
@@ -317,7 +320,7 @@ def test_a_broken_lock_is_refused(root: Path, folder: Path, lock: str, reason: s
     (problem,) = refused(root, release(), replace=True, discard_edits=True)
     assert problem.message.startswith("cannot be read: ")
     assert problem.message.endswith(reason)
-    assert (problem.fix, problem.file) == ("put it back (`git checkout`)", str(folder / "release.json"))
+    assert (problem.fix, problem.file) == ("restore the file (`git checkout`)", str(folder / "release.json"))
 
 
 def test_a_lock_that_is_not_text_is_refused(root: Path, folder: Path) -> None:
@@ -333,7 +336,7 @@ def test_a_copy_of_another_release_is_refused(root: Path, folder: Path, change: 
     folder.rename(copy)
     for options in ({}, {"replace": True, "discard_edits": True}):
         (problem,) = refused(root, wanted, **options)
-        assert (problem.message, problem.file) == ("release.json speaks of `prod/1.0.0`", str(copy))
+        assert (problem.message, problem.file) == ("release.json is the lock of `prod/1.0.0`", str(copy))
 
 
 # Not files
@@ -377,7 +380,7 @@ def test_the_output_folder_may_be_a_link(root: Path, tmp_path: Path) -> None:
     ["", "/a", "a/", "a//b", ".", "..", "a/../b", "./a", "a/.", "a\\b", "a\0b", "release.json", "Release.JSON"],
 )
 def test_a_bad_file_name_is_a_bug(tmp_path: Path, path: str) -> None:
-    with pytest.raises(ValueError, match=r"not a relative path|lock's name|cannot lie beside"):
+    with pytest.raises(ValueError, match=r"not a relative path|lock's name|conflicts with"):
         write(release({path: "x\n"}), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -396,7 +399,7 @@ def test_a_bad_file_name_is_a_bug(tmp_path: Path, path: str) -> None:
 )
 def test_names_that_meet_in_a_checkout_are_a_bug(tmp_path: Path, one: str, two: str) -> None:
     for files in ({one: "", two: ""}, {two: "", one: ""}):
-        with pytest.raises(ValueError, match="cannot lie beside"):
+        with pytest.raises(ValueError, match="conflicts with"):
             write(release(files), tmp_path)
 
 
@@ -434,7 +437,7 @@ def test_verify_finds_every_difference(folder: Path) -> None:
     assert {(problem.file, problem.message) for problem in verify(folder)} == {
         (str(folder / "top.yaml"), "was edited by hand"),
         (str(folder / "tenants/cv/quota.yaml"), "was deleted by hand"),
-        (str(folder / "extra.yaml"), "is not in release.json, so no check has seen it"),
+        (str(folder / "extra.yaml"), "is not listed in release.json, so no check covers it"),
         (str(folder / "link"), "is a symbolic link"),
     }
 

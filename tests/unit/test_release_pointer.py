@@ -212,7 +212,7 @@ def test_a_file_of_the_users_in_the_way_is_refused(tmp_path: Path) -> None:
     mine.parent.mkdir(parents=True)
     mine.write_text("mine\n")
     (problem,) = refusal(tmp_path, "1.0.0", discard_edits=True)
-    assert (problem.message, problem.file) == ("is not ours, and in the way of our `application.yaml`", str(mine))
+    assert (problem.message, problem.file) == ("is at the path of the generated `application.yaml`", str(mine))
     assert put(tmp_path, "1.0.0", promote=False).status == "created"
 
 
@@ -242,7 +242,7 @@ def test_the_pointer_of_another_platform_is_refused(root: Path) -> None:
     (root / "test").mkdir()
     (root / "prod/argocd").rename(root / "test/argocd")
     foreign = Release("test", "1.2.0", {}, "0" * 64, {}, lambda version: {"application.yaml": f"test {version}"})
-    with pytest.raises(OutputError, match=r"pointer\.lock speaks of `prod/1\.1\.0`; remove this folder"):
+    with pytest.raises(OutputError, match=r"pointer\.lock is the lock of `prod/1\.1\.0`; remove this folder"):
         write(foreign, root)
 
 

@@ -105,12 +105,12 @@ def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> None:
     assert caught.value.problems[0].file == str(file)
     file.unlink()
     file.symlink_to("elsewhere.yaml")
-    with pytest.raises(OutputError, match="the operating system refuses"):
+    with pytest.raises(OutputError, match="the operating system reports"):
         before(tmp_path, "1.1.0", "b")
 
 
 def test_a_damaged_lock_is_told(tmp_path: Path) -> None:
     put(tmp_path, "1.0.0", "a")
     (tmp_path / "prod/1.0.0" / LOCK).write_text("{}")
-    with pytest.raises(OutputError, match="it does not have the fields of a lock"):
+    with pytest.raises(OutputError, match="a field of the lock is missing or malformed"):
         before(tmp_path, "1.1.0", "b")

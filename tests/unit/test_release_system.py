@@ -80,9 +80,9 @@ def test_a_folder_that_cannot_be_written() -> None:
         write(release(), folder)
         (folder / "prod").chmod(0o555)
         message = refusal(folder, release("b\n"), replace=True)
-        assert "the operating system refuses: Permission denied" in message
+        assert "the operating system reports: Permission denied" in message
         assert message.startswith(f"{folder}/prod: ")
-        assert message.endswith("give yourself the right to write there, or choose another output folder")
+        assert message.endswith("get write access to this folder, or choose another output folder")
         assert write(release(), folder).status == "unchanged"
         (folder / "prod").chmod(0o755)
         assert write(release("b\n"), folder, replace=True).status == "replaced"
@@ -126,7 +126,7 @@ def test_a_file_in_the_place_of_a_folder(tmp_path: Path, place: str) -> None:
     root = tmp_path / "output"
     (root / place).parent.mkdir(exist_ok=True)
     (root / place).write_text("mine\n")
-    with pytest.raises(OutputError, match=r"the operating system refuses: .*; move away what is in the place"):
+    with pytest.raises(OutputError, match=r"the operating system reports: .*; move the file at this path away"):
         write(release(), root)
     assert (root / place).read_text() == "mine\n"
 
@@ -174,7 +174,7 @@ def test_a_full_disk(tmp_path: Path, options: str) -> None:
     with mounted("tmpfs", options, tmp_path / "disk") as root:
         write(release(count=40), root)
         message = refusal(root, release("b" * 4000, count=80), replace=True)
-        assert message.startswith(f"{root}/prod: the operating system refuses: No space left on device (`tenants/")
+        assert message.startswith(f"{root}/prod: the operating system reports: No space left on device (`tenants/")
         assert message.endswith("free some space there and run again")
         assert write(release("b\n"), root, replace=True).status == "replaced"
 
@@ -228,10 +228,10 @@ def test_what_the_disk_did_not_keep_is_noticed(tmp_path: Path) -> None:
     plan = Plan(read_folder(tmp_path / "prod/1.0.0", LOCK), target_tree(release()))
     tree = tmp_path / "tree"
     tree.mkdir()
-    exchange.write_files(tree, plan.wanted.files)
+    exchange.write_files(tree, plan.target.files)
     _confirm(tree, plan)
     (tree / "tenants/t0/a.yaml").write_text("\0\n")
-    with pytest.raises(OutputError, match=r"1\.0\.0/tenants/t0/a\.yaml: does not read as it was written"):
+    with pytest.raises(OutputError, match=r"1\.0\.0/tenants/t0/a\.yaml: has other content than mpigen wrote"):
         _confirm(tree, plan)
 
 
@@ -247,7 +247,9 @@ def test_a_second_writer_of_the_same_platform_is_turned_away(root: Path) -> None
         assert write(other, root).status == "created"
     finally:
         os.close(holder)
-    assert message == f"{root}/prod: another mpigen is writing here; wait until it is done and run again"
+    assert (
+        message == f"{root}/prod: another mpigen process is writing to this folder; wait until it ends, and run again"
+    )
     assert write(release(), root).status == "unchanged"
 
 
