@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +26,7 @@ from generator.config.model.pools import Pool
 from generator.config.model.queues import PRIORITIES, Queues
 from generator.config.model.runtimes import Runtime
 from generator.config.model.tenants import Cohort, Tenant
-from generator.config.platform import Platform
+from generator.config.platform import SORTED, Platform
 from generator.config.rules.find import find_mistakes
 from generator.config.rules.rule import UNKNOWN_NAME, PartialPlatform
 from generator.documents.credentials import Exposure, find_credentials, find_exposures
@@ -58,7 +60,7 @@ def load_platform(file: str | Path) -> Platform:
     except ValidationError as error:
         secret_paths = {path for path, _ in secrets}
         mistakes += [mistake for mistake in _explain(error, document.data) if mistake.path not in secret_paths]
-    secret_values = [str(_value_at(document.data, path)) for path, _ in secrets]
+    secret_values = [str(reduce(getitem, path, document.data)) for path, _ in secrets]
     exposed = find_exposures(text.decode("utf-8", "replace"), secret_values)
     if platform is None or mistakes or exposed:
         problems = place_mistakes(mistakes, text, document, file)
@@ -98,12 +100,6 @@ def hide_credentials(
     return tuple(sorted(shared, key=lambda problem: (problem.line, problem.column)))
 
 
-def _value_at(data: Any, path: Steps) -> Any:
-    for step in path:
-        data = data[step]
-    return data
-
-
 def _read_text(file: Path) -> bytes:
     try:
         text = read_file(file)
@@ -140,13 +136,7 @@ def _unreadable(message: str, fix: str, file: Path, line: int = 1) -> ConfigErro
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
-_LISTS: dict[str, type[BaseModel]] = {
-    "fabrics": Fabric,
-    "pools": Pool,
-    "runtimes": Runtime,
-    "tenants": Tenant,
-    "cohorts": Cohort,
-}
+_LISTS: dict[str, type[BaseModel]] = dict(zip(SORTED, (Fabric, Pool, Runtime, Tenant, Cohort), strict=True))
 _STAND_INS = {"name": "unnamed", "image": "unknown", "nodes": 10**6}  # values that break no rule, for invalid fields
 _NOT_OF_LABELS = {"name", "nodes", "allocatable"}
 _LONGEST_NAME = 63
@@ -176,13 +166,11 @@ def salvage(data: dict[str, Any]) -> PartialPlatform:
     cluster, invalid_cluster = _salvage_section(Cluster, data, "cluster")
     gitops = _valid_section(GitOps, data, "gitops") if data.get("gitops") is not None else None
     name = data.get("platform")
+    lists: dict[str, Any] = {section: entries[section] for section in SORTED if section != "pools"}
     return PartialPlatform(
         platform=name if isinstance(name, str) else "",
         pools={index: pool.wired(entries["fabrics"].values()) for index, pool in entries["pools"].items()},
-        runtimes=entries["runtimes"],
-        tenants=entries["tenants"],
-        cohorts=entries["cohorts"],
-        fabrics=entries["fabrics"],
+        **lists,
         names=names,
         cluster=None if invalid_cluster else cluster,
         policies=_valid_section(Policies, data, "policies"),
@@ -198,7 +186,7 @@ def salvage(data: dict[str, Any]) -> PartialPlatform:
 
 
 def _is_declared(section: str, data: dict[str, Any]) -> bool:
-    """Return True if the names of a list are those in the file: no pool is missing, and no section is misspelt."""
+    """Return True if the file has all names of a section: no pool is missing, and no section is misspelt."""
     if section in data or section == "pools":
         return isinstance(data.get(section), list) and bool(data[section] or section != "pools")
     return data.keys() <= {info.alias or name for name, info in Platform.model_fields.items()}
@@ -217,7 +205,7 @@ def _valid_section(model: type[_Model], data: dict[str, Any], name: str) -> _Mod
 
 
 def _salvage_entry(model: type[_Model], raw: object) -> tuple[_Model | None, set[str]]:
-    """Return an entry without its invalid fields, and their names. A pool without `allocatable` is of no use."""
+    """Return an entry without its invalid fields, and their names; None for a pool without `allocatable`."""
     entry, invalid = _remove_invalid(model, raw if isinstance(raw, dict) else {})
     if entry is None or "allocatable" in invalid:
         return None, invalid
@@ -240,7 +228,7 @@ def _remove_invalid(model: type[_Model], raw: dict[str, Any]) -> tuple[_Model | 
 
 
 def _existing_part(data: Any, path: Steps) -> Steps:
-    """Return the part of a path that exists: a mapping that lacks a required field is invalid as a whole."""
+    """Return the part of a path that exists. A mapping without a required field is invalid as a whole."""
     for length, step in enumerate(path):
         try:
             data = data[step]

@@ -1,4 +1,4 @@
-"""A mistake in a file of the user: its path, a message and a fix. Errors of pydantic are translated into mistakes."""
+"""Mistakes in a user's file, each with a path, a message and a fix, and the translation of pydantic's errors."""
 
 from __future__ import annotations
 
@@ -37,14 +37,7 @@ _MARKERS = {"[key]", "[amount]", "[each]"}  # pydantic and the tags of `quotas.S
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """An invalid value or key.
-
-    Attributes:
-        path: the place in the file.
-        message: the problem, with the value in backticks.
-        fix: the change to make, in the imperative.
-        is_of_key: True if the key is invalid rather than its value.
-    """
+    """An invalid value, or an invalid key if `is_of_key`. The fix is in the imperative."""
 
     path: Steps
     message: str

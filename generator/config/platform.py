@@ -42,6 +42,8 @@ from generator.errors import suggest
 
 SORTED = ("fabrics", "pools", "runtimes", "tenants", "cohorts")
 """The sections that are lists of named entries. A Platform sorts each of them by name."""
+SECTIONS = ("cluster", "policies", "access", "isolation", "queues", "gitops")
+"""The sections that are mappings."""
 _SEMVER = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?")
 _RELEASE_FIX = "write three numbers with dots, such as 1.0.0"
 
@@ -126,20 +128,12 @@ class Platform(Section):
     def _to_partial(self) -> PartialPlatform:
         names = {section: tuple(entry.name for entry in getattr(self, section)) for section in SORTED}
         names["priorities"] = tuple(priority.name for priority in self.queues.priorities)
+        sections: dict[str, Any] = {section: dict(enumerate(getattr(self, section))) for section in SORTED}
+        sections |= {section: getattr(self, section) for section in SECTIONS}
         return PartialPlatform(
             platform=self.platform,
-            pools=dict(enumerate(self.pools)),
-            runtimes=dict(enumerate(self.runtimes)),
-            tenants=dict(enumerate(self.tenants)),
-            cohorts=dict(enumerate(self.cohorts)),
-            fabrics=dict(enumerate(self.fabrics)),
             names=names,
-            cluster=self.cluster,
-            policies=self.policies,
-            access=self.access,
-            isolation=self.isolation,
-            queues=self.queues,
-            gitops=self.gitops,
+            **sections,
             is_openshift=self.cluster.is_openshift,
         )
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from generator.config.mistakes import Mistake, mistakes_in, place_mistakes
+from generator.config.mistakes import Mistake, Steps, mistakes_in, place_mistakes
 from generator.config.model.fields import Section, Text, invalid
 from generator.documents.files import read_file
 from generator.documents.load import Document, load
@@ -42,21 +42,17 @@ def _is_pattern(text: str) -> str:
     return text
 
 
-def _one_or_more(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 def _named(value: object) -> object:
     return {"user": value} if isinstance(value, str) else value
 
 
-def _nothing(value: object) -> object:
-    return {} if value == "accepted" else value
-
-
 FieldPath = Annotated[str, Field(strict=True), AfterValidator(_is_path)]
 Pattern = Annotated[str, Field(strict=True, min_length=1), AfterValidator(_is_pattern)]
-Names = Annotated[tuple[Text, ...], BeforeValidator(_one_or_more), Field(min_length=1)]
+Names = Annotated[
+    tuple[Text, ...],
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+    Field(min_length=1),
+]
 
 
 class Subject(Section):
@@ -191,7 +187,7 @@ class PolicyCase(Section):
     """The object of the subresource if the body has another kind, such as the Deployment of a Scale."""
     dry_run: Annotated[bool, Field(strict=True)] = False
     """If true, the request is a dry run."""
-    expect: Annotated[Expect, BeforeValidator(_nothing)]
+    expect: Annotated[Expect, BeforeValidator(lambda value: {} if value == "accepted" else value)]
     """`accepted`, or the policies that are violated."""
 
     @model_validator(mode="after")
@@ -223,10 +219,6 @@ class CaseFile(Section):
     """Existing objects besides the files: Namespaces, parameters, and CRDs."""
     cases: tuple[PolicyCase, ...] = Field(min_length=1)
     """Requests and their expected outcome."""
-
-
-_Place = tuple[str | int, ...]
-_UNPRIVILEGED = Subject(user="somebody")
 
 
 def is_case_file(file: Path, text: bytes) -> bool:
@@ -275,22 +267,12 @@ def _document(file: Path, text: bytes) -> Document:
     return documents[0]
 
 
-class _RefusedError(ValueError):
+class _InvalidCaseError(ValueError):
     """An invalid value of the file, with its path."""
 
-    def __init__(self, path: _Place, message: str, fix: str) -> None:
+    def __init__(self, path: Steps, message: str, fix: str) -> None:
         super().__init__(message)
-        self.complaint = Mistake(path, message, fix)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """The object of a request, and the existing object."""
-
-    operation: str
-    object: Body | None
-    old: Body | None
-    subresource: str = ""
+        self.mistake = Mistake(path, message, fix)
 
 
 class _Reader:
@@ -302,75 +284,74 @@ class _Reader:
         self.lines = locate_all(text, document.index, [("cases", index) for index in range(len(case_file.cases))])
 
     def cases(self) -> list[Case]:
-        made, wrong = [], []
+        made: list[Case] = []
+        wrong: list[Mistake] = []
         for index, written in enumerate(self.case_file.cases):
             try:
                 made.append(self._case(written, ("cases", index)))
-            except _RefusedError as refused:
-                wrong.append(refused.complaint)
+            except _InvalidCaseError as error:
+                wrong.append(error.mistake)
         names = [written.name for written in self.case_file.cases]
-        for index, name in enumerate(names):
-            if name in names[:index]:
-                wrong.append(
-                    Mistake(
-                        ("cases", index, "name"), f"{format_value(name)} occurs twice", "give each case its own name"
-                    )
-                )
+        wrong += [
+            Mistake(("cases", index, "name"), f"{format_value(name)} occurs twice", "give each case its own name")
+            for index, name in enumerate(names)
+            if name in names[:index]
+        ]
         if wrong:
             raise ConfigError(place_mistakes(wrong, self.text, self.document, self.file))
         return made
 
-    def _case(self, written: PolicyCase, path: _Place) -> Case:
-        sent = self._sent(written, path)
+    def _case(self, written: PolicyCase, path: Steps) -> Case:
+        operation, body, old = self._request(written, path)
         of = self._object(written.of, (*path, "of")) if written.of else None
+        user = written.requester or self.case_file.requester or Subject(user="somebody")
+        expect = written.expect
+        actions = {action: policies for action in ACTIONS if (policies := getattr(expect, action))}
         if written.connect:
             of = self._object(written.connect.to, (*path, "connect", "to"))
         return Case(
             name=written.name,
             file=str(self.file),
             line=self.lines[path].node[0],
-            operation=sent.operation,
-            object=sent.object,
-            old=sent.old,
-            person=_person(written.requester or self.case_file.requester or _UNPRIVILEGED),
-            expected=_expected(written.expect),
+            operation=operation,
+            object=body,
+            old=old,
+            person=UserInfo(user.user, user.groups, user.uid, user.extra),
+            expected=Expected(expect.rejected, actions, expect.message or "", expect.error),
             namespace=written.namespace or self.case_file.namespace or "",
-            subresource=written.subresource or sent.subresource,
+            subresource=written.subresource or ("status" if written.status else ""),
             of=of,
             is_dry_run=written.dry_run,
             given=self.given,
         )
 
-    def _sent(self, written: PolicyCase, path: _Place) -> _Sent:
-        word = next(operation for operation in OPERATIONS if getattr(written, operation) is not None)
-        here = (*path, word)
+    def _request(self, written: PolicyCase, path: Steps) -> tuple[str, Body | None, Body | None]:
+        """Return the operation of a case, the object of the request, and the existing object."""
         if written.create:
-            return _Sent("CREATE", self._object(written.create, here), None)
+            return "CREATE", self._object(written.create, (*path, "create")), None
         if written.delete:
-            return _Sent("DELETE", None, self._object(written.delete, here))
+            return "DELETE", None, self._object(written.delete, (*path, "delete"))
         if written.connect:
-            return _Sent("CONNECT", written.connect.options, None)
+            return "CONNECT", written.connect.options, None
         if written.patch:
-            old = self._object(written.patch.of, (*here, "of"))
-            return _Sent("UPDATE", merge_patch(old, written.patch.with_), old)
+            old = self._object(written.patch.of, (*path, "patch", "of"))
+            return "UPDATE", merge_patch(old, written.patch.with_), old
+        path = (*path, "update" if written.update else "status")
         update = written.update or written.status
-        if update is None:
-            raise AssertionError(word)
-        return self._update(update, here, "status" if written.status else "")
-
-    def _update(self, update: Update, path: _Place, subresource: str) -> _Sent:
+        assert update is not None  # noqa: S101 - a case has exactly one operation
         old = self._object(update.from_, (*path, "from"))
-        new = self._object(update.to, (*path, "to")) if update.to else self._changed(old, update.set, (*path, "set"))
-        return _Sent("UPDATE", new, old, subresource)
+        if update.to:
+            return "UPDATE", self._object(update.to, (*path, "to")), old
+        return "UPDATE", self._changed(old, update.set, (*path, "set")), old
 
-    def _object(self, written: Variant, path: _Place) -> Body:
-        """Return the object of a variant. Bases may build on each other deeper than Python calls."""
-        above: list[tuple[Variant, _Place]] = []
+    def _object(self, written: Variant, path: Steps) -> Body:
+        """Return the object of a variant, without recursion, because the chain of bases may be long."""
+        above: list[tuple[Variant, Steps]] = []
         seen: set[str] = set()
         while written.base is not None:
             if written.base not in self.case_file.bases or written.base in seen:
                 fix = suggest(written.base, list(self.case_file.bases))
-                raise _RefusedError((*path, "base"), f"there is no base {format_value(written.base)}", fix)
+                raise _InvalidCaseError((*path, "base"), f"there is no base {format_value(written.base)}", fix)
             above.append((written, path))
             seen.add(written.base)
             below = written.base
@@ -380,30 +361,21 @@ class _Reader:
             body = self._changed(body, variant.set, (*place, "set"))
         return body
 
-    def _changed(self, body: Body, changes: Mapping[str, Any], path: _Place) -> Body:
+    def _changed(self, body: Body, changes: Mapping[str, Any], path: Steps) -> Body:
         try:
             return set_values(body, changes)
         except ValueError as error:
-            raise _RefusedError(path, str(error), "write a path that exists in the object") from None
+            raise _InvalidCaseError(path, str(error), "write a path that exists in the object") from None
 
-    def _of_file(self, name: str, path: _Place) -> Body:
+    def _of_file(self, name: str, path: Steps) -> Body:
         file = self.file.parent / name
         try:
             manifests = list(read(read_file(file), str(file)))
         except InputError as error:
             message = f"{format_value(name)} {error.problems[0].message}"
-            raise _RefusedError(path, message, "name a file relative to this file") from None
+            raise _InvalidCaseError(path, message, "name a file relative to this file") from None
         if len(manifests) != 1:
-            raise _RefusedError(
+            raise _InvalidCaseError(
                 path, f"{format_value(name)} holds {len(manifests)} objects", "name a file with one object"
             )
         return manifests[0].body
-
-
-def _person(subject: Subject) -> UserInfo:
-    return UserInfo(subject.user, subject.groups, subject.uid, subject.extra)
-
-
-def _expected(written: Expect) -> Expected:
-    done = {word: names for word in ACTIONS if (names := getattr(written, word))}
-    return Expected(written.rejected, done, written.message or "", written.error)

@@ -1,4 +1,4 @@
-"""Hazards: settings of a platform that are possible, and dangerous or useless. `synth` reports them as warnings.
+"""Hazards: settings of a platform that are valid, but dangerous or useless. `synth` reports them as warnings.
 
-What cannot be meant at all is no hazard: `generator.config` refuses it.
+`generator.config` rejects settings that can never work.
 """

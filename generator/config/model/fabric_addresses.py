@@ -17,13 +17,7 @@ Allocator = Literal["whereabouts", "nv-ipam"]
 
 @dataclass(frozen=True, slots=True)
 class RailRange:
-    """The addresses of one rail.
-
-    Attributes:
-        network: the whole network.
-        gateway: the address of the router; empty if there is none.
-        exclude: parts that pods do not get.
-    """
+    """The addresses of one rail. Pods get no address in `exclude`. The gateway is empty without a router."""
 
     network: Network
     gateway: str
@@ -37,7 +31,7 @@ def allocator(fabric: Fabric) -> Allocator:
 
 
 def addresses_per_node(fabric: Fabric) -> int:
-    """Return how many addresses of each rail a node takes: one for each NIC of each pod.
+    """Return the number of addresses of each rail that a node needs: one for each NIC of each pod.
 
     nv-ipam assigns blocks; the router takes one address of a block (nvidia-k8s-ipam 3ce4a34 README.md).
     """
@@ -47,14 +41,14 @@ def addresses_per_node(fabric: Fabric) -> int:
 
 
 def rail_ranges(fabric: Fabric, own: str | None = None) -> tuple[RailRange, ...]:
-    """Return the addresses of each rail, in the order of `all_rails`; none where pods have no addresses on it.
+    """Return the addresses of each rail, in the order of `all_rails`; empty if pods have no addresses.
 
     Args:
-        fabric: which.
+        fabric: the fabric.
         own: a team's own network instead of the fabric's.
 
     Raises:
-        ValueError: the network has no room for so many rails, or for the router; a checked Platform never does that.
+        ValueError: the network is too small for the rails or the router; never for a valid Platform.
     """
     if fabric.addresses is None:
         return ()
@@ -73,12 +67,12 @@ def _gateway(fabric: Fabric, network: Network) -> str:
         return ""
     place = int(ipaddress.ip_address(addresses.gateway)) - int(ipaddress.ip_network(addresses.range).network_address)
     if place >= network.num_addresses:
-        raise ValueError(f"{network} has no address number {place}, where the gateway stands")
+        raise ValueError(f"{network} has no address number {place}, the position of the gateway")
     return str(network[place])
 
 
 def _split(whole: Network, rails: int) -> Iterator[Network]:
-    """Yield as many equal subnets as there are rails; their size is a power of two."""
+    """Yield one subnet per rail, of equal size, which is a power of two."""
     return islice(whole.subnets((rails - 1).bit_length()), rails)
 
 
@@ -90,11 +84,11 @@ def _within(network: Network, taken: Iterable[Network]) -> Iterator[Network]:
 
 
 def rail_supply(rail: RailRange, size: int, by: Allocator) -> Supply:
-    """Return the addresses that pods get of what the builder writes for a rail.
+    """Return the addresses that the IPAM plugin assigns to pods from the objects that the builder writes for a rail.
 
     Args:
-        rail: its range.
-        size: addresses that a node takes of it (`block`).
+        rail: the addresses of the rail.
+        size: the number of addresses that a node needs (the size of a block).
         by: the IPAM plugin.
     """
     if by == "whereabouts":
@@ -104,20 +98,20 @@ def rail_supply(rail: RailRange, size: int, by: Allocator) -> Supply:
 
 
 def count_free_addresses(rail: RailRange, size: int, by: Allocator) -> int:
-    """Return the number of addresses of a rail that can be given to pods: with nv-ipam whole blocks."""
+    """Return the number of addresses of a rail that pods can get: with nv-ipam whole blocks."""
     given = rail_supply(rail, size, by)
     return given.count if given.nodes is None else given.nodes * size
 
 
 def whereabouts_exclude(rail: RailRange) -> list[Network]:
-    """Return `exclude` of whereabouts, which would give a pod the address of the gateway as well."""
+    """Return `exclude` of whereabouts, with the gateway, which whereabouts would otherwise assign to a pod."""
     return [*rail.exclude, *([ipaddress.ip_network(rail.gateway)] if rail.gateway else [])]
 
 
 def ip_pool_exclusions(rail: RailRange, size: int) -> list[Span]:
-    """Return `exclusions` of an IPPool: each block in which any address is excluded, as a whole.
+    """Return `exclusions` of an IPPool: whole blocks that contain an excluded address.
 
-    A node would get the rest of such a block, and its last pods no address. Exclusions must not overlap each other.
+    Otherwise a node would get the rest of such a block, too small for all of its pods. Exclusions must not overlap.
     """
     start, count = addressing.first_in_blocks(rail.network), addressing.block_count(rail.network, size)
     runs: list[Span] = []
@@ -131,11 +125,8 @@ def ip_pool_exclusions(rail: RailRange, size: int) -> list[Span]:
     return [(start + first * size, start + (last + 1) * size - 1) for first, last in runs]
 
 
-_Path = tuple[str | int, ...]
-
-
 def count_addresses(fabric: Fabric, own: str | None = None) -> int:
-    """Return the number of addresses for pods, if every rail is as small as the smallest; 0 if pods have none.
+    """Return the number of addresses for pods if all rails are as small as the smallest; 0 without addresses.
 
     Args:
         fabric: the fabric.
@@ -151,5 +142,5 @@ def count_addresses(fabric: Fabric, own: str | None = None) -> int:
 
 
 def count_needed_addresses(fabric: Fabric, nodes: int) -> int:
-    """Return the number of addresses of all NICs of all pods that so many nodes can run."""
+    """Return the number of addresses that all NICs of all pods on these nodes need."""
     return nodes * addresses_per_node(fabric) * len(fabric.all_rails)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
+
+from pydantic.alias_generators import to_snake
 
 from generator import quantities
 from generator.config.mistakes import Mistake, Steps
@@ -39,10 +42,8 @@ def regulated_profile(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report requirements of the profile `regulated` that the platform does not meet."""
     if platform.policies is None or platform.policies.profile == "standard":
         return
-    for mistake in (*_weak_policies(platform.policies), *_missing_policies(platform.policies, platform.is_openshift)):
-        yield Mistake(
-            ("policies", *mistake.path), f"{mistake.message}: required by the profile `regulated`", mistake.fix
-        )
+    for path, message, fix in _unmet_requirements(platform.policies, platform.is_openshift):
+        yield Mistake(("policies", *path), f"{message}: required by the profile `regulated`", fix)
     for index, tenant in platform.tenants.items():
         for relaxation in tenant.relax:
             if relaxation.to != "memlock":
@@ -53,45 +54,51 @@ def regulated_profile(platform: PartialPlatform) -> Iterator[Mistake]:
                 yield Mistake(("tenants", index, "relax"), message, "remove this relaxation")
 
 
-def _weak_policies(policies: Policies) -> Iterator[Mistake]:
+def _unmet_requirements(policies: Policies, is_openshift: bool | None) -> Iterator[tuple[Steps, str, str]]:
+    """Yield the path, the message and the fix of each weak or missing setting of `policies`."""
     if policies.pod_security != "restricted":
-        message = f"`{policies.pod_security}` allows more than `restricted`"
-        yield Mistake(("podSecurity",), message, "write `restricted`")
+        yield ("podSecurity",), f"`{policies.pod_security}` allows more than `restricted`", "write `restricted`"
     if policies.admission.default != "deny":
-        message = f"the default action is `{policies.admission.default}`, not `deny`"
-        yield Mistake(("admission",), message, "write `deny`")
+        yield ("admission",), f"the default action is `{policies.admission.default}`, not `deny`", "write `deny`"
     for name, action in policies.admission.rules.items():
         if action != "deny":
             fix = "write `deny`, or remove this rule"
-            yield Mistake(("admission", "rules", name), f"`{action}` does not reject requests", fix)
+            yield ("admission", "rules", name), f"`{action}` does not reject requests", fix
     for storage_class in policies.storage_classes:
         if not storage_class.encrypted:
             fix = "remove it, or write `encrypted: true` if its volumes are encrypted"
-            yield Mistake(("storageClasses",), f"`{storage_class.name}` is not declared as encrypted", fix)
+            yield ("storageClasses",), f"`{storage_class.name}` is not declared as encrypted", fix
+    for path, consequence, fix in _REQUIRED:
+        setting: Any = policies
+        for step in path:
+            setting = getattr(setting, to_snake(step))
+        if not setting and (path != ("retention", "audit") or is_openshift is False):
+            place = path[:1] if path[0] == "images" else path
+            yield place, f"without `{'.'.join(path).removeprefix('images.')}`, {consequence}", fix
 
 
-def _missing_policies(policies: Policies, is_openshift: bool | None) -> Iterator[Mistake]:
-    if not policies.images.registries:
-        message = "without `registries`, images can come from anywhere"
-        yield Mistake(("images",), message, "write `registries: [quay.io/acme/]`")
-    if not policies.images.digests:
-        message = "without `digests`, the image behind a tag can change"
-        yield Mistake(("images",), message, "write `digests: true`")
-    if not policies.labels:
-        message = "without `labels`, jobs do not name an owner"
-        yield Mistake(("labels",), message, "write labels such as `[example.com/owner]`")
-    if policies.residency is None:
-        fix = "write `residency: {label: topology.kubernetes.io/region, values: [eu-central-1]}`"
-        yield Mistake(("residency",), "without `residency`, nodes can be anywhere", fix)
-    if not policies.storage_classes:
-        fix = "write `storageClasses: [{name: encrypted-ssd, encrypted: true}]`"
-        yield Mistake(("storageClasses",), "without `storageClasses`, data can be written to any class", fix)
-    if policies.retention.jobs is None:
-        message = "without `retention.jobs`, records of finished jobs can be deleted at any time"
-        yield Mistake(("retention", "jobs"), message, "write a number of days, such as 90")
-    if policies.retention.audit is None and is_openshift is False:
-        message = "without `retention.audit`, audit logs can be deleted at any time"
-        yield Mistake(("retention", "audit"), message, "write a number of days, such as 365")
+_REQUIRED: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("images", "registries"), "images can come from anywhere", "write `registries: [quay.io/acme/]`"),
+    (("images", "digests"), "the image behind a tag can change", "write `digests: true`"),
+    (("labels",), "jobs do not name an owner", "write labels such as `[example.com/owner]`"),
+    (
+        ("residency",),
+        "nodes can be anywhere",
+        "write `residency: {label: topology.kubernetes.io/region, values: [eu-central-1]}`",
+    ),
+    (
+        ("storageClasses",),
+        "data can be written to any class",
+        "write `storageClasses: [{name: encrypted-ssd, encrypted: true}]`",
+    ),
+    (
+        ("retention", "jobs"),
+        "records of finished jobs can be deleted at any time",
+        "write a number of days, such as 90",
+    ),
+    (("retention", "audit"), "audit logs can be deleted at any time", "write a number of days, such as 365"),
+)
+"""The required settings of `policies`: path, consequence if it is missing, and fix."""
 
 
 @rule
@@ -220,9 +227,9 @@ def dedicated_pools(platform: PartialPlatform) -> Iterator[Mistake]:
 
 
 def _other_ways_in(pool: Pool, platform: PartialPlatform) -> Iterator[tuple[str, str]]:
-    """Yield the ways of other pods to the nodes: no taint, or labels of another pool that select these nodes too.
+    """Yield a message and a fix for each way in which other pods can use the nodes of a pool.
 
-    Any pod may tolerate any taint; the rule `patches` of `policies.admission` lets jobs tolerate taints by their keys.
+    Any pod may tolerate any taint. The rule `patches` of `policies.admission` lets jobs tolerate taints by their keys.
     """
     if not any(taint.effect != "PreferNoSchedule" for taint in pool.taints):
         message = f"pods outside of Kueue can use the nodes of pool `{pool.name}`, because they have no taint"

@@ -108,12 +108,9 @@ def _check_spelling(
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The GPUs of a node, as far as a pool declares them.
+    """The GPUs of a node that a pool declares: their possible models and number, or empty and 0 if unknown.
 
-    Attributes:
-        gpus: the models that they may be; empty if unknown.
-        count: their number; 0 if unknown.
-        name: the label or server type that declares them.
+    The name is the label or server type that declares them.
     """
 
     gpus: Sequence[Gpu] = ()
