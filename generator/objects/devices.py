@@ -12,7 +12,7 @@ from generator.documents.load import Path
 from generator.documents.scalars import read_json
 from generator.facts.names import ALLOCATABLE, EFA
 from generator.manifests import Manifest
-from generator.objects.fields import indexed_mappings, mapping, strings
+from generator.objects.fields import mapping, mappings, string, string_map, strings
 
 SHARED_PREFIX = "rdma"
 """Prefix of k8s-rdma-shared-dev-plugin (410b0f3 pkg/resources/resources_manager.go rdmaHcaResourcePrefix)."""
@@ -68,7 +68,8 @@ sriov-network-operator v1.6.0 hack/env.sh; network-operator b06827e deployment/n
 """
 _PLUGIN_PREFIX = "intel.com"  # sriov-network-device-plugin 40b6f50 cmd/sriovdp/main.go
 
-_REMEMBERED = 256  # the networks of all teams have the same few configurations
+_LINKS = {"infiniband": "ib", "ether": "eth"}
+"""Link type in the selectors of a device plugin → link type of the SR-IOV operator."""
 
 
 class Source(Enum):
@@ -106,20 +107,28 @@ def providers(manifest: Manifest) -> Iterator[Provider]:
     """Yield the resources that an object offers."""
     match manifest.group, manifest.kind:
         case "sriovnetwork.openshift.io", "SriovNetworkNodePolicy":
-            yield from _policy(manifest)
+            spec = mapping(manifest.body, "spec")
+            if name := string(spec.get("resourceName")):
+                device, link = Resource(prefix_of(manifest.namespace), name), string(spec.get("linkType")).lower()
+                yield Provider(manifest, ("spec", "resourceName"), device, Source.POLICY, link)
         case "mellanox.com", "NicClusterPolicy" | "NicNodePolicy":
-            yield from _nic_policy(manifest)
+            for plugin in ("sriovDevicePlugin", "rdmaSharedDevicePlugin"):
+                text = mapping(manifest.body, "spec", plugin).get("config")
+                yield from _plugin(manifest, ("spec", plugin, "config"), text)
         case "", "ConfigMap":
             for key, text in mapping(manifest.body, "data").items():
                 yield from _plugin(manifest, ("data", key), text)
         case "kueue.x-k8s.io", "ResourceFlavor":
-            yield from _flavor(manifest)
+            for name in amounts_of(manifest):
+                if "/" in name:
+                    path: Path = ("metadata", "annotations", ALLOCATABLE)
+                    yield Provider(manifest, path, resource(name), Source.FLAVOR)
 
 
 def is_plugin_configuration(manifest: Manifest) -> bool:
     """Return True if a ConfigMap configures a device plugin."""
-    texts_of = mapping(manifest.body, "data").values()
-    return any(isinstance(text, str) and ('"resourceList"' in text or '"configList"' in text) for text in texts_of)
+    texts = string_map(mapping(manifest.body, "data")).values()
+    return any('"resourceList"' in text or '"configList"' in text for text in texts)
 
 
 def prefix_of(namespace: str) -> str:
@@ -127,47 +136,18 @@ def prefix_of(namespace: str) -> str:
     return PREFIXES.get(namespace, "")
 
 
-def _policy(manifest: Manifest) -> Iterator[Provider]:
-    spec = mapping(manifest.body, "spec")
-    name, link = spec.get("resourceName"), spec.get("linkType")
-    if isinstance(name, str) and name:
-        device = Resource(prefix_of(manifest.namespace), name)
-        link_type = link.lower() if isinstance(link, str) else ""
-        yield Provider(manifest, ("spec", "resourceName"), device, Source.POLICY, link_type)
-
-
-def _nic_policy(manifest: Manifest) -> Iterator[Provider]:
-    for plugin in ("sriovDevicePlugin", "rdmaSharedDevicePlugin"):
-        path: Path = ("spec", plugin, "config")
-        yield from _plugin(manifest, path, mapping(manifest.body, "spec", plugin).get("config"))
-
-
 def _plugin(manifest: Manifest, path: Path, text: object) -> Iterator[Provider]:
     """Yield the resources in a configuration of sriov-network-device-plugin or k8s-rdma-shared-dev-plugin."""
-    config = parsed(text)
+    config = mapping(parsed(text))
     for key, source, default in (
         ("resourceList", Source.PLUGIN, _PLUGIN_PREFIX),
         ("configList", Source.SHARED, SHARED_PREFIX),
     ):
-        for _, entry in indexed_mappings(mapping(config).get(key)):
-            name, prefix = entry.get("resourceName"), entry.get("resourcePrefix")
-            if isinstance(name, str) and name:
-                device = Resource(prefix if isinstance(prefix, str) and prefix else default, name)
-                yield Provider(manifest, path, device, source, _link(entry.get("selectors")))
-
-
-def _link(selectors: object) -> str:
-    """Return the link type that the selectors of devices require."""
-    kinds = frozenset(strings(mapping(selectors).get("linkTypes")))
-    return {frozenset({"infiniband"}): "ib", frozenset({"ether"}): "eth"}.get(kinds, "")
-
-
-def _flavor(manifest: Manifest) -> Iterator[Provider]:
-    path: Path = ("metadata", "annotations", ALLOCATABLE)
-    amounts = parsed(mapping(manifest.body, "metadata", "annotations").get(ALLOCATABLE))
-    for name in mapping(amounts):
-        if "/" in name:
-            yield Provider(manifest, path, resource(name), Source.FLAVOR)
+        for entry in mappings(config.get(key)):
+            if name := string(entry.get("resourceName")):
+                device = Resource(string(entry.get("resourcePrefix"), default), name)
+                links = {_LINKS.get(link, "") for link in strings(mapping(entry, "selectors").get("linkTypes"))}
+                yield Provider(manifest, path, device, source, links.pop() if len(links) == 1 else "")
 
 
 def parsed(text: object) -> Any:
@@ -175,7 +155,7 @@ def parsed(text: object) -> Any:
     return _parsed(text) if isinstance(text, str) else None
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(256)  # the networks of all teams have the same few configurations
 def _parsed(text: str) -> Any:
     try:
         return read_json(text)

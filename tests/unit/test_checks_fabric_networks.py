@@ -1,4 +1,4 @@
-"""How many addresses networks give, and where they meet."""
+"""The addresses of networks, and the segments that they connect to."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def pool(kind: str, **spec: Any) -> Manifest:
         ({"range": 7, "ipRanges": [7]}, []),
     ],
 )
-def test_whereabouts_gives_neither_the_first_nor_the_last_address(ipam: dict[str, Any], counts: list[int]) -> None:
-    found = attachment(network(type="sriov", ipam={"type": "whereabouts", **ipam}))
-    assert found is not None
-    assert [each.supply.count for each in ranges(found, {})] == counts
+def test_whereabouts_assigns_neither_the_first_nor_the_last_address(ipam: dict[str, Any], counts: list[int]) -> None:
+    defined = attachment(network(type="sriov", ipam={"type": "whereabouts", **ipam}))
+    assert defined is not None
+    assert [item.supply.count for item in ranges(defined, {})] == counts
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_whereabouts_gives_neither_the_first_nor_the_last_address(ipam: dict[str
 )
 def test_nv_ipam_gives_each_node_a_block(kind: str, spec: dict[str, Any], per_node: int, nodes: int) -> None:
     by = {"poolType": kind.lower()} if kind == "CIDRPool" else {}
-    found = attachment(network(type="sriov", ipam={"type": "nv-ipam", "poolName": "p", **by}))
-    assert found is not None
-    (only,) = ranges(found, Fabrics((pool(kind, **spec),)).pools)
+    defined = attachment(network(type="sriov", ipam={"type": "nv-ipam", "poolName": "p", **by}))
+    assert defined is not None
+    (only,) = ranges(defined, Fabrics((pool(kind, **spec),)).pools)
     assert (only.supply.per_node, only.supply.nodes) == (per_node, nodes)
 
 
@@ -74,10 +74,10 @@ def test_nv_ipam_gives_each_node_a_block(kind: str, spec: dict[str, Any], per_no
         {"subnet": "10.0.0.0/24", "perNodeBlockSize": True},
     ],
 )
-def test_of_a_pool_that_cannot_be_read_nothing_is_said(spec: dict[str, Any]) -> None:
-    found = attachment(network(type="sriov", ipam={"type": "nv-ipam", "poolName": "p"}))
-    assert found is not None
-    assert ranges(found, Fabrics((pool("IPPool", **spec),)).pools) == []
+def test_an_invalid_pool_has_no_ranges(spec: dict[str, Any]) -> None:
+    defined = attachment(network(type="sriov", ipam={"type": "nv-ipam", "poolName": "p"}))
+    assert defined is not None
+    assert ranges(defined, Fabrics((pool("IPPool", **spec),)).pools) == []
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_of_a_pool_that_cannot_be_read_nothing_is_said(spec: dict[str, Any]) -> 
         ({"type": "host-device"}, {"type": "sriov"}, False),
     ],
 )
-def test_networks_meet_in_a_vlan_a_partition_or_on_an_interface(
+def test_networks_share_a_vlan_a_partition_or_an_interface(
     one: dict[str, Any],
     other: dict[str, Any],
     is_same: bool,
 ) -> None:
-    first, second = (attachment(network(**each)) for each in (one, other))
+    first, second = (attachment(network(**config)) for config in (one, other))
     assert first is not None
     assert second is not None
     segments = segment(first), segment(second)
@@ -110,7 +110,7 @@ def test_networks_meet_in_a_vlan_a_partition_or_on_an_interface(
     )
 
 
-def test_a_network_that_says_no_device_is_in_no_known_segment() -> None:
-    found = attachment(network(type="bridge"))
-    assert found is not None
-    assert segment(found) is None
+def test_a_network_without_a_device_has_no_segment() -> None:
+    defined = attachment(network(type="bridge"))
+    assert defined is not None
+    assert segment(defined) is None

@@ -1,4 +1,4 @@
-"""What pods say of a fabric in kinds that have no schema here, so that no fixture of `related` shows them."""
+"""Checks of pods on fabrics in kinds without a schema here, which the cases of checks cannot show."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def manifest(text: str) -> Manifest:
     return Manifest(yaml.safe_load(text), "x.yaml")
 
 
-def told(*texts: str) -> list[Breach]:
+def find_breaches(*texts: str) -> list[Breach]:
     return [breach for _, breach in run.judge_together([manifest(text) for text in texts], {})]
 
 
@@ -60,7 +60,7 @@ def checks(*changes: tuple[str, str]) -> list[str]:
     for before, after in changes:
         assert text.count(before) == 1, before
         text = text.replace(before, after)
-    return [breach.check for breach in told(text)]
+    return [breach.check for breach in find_breaches(text)]
 
 
 ON_WORKER = (
@@ -70,7 +70,7 @@ ON_WORKER = (
 ON_LAUNCHER = ("value: WARN}", "value: WARN}\n            - {name: NCCL_NET, value: IB}")
 
 
-def test_nothing_is_said_of_a_sound_mpijob() -> None:
+def test_a_valid_mpijob_has_no_findings() -> None:
     assert checks() == []
 
 
@@ -155,12 +155,12 @@ def test_variables_of_an_mpijob_reach_ranks_by_the_launcher(changes: list[tuple[
         ),
     ],
 )
-def test_mpi_keeps_to_the_first_network(changes: list[tuple[str, str]], missing: str) -> None:
+def test_mpi_uses_the_pod_network_for_control_traffic(changes: list[tuple[str, str]], missing: str) -> None:
     text = MPI_JOB
     for before, after in changes:
         text = text.replace(before, after)
-    said = [breach.message for breach in told(text) if breach.check == "fabric/control-network"]
-    assert [missing in each for each in said] == ([True] if missing else [])
+    messages = [breach.message for breach in find_breaches(text) if breach.check == "fabric/control-network"]
+    assert [missing in message for message in messages] == ([True] if missing else [])
 
 
 POD = """
@@ -175,18 +175,18 @@ spec:
 """
 
 
-def test_of_gpudirect_tcpxo_nccl_reads_no_settings_of_infiniband() -> None:
+def test_nccl_ignores_infiniband_variables_with_gpudirect_tcpxo() -> None:
     text = MPI_JOB.replace("NCCL_DEBUG, value: WARN", "NCCL_IB_HCA, value: =mlx5_0").replace(
         "-x, NCCL_DEBUG", "-x, NCCL_IB_HCA"
     )
-    assert told(text) == []
+    assert find_breaches(text) == []
     tcpxo = text.replace("k8s.v1.cni.cncf.io/networks: roce", "devices.gke.io/container.tcpxo-daemon: /dev/nvidia0")
-    assert "fabric/environment" in {breach.check for breach in told(tcpxo)}
+    assert "fabric/environment" in {breach.check for breach in find_breaches(tcpxo)}
 
 
-def test_what_a_daemon_takes_of_its_node_is_not_judged() -> None:
-    assert told(POD % ("apps/v1", "DaemonSet")) == []
-    assert [breach.check for breach in told(POD % ("batch/v1", "Job"))] == ["fabric/host-access"]
+def test_node_access_of_a_daemonset_is_allowed() -> None:
+    assert find_breaches(POD % ("apps/v1", "DaemonSet")) == []
+    assert [breach.check for breach in find_breaches(POD % ("batch/v1", "Job"))] == ["fabric/host-access"]
 
 
 SHM = """
@@ -200,12 +200,12 @@ spec:
 """
 
 
-def test_the_shared_memory_of_a_node_is_told_of_any_pod() -> None:
-    assert [breach.check for breach in told(SHM)] == ["fabric/shm"]
+def test_any_pod_with_the_shared_memory_of_the_node_is_reported() -> None:
+    assert [breach.check for breach in find_breaches(SHM)] == ["fabric/shm"]
 
 
 @pytest.mark.parametrize(
-    ("name", "is_one"),
+    ("name", "expected"),
     [
         ("rdma/hca_shared_devices_a", True),
         ("openshift.io/anything", True),
@@ -223,15 +223,15 @@ def test_the_shared_memory_of_a_node_is_told_of_any_pod() -> None:
         ("cpu", False),
     ],
 )
-def test_devices_of_networks_are_known_by_their_names(name: str, is_one: bool) -> None:
-    assert is_fabric(name) is is_one
+def test_network_devices_are_recognized_by_name(name: str, expected: bool) -> None:
+    assert is_fabric(name) is expected
 
 
 CRIO = b'[crio.runtime]\ndefault_ulimits = ["memlock=-1:-1"]\n'
 
 
 @pytest.mark.parametrize(
-    ("config", "does"),
+    ("config", "expected"),
     [
         ({"storage": {"files": [{"path": "/a", "contents": {"source": f"data:,{CRIO.decode()}"}}]}}, True),
         (
@@ -250,6 +250,6 @@ CRIO = b'[crio.runtime]\ndefault_ulimits = ["memlock=-1:-1"]\n'
         ({}, False),
     ],
 )
-def test_a_machine_config_may_lift_the_limit_of_locked_memory(config: dict[str, Any], does: bool) -> None:
+def test_a_machine_config_can_lift_the_limit_of_locked_memory(config: dict[str, Any], expected: bool) -> None:
     body = {"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "spec": {"config": config}}
-    assert lifts_limit(Manifest(body, "x.yaml")) is does
+    assert lifts_limit(Manifest(body, "x.yaml")) is expected

@@ -1,7 +1,7 @@
-"""Policies of the SR-IOV operator are refused where its webhook refuses them.
+"""The check of SR-IOV policies agrees with the webhook of their operator.
 
-tests/fixtures/sriov-policies.jsonl holds the `spec` of SriovNetworkNodePolicies, each with whether
-staticValidateSriovNetworkNodePolicy of sriov-network-operator v1.6.0 refused it, with DEV_MODE, where it knows any NIC.
+tests/fixtures/sriov-policies.jsonl holds the `spec` of SriovNetworkNodePolicies, each with true if
+staticValidateSriovNetworkNodePolicy of sriov-network-operator v1.6.0 rejected it. DEV_MODE makes it accept any NIC.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ ANSWERS = [json.loads(line) for line in (ROOT / "tests/fixtures/sriov-policies.j
 FORM = {"apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodePolicy"}
 
 
-def found(spec: dict[str, Any]) -> list[Breach]:
+def find_breaches(spec: dict[str, Any]) -> list[Breach]:
     metadata = {"name": "ib", "namespace": "sriov-network-operator"}
     manifest = Manifest({**FORM, "metadata": metadata, "spec": spec}, "x.yaml")
     check = registry.get("fabric/node-policy")
     assert check is not None
-    return [found for _, found in check.run(Objects((manifest,), {}))]
+    return [breach for _, breach in check.run(Objects((manifest,), {}))]
 
 
-@pytest.mark.parametrize(("spec", "is_refused"), ANSWERS, ids=range(len(ANSWERS)))
-def test_what_the_webhook_refuses_is_found_and_nothing_else(spec: dict[str, Any], is_refused: bool) -> None:
-    refusals = [each for each in found(spec) if each.severity is Severity.ERROR or "up to release 1.6" in each.why]
-    assert bool(refusals) == is_refused
+@pytest.mark.parametrize(("spec", "is_rejected"), ANSWERS, ids=range(len(ANSWERS)))
+def test_the_check_agrees_with_the_webhook(spec: dict[str, Any], is_rejected: bool) -> None:
+    breaches = find_breaches(spec)
+    assert any(item.severity is Severity.ERROR or "up to 1.6" in item.why for item in breaches) == is_rejected
 
 
 @pytest.mark.parametrize("name", ["a" * 64, "_vf", "vf_"])
-def test_what_later_releases_refuse_is_a_warning(name: str) -> None:
-    (breach,) = found({"resourceName": name, "numVfs": 1, "nicSelector": {"vendor": "15b3"}})
+def test_a_name_that_later_releases_reject_is_a_warning(name: str) -> None:
+    (breach,) = find_breaches({"resourceName": name, "numVfs": 1, "nicSelector": {"vendor": "15b3"}})
     assert (breach.severity, "after 1.6" in breach.why) == (Severity.WARNING, True)
