@@ -172,7 +172,7 @@ def _minimal_requests(policy: Policy) -> Iterator[Request]:
                     kind=kind,
                     object=None if operation == "DELETE" else body,
                     old=None if operation == "CREATE" else body,
-                    person=UserInfo("anybody"),
+                    user_info=UserInfo("anybody"),
                     namespace="any",
                     name="any",
                 )

@@ -316,7 +316,7 @@ class _Reader:
             operation=operation,
             object=body,
             old=old,
-            person=UserInfo(user.user, user.groups, user.uid, user.extra),
+            user_info=UserInfo(user.user, user.groups, user.uid, user.extra),
             expected=Expected(expect.rejected, actions, expect.message or "", expect.error),
             namespace=written.namespace or self.case_file.namespace or "",
             subresource=written.subresource or ("status" if written.status else ""),

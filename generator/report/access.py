@@ -79,7 +79,7 @@ def facts(access: Access, requester: Requester | None) -> dict[str, Any]:
 
 def _grants(access: Access, requester: Requester | None) -> Iterable[Grant]:
     """Return the grants of one subject in all namespaces, or all grants."""
-    return access.grants if requester is None else (grant for grant in access.grants if grant.means(requester))
+    return access.grants if requester is None else (grant for grant in access.grants if grant.applies_to(requester))
 
 
 def _facts(grant: Grant) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from generator.manifests import Body, Manifest, conflict_error
 from generator.objects.fields import mapping, mappings, string, string_map, strings
 from generator.objects.selectors import selects
-from generator.schemas.catalog import Catalog, Entry
+from generator.schemas.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Resource:
     Attributes:
         group: the API group; empty for the core group.
         plural: such as `trainjobs`.
-        is_namespaced: whether its objects lie in namespaces; None if unknown.
+        is_namespaced: True if its objects are in namespaces; None if unknown.
     """
 
     group: str
@@ -33,21 +33,17 @@ class Resource:
 def find_resource(catalog: Catalog, text: str) -> Resource:
     """Return the resource of `trainjobs`, `trainjob`, `TrainJob` or `trainjobs.trainer.kubeflow.org`.
 
-    Where several groups have one of that name, the first one that the API server lists: the core group before others.
-    What has no schema is taken as it is written.
+    If several groups have a resource of this name, return the first that the API server lists: the core group, then the
+    other groups by name. A name without a schema is kept.
     """
     name, _, group = text.lower().partition(".")
-    found = [each for each in catalog.entries.values() if name in (each.plural, each.kind.lower())]
+    kinds = [kind for kind in catalog_kinds(catalog) if name in (kind.resource, kind.kind.lower())]
     if group:
-        found = [each for each in found if _group(each) == group]
-    if not found:
+        kinds = [kind for kind in kinds if kind.group == group]
+    if not kinds:
         return Resource(group, name, None)
-    best = min(found, key=lambda each: (_group(each) != "", _group(each)))
-    return Resource(_group(best), best.plural, best.scope == "Namespaced")
-
-
-def _group(entry: Entry) -> str:
-    return entry.api_version.rpartition("/")[0]
+    first = min(kinds, key=lambda kind: kind.group)
+    return Resource(first.group, first.resource, first.is_namespaced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +51,11 @@ class Kind:
     """A kind with its API resource.
 
     Attributes:
-        group: empty for the core group.
+        group: the API group; empty for the core group.
         version: such as `v1`.
         kind: such as `Pod`.
         resource: such as `pods`.
-        is_namespaced: whether its objects are in namespaces.
+        is_namespaced: True if its objects are in namespaces.
     """
 
     group: str
@@ -181,9 +177,9 @@ class Subject:
     name: str
     written: str = ""
 
-    def matches(self, who: Requester) -> bool:
+    def matches(self, requester: Requester) -> bool:
         """Return True if the subject is the user, or one of the groups."""
-        return self.name in who.groups if self.is_group else bool(who.user) and self.name == who.user
+        return self.name in requester.groups if self.is_group else bool(requester.user) and self.name == requester.user
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +204,13 @@ class Grant:
     gap: str
     file: str
 
-    def means(self, who: Requester) -> bool:
+    def applies_to(self, requester: Requester) -> bool:
         """Return True if a subject matches."""
-        return any(subject.matches(who) for subject in self.subjects)
+        return any(subject.matches(requester) for subject in self.subjects)
 
-    def reason(self, who: Requester) -> str:
+    def reason(self, requester: Requester) -> str:
         """Return the reason that the API server gives when this grant allows a request."""
-        subject = next(subject for subject in self.subjects if subject.matches(who))
+        subject = next(subject for subject in self.subjects if subject.matches(requester))
         kind, _, named = self.binding.partition(" ")
         binding = "/".join(reversed(named.split("/")))  # rule.go `roleBindingDescriber`
         role, _, name = self.role.partition(" ")
@@ -227,40 +223,42 @@ class Access:
 
     grants: tuple[Grant, ...]
 
-    def of(self, who: Requester, namespace: str = "") -> Iterator[Grant]:
+    def of(self, requester: Requester, namespace: str = "") -> Iterator[Grant]:
         """Yield the grants of a requester in a namespace, including cluster-wide ones."""
         for grant in self.grants:
-            if grant.namespace in ("", namespace) and grant.means(who):
+            if grant.namespace in ("", namespace) and grant.applies_to(requester):
                 yield grant
 
-    def allowed(self, who: Requester, request: AccessRequest) -> str:
+    def allowed(self, requester: Requester, request: AccessRequest) -> str:
         """Return the binding and role that allow a request; empty if none does.
 
         The API server asks no role for the group of superusers: pkg/kubeapiserver/authorizer/reload.go.
         """
-        if _SUPERUSERS in who.groups:
+        if _SUPERUSERS in requester.groups:
             return f"the group {_SUPERUSERS} may do anything"
-        return next((f"{grant.binding} of {grant.role}" for grant in self._allowing(who, request)), "")
+        return next((f"{grant.binding} of {grant.role}" for grant in self._allowing(requester, request)), "")
 
-    def reasons(self, who: Requester, request: AccessRequest) -> tuple[str, ...]:
+    def reasons(self, requester: Requester, request: AccessRequest) -> tuple[str, ...]:
         """Return the reasons that the API server may give for allowing a request; none if it does not.
 
         The API server asks cluster-wide bindings first, and bindings of one kind in any order: of several reasons it
         gives any.
         """
-        if _SUPERUSERS in who.groups:
+        if _SUPERUSERS in requester.groups:
             return ("",)
-        grants = list(self._allowing(who, request))
+        grants = list(self._allowing(requester, request))
         cluster_wide = [grant for grant in grants if not grant.namespace]
-        return tuple(grant.reason(who) for grant in cluster_wide or grants)
+        return tuple(grant.reason(requester) for grant in cluster_wide or grants)
 
-    def _allowing(self, who: Requester, request: AccessRequest) -> Iterator[Grant]:
+    def _allowing(self, requester: Requester, request: AccessRequest) -> Iterator[Grant]:
         namespace = "" if request.url else request.namespace
-        return (grant for grant in self.of(who, namespace) if any(rule.allows(request) for rule in grant.rules))
+        return (grant for grant in self.of(requester, namespace) if any(rule.allows(request) for rule in grant.rules))
 
-    def gaps(self, who: Requester, namespace: str = "") -> tuple[str, ...]:
+    def gaps(self, requester: Requester, namespace: str = "") -> tuple[str, ...]:
         """Return why a requester may be allowed more than the files grant."""
-        return tuple(dict.fromkeys(f"{grant.binding}: {grant.gap}" for grant in self.of(who, namespace) if grant.gap))
+        return tuple(
+            dict.fromkeys(f"{grant.binding}: {grant.gap}" for grant in self.of(requester, namespace) if grant.gap)
+        )
 
 
 def parse_requester(text: str, groups: Iterable[str] = ()) -> Requester:

@@ -99,7 +99,7 @@ def test_a_case_that_comes_out_otherwise_is_a_finding(policies: Path, tmp_path: 
     (tmp_path / "cases.yaml").write_text(CASES.replace(DENIED, "accepted"))
     ran = mpigen("policy", "test", policies, "--cases", "cases.yaml")
     assert ran.returncode == 1
-    assert ran.stdout.startswith("cases.yaml:14: error: policy/case: large: denied by job-size: at most")
+    assert ran.stdout.startswith("cases.yaml:14: error: policy/case: large: the request is denied by job-size: at most")
     assert ran.stdout.endswith("3 cases, 1 rule, 1 failed\n")
 
 
@@ -141,7 +141,10 @@ def test_the_authorizer_answers_by_the_roles_that_are_there(policies: Path, tmp_
     policies.write_text(POLICIES.replace("variables.hosts", asks, 1))
     ran = mpigen("policy", "test", policies, "--cases", "cases.yaml")
     assert ran.returncode == 1
-    assert "large: cannot be judged here: job-size: nothing says whether ada may get nodes" in ran.stdout
+    assert (
+        "large: mpigen cannot evaluate the policies: job-size: the files do not show whether `ada` may get nodes"
+        in ran.stdout
+    )
     binding = "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: other}}"
     (tmp_path / "cases.yaml").write_text(CASES.replace("bases:", f"given: [{binding}]\nbases:"))
     assert mpigen("policy", "test", policies, "--cases", "cases.yaml").stdout == TABLE

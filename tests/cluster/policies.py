@@ -93,7 +93,7 @@ def rights(client: Client, cases: Iterable[Case]) -> list[Manifest]:
     found: dict[str, dict[tuple[str, ...], Body]] = {}
     for case in cases:
         rule = _right(client, case)
-        found.setdefault(case.person.user, {})[tuple(map(str, rule.values()))] = rule
+        found.setdefault(case.user_info.user, {})[tuple(map(str, rule.values()))] = rule
     named = ((f"tests-of-policies-{number}", user) for number, user in enumerate(sorted(found)))
     return [made for name, user in named for made in _granted(name, user, [*found[user].values()])]
 
@@ -147,7 +147,7 @@ def put(admin: Client, case: Case) -> Said:
     before = [_placed(body, case, setup) for body in _before(case)]
     for body in before:
         setup.create(body)
-    person = case.person
+    person = case.user_info
     client = admin.as_person(person.user, person.groups, person.uid, person.extra)
     try:
         return _asked(client, case, admin)

@@ -32,6 +32,7 @@ from generator.facts.table import read_table
 from tests.conftest import ROOT
 
 TABLES = (
+    "cel",
     "devices",
     "families",
     "folders",

@@ -335,7 +335,7 @@ class Largest:
             nothing. With `whenCanPreempt: MayStopSearch` Kueue may preempt in one flavor before it tries the next.
         reclaimable: nodes in every such state, with the preemption that the policy of the queue allows.
         idle: nodes while the usage of all other queues is 0. It may be fewer if all pods must be in one place of a
-            topology and no file has the Nodes; then the reason says so.
+            topology and no file has the Nodes; then the reason states this.
         limit: the kind of limit that `idle` has.
         reason: why `idle` is not larger, with the numbers; or why all three numbers are unknown.
         unknown: why `reclaimable` is unknown, or both `owned` and `reclaimable`.

@@ -1,6 +1,5 @@
-"""ValidatingAdmissionPolicies judged without a cluster: by the rules that are in files.
+"""Simulation of ValidatingAdmissionPolicies from files, without a cluster.
 
-What the API server does is in k8s.io/apiserver v0.34.2 pkg/admission/plugin/{policy,cel}; expressions are evaluated by
-Google's own CEL. What it does that is not done here (converting objects between versions) is an error of the policy
-that needs it, never a verdict.
+It follows k8s.io/apiserver v0.34.2 pkg/admission/plugin/{policy,cel}, and evaluates expressions with Google's CEL.
+Where mpigen cannot do the same, such as converting objects between versions, it raises NotModelledError.
 """

@@ -1,15 +1,18 @@
-"""The CEL library of the authorizer: k8s.io/apiserver v0.34.2 pkg/cel/library/authz.go.
+"""The CEL library of the authorizer: its functions, and their answers from the RBAC objects in the files.
 
-A check is a mapping that each function of a chain extends. Field and label selectors are left out: RBAC ignores
-both (kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go).
+A check is a mapping that each function of a chain extends. Field and label selectors have no effect, because RBAC
+ignores both (kubernetes v1.34.2 plugin/pkg/auth/authorizer/rbac/rbac.go).
+
+Source: k8s.io/apiserver v0.34.2 pkg/cel/library/authz.go.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from typing import Any
 
+from generator.errors import Problem
+from generator.simulate.access import Access, AccessRequest, Requester, with_default_grants
 from generator.simulate.policies.signatures import (
     AUTHORIZER,
     DECISION,
@@ -25,19 +28,14 @@ _NAMESPACE = re.compile(rf"(?=.{{1,63}}\Z){_LABEL}")
 _ACCOUNT = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 
 
-def asking(user: str, groups: list[str]) -> _Value:
+def authorizer_of(user: str, groups: list[str]) -> _Value:
     """Return the authorizer of a user."""
     return {AUTHORIZER: {"user": user, "groups": groups}}
 
 
-def about(who: _Value, **said: str) -> _Value:
-    """Return a check of a resource."""
-    return {RESOURCE_CHECK: {**who[AUTHORIZER], **said}}
-
-
-def decision(*, is_allowed: bool, reasons: tuple[str, ...]) -> _Value:
-    """Return the decision of the authorizer, with its possible reasons."""
-    return {DECISION: {"allowed": is_allowed, "reasons": [*reasons]}}
+def resource_check(authorizer: _Value, **fields: str) -> _Value:
+    """Return the check of a resource."""
+    return {RESOURCE_CHECK: {**authorizer[AUTHORIZER], **fields}}
 
 
 def _service_account(_: _Value, namespace: str, name: str) -> _Value:
@@ -47,32 +45,38 @@ def _service_account(_: _Value, namespace: str, name: str) -> _Value:
     if not _NAMESPACE.fullmatch(namespace):
         raise ValueError("Invalid service account namespace")
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
-    return asking(f"system:serviceaccount:{namespace}:{name}", groups)
+    return authorizer_of(f"system:serviceaccount:{namespace}:{name}", groups)
 
 
-def _path(who: _Value, path: str) -> _Value:
-    return {PATH_CHECK: {**who[AUTHORIZER], "url": _said("path", path)}}
+def _path(authorizer: _Value, path: str) -> _Value:
+    return {PATH_CHECK: {**authorizer[AUTHORIZER], "url": _require("path", path)}}
 
 
-def _group(who: _Value, group: str) -> _Value:
-    return {GROUP_CHECK: {**who[AUTHORIZER], "group": group}}
+def _group(authorizer: _Value, group: str) -> _Value:
+    return {GROUP_CHECK: {**authorizer[AUTHORIZER], "group": group}}
 
 
-def _resource(asked: _Value, resource: str) -> _Value:
-    return {RESOURCE_CHECK: {**asked[GROUP_CHECK], "resource": _said("resource", resource)}}
+def _resource(check: _Value, resource: str) -> _Value:
+    return {RESOURCE_CHECK: {**check[GROUP_CHECK], "resource": _require("resource", resource)}}
 
 
-def _said(what: str, text: str) -> str:
+def _require(name: str, text: str) -> str:
     if not text.strip():
-        raise ValueError(f"{what} must not be empty")
+        raise ValueError(f"{name} must not be empty")
     return text
 
 
-def _more(name: str, since: int = 27, *, is_kept: bool = True) -> Function:
-    def run(asked: _Value, value: str) -> _Value:
-        return {RESOURCE_CHECK: {**asked[RESOURCE_CHECK], name: value}} if is_kept else asked
+def _setter(name: str) -> Function:
+    """Return the function that sets a field of a resource check."""
 
-    return Function(name, (RESOURCE_CHECK, "string"), RESOURCE_CHECK, run, since)
+    def run(check: _Value, value: str) -> _Value:
+        return {RESOURCE_CHECK: {**check[RESOURCE_CHECK], name: value}}
+
+    return Function(name, (RESOURCE_CHECK, "string"), RESOURCE_CHECK, run, 27)
+
+
+def _selector(name: str) -> Function:
+    return Function(name, (RESOURCE_CHECK, "string"), RESOURCE_CHECK, lambda check, _: check, 31)
 
 
 FUNCTIONS = (
@@ -80,30 +84,79 @@ FUNCTIONS = (
     Function("group", (AUTHORIZER, "string"), GROUP_CHECK, _group, 27),
     Function("serviceAccount", (AUTHORIZER, "string", "string"), AUTHORIZER, _service_account, 27),
     Function("resource", (GROUP_CHECK, "string"), RESOURCE_CHECK, _resource, 27),
-    *map(_more, ("subresource", "namespace", "name")),
-    *(_more(name, 31, is_kept=False) for name in ("fieldSelector", "labelSelector")),
+    *map(_setter, ("subresource", "namespace", "name")),
+    *map(_selector, ("fieldSelector", "labelSelector")),
     *(Function("check", (kind, "string"), DECISION, None, 27) for kind in (PATH_CHECK, RESOURCE_CHECK)),
-    Function("allowed", (DECISION,), "bool", lambda decided: decided[DECISION]["allowed"], 27),
+    Function("allowed", (DECISION,), "bool", lambda value: value[DECISION]["allowed"], 27),
     Function("reason", (DECISION,), "string", None, 27),
-    Function("errored", (DECISION,), "bool", lambda _: False, 27),  # RBAC says no to what is an error
+    Function("errored", (DECISION,), "bool", lambda _: False, 27),  # RBAC denies a request instead
     Function("error", (DECISION,), "string", lambda _: "", 27),
 )
+GRANT_FUNCTIONS = ("check", "reason")
+"""Functions that need the grants of RBAC: see `Authorizer`."""
 
 
-def deciding(
-    decide: Callable[[Mapping[str, Any], str], _Value], explain: Callable[[list[str]], str]
-) -> tuple[Function, ...]:
-    """Return the functions that need the grants of RBAC.
+class UnknownError(ValueError):
+    """The files do not hold the answer."""
 
-    Args:
-        decide: what was asked, and the verb → the decision.
-        explain: what may be said of why → what is.
+
+class Authorizer:
+    """The authorizer of one expression, with the grants in the files.
+
+    `problems` collects the questions that the files do not answer. Each one is an error to the expression, which counts
+    only if the result of the expression is an error, too.
     """
 
-    def check(asked: _Value, verb: str) -> _Value:
-        return decide(next(iter(asked.values())), verb)
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self.problems: list[Problem] = []
 
+    def functions(self) -> tuple[Function, ...]:
+        """Return the functions that need the grants of RBAC."""
+        return (
+            *(Function("check", (kind, "string"), DECISION, self._check) for kind in (PATH_CHECK, RESOURCE_CHECK)),
+            Function("reason", (DECISION,), "string", self._reason),
+        )
+
+    def _check(self, value: _Value, verb: str) -> _Value:
+        fields = dict(next(iter(value.values())))
+        requester = Requester(fields.pop("user"), frozenset(fields.pop("groups")))
+        request = AccessRequest(verb, **fields)
+        reasons = with_default_grants(self.access).reasons(requester, request)
+        if not reasons and (gap := self._find_gap(requester, request.namespace)):
+            question = f"whether `{requester.user}` may {verb} {request.url or request.resource}"
+            self._fail(f"the files do not show {question}: {gap}", "add them to the files, or to `given`")
+        return {DECISION: {"allowed": bool(reasons), "reasons": [*reasons]}}
+
+    def _find_gap(self, requester: Requester, namespace: str) -> str:
+        """Return why a requester may be allowed more than the files grant; empty if the grants are complete."""
+        if not self.access.grants:
+            return "they have no Roles and no bindings"
+        if gaps := self.access.gaps(requester, namespace):
+            return "; ".join(gaps)
+        return "they lack the roles of Kubernetes' own components" if _is_component(requester) else ""
+
+    def _reason(self, value: _Value) -> str:
+        reasons: list[str] = value[DECISION]["reasons"]
+        if len(reasons) > 1:
+            message = (
+                f"several bindings allow it, and the API server returns any of their reasons: {'; '.join(reasons)}"
+            )
+            self._fail(message, "do not compare the reason")
+        return next(iter(reasons), "")
+
+    def _fail(self, message: str, fix: str) -> None:
+        self.problems.append(Problem(message, fix))
+        raise UnknownError(message)
+
+
+def _is_component(requester: Requester) -> bool:
+    """Return True for a component of Kubernetes (bootstrappolicy/{policy,controller_policy,namespace_policy}.go)."""
+    user, account = requester.user, "system:serviceaccount:"
+    is_system_user = user.startswith("system:") and not user.startswith(account) and user != "system:anonymous"
+    open_groups = ("system:authenticated", "system:unauthenticated", "system:serviceaccounts")
     return (
-        *(Function("check", (kind, "string"), DECISION, check) for kind in (PATH_CHECK, RESOURCE_CHECK)),
-        Function("reason", (DECISION,), "string", lambda decided: explain(decided[DECISION]["reasons"])),
+        is_system_user
+        or user.startswith(f"{account}kube-system:")
+        or any(group.startswith("system:") and not group.startswith(open_groups) for group in requester.groups)
     )

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from generator.errors import Problem, SimulationError
+from generator.errors import SimulationError
 from generator.manifests import Body, Manifest
 from generator.objects.fields import mapping, string
-from generator.simulate.access import Kind
 from generator.simulate.policies.judge import Decision, judge
 from generator.simulate.policies.policy import PolicyCluster
 from generator.simulate.policies.request import Request, UserInfo, as_stored, name_of
@@ -23,16 +22,21 @@ class Expected:
     """The expected outcome of a case; empty if all policies accept the request.
 
     Attributes:
-        rejected: the policies that are broken, whatever their bindings do about it; None if it is said by `done`.
-        done: `denied`, `warned` or `audited` → the policies whose bindings do that.
-        message: a regular expression that is found in what one of them says; empty for any.
-        is_error: whether they are broken because they cannot be evaluated.
+        rejected: the policies that reject the request, with any action of their bindings; None if `actions` is set.
+        actions: `denied`, `warned` or `audited` → the policies with bindings that take this action.
+        message: a regular expression that one of the messages matches; empty for any message.
+        is_error: True if the policies reject the request because they cannot be evaluated.
     """
 
     rejected: tuple[str, ...] | None = None
-    done: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    actions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     message: str = ""
     is_error: bool = False
+
+    def __str__(self) -> str:
+        if self.rejected is not None:
+            return f"rejected by {' and '.join(self.rejected)}"
+        return ", ".join(f"{word} by {' and '.join(names)}" for word, names in self.actions.items()) or "accepted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +44,19 @@ class Case:
     """A request with its expected outcome.
 
     Attributes:
-        name: tells it from the others of its file.
-        file: where it is written.
-        line: where it begins.
+        name: the name, unique in the file.
+        file: the file of the case.
+        line: the first line of the case.
         operation: CREATE, UPDATE, DELETE or CONNECT.
-        object: what is sent; None for DELETE.
-        old: what is there before; None for CREATE and CONNECT.
-        person: who asks.
-        expected: what is expected.
-        namespace: where, for objects that do not say; empty for the object's own.
+        object: the object of the request; None for DELETE.
+        old: the object before the request; None for CREATE and CONNECT.
+        user_info: the user.
+        expected: the expected outcome.
+        namespace: the namespace of objects without one; empty if the objects set it.
         subresource: such as `status`; empty for the object itself.
-        of: whose subresource it is; None where what is sent says it.
-        is_dry_run: whether nothing is to be kept.
-        given: what is in the cluster beside the files.
+        of: the object whose subresource is requested; None if `object` or `old` is that object.
+        is_dry_run: True if the API server stores nothing.
+        given: objects of the cluster, in addition to the files.
     """
 
     name: str
@@ -61,7 +65,7 @@ class Case:
     operation: str
     object: Body | None
     old: Body | None
-    person: UserInfo
+    user_info: UserInfo
     expected: Expected
     namespace: str = ""
     subresource: str = ""
@@ -72,7 +76,7 @@ class Case:
     @property
     def body(self) -> Body:
         """The object of the request."""
-        return next(each for each in (self.of, self.old, self.object, {}) if each is not None)
+        return next(body for body in (self.of, self.old, self.object, {}) if body is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +85,9 @@ class Outcome:
 
     Attributes:
         case: the case.
-        decisions: what each rule said that was asked.
-        complaint: what is other than expected; empty if nothing is.
-        fix: what to do about it.
+        decisions: the decisions of all policies.
+        complaint: the difference from the expected outcome; empty if there is none.
+        fix: the remedy.
     """
 
     case: Case
@@ -91,21 +95,16 @@ class Outcome:
     complaint: str = ""
     fix: str = ""
 
-    @property
-    def against(self) -> tuple[Decision, ...]:
-        """Decisions that reject the request."""
-        return tuple(each for each in self.decisions if not each.holds)
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A validation, with the cases that test it.
 
     Attributes:
-        policy: the manifest of its policy.
-        number: of the rule in it, from 0.
-        rejecting: the cases that it was against, without those in which it was an error.
-        accepting: those that it let pass.
+        policy: the manifest of the policy.
+        number: the index of the validation in the policy.
+        rejecting: the cases that it rejects, without cases in which it is an error.
+        accepting: the cases that it accepts.
     """
 
     policy: Manifest
@@ -116,29 +115,32 @@ class Rule:
     @property
     def name(self) -> str:
         """Name of the rule: `mpigen-queue`, or `mpigen-queue #2` if the policy has several."""
-        several = len(mapping(self.policy.body, "spec").get("validations", ())) > 1
-        return f"{self.policy.name} #{self.number + 1}" if several else self.policy.name
+        has_several = len(mapping(self.policy.body, "spec").get("validations", ())) > 1
+        return f"{self.policy.name} #{self.number + 1}" if has_several else self.policy.name
 
 
-def request_of(case: Case, world: PolicyCluster) -> Request:
+def request_of(case: Case, cluster: PolicyCluster) -> Request:
     """Return the admission request of a case.
 
     Raises:
         NotModelledError: the kind is unknown.
     """
     body = case.body
-    kind = world.kind(string(body.get("apiVersion")), string(body.get("kind")))
-    metadata = mapping(body, "metadata")
-    namespace = string(metadata.get("namespace")) or case.namespace if kind.is_namespaced else ""
+    kind = cluster.kind(string(body.get("apiVersion")), string(body.get("kind")))
     name = name_of(body)
+    namespace = string(mapping(body, "metadata").get("namespace")) or case.namespace if kind.is_namespaced else ""
     if (kind.group, kind.kind) == ("", "Namespace"):
         namespace = name
+    sent = [
+        body if body is None or case.operation == "CONNECT" else as_stored(body, namespace, kind)
+        for body in (case.object, case.old)
+    ]
     return Request(
         operation=case.operation,
         kind=kind,
-        object=_sent(case, case.object, namespace, kind),
-        old=_sent(case, case.old, namespace, kind),
-        person=case.person,
+        object=sent[0],
+        old=sent[1],
+        user_info=case.user_info,
         namespace=namespace,
         name=name,
         subresource=case.subresource,
@@ -146,84 +148,69 @@ def request_of(case: Case, world: PolicyCluster) -> Request:
     )
 
 
-def _sent(case: Case, body: Body | None, namespace: str, kind: Kind) -> Body | None:
-    if body is None or case.operation == "CONNECT":
-        return body
-    return as_stored(body, namespace, kind)
-
-
-def run_case(case: Case, world: PolicyCluster) -> Outcome:
+def run_case(case: Case, cluster: PolicyCluster) -> Outcome:
     """Evaluate the policies for a case."""
     try:
-        decisions = tuple(judge(request_of(case, world), world))
+        decisions = tuple(judge(request_of(case, cluster), cluster))
     except SimulationError as error:
-        problem: Problem = error.problems[0]
-        return Outcome(case, (), f"cannot be judged here: {problem.message}", problem.fix or "test it on a cluster")
-    return Outcome(case, decisions, *_complaint(case.expected, [each for each in decisions if not each.holds]))
+        problem = error.problems[0]
+        message = f"mpigen cannot evaluate the policies: {problem.message}"
+        return Outcome(case, (), message, problem.fix or "test the case on a cluster")
+    return Outcome(case, decisions, *_compare(case.expected, [item for item in decisions if not item.holds]))
 
 
-def _complaint(expected: Expected, against: Sequence[Decision]) -> tuple[str, str]:
-    happened = _happened(against)
-    if expected.rejected is None and not expected.done:
-        is_met = not against
-    elif expected.rejected is not None:
-        is_met = set(expected.rejected) == {each.policy for each in against}
-    else:
-        is_met = all(set(expected.done.get(word, ())) == _doing(action, against) for word, action in ACTIONS.items())
-    if not is_met:
-        return f"{happened}, where {_describe(expected)} was expected", "fix the policy, or the case"
-    if against and expected.is_error != any(each.is_error for each in against):
-        instead = "a rule that is broken" if expected.is_error is False else "a rule that is an error"
-        return f"{happened}, where {instead} was expected", "fix the expression, or set `error: true` in the case"
-    if not _says(expected.message, against):
-        return f"{happened}, where a message with `{expected.message}` was expected", "fix the message, or the case"
+def _compare(expected: Expected, rejections: Sequence[Decision]) -> tuple[str, str]:
+    """Return the difference from the expected outcome, and the remedy; both are empty if there is no difference."""
+    actual = _describe(rejections)
+    if not _meets(expected, rejections):
+        return f"the request is {actual}, but the case expects: {expected}", "fix the policy, or the case"
+    if rejections and expected.is_error != any(item.is_error for item in rejections):
+        kind = "an error of the expression" if expected.is_error else "a rule that rejects, not an error"
+        fix = "fix the expression, or set `error: true` in the case"
+        return f"the request is {actual}, but the case expects {kind}", fix
+    if expected.message and not any(re.search(expected.message, item.message) for item in rejections):
+        message = f"the request is {actual}, but the case expects a message with `{expected.message}`"
+        return message, "fix the message, or the case"
     return "", ""
 
 
-def _says(pattern: str, against: Sequence[Decision]) -> bool:
-    return not pattern or any(re.search(pattern, each.message) for each in against)
-
-
-def _doing(action: str, against: Sequence[Decision]) -> set[str]:
-    return {each.policy for each in against if action in each.actions}
-
-
-def _happened(against: Sequence[Decision]) -> str:
-    if not against:
-        return "accepted"
-    return "; ".join(
-        f"{' and '.join(_past(action) for action in each.actions)} by {each.policy}"
-        f"{', which cannot be evaluated' if each.is_error else ''}: {each.message}"
-        for each in against
+def _meets(expected: Expected, rejections: Sequence[Decision]) -> bool:
+    if expected.rejected is not None:
+        return {*expected.rejected} == {item.policy for item in rejections}
+    if not expected.actions:
+        return not rejections
+    return all(
+        {*expected.actions.get(word, ())} == {item.policy for item in rejections if action in item.actions}
+        for word, action in ACTIONS.items()
     )
 
 
-def _past(action: str) -> str:
-    return next(word for word, known in ACTIONS.items() if known == action) if action in ACTIONS.values() else action
+def _describe(rejections: Sequence[Decision]) -> str:
+    words = {action: word for word, action in ACTIONS.items()}
+    return (
+        "; ".join(
+            f"{' and '.join(words.get(action, action) for action in item.actions)} by {item.policy}"
+            f"{', which cannot be evaluated' if item.is_error else ''}: {item.message}"
+            for item in rejections
+        )
+        or "accepted"
+    )
 
 
-def _describe(expected: Expected) -> str:
-    if expected.rejected is not None:
-        return f"rejected by {' and '.join(expected.rejected)}"
-    return ", ".join(f"{word} by {' and '.join(names)}" for word, names in expected.done.items()) or "accepted"
-
-
-def compute_coverage(world: PolicyCluster, outcomes: Iterable[Outcome]) -> list[Rule]:
-    """Return the rules of all policies, with the cases that reached them."""
-    rejecting: dict[tuple[str, int | None], dict[int, Case]] = {}
-    accepting: dict[tuple[str, int | None], dict[int, Case]] = {}
+def compute_coverage(cluster: PolicyCluster, outcomes: Iterable[Outcome]) -> list[Rule]:
+    """Return the rules of all policies, with the cases that test them."""
+    cases: dict[tuple[str, int | None, bool], dict[int, Case]] = {}
     for outcome in outcomes:
-        for each in outcome.decisions:
-            if not each.is_error:
-                found = accepting if each.holds else rejecting
-                found.setdefault((each.policy, each.rule), {})[id(outcome.case)] = outcome.case
+        for item in outcome.decisions:
+            if not item.is_error:
+                cases.setdefault((item.policy, item.rule, item.holds), {})[id(outcome.case)] = outcome.case
     return [
         Rule(
             policy.manifest,
             number,
-            tuple(rejecting.get((policy.name, number), {}).values()),
-            tuple(accepting.get((policy.name, number), {}).values()),
+            tuple(cases.get((policy.name, number, False), {}).values()),
+            tuple(cases.get((policy.name, number, True), {}).values()),
         )
-        for policy in world.policies
+        for policy in cluster.policies
         for number in range(len(policy.validations))
     ]

@@ -3,8 +3,7 @@
 An expression is compiled twice: against the types that Kubernetes declares, and against the types that
 cel-expr-python can evaluate.
 
-Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/compile.go `BuildRequestType`, `BuildNamespaceType`,
-`createEnvForOpts`; pkg/cel/environment/base.go.
+Source: k8s.io/apiserver v0.34.2 pkg/admission/plugin/cel/compile.go `createEnvForOpts`; pkg/cel/environment/base.go.
 """
 
 from __future__ import annotations
@@ -16,156 +15,99 @@ from typing import Any
 
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
+from generator.facts.table import read_table
 from generator.simulate.policies import authorizer, library
-from generator.simulate.policies.library import OPTIONS
-from generator.simulate.policies.signatures import (
-    AUTHORIZER,
-    RESOURCE_CHECK,
-    Function,
-    additions,
-    declarations,
-    implementations,
-)
+from generator.simulate.policies.signatures import AUTHORIZER, Function, additions, declarations, implementations
 
-FUNCTIONS: tuple[Function, ...] = (
-    *library.QUANTITY_FUNCTIONS,
-    *library.LIST_FUNCTIONS,
-    *library.REGEX_FUNCTIONS,
-    *library.ADDRESS_FUNCTIONS,
-    *library.VERSION_FUNCTIONS,
-    *library.FORMAT_FUNCTIONS,
-    *library.URL_FUNCTIONS,
-    *authorizer.FUNCTIONS,
-)
-
-
-Fields = Mapping[str, Any]
-"""Field → its type, or its own fields."""
-
-_REMEMBERED = 64  # environments: the expressions of a policy share a few
-EVERYTHING = 99
-"""A minor version of Kubernetes with all functions."""
-_LIBRARIES = (
-    (28, {"name": "optional"}),
-    (29, {"name": "strings", "version": 2}),
-    (29, {"name": "sets"}),
-    (32, {"name": "two-var-comprehensions"}),
-    (34, {"name": "lists", "version": 2}),
-)
-"""Minor version of Kubernetes → the CEL library that it adds."""
-_GROUP_KIND = {"group": "string", "version": "string", "kind": "string"}
-_GROUP_RESOURCE = {"group": "string", "version": "string", "resource": "string"}
-_LABELS = "map<string,string>"
-TYPED: Fields = {
-    "request": {
-        "kind": _GROUP_KIND,
-        "resource": _GROUP_RESOURCE,
-        "subResource": "string",
-        "requestKind": _GROUP_KIND,
-        "requestResource": _GROUP_RESOURCE,
-        "requestSubResource": "string",
-        "name": "string",
-        "namespace": "string",
-        "operation": "string",
-        "userInfo": {
-            "username": "string",
-            "uid": "string",
-            "groups": "list<string>",
-            "extra": "map<string,list<string>>",
-        },
-        "dryRun": "bool",
-        "options": "dyn",
-    },
-    "namespaceObject": {
-        "metadata": {
-            **dict.fromkeys(("name", "generateName", "namespace", "UID", "resourceVersion"), "string"),
-            **dict.fromkeys(("labels", "annotations"), _LABELS),
-            **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), "timestamp"),
-            **dict.fromkeys(("deletionGracePeriodSeconds", "generation"), "int"),
-            "finalizers": "list<string>",
-        },
-        "spec": {"finalizers": "list<string>"},
-        "status": {"conditions": "list<dyn>", "phase": "string"},
-    },
-    "authorizer": {"requestResource": RESOURCE_CHECK},
-}
-"""Variables with known fields."""
-_NUMBERS = ("int", "uint", "double")
+_CACHED = 64  # environments: the expressions of a policy share a few
+_ALL = 99  # a minor version of Kubernetes with all functions
+_FUNCTIONS = (*library.FUNCTIONS, *authorizer.FUNCTIONS)
+_RUNNABLE = (*_FUNCTIONS, *library.OPTIONAL_FUNCTIONS)
 _COMPARISONS = tuple(
-    Function(f"_{sign}_", (one, other), "bool", None, 28, is_member=False, is_added=True)
-    for sign in ("<", "<=", ">", ">=", "==", "!=")
-    for one in _NUMBERS
-    for other in _NUMBERS
-    if one != other and sign[0] in "<>"
+    Function(f"_{sign}_", (left, right), "bool", None, 28, is_member=False, is_overload=True)
+    for sign in ("<", "<=", ">", ">=")
+    for left in ("int", "uint", "double")
+    for right in ("int", "uint", "double")
+    if left != right
 )
-"""Comparisons of numbers of different types, which CEL for Python has for dynamic types only."""
+"""Comparisons of numbers of different types, which cel-expr-python has for dynamic types only."""
+_VARIABLES = ("object", "oldObject", "request", "namespaceObject")
+
+TYPED: Mapping[str, Any] = {row["name"]: row["fields"] for row in read_table("cel")["variables"]}
+"""Variable with typed fields → field → type, or fields of its own."""
 
 
 def flat_name(path: tuple[str, ...]) -> str:
-    """What a field of a known type is called while its expression is compiled: `request.userInfo.groups`."""
+    """Return the variable that replaces a typed field: `__request__userInfo__groups` for `request.userInfo.groups`."""
     return "__".join(("", *path))
 
 
-def typed_fields(fields: Fields = TYPED, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the fields with known types."""
-    for name, found in fields.items():
-        if isinstance(found, str):
-            yield (*path, name), found
+def _typed_fields(fields: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Yield the flat names of typed fields with their types."""
+    for name, type_ in fields.items():
+        if isinstance(type_, str):
+            yield flat_name((*path, name)), type_
         else:
-            yield from typed_fields(found, (*path, name))
+            yield from _typed_fields(type_, (*path, name))
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED)
 def check_environment(
     minor: int, variables: tuple[tuple[str, str], ...], *, has_params: bool, has_authorizer: bool
 ) -> Any:
     """Return the environment that checks expressions against the types of Kubernetes.
 
     Args:
-        minor: the version of Kubernetes whose functions there are.
-        variables: those of the policy: the name that `named` gives, and the text of the type.
-        has_params: whether the policy has a paramKind.
-        has_authorizer: whether the authorizer may be asked.
+        minor: the minor version of Kubernetes whose functions are declared.
+        variables: the variables of the policy, each with its flat name and its type.
+        has_params: True if the policy has a `paramKind`.
+        has_authorizer: True if the expression can use the authorizer.
     """
-    fields = {root: each for root, each in TYPED.items() if root != "authorizer" or has_authorizer}
-    known = {flat_name(path): cel.Type(type_) for path, type_ in typed_fields(fields)}
-    roots = ("object", "oldObject", "request", "namespaceObject", *(("params",) if has_params else ()))
-    config, added = _checked(minor)
-    asked = {"authorizer": cel.Type(AUTHORIZER)} if has_authorizer else {}
-    dynamic = dict.fromkeys(roots, cel.Type.DYN)
-    own = {name: cel.Type(type_) for name, type_ in variables}
-    return cel.NewEnv(config=config, variables={**dynamic, **asked, **known, **own}, extensions=[added])
+    roots = (*_VARIABLES, *(("params",) if has_params else ()))
+    types = {
+        **dict.fromkeys(roots, "dyn"),
+        **({"authorizer": AUTHORIZER} if has_authorizer else {}),
+        **dict(_typed_fields({root: TYPED[root] for root in TYPED if root != "authorizer" or has_authorizer})),
+        **dict(variables),
+    }
+    config, added = _declare(minor)
+    return cel.NewEnv(
+        config=config, variables={name: cel.Type(type_) for name, type_ in types.items()}, extensions=[added]
+    )
 
 
 @cache
-def _checked(minor: int) -> tuple[Any, Any]:
-    functions = [each for each in (*FUNCTIONS, *_COMPARISONS) if each.since <= minor]
-    return _config(minor, declarations(functions)), additions(functions)
+def _declare(minor: int) -> tuple[Any, Any]:
+    functions = [function for function in (*_FUNCTIONS, *_COMPARISONS) if function.since <= minor]
+    return _configure(minor, declarations(functions)), additions(functions)
 
 
 @cache
 def evaluation_environment(names: tuple[str, ...]) -> Any:
     """Return the environment that evaluates expressions, with the flat names of the policy's variables."""
-    return _running(names, *_run())
+    return _create(names, *_implement())
 
 
 def evaluation_environment_with(functions: Iterable[Function], names: tuple[str, ...]) -> Any:
     """Return the evaluation environment with functions of one expression."""
-    config, _ = _run()
-    return _running(names, config, implementations((*FUNCTIONS, *OPTIONS, *functions)))
+    return _create(names, _implement()[0], implementations((*_RUNNABLE, *functions)))
 
 
-def _running(names: tuple[str, ...], config: Any, library: Any) -> Any:
-    roots = ("object", "oldObject", "request", "namespaceObject", "params", "authorizer", *names)
-    return cel.NewEnv(config=config, variables=dict.fromkeys(roots, cel.Type.DYN), extensions=[library])
+def _create(names: tuple[str, ...], config: Any, extension: Any) -> Any:
+    roots = (*_VARIABLES, "params", "authorizer", *names)
+    return cel.NewEnv(config=config, variables=dict.fromkeys(roots, cel.Type.DYN), extensions=[extension])
 
 
 @cache
-def _run() -> tuple[Any, Any]:
-    return _config(EVERYTHING, []), implementations((*FUNCTIONS, *OPTIONS))
+def _implement() -> tuple[Any, Any]:
+    return _configure(_ALL, []), implementations(_RUNNABLE)
 
 
-def _config(minor: int, functions: list[dict[str, Any]]) -> Any:
-    libraries = [library for since, library in _LIBRARIES if since <= minor]
-    described = {"name": "kubernetes", "extensions": libraries, "functions": functions}
-    return cel.NewEnvConfigFromYaml(json.dumps(described))
+def _configure(minor: int, functions: list[dict[str, Any]]) -> Any:
+    libraries = [
+        {key: value for key, value in row.items() if key in ("name", "version")}
+        for row in read_table("cel")["libraries"]
+        if row["since"] <= minor
+    ]
+    config = {"name": "kubernetes", "extensions": libraries, "functions": functions}
+    return cel.NewEnvConfigFromYaml(json.dumps(config))

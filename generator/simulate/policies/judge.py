@@ -24,192 +24,186 @@ from generator.simulate.policies.expression import UNSET, Expression, Failed
 from generator.simulate.policies.policy import GROUP, Binding, Policy, PolicyCluster, Validation
 from generator.simulate.policies.request import Request, as_stored
 
-_NEVER = {
+_EXEMPT = {
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
 }
-_SELECTORS = ("matchLabels", "matchExpressions")
+_LONGEST_MESSAGE = 5 * 1024  # bytes; pkg/apis/cel/config.go
 
 
 class ConfigurationError(ValueError):
     """A policy or binding cannot be evaluated for a request; its `failurePolicy` decides the result."""
 
 
-def is_exempt(request: Request) -> bool:
+def _is_exempt(request: Request) -> bool:
     """Return True if no policy applies to a resource (generic/plugin.go `admissionResources`)."""
-    return request.kind.group == GROUP and request.kind.resource in _NEVER
+    return request.kind.group == GROUP and request.kind.resource in _EXEMPT
 
 
-def matches(constraints: Mapping[str, object], request: Request, world: PolicyCluster) -> bool:
+def _matches(constraints: Mapping[str, object], request: Request, cluster: PolicyCluster) -> bool:
     """Return True if `matchConstraints` or `matchResources` match a request.
 
     Raises:
-        ConfigurationError: the namespace is not there.
-        NotModelledError: it is, in another version of its resource.
+        ConfigurationError: the Namespace is missing.
+        NotModelledError: they match another version of the resource.
     """
-    if not (_is_in_namespaces(constraints, request, world) and _has_labels(constraints, request)):
+    if not (_matches_namespace(constraints, request, cluster) and _matches_object(constraints, request)):
         return False
     rules = mappings(constraints.get("resourceRules"))
     is_exact = constraints.get("matchPolicy") == "Exact"
-    if _any_rule(mappings(constraints.get("excludeResourceRules")), request, world, is_exact=is_exact):
+    if _matches_any(mappings(constraints.get("excludeResourceRules")), request, cluster, is_exact=is_exact):
         return False
-    return not rules or _any_rule(rules, request, world, is_exact=is_exact)
+    return not rules or _matches_any(rules, request, cluster, is_exact=is_exact)
 
 
-def _is_in_namespaces(constraints: Mapping[str, object], request: Request, world: PolicyCluster) -> bool:
-    is_namespace = request.kind.group == "" and request.kind.resource == "namespaces"
-    selector = mapping(constraints.get("namespaceSelector"))
-    if not any(selector.get(part) for part in _SELECTORS) or not (request.namespace or is_namespace):
+def _selector(constraints: Mapping[str, object], name: str) -> Body | None:
+    """Return a label selector; None if it selects everything."""
+    selector = mapping(constraints.get(name))
+    return selector if selector.get("matchLabels") or selector.get("matchExpressions") else None
+
+
+def _matches_namespace(constraints: Mapping[str, object], request: Request, cluster: PolicyCluster) -> bool:
+    selector = _selector(constraints, "namespaceSelector")
+    if selector is None or not (request.namespace or request.is_for_namespace):
         return True
-    if is_namespace and not request.subresource and request.operation in ("CREATE", "UPDATE"):
-        return selects(dict(selector), _labels(request.object))
-    found = request.old if is_namespace else world.namespace(request.namespace)
-    if found is None:
+    if request.is_for_namespace and not request.subresource and request.operation in ("CREATE", "UPDATE"):
+        return selects(selector, _labels(request.object))
+    namespace = request.old if request.is_for_namespace else cluster.namespace(request.namespace)
+    if namespace is None:
         raise ConfigurationError(f'namespaces "{request.namespace}" not found')
-    return selects(dict(selector), {**_labels(found), METADATA_NAME: request.namespace})
+    return selects(selector, {**_labels(namespace), METADATA_NAME: request.namespace})
 
 
-def _has_labels(constraints: Mapping[str, object], request: Request) -> bool:
-    selector = mapping(constraints.get("objectSelector"))
-    if not any(selector.get(part) for part in _SELECTORS):
-        return True
-    return any(selects(dict(selector), _labels(body)) for body in (request.object, request.old) if body is not None)
+def _matches_object(constraints: Mapping[str, object], request: Request) -> bool:
+    selector = _selector(constraints, "objectSelector")
+    bodies = [body for body in (request.object, request.old) if body is not None]
+    return selector is None or any(selects(selector, _labels(body)) for body in bodies)
 
 
 def _labels(body: Body | None) -> Mapping[str, str]:
     return string_map(mapping(body, "metadata").get("labels"))
 
 
-def _any_rule(rules: tuple[Body, ...], request: Request, world: PolicyCluster, *, is_exact: bool) -> bool:
-    if any(_matches(rule, request, request.kind.version) for rule in rules):
+def _matches_any(rules: tuple[Body, ...], request: Request, cluster: PolicyCluster, *, is_exact: bool) -> bool:
+    if any(_matches_rule(rule, request, request.kind.version) for rule in rules):
         return True
-    for version in () if is_exact else world.versions(request.kind):
-        if version != request.kind.version and any(_matches(rule, request, version) for rule in rules):
-            message = f"it matches in {version}, to which {request.kind.api_version} is not converted"
+    for version in () if is_exact else cluster.versions(request.kind):
+        if version != request.kind.version and any(_matches_rule(rule, request, version) for rule in rules):
+            message = f"the policy matches version {version}, and mpigen does not convert {request.kind.api_version}"
             raise NotModelledError((Problem(message, f"write the case in {version}"),))
     return False
 
 
-def _matches(rule: Body, request: Request, version: str) -> bool:
+def _matches_rule(rule: Body, request: Request, version: str) -> bool:
     names = strings(rule.get("resourceNames"))
+    values = {
+        "operations": request.operation,
+        "apiGroups": request.kind.group,
+        "apiVersions": version,
+    }
     return (
         _is_in_scope(string(rule.get("scope"), "*"), request)
-        and _is_one_of(rule.get("operations"), request.operation)
-        and _is_one_of(rule.get("apiGroups"), request.kind.group)
-        and _is_one_of(rule.get("apiVersions"), version)
-        and any(_is_resource(each, request) for each in strings(rule.get("resources")))
+        and all({"*", value} & {*strings(rule.get(field))} for field, value in values.items())
+        and any(_is_resource(pattern, request) for pattern in strings(rule.get("resources")))
         and (not names or request.name in names)
     )
 
 
-def _is_one_of(allowed: object, wanted: str) -> bool:
-    return any(each in ("*", wanted) for each in strings(allowed))
-
-
 def _is_in_scope(scope: str, request: Request) -> bool:
-    is_namespace = (request.kind.group, request.kind.resource) == ("", "namespaces")
-    match scope:
-        case "Namespaced":
-            return not is_namespace and request.namespace != ""
-        case "Cluster":
-            return is_namespace or request.namespace == ""
-    return scope == "*"
+    is_namespaced = bool(request.namespace) and not request.is_for_namespace
+    return scope in ("*", "Namespaced" if is_namespaced else "Cluster")
 
 
-def _is_resource(written: str, request: Request) -> bool:
-    resource, _, subresource = written.partition("/")
+def _is_resource(pattern: str, request: Request) -> bool:
+    resource, _, subresource = pattern.partition("/")
     return resource in ("*", request.kind.resource) and subresource in ("*", request.subresource)
 
 
-def find_parameters(policy: Policy, binding: Binding, request: Request, world: PolicyCluster) -> list[Body | None]:
+def _find_parameters(policy: Policy, binding: Binding, request: Request, cluster: PolicyCluster) -> list[Body | None]:
     """Return the parameters of each evaluation of a policy; None stands for no parameter.
 
     Raises:
-        ConfigurationError: they are not there, or cannot be.
-        NotModelledError: their kind is unknown.
+        ConfigurationError: a required parameter is missing, or `paramRef` does not fit the kind.
+        NotModelledError: the kind of the parameters is unknown.
     """
     reference = mapping(binding.spec.get("paramRef"))
     if policy.param_kind is None or not reference:
         return [None]
-    kind = world.kind(*policy.param_kind)
-    namespace = _namespace(string(reference.get("namespace")), kind, request)
-    found = [
+    kind = cluster.kind(*policy.param_kind)
+    namespace = _parameter_namespace(string(reference.get("namespace")), kind, request)
+    parameters: list[Body | None] = [
         {**as_stored(body, namespace, kind), "apiVersion": policy.param_kind[0], "kind": kind.kind}
-        for body in world.of_kind(kind)
-        if string(mapping(body, "metadata").get("namespace")) == namespace and _is_meant(body, reference)
+        for body in cluster.of_kind(kind)
+        if string(mapping(body, "metadata").get("namespace")) == namespace and _is_referenced(body, reference)
     ]
-    if not found and reference.get("parameterNotFoundAction") == "Deny":
+    if not parameters and reference.get("parameterNotFoundAction") == "Deny":
         raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
-    return list(found)
+    return parameters
 
 
-def _namespace(named: str, kind: Kind, request: Request) -> str:
+def _parameter_namespace(namespace: str, kind: Kind, request: Request) -> str:
     if not kind.is_namespaced:
-        if named:
+        if namespace:
             raise ConfigurationError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
         return ""
-    if not (named or request.namespace):
+    if not (namespace or request.namespace):
         message = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
         raise ConfigurationError(message)
-    return named or request.namespace
+    return namespace or request.namespace
 
 
-def _is_meant(body: Body, reference: object) -> bool:
-    metadata = mapping(body, "metadata")
-    if name := string(mapping(reference).get("name")):
-        return metadata.get("name") == name
-    return selects(dict(mapping(reference, "selector")), string_map(metadata.get("labels")))
+def _is_referenced(body: Body, reference: Body) -> bool:
+    if name := string(reference.get("name")):
+        return bool(mapping(body, "metadata").get("name") == name)
+    return selects(mapping(reference, "selector"), _labels(body))
 
 
 class Values:
-    """The data of an evaluation, with the variables of the policy that were evaluated so far."""
+    """The data of an evaluation, with the variables of the policy that were evaluated before."""
 
     def __init__(self, policy: Policy, data: Mapping[str, Any]) -> None:
         """Start without variables.
 
         Args:
-            policy: whose variables they are.
-            data: name → value; what is not there is an error where it is read.
+            policy: the policy.
+            data: name → value; an expression that reads a missing name fails.
         """
         self.policy = policy
         self.data = dict(data)
-        self.failed: dict[str, str] = {}
+        self.errors: dict[str, str] = {}
 
     def of(self, expression: Expression) -> Any:
         """Return the result of an expression, or `Failed` with the error message of the API server.
 
         Raises:
-            NotModelledError: it cannot be evaluated here.
+            NotModelledError: mpigen cannot evaluate it.
         """
-        result = expression.evaluate(self._readable(expression))
+        result = expression.evaluate(self._data_for(expression))
         if not isinstance(result, Failed):
             return result
-        words = self._words(result)
-        return Failed(words if expression.problem else f"expression '{expression.text}' resulted in error: {words}")
+        message = self._explain(result)
+        return Failed(message if expression.problem else f"expression '{expression.text}' resulted in error: {message}")
 
-    def _readable(self, expression: Expression) -> Mapping[str, Any]:
+    def _data_for(self, expression: Expression) -> Mapping[str, Any]:
         """Return the data, with the variables that an expression reads and that have no error."""
         for name in expression.reads:
             key, variable = flat_name(("variables", name)), self.policy.variables.get(name)
-            if variable is None or key in self.data or name in self.failed:
+            if variable is None or key in self.data or name in self.errors:
                 continue
-            value = variable.evaluate(self._readable(variable))
+            value = variable.evaluate(self._data_for(variable))
             if isinstance(value, Failed):
-                self.failed[name] = self._words(value)
+                self.errors[name] = self._explain(value)
             else:
                 self.data[key] = value
         return self.data
 
-    def _words(self, failed: Failed) -> str:
-        name = failed.words.removeprefix(UNSET)
-        if name == failed.words:
-            return name
-        return f'composited variable "{name}" fails to evaluate: {self.failed[name]}'
-
-
-_LONGEST_MESSAGE = 5 * 1024  # bytes; pkg/apis/cel/config.go
+    def _explain(self, failed: Failed) -> str:
+        if not failed.message.startswith(UNSET):
+            return failed.message
+        name = failed.message.removeprefix(UNSET)
+        return f'composited variable "{name}" fails to evaluate: {self.errors[name]}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +211,13 @@ class Decision:
     """The decision of a validation on a request, with one parameter.
 
     Attributes:
-        policy: its name.
-        rule: the number of the rule in the policy, from 0; None where none was asked.
-        holds: whether the request may pass, as far as the rule goes.
-        actions: what the binding does where it may not.
-        message: what is said then.
-        reason: of the refusal.
-        is_error: whether the rule could not be evaluated, or asked.
+        policy: the name of the policy.
+        rule: the index of the validation in the policy; None if the policy failed before any validation.
+        holds: True if the validation accepts the request.
+        actions: the actions of the binding if it does not.
+        message: the message of the rejection.
+        reason: the reason of the rejection.
+        is_error: True if the validation could not be evaluated.
     """
 
     policy: str
@@ -235,8 +229,8 @@ class Decision:
     is_error: bool = False
 
 
-def reject_misconfigured(policy: Policy, message: str) -> Iterator[Decision]:
-    """Reject a request whatever the binding sets (dispatcher.go `addConfigError`)."""
+def _reject_misconfigured(policy: Policy, message: str) -> Iterator[Decision]:
+    """Reject a request, whatever the binding sets (dispatcher.go `addConfigError`)."""
     if not policy.ignores_errors:
         yield Decision(policy.name, None, holds=False, actions=("Deny",), message=message, is_error=True)
 
@@ -251,132 +245,125 @@ class Evaluation:
 
         Args:
             policy: the policy.
-            actions: what its binding does where it is broken.
-            request: who asks for what.
-            namespace: the Namespace of the request; None for what is in none, and for Namespaces.
-            param: the parameter; None for a policy without.
+            actions: the actions of the binding.
+            request: the request.
+            namespace: the Namespace of the request; None for a cluster-scoped resource, and for a Namespace.
+            param: the parameter; None for a policy without parameters.
         """
         self.policy = policy
         self.actions = actions
-        shown = {"object": request.object, "oldObject": request.old, "request": request.variable(), "params": param}
-        asking = {"authorizer": request.authorizer()}
-        self.for_conditions = Values(policy, {**shown, **asking, "namespaceObject": None})
-        self.for_rules = Values(policy, {**shown, **asking, "namespaceObject": namespace})
-        self.for_words = Values(policy, {**shown, "namespaceObject": namespace})
-        self.for_annotations = Values(policy, {**shown, "namespaceObject": namespace})
+        data = {"object": request.object, "oldObject": request.old, "request": request.variable(), "params": param}
+        authorizer = {"authorizer": request.authorizer()}
+        self._for_conditions = Values(policy, {**data, **authorizer, "namespaceObject": None})
+        self._for_validations = Values(policy, {**data, **authorizer, "namespaceObject": namespace})
+        self._for_messages = Values(policy, {**data, "namespaceObject": namespace})
+        self._for_annotations = Values(policy, {**data, "namespaceObject": namespace})
 
     def decisions(self) -> Iterator[Decision]:
         """Yield the decisions of the validations; none if a match condition is false.
 
         Raises:
-            NotModelledError: an expression cannot be evaluated here.
+            NotModelledError: mpigen cannot evaluate an expression.
         """
-        met = self._conditions()
-        if isinstance(met, Failed):
-            yield from self._error(None, met.words)
-        if met is not True:
+        condition = self._evaluate_conditions()
+        if isinstance(condition, Failed):
+            yield self._fail(None, condition.message)
+        if condition is not True:
             return
-        for number, rule in enumerate(self.policy.validations):
-            yield from self._validated(number, rule)
-        yield from self._annotated()
+        for index, validation in enumerate(self.policy.validations):
+            yield self._decide(index, validation)
+        for annotation in self.policy.annotations:  # a failed annotation rejects the request, whatever the binding sets
+            result = self._for_annotations.of(annotation)
+            if isinstance(result, Failed):
+                yield from _reject_misconfigured(self.policy, result.message)
 
-    def _conditions(self) -> bool | Failed:
+    def _evaluate_conditions(self) -> bool | Failed:
         """Evaluate the match conditions. A false condition takes precedence over errors and unknown values."""
         errors, unknown = [], []
-        for _, expression in self.policy.conditions:
+        for condition in self.policy.conditions:
             try:
-                result = self.for_conditions.of(expression)
+                result = self._for_conditions.of(condition)
             except NotModelledError as error:
                 unknown.append(error)
                 continue
             if result is False:
                 return False
             if isinstance(result, Failed):
-                errors.append(result.words)
+                errors.append(result.message)
         if unknown:
             raise unknown[0]
         if not errors:
             return True
-        words = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-        return False if self.policy.ignores_errors else Failed(words)
+        message = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+        return False if self.policy.ignores_errors else Failed(message)
 
-    def _validated(self, number: int, rule: Validation) -> Iterator[Decision]:
-        result = self.for_rules.of(rule.expression)
+    def _decide(self, index: int, validation: Validation) -> Decision:
+        result = self._for_validations.of(validation.expression)
         if isinstance(result, Failed):
-            yield from self._error(number, result.words)
-        elif result is True:
-            yield Decision(self.policy.name, number, holds=True, actions=self.actions)
-        else:
-            message = self._message(rule)
-            yield Decision(
-                self.policy.name, number, holds=False, actions=self.actions, message=message, reason=rule.reason
-            )
+            return self._fail(index, result.message)
+        if result is True:
+            return Decision(self.policy.name, index, holds=True, actions=self.actions)
+        message = self._message(validation)
+        return Decision(
+            self.policy.name, index, holds=False, actions=self.actions, message=message, reason=validation.reason
+        )
 
-    def _error(self, number: int | None, words: str) -> Iterator[Decision]:
+    def _fail(self, index: int | None, message: str) -> Decision:
         holds = self.policy.ignores_errors
-        yield Decision(self.policy.name, number, holds, self.actions, "" if holds else words, is_error=True)
+        return Decision(self.policy.name, index, holds, self.actions, "" if holds else message, is_error=True)
 
-    def _annotated(self) -> Iterator[Decision]:
-        """Reject the request if an audit annotation fails, whatever the binding sets."""
-        for _, expression in self.policy.annotations:
-            result = self.for_annotations.of(expression)
-            if isinstance(result, Failed):
-                yield from reject_misconfigured(self.policy, result.words)
-
-    def _message(self, rule: Validation) -> str:
-        result = self.for_words.of(rule.words) if rule.words else ""
-        said = result.strip() if isinstance(result, str) else ""
-        if "\n" in said or len(said.encode()) > _LONGEST_MESSAGE:
-            said = ""
-        return said or rule.message.strip() or f"failed expression: {rule.expression.text.strip()}"
+    def _message(self, validation: Validation) -> str:
+        """Return the message of a rejection. A result with several lines, or one that is too long, is dropped."""
+        result = self._for_messages.of(validation.message_expression) if validation.message_expression else ""
+        message = result.strip() if isinstance(result, str) else ""
+        if "\n" in message or len(message.encode()) > _LONGEST_MESSAGE:
+            message = ""
+        return message or validation.message.strip() or f"failed expression: {validation.expression.text.strip()}"
 
 
-def judge(request: Request, world: PolicyCluster) -> list[Decision]:
+def judge(request: Request, cluster: PolicyCluster) -> list[Decision]:
     """Return the decisions of all policies on a request.
 
     Raises:
-        NotModelledError: one of them cannot be asked here; with its policy.
+        NotModelledError: mpigen cannot evaluate a policy. The message names the policy.
     """
     decisions: list[Decision] = []
-    for policy in world.policies if not is_exempt(request) else ():
+    for policy in cluster.policies if not _is_exempt(request) else ():
         try:
-            decisions += _of_policy(policy, request, world)
+            decisions += _evaluate_policy(policy, request, cluster)
         except NotModelledError as error:
-            said = (replace(each, message=f"{policy.name}: {each.message}") for each in error.problems)
-            raise NotModelledError(tuple(said)) from None
+            problems = (replace(problem, message=f"{policy.name}: {problem.message}") for problem in error.problems)
+            raise NotModelledError(tuple(problems)) from None
     return decisions
 
 
-def _of_policy(policy: Policy, request: Request, world: PolicyCluster) -> Iterator[Decision]:
-    constraints = mapping(policy.spec.get("matchConstraints"))
-    bindings = [each for each in world.bindings if each.policy == policy.name]
-    if not bindings:  # policy_source.go: only what is bound is asked
-        return
+def _evaluate_policy(policy: Policy, request: Request, cluster: PolicyCluster) -> Iterator[Decision]:
+    """Yield the decisions of a policy. Without a binding it has no effect (policy_source.go)."""
+    bindings = [binding for binding in cluster.bindings if binding.policy == policy.name]
     try:
-        if not matches(constraints, request, world):
+        if not bindings or not _matches(mapping(policy.spec.get("matchConstraints")), request, cluster):
             return
     except ConfigurationError as error:
-        yield from reject_misconfigured(policy, f"failed to configure policy: {error}")
+        yield from _reject_misconfigured(policy, f"failed to configure policy: {error}")
         return
     for binding in bindings:
         try:
-            if not matches(mapping(binding.spec.get("matchResources")), request, world):
+            if not _matches(mapping(binding.spec.get("matchResources")), request, cluster):
                 continue
-            found = find_parameters(policy, binding, request, world)
+            parameters = _find_parameters(policy, binding, request, cluster)
         except ConfigurationError as error:
-            yield from reject_misconfigured(policy, f"failed to configure binding: {error}")
+            yield from _reject_misconfigured(policy, f"failed to configure binding: {error}")
             continue
-        for param in found:
-            yield from Evaluation(
-                policy, binding.actions, request, _namespace_object(request, world), param
-            ).decisions()
+        for parameter in parameters:
+            namespace = _namespace_object(request, cluster)
+            yield from Evaluation(policy, binding.actions, request, namespace, parameter).decisions()
 
 
-def _namespace_object(request: Request, world: PolicyCluster) -> Body | None:
-    if not request.namespace or (request.kind.group, request.kind.kind) == ("", "Namespace"):
+def _namespace_object(request: Request, cluster: PolicyCluster) -> Body | None:
+    if not request.namespace or request.is_for_namespace:
         return None
-    found = world.namespace(request.namespace)
-    if found is None:
+    namespace = cluster.namespace(request.namespace)
+    if namespace is None:
         message = f"there is no Namespace {request.namespace}"
         raise NotModelledError((Problem(message, "add it to the files, or to `given`"),))
-    return as_stored(found, "", world.kind("v1", "Namespace"))
+    return as_stored(namespace, "", cluster.kind("v1", "Namespace"))

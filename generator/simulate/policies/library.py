@@ -33,71 +33,78 @@ _SUMMABLE = ("int", "uint", "double", "duration")
 _Items = Sequence[Any]
 
 
+def _accepts(parse: Callable[[str], Any]) -> Callable[[str], bool]:
+    """Return a function that returns True for text that can be parsed."""
+
+    def is_valid(text: str) -> bool:
+        try:
+            parse(text)
+        except ValueError:
+            return False
+        return True
+
+    return is_valid
+
+
 def _sum_items(items: _Items) -> Any:
-    _require_one_type(items, (int, float, dt.timedelta))
+    if len({type(item) for item in items}) > 1 or any(type(item) not in (int, float, dt.timedelta) for item in items):
+        raise ValueError("no such overload")
     return sum(items[1:], items[0]) if items else 0
 
 
-def _largest(items: _Items) -> Any:
-    return _find_extreme("max", items, -1)
+def _find_extreme(name: str, order: int) -> Callable[[_Items], Any]:
+    """Return a function for the first largest (-1) or smallest (1) item, which skips items that cannot be compared."""
 
+    def find(items: _Items) -> Any:
+        if not items:
+            raise ValueError(f"{name} called on empty list")
+        extreme = items[0]
+        for item in items[1:]:
+            if _compare_items(extreme, item) == order:
+                extreme = item
+        return extreme
 
-def _smallest(items: _Items) -> Any:
-    return _find_extreme("min", items, 1)
-
-
-def _find_extreme(name: str, items: _Items, order: int) -> Any:
-    """Return the first item to which no later one is preferred; items that cannot be compared are skipped."""
-    if not items:
-        raise ValueError(f"{name} called on empty list")
-    found = items[0]
-    for item in items[1:]:
-        if _compare_items(found, item) == order:
-            found = item
-    return found
+    return find
 
 
 def _is_sorted(items: _Items) -> bool:
-    return all(_compare_items(one, other) != 1 for one, other in pairwise(items))
+    return all(_compare_items(left, right) != 1 for left, right in pairwise(items))
 
 
-def _compare_items(one: Any, other: Any) -> int | None:
-    if _comparison_type(one) is not _comparison_type(other):
+def _compare_items(left: Any, right: Any) -> int | None:
+    if _comparison_type(left) is not _comparison_type(right):
         return None
-    return int(one > other) - int(one < other)
+    return int(left > right) - int(left < right)
 
 
 def _comparison_type(item: Any) -> type:
-    """Return the kind for comparisons: all numbers are of one kind, booleans are not numbers."""
+    """Return the type for comparisons: one type for all numbers, which excludes booleans."""
     if item is None or isinstance(item, list | dict):
         raise ValueError("no such overload")
     return float if isinstance(item, int) and not isinstance(item, bool) else type(item)
 
 
-def _require_one_type(items: _Items, kinds: tuple[type, ...]) -> None:
-    if len({type(item) for item in items}) > 1 or any(type(item) not in kinds for item in items):
-        raise ValueError("no such overload")
+def _find_indexes(items: _Items, value: Any) -> list[int]:
+    """Return the indexes of a value. In Python, but not in CEL, true equals 1."""
+    return [
+        index
+        for index, item in enumerate(items)
+        if isinstance(item, bool) is isinstance(value, bool) and bool(item == value)
+    ]
 
 
-def _index(items: _Items, wanted: Any) -> int:
-    return next((at for at, item in enumerate(items) if _are_equal(item, wanted)), -1)
-
-
-def _last_index(items: _Items, wanted: Any) -> int:
-    return next((at for at in reversed(range(len(items))) if _are_equal(items[at], wanted)), -1)
-
-
-def _are_equal(one: Any, other: Any) -> bool:
-    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
-
-
-LIST_FUNCTIONS = (
+_LIST_FUNCTIONS = (
     *(Function("sum", (f"list<{kind}>",), kind, _sum_items) for kind in _SUMMABLE),
-    *(Function("max", (f"list<{kind}>",), kind, _largest) for kind in _COMPARABLE),
-    *(Function("min", (f"list<{kind}>",), kind, _smallest) for kind in _COMPARABLE),
+    *(Function("max", (f"list<{kind}>",), kind, _find_extreme("max", -1)) for kind in _COMPARABLE),
+    *(Function("min", (f"list<{kind}>",), kind, _find_extreme("min", 1)) for kind in _COMPARABLE),
     *(Function("isSorted", (f"list<{kind}>",), "bool", _is_sorted) for kind in _COMPARABLE),
-    Function("indexOf", (f"list<{ANY}>", ANY), "int", _index, is_added=True),
-    Function("lastIndexOf", (f"list<{ANY}>", ANY), "int", _last_index, is_added=True),
+    *(
+        Function(name, (f"list<{ANY}>", ANY), "int", run, is_overload=True)
+        for name, run in {
+            "indexOf": lambda items, value: next(iter(_find_indexes(items, value)), -1),
+            "lastIndexOf": lambda items, value: next(reversed(_find_indexes(items, value)), -1),
+        }.items()
+    ),
 )
 
 
@@ -144,15 +151,15 @@ def _parse_quantity(text: str) -> _Quantity:
     if match is None or not text:
         raise ValueError(_FORM_ERROR)
     num, denom, suffix = match["num"].lstrip("0") or "0", match["denom"] or "", match["suffix"]
-    written = Fraction(int(num + denom or "0"), 10 ** len(denom))
+    number = Fraction(int(num + denom or "0"), 10 ** len(denom))
     sign = -1 if match["sign"] == "-" else 1
     if suffix in _BINARY:
         power = _BINARY[suffix]
         is_short = not denom and _BINARY_DIGITS - len(num) - power * 3 // 10 - 1 >= 0
-        amount = min(_round_up(written * 2**power), Fraction(_INT64_SIZE - 1))
+        amount = min(_round_up(number * 2**power), Fraction(_INT64_SIZE - 1))
         return _Quantity(sign * amount, is_short)
     exponent = _parse_exponent(suffix)
-    amount, scale = written * Fraction(10) ** exponent, exponent - len(denom)
+    amount, scale = number * Fraction(10) ** exponent, exponent - len(denom)
     is_short = len(num) + len(denom) <= _DIGITS
     return _Quantity(sign * _round_up(amount), is_short and scale >= 0 and _is_int64(amount))
 
@@ -185,14 +192,6 @@ def _value_of(quantity: _Quantity) -> _QuantityValue:
     return {QUANTITY: str(quantity.amount), _INTEGER: 0 if quantity.is_integer else 0.0}
 
 
-def _is_quantity(text: str) -> bool:
-    try:
-        _parse_quantity(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _as_integer(value: _QuantityValue) -> int:
     if not _quantity_of(value).is_integer:
         raise ValueError("cannot convert value to integer")
@@ -204,43 +203,45 @@ def _sign(value: _QuantityValue) -> int:
     return (amount > 0) - (amount < 0)
 
 
-def _compare_quantities(one: _QuantityValue, other: _QuantityValue) -> int:
-    return _sign(_subtract(one, other))
+def _compare_quantities(left: _QuantityValue, right: _QuantityValue) -> int:
+    return _sign(_subtract(left, right))
 
 
-def _add(one: _QuantityValue, other: _QuantityValue) -> _QuantityValue:
-    return _value_of(_quantity_of(one) + _quantity_of(other))
+def _add(left: _QuantityValue, right: _QuantityValue) -> _QuantityValue:
+    return _value_of(_quantity_of(left) + _quantity_of(right))
 
 
-def _subtract(one: _QuantityValue, other: _QuantityValue) -> _QuantityValue:
-    return _value_of(_quantity_of(one) + -_quantity_of(other))
+def _subtract(left: _QuantityValue, right: _QuantityValue) -> _QuantityValue:
+    return _value_of(_quantity_of(left) + -_quantity_of(right))
 
 
 def _from_integer(number: int) -> _QuantityValue:
     return _value_of(_Quantity(Fraction(number), is_integer=True))
 
 
-QUANTITY_FUNCTIONS = (
+_QUANTITY_FUNCTIONS = (
     Function("quantity", ("string",), QUANTITY, lambda text: _value_of(_parse_quantity(text)), 28, is_member=False),
-    Function("isQuantity", ("string",), "bool", _is_quantity, 28, is_member=False),
+    Function("isQuantity", ("string",), "bool", _accepts(_parse_quantity), 28, is_member=False),
     Function("sign", (QUANTITY,), "int", _sign, 28, is_member=False),
     Function("isInteger", (QUANTITY,), "bool", lambda one: _quantity_of(one).is_integer, 28),
     Function("asInteger", (QUANTITY,), "int", _as_integer, 28),
     Function("asApproximateFloat", (QUANTITY,), "double", lambda one: float(_quantity_of(one).amount), 28),
-    Function("isGreaterThan", (QUANTITY, QUANTITY), "bool", lambda one, other: _compare_quantities(one, other) > 0, 28),
-    Function("isLessThan", (QUANTITY, QUANTITY), "bool", lambda one, other: _compare_quantities(one, other) < 0, 28),
+    Function(
+        "isGreaterThan", (QUANTITY, QUANTITY), "bool", lambda left, right: _compare_quantities(left, right) > 0, 28
+    ),
+    Function("isLessThan", (QUANTITY, QUANTITY), "bool", lambda left, right: _compare_quantities(left, right) < 0, 28),
     Function("compareTo", (QUANTITY, QUANTITY), "int", _compare_quantities, 28),
     Function("add", (QUANTITY, QUANTITY), QUANTITY, _add, 28),
-    Function("add", (QUANTITY, "int"), QUANTITY, lambda one, other: _add(one, _from_integer(other)), 28),
+    Function("add", (QUANTITY, "int"), QUANTITY, lambda left, right: _add(left, _from_integer(right)), 28),
     Function("sub", (QUANTITY, QUANTITY), QUANTITY, _subtract, 28),
-    Function("sub", (QUANTITY, "int"), QUANTITY, lambda one, other: _subtract(one, _from_integer(other)), 28),
+    Function("sub", (QUANTITY, "int"), QUANTITY, lambda left, right: _subtract(left, _from_integer(right)), 28),
 )
 
 
 _PATTERN_TOKEN = re.compile(
     r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|(?P<group>\((?:\?P?<\w+>|(?!\?)))|.", re.DOTALL
 )
-"""What stands in a pattern: quoted text, an escape, a class, the start of a group that captures, or any letter."""
+"""A token of a pattern: quoted text, an escape, a class, the start of a capturing group, or any character."""
 
 
 @cache
@@ -253,23 +254,18 @@ def _re2() -> Any:
 def _matches(text: str, pattern: str) -> list[str]:
     """Return the matches of a pattern. Groups become non-capturing, because RE2 would return the first group."""
     groups = _PATTERN_TOKEN.sub(lambda piece: "(?:" if piece["group"] else piece[0], pattern)
-    found = _re2().eval(data={"text": text, "pattern": groups})
-    if found.type() == cel.Type.ERROR:
-        raise ValueError(str(found.value()))
-    return [str(part) for part in found.plain_value()]
+    result = _re2().eval(data={"text": text, "pattern": groups})
+    if result.type() == cel.Type.ERROR:
+        raise ValueError(str(result.value()))
+    return [str(part) for part in result.plain_value()]
 
 
-def _find(text: str, pattern: str) -> str:
-    return next(iter(_matches(text, pattern)), "")
+def _find_some(text: str, pattern: str, limit: int) -> list[str]:
+    return _matches(text, pattern)[: None if limit < 0 else limit]
 
 
-def _find_some(text: str, pattern: str, most: int) -> list[str]:
-    found = _matches(text, pattern)
-    return found if most < 0 else found[:most]
-
-
-REGEX_FUNCTIONS = (
-    Function("find", ("string", "string"), "string", _find),
+_REGEX_FUNCTIONS = (
+    Function("find", ("string", "string"), "string", lambda text, pattern: next(iter(_matches(text, pattern)), "")),
     Function("findAll", ("string", "string"), "list<string>", _matches),
     Function("findAll", ("string", "string", "int"), "list<string>", _find_some),
 )
@@ -304,74 +300,64 @@ def _format_function(name: str) -> Function:
     return Function(f"format.{name}", (), FORMAT, run, 31, is_member=False)
 
 
-def _value(option: list[Any]) -> Any:
-    if not option:
+def _unwrap(optional: list[Any]) -> Any:
+    if not optional:
         raise ValueError("optional.none() dereference")
-    return option[0]
+    return optional[0]
 
 
-_OPTION = "optional_type<list<string>>"
-FORMAT_FUNCTIONS = (
+_FORMAT_FUNCTIONS = (
     *map(_format_function, (*_FORMATS, *_FORMATS_NOT_EVALUATED)),
     Function("format.named", ("string",), f"optional_type<{FORMAT}>", None, 31, is_member=False),
-    Function("validate", (FORMAT, "string"), _OPTION, _validate, 31),
+    Function("validate", (FORMAT, "string"), "optional_type<list<string>>", _validate, 31),
 )
-OPTIONS = (
+OPTIONAL_FUNCTIONS = (
     Function("hasValue", ("list<string>",), "bool", bool),
-    Function("value", ("list<string>",), "list<string>", _value),
+    Function("value", ("list<string>",), "list<string>", _unwrap),
 )
-"""What runs for an optional value that `validate` gave. Nobody declares them: an expression knows an optional value."""
+"""Implementations for the optional result of `validate`; the library `optional` declares them."""
 
 
-_VersionValue = dict[str, str]
-_VERSION_NUMBER = r"(?:0|[1-9][0-9]*)"
-_VERSION_MARK = r"(?:[0-9]*[a-zA-Z-][0-9a-zA-Z-]*|" + _VERSION_NUMBER + ")"
+_NUMBER = r"(?:0|[1-9][0-9]*)"
+_MARK = r"(?:[0-9]*[a-zA-Z-][0-9a-zA-Z-]*|" + _NUMBER + ")"
 _VERSION_FORM = re.compile(
-    rf"(?P<core>{_VERSION_NUMBER}\.{_VERSION_NUMBER}\.{_VERSION_NUMBER})(?:-(?P<pre>{_VERSION_MARK}(?:\.{_VERSION_MARK})*))?(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?"
+    rf"(?P<core>{_NUMBER}\.{_NUMBER}\.{_NUMBER})(?:-(?P<pre>{_MARK}(?:\.{_MARK})*))?"
+    r"(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?"
 )
 _UINT64_SIZE = 2**64
-_VersionOrder = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
 
 
-def _parse_version(text: str) -> _VersionValue:
+def _parse_version(text: str) -> dict[str, str]:
     """Parse a version, without its build metadata."""
     match = _VERSION_FORM.fullmatch(text)
     if match is None or any(int(number) >= _UINT64_SIZE for number in match["core"].split(".")):
-        raise ValueError(f"no semantic version: {text!r}")
+        raise ValueError(f"not a semantic version: {text!r}")
     return opaque(SEMVER, match["core"] + (f"-{match['pre']}" if match["pre"] else ""))
 
 
-def _is_version(text: str) -> bool:
-    try:
-        _parse_version(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _version_core(value: _VersionValue) -> tuple[int, ...]:
+def _version_core(value: dict[str, str]) -> tuple[int, ...]:
     return tuple(map(int, value[SEMVER].partition("-")[0].split(".")))
 
 
-def _version_order(value: _VersionValue) -> _VersionOrder:
+def _version_order(value: dict[str, str]) -> tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]:
     """Return the sort key: numbers before words, pre-releases before the release."""
     before = value[SEMVER].partition("-")[2]
     marks = [(not mark.isdecimal(), int(mark) if mark.isdecimal() else 0, mark) for mark in before.split(".") if mark]
     return _version_core(value), not before, tuple(marks)
 
 
-def _compare_versions(one: _VersionValue, other: _VersionValue) -> int:
-    left, right = _version_order(one), _version_order(other)
-    return (left > right) - (left < right)
+def _compare_versions(left: dict[str, str], right: dict[str, str]) -> int:
+    keys = _version_order(left), _version_order(right)
+    return (keys[0] > keys[1]) - (keys[0] < keys[1])
 
 
-VERSION_FUNCTIONS = (
+_VERSION_FUNCTIONS = (
     Function("semver", ("string",), SEMVER, _parse_version, 33, is_member=False),
     Function("semver", ("string", "bool"), SEMVER, None, 33, is_member=False),
-    Function("isSemver", ("string",), "bool", _is_version, 33, is_member=False),
+    Function("isSemver", ("string",), "bool", _accepts(_parse_version), 33, is_member=False),
     Function("isSemver", ("string", "bool"), "bool", None, 33, is_member=False),
-    Function("isGreaterThan", (SEMVER, SEMVER), "bool", lambda one, other: _compare_versions(one, other) > 0, 33),
-    Function("isLessThan", (SEMVER, SEMVER), "bool", lambda one, other: _compare_versions(one, other) < 0, 33),
+    Function("isGreaterThan", (SEMVER, SEMVER), "bool", lambda left, right: _compare_versions(left, right) > 0, 33),
+    Function("isLessThan", (SEMVER, SEMVER), "bool", lambda left, right: _compare_versions(left, right) < 0, 33),
     Function("compareTo", (SEMVER, SEMVER), "int", _compare_versions, 33),
     Function("major", (SEMVER,), "int", lambda one: _version_core(one)[0], 33),
     Function("minor", (SEMVER,), "int", lambda one: _version_core(one)[1], 33),
@@ -379,7 +365,7 @@ VERSION_FUNCTIONS = (
 )
 
 
-URL_FUNCTIONS = (
+_URL_FUNCTIONS = (
     Function("url", ("string",), URL, None, is_member=False),
     Function("isURL", ("string",), "bool", None, is_member=False),
     *(
@@ -396,10 +382,10 @@ _Network = net.IPv4Interface | net.IPv6Interface
 
 
 def _parse_address(text: str) -> _Address:
-    found = net.ip_address(text)
-    if "%" in text or (isinstance(found, net.IPv6Address) and found.ipv4_mapped):
-        raise ValueError(f"IP Address {text!r} with zone or of IPv4 in IPv6 is not allowed")
-    return found
+    address = net.ip_address(text)
+    if "%" in text or (isinstance(address, net.IPv6Address) and address.ipv4_mapped):
+        raise ValueError(f"IP Address {text!r} with a zone, or an IPv4-mapped IPv6 address, is not allowed")
+    return address
 
 
 def _parse_network(text: str) -> _Network:
@@ -407,17 +393,6 @@ def _parse_network(text: str) -> _Network:
     if not slash or not (length.isdecimal() and str(int(length)) == length):
         raise ValueError(f"network address parse error: {text!r}")
     return net.ip_interface(f"{_parse_address(address)}/{length}")
-
-
-def _can(parse: Callable[[str], Any]) -> Callable[[str], bool]:
-    def is_one(text: str) -> bool:
-        try:
-            parse(text)
-        except ValueError:
-            return False
-        return True
-
-    return is_one
 
 
 def _ip(value: _AddressValue) -> _Address:
@@ -428,8 +403,9 @@ def _cidr(value: _AddressValue) -> _Network:
     return net.ip_interface(value[CIDR])
 
 
-def _of_ip(test: Callable[[_Address], Any]) -> Callable[[_AddressValue], Any]:
-    return lambda value: test(_ip(value))
+def _of_ip(read: Callable[[_Address], Any]) -> Callable[[_AddressValue], Any]:
+    """Return a function of an address value."""
+    return lambda value: read(_ip(value))
 
 
 def _contains(outer: _AddressValue, inner: _Address | _Network) -> bool:
@@ -440,18 +416,18 @@ def _contains(outer: _AddressValue, inner: _Address | _Network) -> bool:
 
 
 def _is_global(address: _Address) -> bool:
-    """Go calls global what is no other, private networks included: net/netip `IsGlobalUnicast`."""
-    other = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
-    return not other and str(address) != "255.255.255.255"
+    """Return True for any other address, private networks included (Go's net/netip `IsGlobalUnicast`)."""
+    is_special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
+    return not is_special and str(address) != "255.255.255.255"
 
 
 def _is_local_multicast(address: _Address) -> bool:
     return address in (net.ip_network("224.0.0.0/24") if address.version == 4 else net.ip_network("ff02::/16"))  # noqa: PLR2004
 
 
-ADDRESS_FUNCTIONS = (
+_ADDRESS_FUNCTIONS = (
     Function("ip", ("string",), IP, lambda text: opaque(IP, str(_parse_address(text))), 30, is_member=False),
-    Function("isIP", ("string",), "bool", _can(_parse_address), 30, is_member=False),
+    Function("isIP", ("string",), "bool", _accepts(_parse_address), 30, is_member=False),
     Function(
         "ip.isCanonical", ("string",), "bool", lambda text: str(_parse_address(text)) == text, 30, is_member=False
     ),
@@ -462,12 +438,22 @@ ADDRESS_FUNCTIONS = (
     Function("isLinkLocalUnicast", (IP,), "bool", _of_ip(lambda one: one.is_link_local), 30),
     Function("isGlobalUnicast", (IP,), "bool", _of_ip(_is_global), 30),
     Function("cidr", ("string",), CIDR, lambda text: opaque(CIDR, str(_parse_network(text))), 30, is_member=False),
-    Function("isCIDR", ("string",), "bool", _can(_parse_network), 30, is_member=False),
+    Function("isCIDR", ("string",), "bool", _accepts(_parse_network), 30, is_member=False),
     Function("containsIP", (CIDR, "string"), "bool", lambda one, text: _contains(one, _parse_address(text)), 30),
-    Function("containsIP", (CIDR, IP), "bool", lambda one, other: _contains(one, _ip(other)), 30),
+    Function("containsIP", (CIDR, IP), "bool", lambda left, right: _contains(left, _ip(right)), 30),
     Function("containsCIDR", (CIDR, "string"), "bool", lambda one, text: _contains(one, _parse_network(text)), 30),
-    Function("containsCIDR", (CIDR, CIDR), "bool", lambda one, other: _contains(one, _cidr(other)), 30),
+    Function("containsCIDR", (CIDR, CIDR), "bool", lambda left, right: _contains(left, _cidr(right)), 30),
     Function("ip", (CIDR,), IP, lambda one: opaque(IP, str(_cidr(one).ip)), 30),
     Function("prefixLength", (CIDR,), "int", lambda one: _cidr(one).network.prefixlen, 30),
     Function("masked", (CIDR,), CIDR, lambda one: opaque(CIDR, str(_cidr(one).network)), 30),
+)
+
+FUNCTIONS = (
+    *_LIST_FUNCTIONS,
+    *_QUANTITY_FUNCTIONS,
+    *_REGEX_FUNCTIONS,
+    *_FORMAT_FUNCTIONS,
+    *_VERSION_FUNCTIONS,
+    *_URL_FUNCTIONS,
+    *_ADDRESS_FUNCTIONS,
 )

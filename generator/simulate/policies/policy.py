@@ -26,20 +26,20 @@ class Validation:
     """A validation of a policy.
 
     Attributes:
-        expression: what must hold.
-        message: what is said where it does not; empty for none.
-        words: the expression that gives what is said; None for none.
-        reason: of the refusal.
+        expression: the condition.
+        message: `message`; empty without one.
+        message_expression: `messageExpression`; None without one.
+        reason: the reason of a rejection.
     """
 
     expression: Expression
     message: str
-    words: Expression | None
+    message_expression: Expression | None
     reason: str
 
 
 @dataclass(frozen=True)
-class _Read:
+class _Object:
     """A policy or binding."""
 
     manifest: Manifest
@@ -56,13 +56,13 @@ class _Read:
 
 
 @dataclass(frozen=True)
-class Policy(_Read):
+class Policy(_Object):
     """A ValidatingAdmissionPolicy, for a version of Kubernetes.
 
     Attributes:
         manifest: the object.
-        minor: the version of Kubernetes whose functions its expressions may use.
-        access: the grants of RBAC for `authorizer`; None if unknown.
+        minor: the minor version of Kubernetes whose functions its expressions can use.
+        access: the grants of RBAC for `authorizer`; None if they are unknown.
     """
 
     minor: int
@@ -81,70 +81,66 @@ class Policy(_Read):
 
     @cached_property
     def variables(self) -> Mapping[str, Expression]:
-        """`variables` by name; a variable can read the ones before it."""
-        found: dict[str, Expression] = {}
-        for each in mappings(self.spec.get("variables")):
-            found[string(each.get("name"))] = self._compiled(each.get("expression"), dict(found))
-        return found
+        """`variables` by name; a variable can read the variables before it."""
+        variables: dict[str, Expression] = {}
+        for row in mappings(self.spec.get("variables")):
+            variables[string(row.get("name"))] = self._compile(row.get("expression"), dict(variables))
+        return variables
 
     @cached_property
-    def conditions(self) -> tuple[tuple[str, Expression], ...]:
+    def conditions(self) -> tuple[Expression, ...]:
         """`matchConditions`, which cannot read variables of the policy."""
-        written = mappings(self.spec.get("matchConditions"))
-        return tuple(
-            (string(each.get("name")), self._compiled(each.get("expression"), {}, ("bool",))) for each in written
-        )
+        rows = mappings(self.spec.get("matchConditions"))
+        return tuple(self._compile(row.get("expression"), {}, ("bool",)) for row in rows)
 
     @cached_property
     def validations(self) -> tuple[Validation, ...]:
         """`validations`."""
-        return tuple(self._validation(each) for each in mappings(self.spec.get("validations")))
+        return tuple(
+            Validation(
+                self._compile(row.get("expression"), self.variables, ("bool",)),
+                string(row.get("message")),
+                self._compile(text, self.variables, ("string",), has_authorizer=False)
+                if (text := string(row.get("messageExpression")))
+                else None,
+                string(row.get("reason"), "Invalid"),
+            )
+            for row in mappings(self.spec.get("validations"))
+        )
 
     @cached_property
-    def annotations(self) -> tuple[tuple[str, Expression], ...]:
-        """`auditAnnotations`: key and value."""
-        returns = ("string", "null_type")
-        return tuple(
-            (string(each.get("key")), self._compiled(each.get("valueExpression"), self.variables, returns))
-            for each in mappings(self.spec.get("auditAnnotations"))
-        )
+    def annotations(self) -> tuple[Expression, ...]:
+        """`valueExpression` of the `auditAnnotations`."""
+        rows = mappings(self.spec.get("auditAnnotations"))
+        return tuple(self._compile(row.get("valueExpression"), self.variables, ("string", "null_type")) for row in rows)
 
     def expressions(self) -> Iterator[tuple[Path, Expression]]:
         """Yield all expressions with their paths."""
-        for index, each in enumerate(self.variables.values()):
-            yield ("spec", "variables", index, "expression"), each
-        for index, (_, each) in enumerate(self.conditions):
-            yield ("spec", "matchConditions", index, "expression"), each
-        for index, rule in enumerate(self.validations):
-            yield ("spec", "validations", index, "expression"), rule.expression
-            if rule.words:
-                yield ("spec", "validations", index, "messageExpression"), rule.words
-        for index, (_, each) in enumerate(self.annotations):
-            yield ("spec", "auditAnnotations", index, "valueExpression"), each
+        for index, variable in enumerate(self.variables.values()):
+            yield ("spec", "variables", index, "expression"), variable
+        for index, condition in enumerate(self.conditions):
+            yield ("spec", "matchConditions", index, "expression"), condition
+        for index, validation in enumerate(self.validations):
+            yield ("spec", "validations", index, "expression"), validation.expression
+            if validation.message_expression:
+                yield ("spec", "validations", index, "messageExpression"), validation.message_expression
+        for index, annotation in enumerate(self.annotations):
+            yield ("spec", "auditAnnotations", index, "valueExpression"), annotation
 
-    def _validation(self, written: Body) -> Validation:
-        words = string(written.get("messageExpression"))
-        return Validation(
-            self._compiled(written.get("expression"), self.variables, ("bool",)),
-            string(written.get("message")),
-            self._compiled(words, self.variables, ("string",), has_authorizer=False) if words else None,
-            string(written.get("reason"), "Invalid"),
-        )
-
-    def _compiled(
+    def _compile(
         self,
-        written: object,
+        text: object,
         variables: Mapping[str, Expression],
         returns: tuple[str, ...] = (),
         *,
         has_authorizer: bool = True,
     ) -> Expression:
         scope = Scope(self.minor, self.param_kind is not None, variables, has_authorizer, self.access)
-        return compile_expression(string(written), scope, returns)
+        return compile_expression(string(text), scope, returns)
 
 
 @dataclass(frozen=True)
-class Binding(_Read):
+class Binding(_Object):
     """A ValidatingAdmissionPolicyBinding."""
 
     @property
@@ -162,24 +158,19 @@ class PolicyCluster:
     """The objects of the cluster: policies, bindings, and the objects that they read."""
 
     def __init__(self, manifests: Iterable[Manifest], catalog: Catalog) -> None:
-        """Index manifests of any kind; a later object replaces one of the same name.
+        """Index manifests of any kind; a later object replaces an earlier object of the same name.
 
         Args:
-            manifests: what is there.
-            catalog: knows the kinds that no CustomResourceDefinition among the manifests defines.
+            manifests: the objects of the cluster.
+            catalog: the kinds that no CustomResourceDefinition among the manifests defines.
         """
         self.objects = {manifest.identity: manifest for manifest in manifests}
         self.catalog = catalog
 
     @cached_property
     def minor(self) -> int:
-        """The version of Kubernetes whose functions new policies may use: the one before (environment/base.go)."""
+        """The minor version of Kubernetes whose functions new policies can use: the previous one (base.go)."""
         return int(self.catalog.targets["kubernetes"].partition(".")[2]) - 1
-
-    @cached_property
-    def policies(self) -> tuple[Policy, ...]:
-        """Policies, by name."""
-        return tuple(Policy(found, self.minor, self.access) for found in self._all(GROUP, KINDS[0]))
 
     @cached_property
     def access(self) -> Access:
@@ -187,40 +178,45 @@ class PolicyCluster:
         return read_access(self.objects.values())
 
     @cached_property
+    def policies(self) -> tuple[Policy, ...]:
+        """Policies, by name."""
+        return tuple(Policy(manifest, self.minor, self.access) for manifest in self._select(GROUP, KINDS[0]))
+
+    @cached_property
     def bindings(self) -> tuple[Binding, ...]:
         """Bindings, by name."""
-        return tuple(Binding(found) for found in self._all(GROUP, KINDS[1]))
+        return tuple(map(Binding, self._select(GROUP, KINDS[1])))
 
-    def _all(self, group: str, kind: str) -> list[Manifest]:
-        found = (each for each in self.objects.values() if (each.group, each.kind) == (group, kind))
-        return sorted(found, key=lambda each: (each.namespace, each.name))
+    def _select(self, group: str, kind: str) -> list[Manifest]:
+        manifests = (item for item in self.objects.values() if (item.group, item.kind) == (group, kind))
+        return sorted(manifests, key=lambda item: (item.namespace, item.name))
 
     def namespace(self, name: str) -> Body | None:
         """Return a Namespace; None if it is missing."""
-        found = self.objects.get(("", "Namespace", "", name))
-        return found.body if found else None
+        manifest = self.objects.get(("", "Namespace", "", name))
+        return manifest.body if manifest else None
 
     def of_kind(self, kind: Kind) -> Iterator[Body]:
         """Yield the objects of a kind, in any version."""
-        yield from (found.body for found in self._all(kind.group, kind.kind))
+        yield from (manifest.body for manifest in self._select(kind.group, kind.kind))
 
     def kind(self, api_version: str, kind: str) -> Kind:
         """Return a kind.
 
         Raises:
-            NotModelledError: it is in no release that mpigen knows, and no CustomResourceDefinition here defines it.
+            NotModelledError: neither the catalog nor a CustomResourceDefinition defines the kind.
         """
-        for found in self._kinds:
-            if (found.kind, found.api_version) == (kind, api_version):
-                return found
+        for known in self._kinds:
+            if (known.kind, known.api_version) == (kind, api_version):
+                return known
         fix = "add its CustomResourceDefinition to the files"
         raise NotModelledError((Problem(f"the kind {kind} of {api_version} is unknown", fix),))
 
-    def versions(self, of: Kind) -> list[str]:
-        """Return the versions in which the API server serves a resource."""
-        return [found.version for found in self._kinds if (found.group, found.resource) == (of.group, of.resource)]
+    def versions(self, kind: Kind) -> list[str]:
+        """Return the versions in which the API server serves the resource of a kind."""
+        return [known.version for known in self._kinds if (known.group, known.resource) == (kind.group, kind.resource)]
 
     @cached_property
     def _kinds(self) -> tuple[Kind, ...]:
-        definitions = self._all("apiextensions.k8s.io", "CustomResourceDefinition")
-        return (*(kind for found in definitions for kind in defined_kinds(found)), *catalog_kinds(self.catalog))
+        definitions = self._select("apiextensions.k8s.io", "CustomResourceDefinition")
+        return (*(kind for item in definitions for kind in defined_kinds(item)), *catalog_kinds(self.catalog))

@@ -1,8 +1,7 @@
-"""Functions that Kubernetes adds to CEL: declared as there, and run on what Google's CEL for Python can hand over.
+"""CEL functions that Kubernetes adds: their declarations, and their implementations for cel-expr-python.
 
-A value of a type that CEL does not know, such as a quantity, is a mapping with the name of its type while an expression
-runs: cel-expr-python takes no other value back from a function of ours. What an expression may do with it is
-checked before, against the true types.
+cel-expr-python accepts no value of an unknown type from a Python function. So during evaluation a value such as a
+quantity is a mapping whose key is the name of its type. The expression is checked against the true types before.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION = (
     for name in ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision")
 )
 ANY = "~A"
+"""A type parameter: any type, the same in all places of a signature."""
 IS = "__is_"
 """The prefix of functions that return their argument if it has the type in their name."""
 _OPAQUE = {
@@ -34,22 +34,15 @@ _OPAQUE = {
     *(AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION),
 }
 _KINDS: Mapping[str, Any] = {
-    "bool": cel.Type.BOOL,
-    "int": cel.Type.INT,
-    "uint": cel.Type.UINT,
-    "double": cel.Type.DOUBLE,
-    "string": cel.Type.STRING,
-    "bytes": cel.Type.BYTES,
+    **{name: getattr(cel.Type, name.upper()) for name in ("bool", "int", "uint", "double", "string", "bytes")},
     "duration": cel.Type.DURATION,
     "timestamp": cel.Type.TIMESTAMP,
     "list": cel.Type.List(cel.Type.DYN),
     "map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
 }
-_PARTS = re.compile(r"(?P<name>[~\w.]+)(?:<(?P<inner>.*)>)?")
-
-
 CHECKED = ("bool", "int", "uint", "double", "string", "list", "map")
 """Types that can be checked during evaluation."""
+_TYPE = re.compile(r"(?P<name>[~\w.]+)(?:<(?P<parameters>.*)>)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +51,12 @@ class Function:
 
     Attributes:
         name: such as `isGreaterThan`.
-        parameters: their types, that of the receiver first; `~A` is any type, everywhere the same.
+        parameters: the types of its parameters, the receiver first.
         returns: the type of its result.
-        run: what it does; None for what is not done here. It raises ValueError where the original is an error.
-        since: the minor version of Kubernetes that has it.
-        is_member: whether it is called on its first parameter.
-        is_added: whether CEL, or a library of Google's, has a function of this name.
+        run: its implementation, which raises ValueError for an error; None if mpigen does not evaluate it.
+        since: the first minor version of Kubernetes that has it.
+        is_member: True if it is called on its first parameter.
+        is_overload: True if CEL, or a library of Google's, has a function of this name.
     """
 
     name: str
@@ -72,7 +65,7 @@ class Function:
     run: Callable[..., Any] | None
     since: int = 0
     is_member: bool = True
-    is_added: bool = False
+    is_overload: bool = False
 
     @property
     def key(self) -> str:
@@ -80,65 +73,69 @@ class Function:
         return f"{self.name}({','.join(self.parameters)})"
 
 
-def opaque(kind: str, text: str) -> dict[str, str]:
+def opaque(type_: str, text: str) -> dict[str, str]:
     """Return a value of a type that CEL does not have."""
-    return {kind: text}
+    return {type_: text}
 
 
 def declarations(functions: Iterable[Function]) -> list[dict[str, Any]]:
     """Return `functions` of the YAML of an environment, for functions with new names."""
-    named: dict[str, list[dict[str, Any]]] = {}
-    for each in functions:
-        if not each.is_added:
-            named.setdefault(each.name, []).append(_declared(each))
-    return [{"name": name, "overloads": overloads} for name, overloads in named.items()]
+    overloads: dict[str, list[dict[str, Any]]] = {}
+    for function in functions:
+        if not function.is_overload:
+            types = list(map(_describe_type, function.parameters))
+            target = {"target": types.pop(0)} if function.is_member else {}
+            overload = {"id": function.key, **target, "args": types, "return": _describe_type(function.returns)}
+            overloads.setdefault(function.name, []).append(overload)
+    return [{"name": name, "overloads": rows} for name, rows in overloads.items()]
 
 
-def _declared(function: Function) -> dict[str, Any]:
-    types = [_described(each) for each in function.parameters]
-    receiver = {"target": types.pop(0)} if function.is_member else {}
-    return {"id": function.key, **receiver, "args": types, "return": _described(function.returns)}
-
-
-def _described(type_: str) -> dict[str, Any]:
+def _describe_type(type_: str) -> dict[str, Any]:
     if type_ == ANY:
         return {"type_name": "A", "is_type_param": True}
-    name, inner = _parts(type_)
-    return {"type_name": name, "params": [_described(each) for each in inner]} if inner else {"type_name": name}
+    match = _match_type(type_)
+    parameters = re.findall(r"[~\w.]+(?:<[^>]*>+)?", match["parameters"] or "")
+    return {"type_name": match["name"], **({"params": list(map(_describe_type, parameters))} if parameters else {})}
 
 
-def _parts(type_: str) -> tuple[str, list[str]]:
-    """Split `map<string,list<int>>` into `map` and its parameters."""
-    match = _PARTS.fullmatch(type_)
+def _match_type(type_: str) -> re.Match[str]:
+    match = _TYPE.fullmatch(type_)
     if match is None:
-        raise ValueError(f"no type: {type_}")
-    return match["name"], re.findall(r"[~\w.]+(?:<[^>]*>+)?", match["inner"] or "")
+        raise ValueError(f"not a type: {type_}")
+    return match
 
 
 def additions(functions: Iterable[Function]) -> Any:
     """Return declarations of overloads of existing functions."""
-    found = [
+
+    def to_cel(type_: str) -> Any:
+        return cel.Type(type_.replace(ANY, "dyn"))
+
+    added = [
         cel.FunctionDecl(
-            each.name,
-            [cel.Overload(each.key, cel.Type(each.returns), [_type(one) for one in each.parameters], each.is_member)],
+            function.name,
+            [
+                cel.Overload(
+                    function.key,
+                    cel.Type(function.returns),
+                    list(map(to_cel, function.parameters)),
+                    function.is_member,
+                )
+            ],
         )
-        for each in functions
-        if each.is_added
+        for function in functions
+        if function.is_overload
     ]
-    return cel.CelExtension("kubernetes.added", found)
-
-
-def _type(type_: str) -> Any:
-    return cel.Type(type_.replace(ANY, "dyn"))
+    return cel.CelExtension("kubernetes.added", added)
 
 
 def implementations(functions: Iterable[Function]) -> Any:
     """Return implementations. CEL selects by the kinds of arguments, so overloads of equal kinds share one."""
-    alike: dict[tuple[str, bool, tuple[str, ...]], list[Function]] = {}
-    for each in functions:
-        for kinds in _kinds(each) if each.run else ():
-            alike.setdefault((each.name, each.is_member, kinds), []).append(each)
-    found = [
+    overloads: dict[tuple[str, bool, tuple[str, ...]], list[Function]] = {}
+    for function in functions:
+        for kinds in _argument_kinds(function) if function.run else ():
+            overloads.setdefault((function.name, function.is_member, kinds), []).append(function)
+    implemented = [
         cel.FunctionDecl(
             name,
             [
@@ -147,35 +144,34 @@ def implementations(functions: Iterable[Function]) -> Any:
                     cel.Type.DYN,
                     [_KINDS[kind] for kind in kinds],
                     is_member,
-                    impl=_chosen(shared),
+                    impl=_dispatch(shared),
                 )
             ],
         )
-        for (name, is_member, kinds), shared in alike.items()
+        for (name, is_member, kinds), shared in overloads.items()
     ]
-    found += [cel.FunctionDecl(f"{IS}{kind}", [_identity(kind)]) for kind in CHECKED]
-    return cel.CelExtension("kubernetes", found)
+    implemented += [cel.FunctionDecl(f"{IS}{kind}", [_identity(kind)]) for kind in CHECKED]
+    return cel.CelExtension("kubernetes", implemented)
 
 
 def _identity(kind: str) -> Any:
     return cel.Overload(f"{IS}{kind}", _KINDS[kind], [_KINDS[kind]], impl=lambda value: value)
 
 
-def _kinds(function: Function) -> list[tuple[str, ...]]:
-    """Return the kinds of arguments: one tuple, or one for each type that `~A` can be."""
-    kinds = tuple("map" if each in _OPAQUE else _parts(each)[0] for each in function.parameters)
+def _argument_kinds(function: Function) -> list[tuple[str, ...]]:
+    """Return the kinds of arguments: one tuple, or one for each type that the type parameter can be."""
+    kinds = ["map" if type_ in _OPAQUE else _match_type(type_)["name"] for type_ in function.parameters]
     return [tuple(any_ if kind == ANY else kind for kind in kinds) for any_ in (_KINDS if ANY in kinds else [""])]
 
 
-def _chosen(functions: list[Function]) -> Callable[..., Any]:
+def _dispatch(functions: list[Function]) -> Callable[..., Any]:
+    """Return the implementation of overloads: call the first one whose types match."""
+
     def run(*arguments: Any) -> Any:
-        for each in functions:
-            if each.run and all(map(_fits, each.parameters, arguments)):
-                return each.run(*arguments)
+        for function in functions:
+            pairs = zip(function.parameters, arguments, strict=True)
+            if function.run and all(type_ not in _OPAQUE or type_ in argument for type_, argument in pairs):
+                return function.run(*arguments)
         raise ValueError("no such overload")
 
     return run
-
-
-def _fits(type_: str, argument: Any) -> bool:
-    return type_ not in _OPAQUE or type_ in argument

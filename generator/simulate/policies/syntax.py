@@ -24,8 +24,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
-
-_REMEMBERED = 64  # expressions: each is looked through several times in a row
+_CACHED = 64  # expressions: several functions read each one in a row
 _CONVERSIONS = {"string", "int", "uint", "double", "bool", "bytes", "duration", "timestamp"}
 
 
@@ -39,16 +38,16 @@ class Token(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A variable that an expression reads, with its fields: `request.userInfo`.
+    """A variable that an expression reads, with the selected fields: `request.userInfo`.
 
     Attributes:
         root: the variable.
-        fields: those named after it, one after another.
-        ends: where the root ends, and then each field.
-        start: where the root begins.
-        certain: how many of the fields come before the first that may be absent (`.?`).
-        is_tested: whether all that is asked is whether the last field is there: `has(request.name)`.
-        bracket: what follows the last field if it is an index: `[`, or `[?` of one that may be absent; else empty.
+        fields: the selected fields, in order.
+        ends: the position after the root, and after each field.
+        start: the position of the root.
+        certain: number of fields before the first optional selection (`.?`).
+        is_tested: True if the expression only tests whether the last field exists: `has(request.name)`.
+        bracket: `[` or `[?` if an index follows the last field; else empty.
     """
 
     root: str
@@ -60,124 +59,131 @@ class Reading(NamedTuple):
     bracket: str
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED)
 def tokenize(expression: str) -> tuple[Token, ...]:
     """Return the tokens without blanks and comments; an unterminated string becomes signs."""
-    found = (Token(str(one.lastgroup), one.group(), one.start(), one.end()) for one in _TOKEN.finditer(expression))
-    return tuple(token for token in found if token.kind != "space")
+    matches = _TOKEN.finditer(expression)
+    tokens = (Token(str(match.lastgroup), match.group(), match.start(), match.end()) for match in matches)
+    return tuple(token for token in tokens if token.kind != "space")
 
 
 def find_readings(expression: str) -> Iterator[Reading]:
-    """Yield the variables that an expression reads, including those of its comprehensions."""
-    words = tokenize(expression)
-    for index, token in enumerate(words):
-        before, after = _text(words, index - 1), _text(words, index + 1)
-        is_field = before == "." or (before == "?" and _text(words, index - 2) == ".")
-        if token.kind == "word" and not is_field and after != "(":
-            yield _reading(words, index)
+    """Yield the variables that an expression reads, including the variables of its comprehensions."""
+    tokens = tokenize(expression)
+    for index, token in enumerate(tokens):
+        before = _text(tokens, index - 1)
+        is_field = before == "." or (before == "?" and _text(tokens, index - 2) == ".")
+        if token.kind == "word" and not is_field and _text(tokens, index + 1) != "(":
+            yield _read_fields(tokens, index)
 
 
 def find_conversions(expression: str) -> Iterator[tuple[int, int]]:
     """Yield the positions of the arguments of conversions such as `string(…)` and `int(…)`."""
-    words = tokenize(expression)
-    for index, token in enumerate(words):
-        if token.text in _CONVERSIONS and _text(words, index - 1) != "." and _text(words, index + 1) == "(":
-            end = _closing(words, index + 1)
+    tokens = tokenize(expression)
+    for index, token in enumerate(tokens):
+        if token.text in _CONVERSIONS and _text(tokens, index - 1) != "." and _text(tokens, index + 1) == "(":
+            end = _find_closing(tokens, index + 1)
             if end is not None:
-                yield words[index + 1].end, words[end].start
+                yield tokens[index + 1].end, tokens[end].start
 
 
-def _closing(words: Sequence[Token], opening: int) -> int | None:
+def _find_closing(tokens: Sequence[Token], opening: int) -> int | None:
     depth = 0
-    for index in range(opening, len(words)):
-        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(words[index].text, 0)
+    for index in range(opening, len(tokens)):
+        text = tokens[index].text
+        depth += (text in ("(", "[", "{")) - (text in (")", "]", "}"))
         if depth == 0:
             return index
     return None
 
 
-def _reading(words: Sequence[Token], index: int) -> Reading:
+def _read_fields(tokens: Sequence[Token], index: int) -> Reading:
+    """Return the variable at an index, with the fields after it."""
     fields: list[str] = []
-    ends = [words[index].end]
-    certain, at = None, index + 1
-    while _text(words, at) == ".":
-        is_optional = _text(words, at + 1) == "?"
-        at += 2 if is_optional else 1
-        if at >= len(words) or words[at].kind != "word" or _text(words, at + 1) == "(":  # the name of a function
-            break
+    ends = [tokens[index].end]
+    certain, position = None, index + 1
+    while _text(tokens, position) == ".":
+        is_optional = _text(tokens, position + 1) == "?"
+        position += 2 if is_optional else 1
+        if position >= len(tokens) or tokens[position].kind != "word" or _text(tokens, position + 1) == "(":
+            break  # a function
         certain = len(fields) if is_optional and certain is None else certain
-        fields.append(words[at].text)
-        ends.append(words[at].end)
-        at += 1
-    is_tested = _text(words, index - 2) == "has" and _text(words, index - 1) == "(" and _text(words, at) == ")"
+        fields.append(tokens[position].text)
+        ends.append(tokens[position].end)
+        position += 1
+    is_tested = [_text(tokens, at) for at in (index - 2, index - 1, position)] == ["has", "(", ")"]
+    bracket = ""
+    if _text(tokens, position) == "[":
+        bracket = "[?" if _text(tokens, position + 1) == "?" else "["
     number = len(fields) if certain is None else certain
-    bracket = _text(words, at) if _text(words, at) == "[" else ""
-    opened = f"[{'?' if _text(words, at + 1) == '?' else ''}" if bracket else ""
-    return Reading(words[index].text, tuple(fields), tuple(ends), words[index].start, number, is_tested, opened)
+    return Reading(tokens[index].text, tuple(fields), tuple(ends), tokens[index].start, number, is_tested, bracket)
 
 
-def _text(words: Sequence[Token], at: int) -> str:
-    return words[at].text if 0 <= at < len(words) else ""
+def _text(tokens: Sequence[Token], index: int) -> str:
+    return tokens[index].text if 0 <= index < len(tokens) else ""
 
 
 OPTIONAL_READING = "$[?0]"
 """The expression that reads an optional variable."""
 _VARIABLES = "variables"
 _Change = tuple[int, int, str]
+"""Start, end, and the text that replaces the part between them."""
 
 
-def rewrite_for_check(text: str, found: Collection[Reading], variables: Collection[str]) -> str:
+def rewrite_for_check(text: str, readings: Collection[Reading], variables: Collection[str]) -> str:
     """Replace variables of the policy and fields of known types with flat names."""
     changes = []
-    for each in found:
-        if _is_variable(each, variables):
-            changes.append(_variable(each, text, "$"))
-        elif each.root in TYPED and not each.is_tested and (path := _known_path(each)):
-            changes.append((each.start, each.ends[len(path) - 1], flat_name(path)))
-    return _changed(text, changes)
+    for reading in readings:
+        if _is_variable(reading, variables):
+            changes.append(_replace_variable(reading, text, "$"))
+        elif reading.root in TYPED and not reading.is_tested and (path := _typed_path(reading)):
+            changes.append((reading.start, reading.ends[len(path) - 1], flat_name(path)))
+    return apply_changes(text, changes)
 
 
 def rewrite_for_evaluation(
-    text: str, found: Collection[Reading], variables: Mapping[str, str], converted: Collection[tuple[int, int, str]]
+    text: str, readings: Collection[Reading], variables: Mapping[str, str], conversions: Collection[_Change]
 ) -> str:
     """Replace variables of the policy with flat names, and guard optional selections on null.
 
     Args:
-        text: what was written.
-        found: what it reads.
-        variables: the policy's own: name → how one that is called `$` is read.
-        converted: start, end and type of what is converted: Go converts nothing else than what it takes it for.
+        text: the expression.
+        readings: the variables that it reads.
+        variables: variable of the policy → the expression that reads it; `$` is its flat name.
+        conversions: start, end and type of converted arguments. CEL in Go converts only values of the checked type.
     """
-    changes = [each for start, end, type_ in converted for each in ((start, start, f"{IS}{type_}("), (end, end, ")"))]
-    for each in found:
-        if _is_variable(each, variables):
-            changes.append(_variable(each, text, _form(each, variables[each.fields[0]])))
-        elif each.root != _VARIABLES and _asks(each, 0):
-            changes.append((each.start, each.ends[0], _or_nothing(each.root)))
-    return _changed(text, changes)
+    changes = [
+        change for start, end, type_ in conversions for change in ((start, start, f"{IS}{type_}("), (end, end, ")"))
+    ]
+    for reading in readings:
+        if _is_variable(reading, variables):
+            form = _reading_form(reading, variables[reading.fields[0]])
+            changes.append(_replace_variable(reading, text, form))
+        elif reading.root != _VARIABLES and _tests_field(reading, 0):
+            changes.append((reading.start, reading.ends[0], _guard_null(reading.root)))
+    return apply_changes(text, changes)
 
 
-def _form(reading: Reading, form: str) -> str:
-    """Return the expression that reads a variable: in Go an optional value has no fields.
+def _reading_form(reading: Reading, form: str) -> str:
+    """Return the expression that reads a variable: CEL in Go has no fields of an optional value.
 
-    cel-go v0.26.0 interpreter/attributes.go `applyQualifiers` opens only what an attribute begins with, which here is
-    the mapping of all variables.
+    cel-go v0.26.0 interpreter/attributes.go `applyQualifiers` unwraps only the root of an attribute: here, the
+    mapping of all variables.
     """
     if form == OPTIONAL_READING and (len(reading.fields) > 1 or reading.bracket):
         return "{}"
-    return _or_nothing(form) if _asks(reading, 1) else form
+    return _guard_null(form) if _tests_field(reading, 1) else form
 
 
-def _asks(reading: Reading, length: int) -> bool:
+def _tests_field(reading: Reading, length: int) -> bool:
     """Return True if the expression tests whether the first fields have the next one."""
-    is_last = len(reading.fields) == length
-    if is_last:
+    if len(reading.fields) == length:
         return reading.bracket == "[?"
     return reading.certain == length or (reading.is_tested and len(reading.fields) == length + 1)
 
 
-def _or_nothing(name: str) -> str:
-    """Replace null with an empty map: C++ fails on an optional selection of null, Go does not."""
+def _guard_null(name: str) -> str:
+    """Replace null with an empty map: CEL in C++ fails on an optional selection of null, CEL in Go does not."""
     return f"({name} == null ? {{}} : {name})"
 
 
@@ -185,7 +191,7 @@ def _is_variable(reading: Reading, variables: Collection[str]) -> bool:
     return reading.root == _VARIABLES and bool(reading.fields) and reading.fields[0] in variables
 
 
-def _variable(reading: Reading, text: str, form: str) -> _Change:
+def _replace_variable(reading: Reading, text: str, form: str) -> _Change:
     """Return the change for a variable of the policy, which always exists."""
     if reading.is_tested and len(reading.fields) == 1:
         return text.rindex("has", 0, reading.start), text.index(")", reading.ends[1]) + 1, "true"
@@ -193,7 +199,7 @@ def _variable(reading: Reading, text: str, form: str) -> _Change:
     return reading.start, reading.ends[1], name if reading.certain else f"optional.of({name})"
 
 
-def _known_path(reading: Reading) -> tuple[str, ...]:
+def _typed_path(reading: Reading) -> tuple[str, ...]:
     fields: Any = TYPED[reading.root]
     for length, name in enumerate(reading.fields[: reading.certain], start=2):
         fields = fields[name]
@@ -202,7 +208,8 @@ def _known_path(reading: Reading) -> tuple[str, ...]:
     return ()
 
 
-def _changed(text: str, changes: list[_Change]) -> str:
-    for start, end, instead in sorted(changes, reverse=True):
-        text = text[:start] + instead + text[end:]
+def apply_changes(text: str, changes: Collection[_Change]) -> str:
+    """Return the text with its parts replaced."""
+    for start, end, replacement in sorted(changes, reverse=True):
+        text = text[:start] + replacement + text[end:]
     return text

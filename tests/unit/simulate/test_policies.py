@@ -236,15 +236,15 @@ def test_a_request_in_another_version_than_the_rule_is_an_error_and_no_verdict()
     rule = {"apiGroups": ["autoscaling"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]}
     body = {**policy.body, "spec": {**policy.body["spec"], "matchConstraints": {"resourceRules": [rule]}}}
     scaler = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "x"}}
-    case = Case("", "", 0, "CREATE", scaler, None, found.person, found.expected, namespace="vap-matching")
+    case = Case("", "", 0, "CREATE", scaler, None, found.user_info, found.expected, namespace="vap-matching")
     world = PolicyCluster([*_READ.manifests, Manifest(body, "")], Catalog.bundled())
-    assert "not converted" in run_case(case, world).complaint
+    assert "mpigen does not convert" in run_case(case, world).complaint
 
 
 def test_a_kind_that_nobody_knows_is_an_error_and_no_verdict() -> None:
     found = next(iter(_READ.files.values()))[0]
     strange = {"apiVersion": "example.com/v1", "kind": "Strange", "metadata": {"name": "x"}}
-    case = Case("", "", 0, "CREATE", strange, None, found.person, found.expected)
+    case = Case("", "", 0, "CREATE", strange, None, found.user_info, found.expected)
     assert "the kind Strange of" in run_case(case, _world("")).complaint
 
 

@@ -65,7 +65,7 @@ def _unknown(expression: str, *texts: str, who: Request | None = None) -> str:
 
 
 def test_files_without_roles_say_nothing() -> None:
-    expected = "nothing says whether ada may get pods: there are no Roles and no bindings"
+    expected = "the files do not show whether `ada` may get pods: they have no Roles and no bindings"
     assert _unknown(f"{_GET}.allowed()") == expected
     assert _unknown(f"!{_GET}.errored()", _role()) == expected
 
@@ -79,7 +79,7 @@ def test_a_role_that_is_not_there_might_allow_it() -> None:
     missing = _bound("else", "unknown", namespace="a")
     assert _says(f"{_GET}.allowed()", _KNOWN, missing) is True
     assert _unknown(f"{_PODS}.check('list').allowed()", _KNOWN, missing) == (
-        "nothing says whether ada may list pods: RoleBinding a/else: its role is not among the files"
+        "the files do not show whether `ada` may list pods: RoleBinding a/else: its role is not among the files"
     )
     assert _says(f"{_PODS}.check('list').allowed()", _KNOWN, missing, who=_request("bob")) is False
     assert (
@@ -98,7 +98,7 @@ def test_a_role_that_is_not_there_might_allow_it() -> None:
 )
 def test_what_kubernetes_grants_its_own_parts_is_not_known(who: Request) -> None:
     message = _unknown(f"{_PODS}.check('list').allowed()", _KNOWN, who=who)
-    assert message.endswith("what Kubernetes grants its own parts is not among the files")
+    assert message.endswith("they lack the roles of Kubernetes' own components")
 
 
 def test_other_service_accounts_may_what_the_files_say() -> None:
@@ -120,7 +120,9 @@ def test_what_everybody_may_is_what_the_files_say_if_they_do() -> None:
 
 def test_which_of_two_bindings_is_the_reason_is_chance() -> None:
     message = _unknown(f"{_GET}.reason().contains('b')", _KNOWN, _bound("c"))
-    assert message.startswith("which of these allows it is chance: RBAC: allowed by ClusterRoleBinding")
+    assert message.startswith(
+        "several bindings allow it, and the API server returns any of their reasons: RBAC: allowed by Cluster"
+    )
     assert _says(f"{_GET}.allowed()", _KNOWN, _bound("c")) is True
 
 
@@ -229,5 +231,5 @@ spec:
 def test_a_condition_that_does_not_hold_outweighs_one_that_nobody_can_answer() -> None:
     assert judge(_request(), PolicyCluster(_objects(_POLICY), Catalog.bundled())) == []
     asked = PolicyCluster(_objects(_POLICY.replace("'q'", "'p'")), Catalog.bundled())
-    with pytest.raises(NotModelledError, match="v: nothing says whether ada may get pods"):
+    with pytest.raises(NotModelledError, match="v: the files do not show whether `ada` may get pods"):
         judge(_request(), asked)
