@@ -1,4 +1,4 @@
-"""Write down again what `mpigen` says about every broken platform file: `python -m tests.update_broken`.
+"""Record the problems of every broken platform file again: `python -m tests.update_broken`.
 
 Then read the diff of `tests/fixtures/broken/*.txt` as the user would: place, path, value, and what to write instead.
 """

@@ -1,4 +1,4 @@
-"""Write down again the hazards of every platform in tests/fixtures/hazards: `python -m tests.update_hazards`.
+"""Record the hazards of every platform in tests/fixtures/hazards again: `python -m tests.update_hazards`.
 
 Then read the diff of `tests/fixtures/hazards/*.txt` as the user would.
 """

@@ -73,13 +73,13 @@ class Variant(Section):
     """An object: one of `bases`, of a file, or inline, with changes."""
 
     base: Text | None = None
-    """The name of one of the `bases` of this file."""
+    """The name of an object in the `bases` of this file."""
     file: Text | None = None
-    """A file with one object, relative to this file."""
+    """The path of a file with one object, relative to this file."""
     body: Body | None = Field(None, alias="object")
-    """The object itself."""
+    """The manifest of the object, inline."""
     set: dict[FieldPath, Any] = Field(default={})
-    """FieldPath → new value: `spec.suspend: false`. null removes the value."""
+    """Changes of the object: path → new value, such as `spec.suspend: false`. `null` removes the value."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -104,7 +104,7 @@ class Update(Section):
     to: Object | None = None
     """The new object."""
     set: dict[FieldPath, Any] = Field(default={})
-    """Changes instead of a new object: path → new value."""
+    """Changes of the existing object, instead of `to`: path → new value, such as `spec.suspend: false`."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -119,7 +119,7 @@ class Patch(Section):
     of: Object
     """The existing object."""
     with_: Body = Field(alias="with")
-    """The patch: null removes a value."""
+    """The patch. `null` removes a value."""
 
 
 class Connect(Section):
@@ -135,13 +135,13 @@ class Expect(Section):
     """The expected outcome of a request. `expect: accepted` expects that no policy rejects it."""
 
     rejected: Names | None = None
-    """The policies that are violated, whether their bindings deny, warn or audit."""
+    """The names of the violated policies, whether their bindings deny, warn or audit."""
     denied: Names | None = None
-    """The policies that deny the request."""
+    """The names of the policies that deny the request."""
     warned: Names | None = None
-    """The policies that warn about the request."""
+    """The names of the policies that warn about the request."""
     audited: Names | None = None
-    """The policies that write the request to the audit log."""
+    """The names of the policies that write the request to the audit log."""
     message: Pattern | None = None
     """A regular expression that matches the message of a policy."""
     error: Annotated[bool, Field(strict=True)] = False
@@ -166,9 +166,9 @@ class PolicyCase(Section):
     name: Text
     """A unique name of the case."""
     requester: Annotated[Subject, BeforeValidator(_named)] | None = Field(None, alias="as")
-    """The user of the request. Default: that of the file."""
+    """The user of the request. Default: the user of the file."""
     namespace: Text | None = None
-    """The namespace. Default: that of the object, or of the file."""
+    """The namespace of the request. Default: the namespace of the object, or of the file."""
     create: Object | None = None
     """An object that the request creates."""
     update: Update | None = None
@@ -210,15 +210,15 @@ class CaseFile(Section):
     """A file of policy cases."""
 
     requester: Annotated[Subject, BeforeValidator(_named)] | None = Field(None, alias="as")
-    """The user of cases that name none. Default: `somebody`, without groups."""
+    """The user of cases without a user. Default: `somebody`, without groups."""
     namespace: Text | None = None
-    """The namespace of cases and objects that name none."""
+    """The namespace of cases and objects without a namespace."""
     bases: dict[str, Object] = Field(default={})
-    """Objects that cases start from: name → object."""
+    """Objects that cases refer to by name: name → object."""
     given: tuple[Body, ...] = ()
-    """Existing objects besides the files: Namespaces, parameters, and CRDs."""
+    """Further objects that exist in the cluster: Namespaces, parameters, and CRDs."""
     cases: tuple[PolicyCase, ...] = Field(min_length=1)
-    """Requests and their expected outcome."""
+    """The requests, each with its expected outcome."""
 
 
 def is_case_file(file: Path, text: bytes) -> bool:

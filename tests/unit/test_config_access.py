@@ -1,4 +1,4 @@
-"""Who runs the platform, as the API server knows them, and who can pass for them."""
+"""The callers that operate the platform, and the accounts that tenants can impersonate."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def platform(**changes: Any) -> Platform:
     return Platform.model_validate(small_platform() | changes)
 
 
-def test_the_api_server_knows_service_accounts_as_users() -> None:
+def test_a_service_account_is_a_user_of_the_api_server() -> None:
     known = to_callers(["serviceaccount:ci/bot", "user:ada", "group:leads", "user:ada"])
     assert known.users == ("ada", "system:serviceaccount:ci:bot")
     assert known.groups == ("leads",)
 
 
-def test_the_platform_is_in_the_hands_of_its_admins_and_of_what_applies_it() -> None:
+def test_admins_and_argo_cd_operate_the_platform() -> None:
     operators = platform(access={"admin": ["group:platform", "user:ada"], "ci": ["group:ci"]}).operators
     assert operators.users == ("ada", "system:serviceaccount:argocd:argocd-application-controller")
     assert operators.groups == ("platform", "system:masters")
 
 
-def test_without_an_engine_admins_apply_it() -> None:
+def test_without_gitops_only_admins_operate_the_platform() -> None:
     operators = platform(gitops=None, access={"admin": ["group:platform"]}).operators
     assert (operators.users, operators.groups) == ((), ("platform", "system:masters"))
 
@@ -46,7 +46,7 @@ def test_without_an_engine_admins_apply_it() -> None:
         ),
     ],
 )
-def test_the_account_that_applies_is_known(distribution: str, gitops: dict[str, str], account: str) -> None:
+def test_the_account_of_argo_cd_has_a_default(distribution: str, gitops: dict[str, str], account: str) -> None:
     repository = {"repository": "https://git.example.com/platform.git"}
     chosen = platform(cluster={"distribution": distribution}, gitops=repository | gitops)
     assert chosen.operators.users == (f"system:serviceaccount:{account}",)
@@ -60,7 +60,7 @@ def test_the_account_that_applies_is_known(distribution: str, gitops: dict[str, 
         "group:system:serviceaccounts:team-a",
     ],
 )
-def test_whoever_has_a_job_in_a_namespace_can_be_its_accounts(subject: str) -> None:
+def test_a_user_with_a_job_in_a_namespace_can_impersonate_its_accounts(subject: str) -> None:
     assert explain_impersonation(subject, {"team-a"})
 
 
@@ -71,5 +71,5 @@ def test_whoever_has_a_job_in_a_namespace_can_be_its_accounts(subject: str) -> N
         *("group:system:masters", "user:system:serviceaccount:ci:team-a"),
     ],
 )
-def test_others_are_out_of_their_reach(subject: str) -> None:
+def test_accounts_of_other_namespaces_cannot_be_impersonated(subject: str) -> None:
     assert not explain_impersonation(subject, {"team-a"})

@@ -1,4 +1,4 @@
-"""Durations: one spelling for each, and what nobody can tell the length of is refused."""
+"""Equal durations have one spelling, and invalid durations are rejected."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def retained(value: object) -> str | None:
         ("48h", "48h", 172800),
     ],
 )
-def test_every_spelling_of_a_duration_is_kept_as_one(spelled: str, kept: str, length: int) -> None:
+def test_equal_durations_have_one_spelling(spelled: str, kept: str, length: int) -> None:
     assert retained(spelled) == kept
     assert to_seconds(kept) == length
 
 
 @pytest.mark.parametrize("value", ["", "30", 30, 1.5, True, "1d", "1.5h", "5m1h", "-30m", "30 m", "30M", "30m\n", []])
-def test_what_is_no_duration_is_refused_with_an_example(value: object) -> None:
+def test_an_invalid_duration_is_rejected_with_an_example(value: object) -> None:
     with pytest.raises(ValidationError) as refused:
         retained(value)
     assert refused.value.errors()[0]["ctx"]["fix"] == "write it like 90s, 30m or 1h30m"

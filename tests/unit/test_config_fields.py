@@ -1,4 +1,4 @@
-"""What each kind of field takes and refuses, and which references between sections are sound."""
+"""The values that each kind of field accepts and rejects, and valid references between sections."""
 
 from __future__ import annotations
 
@@ -145,17 +145,17 @@ REFUSED: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, (_, values) in TAKEN.items() for value in values])
-def test_a_sound_value_is_taken(kind: str, value: Any) -> None:
+def test_a_valid_value_is_accepted(kind: str, value: Any) -> None:
     TypeAdapter(TAKEN[kind][0]).validate_python(value)
 
 
 @pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, values in REFUSED.items() for value in values])
-def test_an_unsound_value_is_refused(kind: str, value: Any) -> None:
+def test_an_invalid_value_is_rejected(kind: str, value: Any) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(TAKEN[kind][0]).validate_python(value)
 
 
-def test_what_a_node_does_not_have_is_left_out_and_the_rest_is_in_order() -> None:
+def test_resources_of_amount_zero_are_removed_and_the_others_sorted() -> None:
     pool = Pool(
         name="a", nodes=1, allocatable={"nvidia.com/gpu": "8", "a.b/c": "0", "memory": "2048Gi", "cpu": "1000m"}
     )
@@ -180,7 +180,7 @@ SOUND: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", SOUND)
-def test_what_just_fits_is_accepted(change: str) -> None:
+def test_a_value_at_its_limit_is_accepted(change: str) -> None:
     data = small_platform()
     SOUND[change](data)
     Platform.model_validate(data)
@@ -219,7 +219,7 @@ CONTRADICTIONS: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("case", CONTRADICTIONS)
-def test_what_does_not_fit_is_refused_in_python_too(case: str) -> None:
+def test_a_contradiction_is_rejected_in_python_too(case: str) -> None:
     change, said = CONTRADICTIONS[case]
     data = small_platform()
     change(data)

@@ -1,4 +1,4 @@
-"""However a platform file is mangled, it loads or is refused with places and words: nothing else comes out."""
+"""A mangled platform file loads, or has problems with places and texts."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def assert_well_told(error: ConfigError, content: bytes) -> None:
 
 @settings(deadline=None, max_examples=200)
 @given(mangled())
-def test_a_mangled_platform_is_whole_or_refused(data: dict[str, Any]) -> None:
+def test_a_mangled_platform_loads_or_has_problems_with_places(data: dict[str, Any]) -> None:
     content = Emitter().emit([data]).encode()
     found = outcome(content)
     if isinstance(found, ConfigError):
@@ -132,7 +132,7 @@ LEAVES = [path for path in places(small_platform()) if not isinstance(at(small_p
 
 @settings(deadline=None)
 @given(st.sets(st.sampled_from(LEAVES), min_size=1, max_size=5))
-def test_no_wrong_value_hides_another(wrong: set[Path_]) -> None:
+def test_no_invalid_value_hides_another(wrong: set[Path_]) -> None:
     data = small_platform()
     for path in wrong:
         at(data, path[:-1])[path[-1]] = [[]]
@@ -153,7 +153,7 @@ SOUND = Emitter().emit([small_platform()])
     | st.text(max_size=2)
     | st.sampled_from(["\n---\n", "\n...\n", "<<: "]),
 )
-def test_a_text_with_a_slip_is_whole_or_refused(start: int, length: int, inserted: str) -> None:
+def test_a_text_with_a_typing_error_loads_or_has_problems(start: int, length: int, inserted: str) -> None:
     content = (SOUND[:start] + inserted + SOUND[start + length :]).encode(errors="surrogatepass")
     found = outcome(content)
     if isinstance(found, ConfigError):

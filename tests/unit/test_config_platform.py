@@ -1,4 +1,4 @@
-"""A Platform is what was meant, not how it was written: order and spelling leave no trace."""
+"""Platforms are equal whatever the order and spelling of their files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def shuffled(value: Any, random: Random) -> Any:
 
 @settings(deadline=None, max_examples=50)
 @given(st.randoms(use_true_random=False))
-def test_the_order_in_which_it_was_written_leaves_no_trace(random: Random) -> None:
+def test_the_order_of_entries_does_not_change_a_platform(random: Random) -> None:
     straight = Platform.model_validate(rich_platform())
     mixed = Platform.model_validate(shuffled(rich_platform(), random))
     assert mixed == straight
@@ -61,7 +61,7 @@ def test_the_order_in_which_it_was_written_leaves_no_trace(random: Random) -> No
 
 @pytest.mark.parametrize("by_alias", [True, False])
 @pytest.mark.parametrize("mode", ["python", "json"])
-def test_what_is_dumped_is_read_back(by_alias: bool, mode: str) -> None:
+def test_a_dumped_platform_loads_as_an_equal_platform(by_alias: bool, mode: str) -> None:
     platform = Platform.model_validate(rich_platform())
     again = Platform.model_validate(platform.model_dump(mode=mode, by_alias=by_alias))
     assert again == platform

@@ -1,4 +1,4 @@
-"""A platform file in Python that goes wrong is bad input with a line of the user's own file, never a traceback."""
+"""A failure of a platform file in Python is invalid input with a line of the user's file, never a traceback."""
 
 from __future__ import annotations
 
@@ -93,28 +93,28 @@ def run(folder: Path, text: str) -> ConfigError:
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_goes_wrong_is_told_with_its_line(tmp_path: Path, case: str) -> None:
+def test_a_failure_is_reported_with_its_line(tmp_path: Path, case: str) -> None:
     text, said = WRONG[case]
     lines = str(run(tmp_path, text)).splitlines()
     assert len(lines) == len(said)
     assert all(line.startswith(expected) for line, expected in zip(lines, said, strict=True)), lines
 
 
-def test_a_slip_in_a_file_beside_it_is_told_with_that_file(tmp_path: Path) -> None:
+def test_a_syntax_error_in_an_imported_file_is_reported_in_that_file(tmp_path: Path) -> None:
     (tmp_path / "teams_of_acme.py").write_text("teams = [\n", "utf-8")
     said = str(run(tmp_path, "x = 1\nfrom teams_of_acme import teams\n"))
     assert said == f"{tmp_path / 'teams_of_acme.py'}:1:9: not Python: '[' was never closed"
 
 
 @pytest.mark.parametrize("name", ["missing.py", "."])
-def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_invalid_input(tmp_path: Path, name: str) -> None:
     with pytest.raises(
         ConfigError, match=r"(No such file or directory|is a folder, not a file); name a platform\.yaml"
     ):
         run_platform_file(tmp_path / name)
 
 
-def test_our_own_errors_pass_as_they_are(tmp_path: Path) -> None:
+def test_errors_of_mpigen_are_not_wrapped(tmp_path: Path) -> None:
     text = "from generator import load_platform\nload_platform('missing.yaml')\n"
     assert str(run(tmp_path, text)).startswith("missing.yaml: cannot be read: ")
 
@@ -126,7 +126,7 @@ def test_an_interrupt_stays_an_interrupt(tmp_path: Path) -> None:
         run_platform_file(file)
 
 
-def test_a_sound_file_is_run_and_leaves_the_import_path_as_it_was(tmp_path: Path) -> None:
+def test_a_valid_file_runs_and_does_not_change_the_import_path(tmp_path: Path) -> None:
     file = tmp_path / "fleet.py"
     file.write_text(SOUND, "utf-8")
     before = list(sys.path)
@@ -136,14 +136,14 @@ def test_a_sound_file_is_run_and_leaves_the_import_path_as_it_was(tmp_path: Path
     assert sys.path == before
 
 
-def test_what_it_prints_goes_to_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_the_file_goes_to_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "fleet.py"
     file.write_text("print('hello')\n", "utf-8")
     run_platform_file(file)
     assert tuple(capsys.readouterr()) == ("", "hello\n")
 
 
-def test_a_place_that_cannot_be_looked_at_is_bad_input(tmp_path: Path) -> None:
+def test_an_unreadable_path_is_invalid_input(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: File name too long"):
         run_platform_file(tmp_path / f"{'x' * 300}.py")
 

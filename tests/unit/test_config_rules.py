@@ -1,4 +1,4 @@
-"""One rule set refuses a platform and words the reasons: nothing is refused silently, in YAML or in Python."""
+"""The same rules reject a platform and report its problems, in YAML and in Python."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def lacking(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_what_refers_to_a_missing_section_or_entry_is_reported_with_its_place(file: Path, tmp_path: Path) -> None:
+def test_a_dangling_reference_is_reported_with_its_place(file: Path, tmp_path: Path) -> None:
     data = read(file)
     counts = [len(problems(changed, tmp_path)) for changed in lacking(data)]
     assert any(counts)
@@ -78,7 +78,7 @@ def test_a_runtime_for_tenants_that_no_section_declares_is_reported(tmp_path: Pa
     assert problem.endswith("runtimes[0].tenants: there is no tenant `a`; declare it in `tenants`, or remove this name")
 
 
-def test_a_file_and_python_are_refused_in_the_same_words(tmp_path: Path) -> None:
+def test_yaml_and_python_have_the_same_problems(tmp_path: Path) -> None:
     """Where every section is sound, only the rules between sections are left to refuse a platform."""
     compared = 0
     for case in sorted(BROKEN.glob("[!y]*.yaml")):  # those of yaml-*.yaml are no YAML
@@ -94,7 +94,7 @@ def test_a_file_and_python_are_refused_in_the_same_words(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_contradictions_stand_at_the_entry_as_it_is_written_not_as_it_is_sorted(order: int, tmp_path: Path) -> None:
+def test_a_contradiction_is_reported_at_its_position_in_the_file(order: int, tmp_path: Path) -> None:
     data = small_platform()
     data["runtimes"] = [
         {"name": name, "pool": "cpu", "tenants": [f"no-{name}"]} for name in ("a", "c", "b", "d")[::order]

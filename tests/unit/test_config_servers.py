@@ -41,14 +41,14 @@ def test_every_name_that_may_be_written_is_known() -> None:
     assert list(FAMILIES) == list(get_args(FamilyName))
 
 
-def test_each_says_where_it_is_from(server: Server) -> None:
+def test_every_server_type_has_a_source(server: Server) -> None:
     assert server.sources
     assert all(
         source.startswith("https://") for source in (*server.sources, *(each.source for each in server.measured))
     )
 
 
-def test_each_builds_a_fabric_of_its_type(server: Server) -> None:
+def test_every_server_type_builds_a_fabric_of_its_type(server: Server) -> None:
     fabric = built(server, **own(server))
     assert (fabric.type, fabric.per_node, fabric.known_server) == (
         server.fabric["type"],
@@ -57,13 +57,13 @@ def test_each_builds_a_fabric_of_its_type(server: Server) -> None:
     )
 
 
-def test_links_are_as_fast_as_links_are(server: Server) -> None:
+def test_links_have_a_known_speed(server: Server) -> None:
     assert server.link in LINKS
     assert server.line_rate == server.link * server.fabric["perNode"]
     assert server.line_rate <= 3200
 
 
-def test_what_was_measured_is_near_what_the_links_carry(server: Server) -> None:
+def test_measured_bandwidth_is_near_the_speed_of_the_links(server: Server) -> None:
     """At least four fifths of it, by which a benchmark judges; trees over two hosts get beyond it."""
     for measured in server.measured:
         assert 0.8 <= measured.gigabytes * 8 / server.line_rate <= 1.6, measured
@@ -75,7 +75,7 @@ def test_a_network_for_each_nic_needs_the_names_of_the_interfaces() -> None:
     assert refused.value.errors()[0]["ctx"]["fix"] == "name them in `nics.ports`"
 
 
-def test_what_is_said_of_a_fabric_goes_before_its_type() -> None:
+def test_fields_of_a_fabric_override_its_server_type() -> None:
     fabric = built(SERVERS["hgx-h100"], per_node=4)
     assert (fabric.per_node, fabric.nics.device) == (4, "1021")
 

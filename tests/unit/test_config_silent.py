@@ -1,4 +1,4 @@
-"""Mistakes that once passed: each class as a property, not as examples. The examples are in tests/fixtures/broken."""
+"""Classes of mistakes that mpigen once accepted, as properties. tests/fixtures/broken has examples."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_cores_in_bytes_are_refused(amount: int, unit: str) -> None:
 
 
 @given(st.integers(1, 512), st.integers(1, 16384))
-def test_what_nodes_have_is_possible(cores: int, gibibytes: int) -> None:
+def test_amounts_of_real_nodes_are_plausible(cores: int, gibibytes: int) -> None:
     assert check_node_amount("cpu", str(cores)) is None
     assert check_node_amount("memory", f"{gibibytes}Gi") is None
 
@@ -152,7 +152,7 @@ def test_a_registry_is_taken(registry: str) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("what", ONE_LINE)
-def test_a_credential_is_found_wherever_it_stands_and_never_repeated(place: str, what: str) -> None:
+def test_a_credential_is_found_in_every_place_and_never_repeated(place: str, what: str) -> None:
     token = ONE_LINE[what]
     told = complaint(PLACES[place].replace("TOKEN", token).encode())
     assert f" holds {what}" in told or f" is {what}" in told
@@ -176,7 +176,7 @@ def test_a_platform_in_python_exposes_no_credential_either(tmp_path: Path) -> No
         "# max_tokens: 4096\n# the API key is in `tenants[].secrets`\n# https://user@git.example.com/platform.git\n",
     ],
 )
-def test_words_about_credentials_are_none(text: str) -> None:
+def test_texts_about_credentials_are_not_credentials(text: str) -> None:
     assert find_exposures(text) == []
 
 

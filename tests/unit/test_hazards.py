@@ -1,4 +1,4 @@
-"""What is possible and dangerous in a platform file is reported as a warning, at its place; what is sound is not.
+"""Dangerous settings of a platform are reported as warnings at their place, and safe settings are not.
 
 A case is a pair of files in tests/fixtures/hazards: NAME.yaml, and NAME.txt with the exact report, which is empty for
 NAME-good.yaml.
@@ -37,15 +37,15 @@ platform = Platform(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_hazards_of_a_platform_are_reported_in_these_words(case: str) -> None:
+def test_a_platform_has_the_recorded_hazards(case: str) -> None:
     assert report((HAZARDOUS / f"{case}.yaml").read_bytes()) == (HAZARDOUS / f"{case}.txt").read_text("utf-8")
 
 
 def test_every_hazard_has_a_case_and_every_case_a_sound_twin() -> None:
-    told = "".join((HAZARDOUS / f"{case}.txt").read_text("utf-8") for case in CASES)
+    reports = "".join((HAZARDOUS / f"{case}.txt").read_text("utf-8") for case in CASES)
     checks = {each.id for each in registry.checks() if each.family == "platform"}
     of_yaml = checks - {"platform/shadowed-module"}  # the test below has its cases
-    assert {check for check in checks if f": {check}: " in told} == of_yaml
+    assert {check for check in checks if f": {check}: " in reports} == of_yaml
     assert {case for case in CASES if not (HAZARDOUS / f"{case}.txt").stat().st_size} == {
         case for case in CASES if case.endswith("-good")
     }
@@ -91,7 +91,7 @@ def test_a_platform_in_python_has_a_path_of_names_and_no_line(tmp_path: Path) ->
 
 @settings(max_examples=50, deadline=None)
 @given(st.data())
-def test_however_everything_is_split_it_is_all_covered(data: st.DataObject) -> None:
+def test_any_partition_of_all_addresses_covers_all_addresses(data: st.DataObject) -> None:
     parts = [ipaddress.ip_network(data.draw(st.sampled_from(["0.0.0.0/0", "::/0"])))]
     for _ in range(data.draw(st.integers(0, 12))):
         whole = parts.pop(data.draw(st.integers(0, len(parts) - 1)))

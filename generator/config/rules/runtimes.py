@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import ceil
 
 from generator import quantities
@@ -19,6 +19,16 @@ _GLOO_FAMILIES = ("pytorch-mpi", "deepspeed")
 _MORE_NODES = "and let jobs request more nodes"
 
 
+RuntimeRule = Callable[[Steps, Runtime, Pool], Iterator[Mistake]]
+_RULES: list[RuntimeRule] = []
+
+
+def runtime_rule(function: RuntimeRule) -> RuntimeRule:
+    """Register a function as a rule of a runtime on its pool."""
+    _RULES.append(function)
+    return function
+
+
 @rule
 def runtimes_on_pools(platform: PartialPlatform) -> Iterator[Mistake]:
     """Report runtimes that do not fit their pool."""
@@ -28,11 +38,12 @@ def runtimes_on_pools(platform: PartialPlatform) -> Iterator[Mistake]:
 
 
 def find_runtime_mistakes(runtime: Runtime, pool: Pool, path: Steps = ()) -> Iterator[Mistake]:
-    """Apply every check of a runtime on its pool."""
-    for check in _CHECKS:
+    """Apply every rule of a runtime on its pool."""
+    for check in _RULES:
         yield from check(path, runtime, pool)
 
 
+@runtime_rule
 def _family_on_pool(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report an MPI family that does not run on the devices of the pool, and a missing image."""
     family = runtime.family
@@ -48,6 +59,7 @@ def _family_on_pool(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mista
         yield Mistake(path, message, f"name an image with OpenSSH and {family.image}{libraries}")
 
 
+@runtime_rule
 def _launcher_settings(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report a launcher whose rank 0 is unknown in advance, and requests of a launcher that is not a pod."""
     del pool
@@ -59,6 +71,7 @@ def _launcher_settings(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mi
         yield Mistake((*path, "launcherResources"), message, "add `launcher: separate`, or remove this field")
 
 
+@runtime_rule
 def _requests_on_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report requests that no node of the pool can satisfy."""
     for field, resources in (("launcherResources", runtime.launcher_resources), ("resources", runtime.resources)):
@@ -73,6 +86,7 @@ def _requests_on_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mis
                 yield Mistake((*path, field, resource), message, f"write at most {offered}")
 
 
+@runtime_rule
 def _ranks_per_mig_slice(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report hosts with several MIG slices, or several ranks on one.
 
@@ -91,6 +105,7 @@ def _ranks_per_mig_slice(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[
         yield Mistake((*path, "processesPerNode"), message, f"remove this field, {_MORE_NODES}")
 
 
+@runtime_rule
 def _ranks_per_shared_gpu(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report hosts with several shares of GPUs, which may be shares of the same GPU.
 
@@ -108,6 +123,7 @@ def _ranks_per_shared_gpu(path: Steps, runtime: Runtime, pool: Pool) -> Iterator
         yield Mistake((*path, "processesPerNode"), message, f"remove this field, {_MORE_NODES}")
 
 
+@runtime_rule
 def _devices_per_numa_node(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report hosts with devices of several sockets, where the kubelet only admits pods of a single NUMA node.
 
@@ -133,6 +149,7 @@ def _path_of_devices(path: Steps, runtime: Runtime, pool: Pool) -> Steps:
     return (*path, "resources", pool.accelerator) if pool.accelerator in runtime.resources else path
 
 
+@runtime_rule
 def _placement_in_topology(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report a placement at a level that the pool's topology lacks: Kueue then finds no flavor for the job."""
     if runtime.placement is None or runtime.placement.level in pool.topology:
@@ -145,6 +162,7 @@ def _placement_in_topology(path: Steps, runtime: Runtime, pool: Pool) -> Iterato
     yield Mistake((*path, "placement"), message, fix)
 
 
+@runtime_rule
 def _fabric_of_ranks(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report a fabric that the runtime excludes, cannot use, or requests no device of."""
     fabric = fabric_of(runtime, pool)
@@ -172,6 +190,7 @@ def _check_fabric(path: Steps, runtime: Runtime, pool: Pool, fabric: Fabric) -> 
             yield Mistake((*path, "resources", resource), message, "remove this entry")
 
 
+@runtime_rule
 def _memlock_of_family(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report the capability IPC_LOCK for a family that cannot pass it to its ranks.
 
@@ -183,6 +202,7 @@ def _memlock_of_family(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mi
         yield Mistake((*path, "memlock"), message, "raise the limit on the nodes, and remove this field")
 
 
+@runtime_rule
 def _one_process_for_many_gpus(path: Steps, runtime: Runtime, pool: Pool) -> Iterator[Mistake]:
     """Report one process per node on several GPUs, which Trainer replaces by one process per GPU.
 
@@ -192,17 +212,3 @@ def _one_process_for_many_gpus(path: Steps, runtime: Runtime, pool: Pool) -> Ite
     if runtime.processes_per_node == 1 and "gpu" in pool.accelerator.lower() and quantities.parse(devices).value > 1:
         message = f"Trainer replaces `1` by {devices}, one process for each {pool.accelerator} of the node"
         yield Mistake((*path, "processesPerNode"), message, "request one device in `resources`, or remove this field")
-
-
-_CHECKS = (
-    _family_on_pool,
-    _launcher_settings,
-    _requests_on_node,
-    _ranks_per_mig_slice,
-    _ranks_per_shared_gpu,
-    _devices_per_numa_node,
-    _placement_in_topology,
-    _fabric_of_ranks,
-    _memlock_of_family,
-    _one_process_for_many_gpus,
-)
