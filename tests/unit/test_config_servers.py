@@ -72,7 +72,7 @@ def test_measured_bandwidth_is_near_the_speed_of_the_links(server: Server) -> No
 def test_a_network_for_each_nic_needs_the_names_of_the_interfaces() -> None:
     with pytest.raises(ValidationError, match="each NIC is a network of its own, and needs a name") as refused:
         built(SERVERS["hgx-spectrum-x"], **OWN)
-    assert refused.value.errors()[0]["ctx"]["fix"] == "name them in `nics.ports`"
+    assert refused.value.errors()[0]["ctx"]["fix"] == "list the NICs in `nics.ports`"
 
 
 def test_fields_of_a_fabric_override_its_server_type() -> None:
