@@ -7,10 +7,10 @@ link from the row. docs/reference/upstream-defects.md is generated from the rows
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
-from generator.facts.table import read_rows
+from generator.facts.table import read_rows, read_table
 from generator.facts.versions import SUPPORTED, minors
 
 _NAMES = {"argocd": "Argo CD", "jobset": "JobSet", "kubernetes": "Kubernetes", "kueue": "Kueue", "trainer": "Trainer"}
@@ -83,11 +83,6 @@ class Defect:
     checks: Mapping[str, str] = field(default_factory=dict)
     refuses: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        """Parse the ranges of releases."""
-        ranges = {name: tuple(map(_parse_range, rows)) for name, rows in self.affected.items()}
-        object.__setattr__(self, "affected", ranges)
-
     def affects(self, targets: Mapping[str, str]) -> bool:
         """Return True if the target releases have the defect, or may have it.
 
@@ -149,7 +144,11 @@ def _parse_range(row: Mapping[str, str]) -> Range:
 @cache
 def defects() -> Mapping[str, Defect]:
     """Return all rows by id, in the order of the file."""
-    return {defect.id: defect for defect in read_rows("defects", "defects", Defect)}
+    affected = {
+        row["id"]: {name: tuple(map(_parse_range, ranges)) for name, ranges in row["affected"].items()}
+        for row in read_table("defects")["defects"]
+    }
+    return {row.id: replace(row, affected=affected[row.id]) for row in read_rows("defects", "defects", Defect)}
 
 
 def known(name: str) -> Defect:

@@ -163,10 +163,13 @@ def new_job(platform: Platform, request: Request) -> Job:
     if problems:
         raise JobError(tuple(problems))
     command = _command(platform, runtime, request, nodes, measured)
-    metadata = {**_labels(request, labels), **_owner(request)}
-    body = _train_job(
-        runtime, {"name": name, "namespace": request.namespace or tenant.name, **metadata}, nodes, command
-    )
+    named = {QUEUE_NAME: request.queue, PRIORITY_CLASS: request.priority, **labels}
+    metadata: Body = {"name": name, "namespace": request.namespace or tenant.name}
+    if any(named.values()):
+        metadata["labels"] = {label: value for label, value in named.items() if value}
+    if request.owner:
+        metadata["annotations"] = {OWNER: request.owner}
+    body = _train_job(runtime, metadata, nodes, command)
     body["spec"] |= deadline(tenant)
     notes = [*_notes(runtime, request), *(smoke.benchmark_notes(measured) if measured else ())]
     notes += _contention_notes(tenant, nodes, far)
@@ -206,16 +209,6 @@ def _usual_nodes(runtime: Runtime, tenant: Tenant, request: Request) -> int:
     if request.is_smoke:
         return smoke_nodes(runtime)
     return min(runtime.nodes or 2, tenant.limits.hosts_per_job or 2**31)
-
-
-def _labels(request: Request, others: Mapping[str, str]) -> Body:
-    named = {QUEUE_NAME: request.queue, PRIORITY_CLASS: request.priority}
-    labels = {label: value for label, value in {**named, **others}.items() if value}
-    return {"labels": labels} if labels else {}
-
-
-def _owner(request: Request) -> Body:
-    return {"annotations": {OWNER: request.owner}} if request.owner else {}
 
 
 def _train_job(runtime: Runtime, metadata: Body, nodes: int, command: list[str]) -> Body:

@@ -56,10 +56,10 @@ def python_command(runtime: Runtime, pool: Pool, nodes: int, verdict: str, *more
     """Return a command that runs a program on every rank: the start of the family, a sum, more scripts, a verdict.
 
     Args:
-        runtime: whose ranks.
-        pool: its own.
+        runtime: the runtime of the ranks.
+        pool: its pool.
         nodes: `numNodes`.
-        verdict: the script that says what came out, once the sum was right.
+        verdict: the script that prints the result if the sum is right.
         more: scripts between the sum and the end.
         header: text before all scripts.
     """
@@ -100,15 +100,7 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A measurement of a fabric.
-
-    Attributes:
-        runtime: whose ranks.
-        pool: on whose nodes.
-        fabric: of that pool.
-        link: Gbit/s of each NIC; 0 if unknown.
-        nodes: `numNodes` of the TrainJob.
-    """
+    """A measurement of a fabric. `link` is Gbit/s of each NIC, 0 if unknown; `nodes` is `numNodes` of the TrainJob."""
 
     runtime: Runtime
     pool: Pool

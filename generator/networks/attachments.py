@@ -192,14 +192,7 @@ def _cel_selectors(selectors: tuple[str, ...]) -> list[Body]:
 
 
 def ipam(fabric: Fabric, rail: int, share: FabricShare | None, owner: str) -> Body:
-    """Return the `ipam` of an attachment; empty if pods have no addresses on the fabric.
-
-    Args:
-        fabric: which.
-        rail: its number among all rails.
-        share: what is the team's own of it.
-        owner: the team.
-    """
+    """Return the `ipam` of an attachment; empty if pods have no addresses on the fabric."""
     ranges = rail_ranges(fabric, share.range if share else None)
     if not ranges:
         return {}
@@ -218,14 +211,7 @@ def ipam(fabric: Fabric, rail: int, share: FabricShare | None, owner: str) -> Bo
 def ip_pools(
     fabric: Fabric, pools: Sequence[Pool], shares: Sequence[tuple[str, FabricShare]], namespace: str
 ) -> Iterator[Body]:
-    """Yield an IPPool of nv-ipam for each rail, and for each rail of a team with its own addresses.
-
-    Args:
-        fabric: which.
-        pools: those whose nodes have it.
-        shares: team → what is its own of it.
-        namespace: where nv-ipam looks for them.
-    """
+    """Yield an IPPool of nv-ipam for each rail, and for each rail of a team with its own addresses."""
     if fabric.addresses is None or allocator(fabric) != "nv-ipam":
         return
     owners = [("", None), *((team, share.range) for team, share in shares if share.range)]

@@ -13,6 +13,7 @@ from operator import itemgetter
 
 from generator.config.platform import Platform
 from generator.facts.kinds import KINDS
+from generator.facts.table import read_table
 from generator.manifests import Body
 from generator.policies.access import KUBERNETES_USERS, controller_groups
 
@@ -44,7 +45,8 @@ _USER_RESOURCES = (
 def audit(platform: Platform) -> Body:
     """Return the policy of the API server; on OpenShift the profile, because it supports no rules for resources."""
     if platform.cluster.is_openshift:
-        return openshift_profile()
+        profile: Body = read_table("objects", "generator.policies")["openshift-audit"]
+        return profile
     return audit_policy(controller_groups(platform), platform.policies.retention.audit or 0)
 
 
@@ -82,17 +84,3 @@ def _written_resources() -> list[Body]:
         {"group": group, "resources": [resource for _, resource in resources]}
         for group, resources in groupby(rows, key=itemgetter(0))
     ]
-
-
-def openshift_profile() -> Body:
-    """Return `APIServer` of OpenShift with only `audit`: a profile that logs the bodies of writes, but not of Secrets.
-
-    openshift/api at bfa868a22401, config/v1/types_apiserver.go; rules of the profiles: openshift/library-go
-    pkg/operator/apiserver/audit/manifests.
-    """
-    return {
-        "apiVersion": "config.openshift.io/v1",
-        "kind": "APIServer",
-        "metadata": {"name": "cluster"},
-        "spec": {"audit": {"profile": "WriteRequestBodies"}},
-    }

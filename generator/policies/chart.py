@@ -10,17 +10,16 @@ from generator.config.model.policies import AUDIT_POLICY_FILE
 from generator.config.model.tenants import Tenant
 from generator.config.platform import Platform
 from generator.constructs import Component
+from generator.facts.table import read_table
 from generator.manifests import Body, Manifest
 from generator.policies import access, namespace, secrets
 from generator.policies.admission import memlock
 from generator.policies.admission.memlock import MEMLOCK
 from generator.policies.admission.pack import admission_pack
 from generator.policies.audit import audit
-from generator.policies.network_policies import (
-    admin_network_policy,
-    baseline_admin_network_policy,
-    network_policies,
-)
+from generator.policies.network_policies import admin_network_policy, network_policies
+
+_OBJECTS = read_table("objects", "generator.policies")
 
 
 class TenantRoles(Component):
@@ -57,7 +56,7 @@ class Memlock(Component):
     """The permission of pods to lock memory on OpenShift."""
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
-        bodies = [memlock.security_context_constraints(), memlock.memlock_role()]
+        bodies = [_OBJECTS["memlock"], memlock.memlock_role()]
         super().__init__(scope, id, [Manifest(body, "cluster/access/memlock.yaml") for body in bodies])
 
 
@@ -65,7 +64,7 @@ class Baseline(Component):
     """The policy for namespaces of tenants in which no NetworkPolicy selects a pod."""
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
-        super().__init__(scope, id, [Manifest(baseline_admin_network_policy(), "cluster/isolation/baseline.yaml")])
+        super().__init__(scope, id, [Manifest(_OBJECTS["baseline"], "cluster/isolation/baseline.yaml")])
 
 
 class Tenancy(Component):

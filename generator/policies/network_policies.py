@@ -31,7 +31,7 @@ from generator.config.model.isolation import (
     metadata_services_in,
 )
 from generator.config.model.tenants import Tenant
-from generator.facts.names import EVERYWHERE, METADATA_NAME, RUNTIME_LABEL, TENANT_LABEL
+from generator.facts.names import METADATA_NAME, RUNTIME_LABEL, TENANT_LABEL
 from generator.manifests import Body
 
 NOT_ISOLATED = "mpigen.dev/not-isolated"
@@ -178,7 +178,6 @@ def _cilium_ports(port: int, protocol: str) -> list[Body]:
 
 
 _API = "policy.networking.k8s.io/v1alpha1"
-_EVERYWHERE = [EVERYWHERE, "::/0"]
 
 
 def admin_network_policy(name: str, guard: Guard) -> Body:
@@ -203,21 +202,6 @@ def admin_network_policy(name: str, guard: Guard) -> Body:
                 {"name": "other-teams", "action": "Deny", "to": [others]},
                 {"name": "metadata", "action": "Deny", "to": [{"networks": [*METADATA_SERVICES]}]},
             ],
-        },
-    }
-
-
-def baseline_admin_network_policy() -> Body:
-    """Return the policy that denies all traffic of tenants without a NetworkPolicy. A cluster can have only one."""
-    all_namespaces: Body = {"namespaces": {}}
-    return {
-        "apiVersion": _API,
-        "kind": "BaselineAdminNetworkPolicy",
-        "metadata": {"name": "default"},
-        "spec": {
-            "subject": {"namespaces": {"matchExpressions": [{"key": TENANT_LABEL, "operator": "Exists"}]}},
-            "ingress": [{"name": "nobody", "action": "Deny", "from": [all_namespaces]}],
-            "egress": [{"name": "nowhere", "action": "Deny", "to": [all_namespaces, {"networks": _EVERYWHERE}]}],
         },
     }
 

@@ -25,14 +25,7 @@ _NCCL: tuple[DeviceKind, ...] = ("nvidia", "nvidia-mig", "amd")  # RCCL reads th
 def launcher_environment(
     runtime: Runtime, size: NodeSize, device: DeviceKind, fabric: Fabric | None = None
 ) -> dict[str, str]:
-    """Return the variables of the launcher: a fabric changes the TCP variables, and the platform file overrides both.
-
-    Args:
-        runtime: the runtime of the platform file.
-        size: the size of a host.
-        device: the device that runs ranks.
-        fabric: the fabric that carries the data of ranks; None for the pod network.
-    """
+    """Return the variables of the launcher: a fabric changes variables of TCP, and the platform file overrides both."""
     family = runtime.family
     variables: dict[str, str | None] = {
         "HOME": HOME,
@@ -93,12 +86,6 @@ def _over_fabric(runtime: Runtime, device: DeviceKind, fabric: Fabric, names: Se
     """Return the changes that send the data of ranks over a fabric.
 
     Control traffic stays on the pod network. Without these variables the libraries fall back to TCP silently.
-
-    Args:
-        runtime: the runtime of the platform file.
-        device: the device that runs ranks.
-        fabric: the fabric.
-        names: its interfaces in the pods.
     """
     family = runtime.family
     # Horovod sends by MPI on CPUs. All other frameworks use MPI only to start ranks.

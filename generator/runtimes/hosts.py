@@ -105,12 +105,7 @@ def fabric_annotations(runtime: Runtime, pool: Pool, size: NodeSize) -> dict[str
 
 
 def attached_networks(fabric: Fabric, resources: Mapping[str, str]) -> list[str]:
-    """Return the network of each interface of a host, one for each device that the host requests.
-
-    Args:
-        fabric: of the host.
-        resources: that the host asks for.
-    """
+    """Return the network of each interface of a host, one for each device that the host requests."""
     return [
         rail.network
         for rail in fabric.all_rails

@@ -60,13 +60,7 @@ def prepare_container(image: str, runtime: Runtime, security: Body, *, is_launch
 
 
 def hosts_container(image: str, security: Body, patience: int) -> Body:
-    """Return the container that waits until ssh connects to every host: in a gang, hosts start with the launcher.
-
-    Args:
-        image: of the launcher.
-        security: of its containers.
-        patience: seconds until it gives up.
-    """
+    """Return the container that waits until ssh connects to every host: in a gang, hosts start with the launcher."""
     return {
         "name": "hosts",
         "image": image,
@@ -149,15 +143,7 @@ _OWNED: tuple[DeviceKind, ...] = ("amd", "intel")
 
 
 def preflight_containers(image: str, runtime: Runtime, pool: Pool, size: NodeSize, security: Body) -> list[Body]:
-    """Return the init containers that check a host, in the order in which they run.
-
-    Args:
-        image: of the ranks.
-        runtime: the runtime of the platform file.
-        pool: the pool of the runtime.
-        size: of a host.
-        security: of init containers.
-    """
+    """Return the init containers that check a host, in the order in which they run."""
     containers = (make(image, runtime, pool, size, security) for make in (devices_container, fabric_container))
     return [container for container in containers if container]
 
@@ -190,15 +176,7 @@ def devices_script(pool: Pool) -> str:
 
 
 def fabric_container(image: str, runtime: Runtime, pool: Pool, size: NodeSize, security: Body) -> Body | None:
-    """Return the container that checks a fabric; None if there is no fabric, no preflight, or a fallback to TCP.
-
-    Args:
-        image: of the ranks.
-        runtime: the runtime of the platform file.
-        pool: the pool of the runtime.
-        size: of a host.
-        security: of init containers.
-    """
+    """Return the container that checks a fabric; None if there is no fabric, no preflight, or a fallback to TCP."""
     wiring = fabric_of(runtime, pool)
     if wiring is None or not wiring.preflight or wiring.fallback:
         return None

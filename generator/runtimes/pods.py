@@ -44,17 +44,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class PodParts:
-    """The settings that the pods of launcher and hosts share.
-
-    Attributes:
-        runtime: as declared.
-        pool: where the ranks run.
-        cluster: whose distribution decides who the pods run as.
-        image: of all containers.
-        volumes: volumes in addition to the volumes of every pod.
-        patience: how many seconds the launcher of a gang waits for its hosts.
-        residency: the label of nodes that says where all pods must be; empty where that is not said.
-    """
+    """The settings that the pods of launcher and hosts share."""
 
     runtime: Runtime
     pool: Pool
@@ -62,7 +52,9 @@ class PodParts:
     image: str
     volumes: Sequence[Volume] = ()
     patience: int = 1800
+    """Seconds that the launcher of a gang waits for its hosts."""
     residency: str = ""
+    """The label of nodes with the location of all pods; empty if the platform sets none."""
 
 
 def node_pod(parts: PodParts, size: NodeSize) -> Body:

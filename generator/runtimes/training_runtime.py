@@ -35,7 +35,7 @@ _GANGS: Mapping[str, Body] = {
 }
 
 
-def training_runtimes(  # noqa: PLR0913 - what a runtime is made of, from all over the platform file
+def training_runtimes(  # noqa: PLR0913 - parts of several sections of the platform file
     runtime: Runtime,
     pool: Pool,
     cluster: Cluster,
@@ -49,13 +49,13 @@ def training_runtimes(  # noqa: PLR0913 - what a runtime is made of, from all ov
     """Return the ClusterTrainingRuntime of a runtime, or a TrainingRuntime for each namespace of its tenants.
 
     Args:
-        runtime: as in the `runtimes` section.
-        pool: the pool that it names.
-        cluster: what it runs on.
+        runtime: an entry of the `runtimes` section.
+        pool: its pool.
+        cluster: the cluster of the pool.
         namespaces: namespaces of the runtime's tenants. Default: the names of the tenants.
         variables: more environment variables of the launcher and the ranks.
         volumes: more volumes of launcher and hosts.
-        residency: the label of nodes that says where all pods must be; empty where that is not said.
+        residency: the label of nodes with the location of all pods; empty if the platform sets none.
         patience: how many seconds the launcher of a gang waits for its hosts; as long as Kueue waits for pods.
     """
     size = node_size(runtime, pool)

@@ -13,8 +13,9 @@ import pytest
 from generator import Platform, pipeline
 from generator.app import App
 from generator.config.model.policies import AUDIT_POLICY_FILE
+from generator.facts.table import read_table
 from generator.manifests import Manifest
-from generator.policies.audit import FLAGS, openshift_profile
+from generator.policies.audit import FLAGS
 from tests.cluster import trees
 from tests.cluster.argocd_order import in_order
 from tests.cluster.argocd_scope import read_by
@@ -251,7 +252,7 @@ def test_the_log_is_kept_for_as_long_as_the_platform_says(cluster: Cluster, regu
 
 
 def test_the_object_of_openshift_is_accepted_and_sets_nothing_else(admin: Client) -> None:
-    stored = admin.apply(openshift_profile(), dry_run=True)
+    stored = admin.apply(read_table("objects", "generator.policies")["openshift-audit"], dry_run=True)
     assert stored.warnings == ()
     assert stored.body["spec"] == {"audit": {"profile": "WriteRequestBodies"}}
 

@@ -5,11 +5,7 @@ No Pod Security level but `privileged` allows IPC_LOCK. The rule therefore repea
 IPC_LOCK may escalate privileges, and every container drops capabilities itself, because the rule judges one container
 at a time.
 
-The SecurityContextConstraints are restricted-v2 (openshift/cluster-kube-apiserver-operator
-bindata/bootkube/scc-manifests/*_scc-restricted-v2.yaml) with two differences that belong together: IPC_LOCK may be
-added, and a container may escalate privileges, because a user other than root gets a capability only from a file.
-Fields: openshift/apiserver-library-go pkg/securitycontextconstraints (sccmatching/provider.go,
-capabilities/mustrunas.go).
+The SecurityContextConstraints are in policies/objects.yaml.
 """
 
 from __future__ import annotations
@@ -149,46 +145,6 @@ def _host_validations() -> list[Validation]:
 
 
 _GROUP = "security.openshift.io"
-
-
-def security_context_constraints() -> Body:
-    """Return the SecurityContextConstraints. They name no user or group: a role grants their use."""
-    return {
-        "apiVersion": f"{_GROUP}/v1",
-        "kind": "SecurityContextConstraints",
-        "metadata": {"name": MEMLOCK_SCC},
-        "allowHostDirVolumePlugin": False,
-        "allowHostIPC": False,
-        "allowHostNetwork": False,
-        "allowHostPID": False,
-        "allowHostPorts": False,
-        "allowPrivilegeEscalation": True,
-        "allowPrivilegedContainer": False,
-        "allowedCapabilities": [IPC_LOCK, NET_BIND_SERVICE],
-        "defaultAddCapabilities": [],
-        "defaultAllowPrivilegeEscalation": False,
-        "fsGroup": {"type": "MustRunAs"},
-        "groups": [],
-        "priority": 0,
-        "readOnlyRootFilesystem": False,
-        "requiredDropCapabilities": ["ALL"],
-        "runAsUser": {"type": "MustRunAsRange"},
-        "seLinuxContext": {"type": "MustRunAs"},
-        "seccompProfiles": ["runtime/default"],
-        "supplementalGroups": {"type": "RunAsAny"},
-        "userNamespaceLevel": "AllowHostLevel",
-        "users": [],
-        "volumes": [
-            "configMap",
-            "csi",
-            "downwardAPI",
-            "emptyDir",
-            "ephemeral",
-            "persistentVolumeClaim",
-            "projected",
-            "secret",
-        ],
-    }
 
 
 def memlock_role() -> Body:
