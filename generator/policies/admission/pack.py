@@ -11,7 +11,7 @@ from generator.config.platform import Platform
 from generator.facts.names import MANAGED_BY, PART_OF
 from generator.manifests import Manifest
 from generator.policies.access import KUBERNETES_USERS, OPENSHIFT_GROUPS, OPENSHIFT_GROUPS_FOR_USERS, controller_groups
-from generator.policies.admission import fabric, memlock, patches
+from generator.policies.admission import fabric, memlock
 from generator.policies.admission.policy import Rule, binding, policy
 from generator.policies.admission.rules import generated, read_rule, size
 
@@ -33,7 +33,7 @@ def admission_pack(platform: Platform) -> Iterator[Manifest]:
 def _rules(platform: Platform) -> Iterator[Rule]:
     limits = [tenant.limits for tenant in platform.tenants]
     yield from map(read_rule, ("queue", "runtime", "priority"))
-    yield patches.patches()
+    yield read_rule("patches")
     if any(pool.wiring for pool in platform.pools):  # removed again if no runtime uses a fabric: parameters.py
         yield fabric.fabric(platform.cluster.versions.trainer)
     yield from map(read_rule, ("owner", "own-jobs", "keys", "local-queues"))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from generator.config.model.tenants import Limits
 from generator.facts import names
 from generator.facts.table import read_table
 from generator.manifests import Body
-from generator.policies.admission.patches import PODS
 from generator.policies.admission.policy import (
     RUNTIME,
     TRAINJOBS,
@@ -21,6 +20,19 @@ from generator.policies.admission.policy import (
     parameter,
 )
 
+_POD = "variables.pods.all(pods, pods.all(pod, {}))"
+_SCOPES = {
+    "expression": "{0}",
+    "pods": _POD,
+    "volumes": _POD.format("pod.?volumes.orValue([]).all(volume, {0})"),
+    "containers": _POD.format(
+        "pod.?containers.orValue([]).all(each, {0}) && pod.?initContainers.orValue([]).all(each, {0})"
+    ),
+    "everyContainer": "object.spec.containers.all(each, {0}) && object.spec.?initContainers.orValue([]).all(each, {0})"
+    " && object.spec.?ephemeralContainers.orValue([]).all(each, {0})",
+    "annotations": "object.metadata.?annotations.orValue({{}}).all(key, {0})",
+}
+"""Key of an expression in rules.yaml → CEL that is true if the expression is true in each place."""
 _ABBREVIATION = re.compile(r"\$(list|text)\(([a-z-]+)\)|\$\{(\w+)\}")
 
 
@@ -56,12 +68,12 @@ def read_rule(
         name=name,
         resource_rules=[_resource_rule(**entry) for entry in row["resources"]] if "resources" in row else [TRAINJOBS],
         variables={
-            **(PODS if "patches" in row else {}),
+            **(read_table("rules", "generator.policies.admission")["patch-variables"] if "patches" in row else {}),
             **(variables or {}),
             **{key: cel(text) for key, text in row.get("variables", {}).items()},
         },
         validations=[
-            Validation(cel(entry["expression"]), cel(entry["message"]), entry.get("reason", "Invalid"))
+            Validation(_expression(entry, cel), cel(entry["message"]), entry.get("reason", "Invalid"))
             for entry in row["validations"]
             if entry.get("for") is None or entry["for"] in settings
         ],
@@ -69,6 +81,10 @@ def read_rule(
         object_labels=labels or {},
         is_cluster_wide=labels is not None,
     )
+
+
+def _expression(entry: Body, cel: Callable[[str], str]) -> str:
+    return " && ".join(_SCOPES[key].format(cel(text)) for key, text in entry.items() if key in _SCOPES)
 
 
 def _resource_rule(
