@@ -65,7 +65,7 @@ def parse_amounts(resources: object, place: str) -> dict[str, int]:
 def format_amount(resource: str, amount: int) -> str:
     """Format an amount as a quantity.
 
-    >>> shown("cpu", 57500), shown("memory", 2 * 1024**3), shown("nvidia.com/gpu", 8)
+    >>> format_amount("cpu", 57500), format_amount("memory", 2 * 1024**3), format_amount("nvidia.com/gpu", 8)
     ('57500m', '2Gi', '8')
     """
     value = Fraction(amount, 1000) if resource == "cpu" else Fraction(amount)

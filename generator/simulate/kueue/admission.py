@@ -19,7 +19,7 @@ placement matters: a job requires a level, two jobs would share a node, or the n
 Not simulated: admission checks and slices of a topology (both raise `NotModelledError`), balanced placement, node
 replacement, flavors whose nodes overlap within one cycle, partial admission, elastic jobs, ConcurrentAdmission, fair
 sharing by past usage (`admissionScope`), `waitForPodsReady` with its timeouts, MultiKueue, and limits of the namespace
-(LimitRange: see `podsets.refusals`; ResourceQuota).
+(LimitRange: see `podsets.find_broken_bounds`; ResourceQuota).
 """
 
 from __future__ import annotations
@@ -92,16 +92,7 @@ def would_admit(
 
 @dataclass(eq=False, slots=True)
 class _Record:
-    """The history of a job.
-
-    Attributes:
-        workload: the job.
-        rejection: why its queue never admits it; empty if it can.
-        last: the assignment of the last attempt.
-        history: all events.
-        running: the running workload; None while it does not run.
-        is_finished: True after it finished.
-    """
+    """The history of a job. A `rejection` is permanent, and `last` is the assignment of the last attempt."""
 
     workload: Workload
     rejection: str = ""

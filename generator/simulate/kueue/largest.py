@@ -40,7 +40,7 @@ from generator.simulate.kueue.topology import TopologyMode
 NO_LIMIT = 2**31 - 1
 """The largest `numNodes` that the API server accepts: an int32."""
 _MONOTONIC = 2
-"""Up to this number of PodSets, a smaller job has room wherever a larger one has: see `fit.has_room`."""
+"""Up to this number of PodSets, a smaller job has room wherever a larger one has: see `nodes.has_room`."""
 
 
 class Limit(StrEnum):
@@ -68,15 +68,7 @@ _ONE_SIZE = (Limit.SIZE, "the runtime has only this size")
 
 @dataclass(frozen=True, slots=True)
 class JobTemplate:
-    """A job of unknown size.
-
-    Attributes:
-        runtime: its runtime.
-        context: the context of its pods.
-        sites: the topology domains; None if the nodes are unknown.
-        most_hosts: the largest `numNodes` that the API server accepts; None without a limit.
-        rules: the rules of the Kueue version.
-    """
+    """A job of unknown size; `most_hosts` is the largest `numNodes` that the API server accepts."""
 
     runtime: Body
     context: PodContext

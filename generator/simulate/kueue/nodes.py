@@ -216,7 +216,8 @@ def _sum_usage(manifests: Sequence[Manifest], nodes: Sequence[Machine]) -> Mappi
     bare = PodContext(overheads=read_pod_context(manifests, "").overheads)
     for manifest in manifests:
         node = string(mapping(manifest.body, "spec").get("nodeName"))
-        if (manifest.group, manifest.kind) == ("", "Pod") and node and not _is_terminated(manifest):
+        is_terminated = mapping(manifest.body, "status").get("phase") in ("Succeeded", "Failed")
+        if (manifest.group, manifest.kind) == ("", "Pod") and node and not is_terminated:
             running |= {(manifest.namespace, name, node) for name in _owning_daemon_sets(manifest)}
             if not _is_of_job(manifest):
                 amounts = pod_requests(dict(mapping(manifest.body, "spec")), bare, manifest.resource)
@@ -234,10 +235,6 @@ def _sum_usage(manifests: Sequence[Manifest], nodes: Sequence[Machine]) -> Mappi
             if not is_running and _runs_on(pod, machine):
                 add_requests(used.setdefault(machine.name, {}), {**amounts, "pods": 1})
     return used
-
-
-def _is_terminated(pod: Manifest) -> bool:
-    return mapping(pod.body, "status").get("phase") in ("Succeeded", "Failed")
 
 
 def _is_of_job(pod: Manifest) -> bool:

@@ -25,16 +25,7 @@ _POD_LEVEL = ("cpu", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An amount that a LimitRange sets.
-
-    Attributes:
-        limit_range: name of the LimitRange.
-        item: index in `spec.limits`.
-        kind: `Container` or `Pod`.
-        field: `max` or `min`.
-        resource: the resource.
-        amount: the amount, as Kueue counts it.
-    """
+    """An amount that a LimitRange sets: the `max` or `min` (`field`) of a `Container` or `Pod` (`kind`)."""
 
     limit_range: str
     item: int
@@ -258,13 +249,7 @@ def podsets(runtime: Body, nodes: int | None = None, context: PodContext = _NO_C
 
 @dataclass(frozen=True, slots=True)
 class BoundBreach:
-    """A bound of a LimitRange that the pods of a replicated job break.
-
-    Attributes:
-        bound: the bound.
-        pods: name of the replicated job.
-        amount: the request of one pod or container.
-    """
+    """A bound of a LimitRange that `amount`, the request of a pod or container of a replicated job, breaks."""
 
     bound: Bound
     pods: str

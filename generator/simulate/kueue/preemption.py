@@ -17,7 +17,7 @@ from enum import Enum
 
 from generator.objects.queue import Amounts, FlavorResource, Preemption
 from generator.simulate.kueue.queues import Node
-from generator.simulate.kueue.workloads import Cluster, Workload, having, lacking
+from generator.simulate.kueue.workloads import Cluster, Workload, has_room, having, lacking
 
 FINAL, INITIAL = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
 STRATEGIES = ((FINAL,), (INITIAL,), (FINAL, INITIAL))
@@ -26,14 +26,9 @@ STRATEGIES = ((FINAL,), (INITIAL,), (FINAL, INITIAL))
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A workload that needs room.
+    """A workload that needs room: `usage` of quota, of which too little is free for the `contested` keys.
 
-    Attributes:
-        workload: the workload.
-        node: the node of its queue.
-        usage: the quota that it needs.
-        contested: flavors and resources with too little free quota.
-        has_place: returns True if its pods that are placed by topology have room.
+    `has_place` returns True if its pods that Kueue places by topology have room.
     """
 
     workload: Workload
@@ -67,12 +62,9 @@ class Demand:
 
     def fits(self, *, borrow: bool) -> bool:
         """Return True if the workload has room now (`workloadFits`)."""
-        for key, amount in self.usage.items():
-            if not borrow and self.node.borrows_with(key, amount):
-                return False
-            if amount > max(0, self.node.available(key)):
-                return False
-        return self.has_place()
+        if not borrow and any(self.node.borrows_with(key, amount) for key, amount in self.usage.items()):
+            return False
+        return has_room(self.node, self.usage) and self.has_place()
 
 
 class Claim(Enum):

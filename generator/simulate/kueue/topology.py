@@ -64,11 +64,8 @@ def topology_request(annotations: Mapping[str, str]) -> TopologyRequest | None:
 class FlavorTopology:
     """The topology of a flavor in a queue.
 
-    Attributes:
-        flavor: name of the flavor.
-        levels: levels of its topology, from the widest to the narrowest; empty without a topology.
-        resources: resources for which the queue has quota of the flavor.
-        is_implied: True if all flavors of the queue have a topology: then Kueue places every pod by topology.
+    `levels` is empty without a topology, and `resources` has quota of the flavor. With `is_implied`, all flavors of the
+    queue have a topology, so Kueue places every pod by topology.
     """
 
     flavor: str
@@ -101,14 +98,7 @@ def explain_topology_mismatch(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Machine:
-    """A Node that accepts pods.
-
-    Attributes:
-        name: name of the Node.
-        labels: all labels.
-        taints: taints of all effects.
-        allocatable: resources for pods, including their number (`pods`).
-    """
+    """A Node that accepts pods. `allocatable` includes the number of its `pods`."""
 
     name: str
     labels: Mapping[str, str]

@@ -19,15 +19,7 @@ from generator.simulate.kueue.queues import Node
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that is submitted to a queue.
-
-    Attributes:
-        name: unique name.
-        queue: the ClusterQueue.
-        podsets: its PodSets, as `podsets` returns them for a runtime.
-        priority: value of its WorkloadPriorityClass or PriorityClass.
-        namespace: its namespace; empty if the queue admits jobs of any.
-    """
+    """A job that is submitted to a ClusterQueue. Without a namespace, its `namespaceSelector` is not checked."""
 
     name: str
     queue: str
@@ -80,14 +72,7 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Workload:
-    """A job with its order, and its assignment while it runs.
-
-    Attributes:
-        job: the job.
-        number: position in the order of submission; never changes.
-        gets: its assignment; None while it is pending.
-        admitted: position in the order of admission.
-    """
+    """A job with its order of submission and of admission, and its assignment while it runs."""
 
     job: Job
     number: int
