@@ -111,15 +111,11 @@ def _parse_short(item: str) -> NetworkRequest:
     if wrong is not None:
         message = f"`{wrong}` in `{text}` is not a valid name" if wrong else f"a name is missing in `{text}`"
         raise _MalformedError(message, "write `[namespace/]name[@interface]`: lower-case letters, digits and `-`")
-    if at and interface and not _is_interface(interface):
+    if at and (len(interface.encode()) > _LONGEST_INTERFACE or re.search(r"[\s/@]", interface)):
         raise _MalformedError(
             f"`{interface}` is not a valid interface name", "use at most 15 characters, without spaces and `/`"
         )
     return NetworkRequest(name, place, interface)
-
-
-def _is_interface(name: str) -> bool:
-    return len(name.encode()) <= _LONGEST_INTERFACE and not re.search(r"[\s/@]", name)
 
 
 def _parse_json(value: str) -> Iterator[NetworkRequest]:
@@ -132,20 +128,16 @@ def _parse_json(value: str) -> Iterator[NetworkRequest]:
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise _MalformedError("it is not a JSON list of objects", 'write `[{"name": "…", "namespace": "…"}]`')
     for item in ({key.lower(): value for key, value in entry.items()} for entry in items):
-        wrong_key = next((key for key, (kind, _) in _TYPES.items() if not _is_a(kind, item.get(key))), None)
+        wrong_key = next((key for key, (kind, _) in _TYPES.items() if not isinstance(item.get(key), kind | None)), None)
         if wrong_key:
             raise _MalformedError(f"`{wrong_key}` is not a {_TYPES[wrong_key][1]}", f"write a {_TYPES[wrong_key][1]}")
         if not item.get("name"):
             raise _MalformedError("an entry has no `name`", "name the NetworkAttachmentDefinition")
-        _judge_addresses(item)
+        _check_addresses(item)
         yield NetworkRequest(item["name"], item.get("namespace") or "", item.get("interface") or "")
 
 
-def _is_a(kind: type, value: object) -> bool:
-    return value is None or isinstance(value, kind)
-
-
-def _judge_addresses(item: Mapping[str, object]) -> None:
+def _check_addresses(item: Mapping[str, object]) -> None:
     """Raise an error for an address that Multus cannot parse. Multus parses all before it attaches a network."""
     for key in ("mac", "infiniband-guid"):
         if (address := item.get(key)) and not _ADDRESS.fullmatch(str(address)):

@@ -267,6 +267,9 @@ def environment_lost(workloads: Workloads) -> Iterator[Breach]:
 
     In MPIJobs, and in TrainJobs on an MPI runtime, the check also reports variables of the launcher: Open MPI's
     `mpirun` forwards only its own variables and those named with `-x`.
+
+    Source: open-mpi/ompi docs/mca.rst; trainer v2.3.0 pkg/runtime/framework/plugins/jobset: `trainer.env` is the
+    environment of the launcher
     """
     launches = {id(launch.workload.manifest): launch for launch in _launches(workloads)}
     for launch in launches.values():
