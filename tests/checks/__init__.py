@@ -9,16 +9,20 @@ Without `good` the base itself has to pass. A base can be a list of files, which
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import chdir
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 
+from generator.checks import registry
 from generator.checks.finding import Finding
-from generator.checks.run import check_text, check_together, compare
+from generator.checks.run import check_rendered, check_text, check_together, compare
 from generator.manifests import read
 from generator.report.text import plain
 from generator.schemas.catalog import Catalog
@@ -42,6 +46,7 @@ class Case:
         today: the day of the check, if the rule depends on it.
         also: the ids of other checks that report the bad manifests too.
         diffs: `bad` and `good` → the change of the base, if there is one.
+        files: `bad` and `good` → the name of the file in findings, if the check depends on it.
     """
 
     check: str
@@ -53,6 +58,7 @@ class Case:
     today: dt.date | None
     also: frozenset[str]
     diffs: Mapping[str, str]
+    files: Mapping[str, str]
 
     @property
     def id(self) -> str:
@@ -70,10 +76,15 @@ class Case:
         return self.check.partition("/")[0]
 
     def find(self, text: str) -> list[Finding]:
-        """Return the findings of all checks in a text; for a change, of applying the text over the base."""
+        """Return the findings in a text, from the engine that reports the check."""
+        file = self.files.get("bad" if text == self.bad else "good", self.file)
         if self.family == "change":
-            return find_changes(text, self.base, self.targets, self.file)
-        return find(text, self.file, self.targets, self.today)
+            return find_changes(text, self.base, self.targets, file)
+        engine = ENGINES.get(self.check) or ENGINES.get(self.family)
+        if engine is None:
+            return find(text, file, self.targets, self.today)
+        with TemporaryDirectory() as folder, chdir(folder):
+            return sorted(engine(self, text, Path(file)))
 
     def describe(self, text: str) -> str:
         """Return the findings as the user reads them."""
@@ -93,6 +104,67 @@ def find_changes(new: str, old: str, targets: Mapping[str, str] | None = None, f
     texts = {_OLD: old, file: new}
     before, after = (list(read(text, name)) for name, text in texts.items())
     return sorted(compare(before, after, targets or {}, texts.__getitem__))
+
+
+def _find_in_release(_: Case, text: str, file: Path) -> Iterable[Finding]:
+    """Return the findings of a release that consists of one file."""
+    return check_rendered(read(text, str(file)), {str(file): text}, Catalog.bundled()).findings
+
+
+def _find_with_waivers(case: Case, text: str, file: Path) -> Iterable[Finding]:
+    """Return the findings that are left after the waivers in the text."""
+    from generator.adoption.adoption import Adoption, Run
+
+    checked = check_text(text.encode(), str(file), _engine(()))
+    run = Run(checked.waiving, [str(file)], text_of=lambda _: text)
+    known = {check.id for check in registry.checks()}
+    return Adoption(today=case.today, checks=lambda: known).apply(checked.findings, run).findings
+
+
+def _find_by_kubeconform(_: Case, text: str, file: Path) -> Iterable[Finding]:
+    """Return the findings of the real kubeconform, without the folder of the schemas in its messages."""
+    from generator.pipeline import Subject, validate
+    from generator.schemas.kubeconform import cache_folder
+
+    file.write_text(text, "utf-8")
+    checked = validate(Subject([file]), "kubeconform", cache_folder(os.environ.get("MPIGEN_CACHE"))).checked
+    schemas = f"{FOLDER.parent.parent}/"
+    return [replace(finding, message=finding.message.replace(schemas, "")) for finding in checked.findings]
+
+
+def _find_in_platform(_: Case, text: str, file: Path) -> Iterable[Finding]:
+    """Return the hazards of a platform file."""
+    from generator.config.load import load_platform
+    from generator.config.python_file import run_platform_file
+    from generator.hazards.find import find_hazards
+
+    file.write_text(text, "utf-8")
+    platform = run_platform_file(file)["platform"] if file.suffix == ".py" else load_platform(file)
+    return find_hazards(platform, file)
+
+
+def _find_by_policy_cases(_: Case, text: str, file: Path) -> Iterable[Finding]:
+    """Return the findings of policies and their cases. The last document of the text has the cases."""
+    from generator.checks.policy import failures, untested
+    from generator.config.policy_cases import load_cases
+    from generator.simulate.policies.cases import compute_coverage, run_case
+    from generator.simulate.policies.policy import PolicyCluster
+
+    policies, _, cases = text.rpartition("---\n")
+    world = PolicyCluster(list(read(policies, str(file))), Catalog.bundled())
+    outcomes = [run_case(case, world) for case in load_cases(Path("cases.yaml"), cases.encode())]
+    return [*failures(outcomes), *untested(compute_coverage(world, outcomes), lambda _: policies.encode())]
+
+
+ENGINES: Mapping[str, Callable[[Case, str, Path], Iterable[Finding]]] = {
+    "kubeconform": _find_by_kubeconform,
+    "object": _find_in_release,
+    "platform": _find_in_platform,
+    "policy/case": _find_by_policy_cases,
+    "policy/untested": _find_by_policy_cases,
+    "waiver": _find_with_waivers,
+}
+"""Check or family → engine of the checks that `find` does not run."""
 
 
 def describe(findings: Iterable[Finding]) -> str:
@@ -130,7 +202,8 @@ def _read(file: Path) -> Iterator[Case]:
         bad, good = (patch(base, row[side], name) if row.get(side) else base for side in ("bad", "good"))
         targets = row.get("targets", content.get("targets", {}))
         diffs = {side: row[side] for side in ("bad", "good") if row.get(side)}
-        yield Case(check, name, base, bad, good, targets, row.get("today"), frozenset(row.get("also", ())), diffs)
+        also, files = frozenset(row.get("also", ())), row.get("files", {})
+        yield Case(check, name, base, bad, good, targets, row.get("today"), also, diffs, files)
 
 
 CASES: Mapping[str, Case] = {case.id: case for file in sorted(FOLDER.glob("*/*/cases.yaml")) for case in _read(file)}

@@ -1,8 +1,4 @@
-"""Dangerous settings of a platform are reported as warnings at their place, and safe settings are not.
-
-A case is a pair of files in tests/fixtures/hazards: NAME.yaml, and NAME.txt with the exact report, which is empty for
-NAME-good.yaml.
-"""
+"""Hazards of platform files in examples, in `synth` and in Python. tests/checks/platform has a case of each check."""
 
 from __future__ import annotations
 
@@ -14,15 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generator.checks import registry
 from generator.checks.finding import Severity
 from generator.config.load import load_platform
 from generator.hazards.find import find_hazards
 from generator.hazards.settings import covered
+from tests.checks import CASES
 from tests.conftest import ROOT, Run
-from tests.update_hazards import HAZARDOUS, report
 
-CASES = sorted(path.stem for path in HAZARDOUS.glob("*.yaml"))
 EXAMPLES = sorted(ROOT.glob("examples/*/platform.yaml"))
 PYTHON = """
 from generator import Access, Pool, Platform, Tenant
@@ -36,46 +30,22 @@ platform = Platform(
 """
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_platform_has_the_recorded_hazards(case: str) -> None:
-    assert report((HAZARDOUS / f"{case}.yaml").read_bytes()) == (HAZARDOUS / f"{case}.txt").read_text("utf-8")
-
-
-def test_every_hazard_has_a_case_and_every_case_a_sound_twin() -> None:
-    reports = "".join((HAZARDOUS / f"{case}.txt").read_text("utf-8") for case in CASES)
-    checks = {each.id for each in registry.checks() if each.family == "platform"}
-    of_yaml = checks - {"platform/shadowed-module"}  # the test below has its cases
-    assert {check for check in checks if f": {check}: " in reports} == of_yaml
-    assert {case for case in CASES if not (HAZARDOUS / f"{case}.txt").stat().st_size} == {
-        case for case in CASES if case.endswith("-good")
-    }
-    assert {f"{case}-good" for case in CASES if not case.endswith("-good")} <= set(CASES)
-
-
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.parent.name)
 def test_an_example_has_no_hazard(example: Path) -> None:
     assert find_hazards(load_platform(example), example) == []
 
 
 def test_synth_reports_hazards_and_writes_the_release(mpigen: Run, tmp_path: Path) -> None:
-    result = mpigen("synth", str(HAZARDOUS / "people.yaml"), "--format", "json")
+    (tmp_path / "people.yaml").write_text(CASES["platform/everyone-reads"].bad)
+    result = mpigen("synth", "people.yaml", "--format", "json")
     found = [each for each in json.loads(result.stdout)["findings"] if each["check"].startswith("platform/")]
     assert result.returncode == 0
     assert [(each["severity"], each["line"], each["path"]) for each in found] == [
-        ("warning", 8, "tenants[0].access.edit[0]"),
         ("warning", 8, "tenants[0].access.view[0]"),
         ("warning", 8, "tenants[0].access.view[1]"),
         ("warning", 8, "tenants[0].access.view[2]"),
     ]
     assert (tmp_path / "output/prod/1.0.0/release.json").is_file()
-
-
-@pytest.mark.parametrize(
-    ("name", "checks"), [("platform.py", ["platform/shadowed-module"]), ("mpigen_platform.py", [])]
-)
-def test_a_file_that_replaces_a_module_is_a_hazard(name: str, checks: list[str]) -> None:
-    platform = load_platform(EXAMPLES[0])
-    assert [finding.check for finding in find_hazards(platform, EXAMPLES[0].with_name(name))] == checks
 
 
 def test_a_platform_in_python_has_a_path_of_names_and_no_line(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from generator.checks.finding import Severity
 from generator.checks.objects import Objects
 from generator.checks.registry import Breach, Check, Stage, check, declare
 from generator.manifests import Manifest
-from tests.checks import CASES
+from tests.checks import CASES, FOLDER
+from tests.conftest import ROOT
 from tests.unit.test_check_cases import WORDS
 
 CHECKS = {each.id: each for each in registry.checks()}
-NO_CASE = {"waiver", "kubeconform", "object", "platform", "schema", "secret", "yaml"}
-"""Families with tests of their own, because their findings do not come from single YAML texts."""
+PAGES = ROOT / "docs/checks"
 _REPORTED = re.compile(r"^\S+: (error|warning|info): ([\w-]+/[\w-]+): ", re.MULTILINE)
 _ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
@@ -35,9 +35,11 @@ def test_every_finding_of_a_fixture_comes_from_a_registered_check_and_is_no_wors
         assert _ORDER.index(Severity(severity)) >= _ORDER.index(CHECKS[name].severity), name
 
 
-def test_every_rule_has_a_case() -> None:
-    without = CHECKS.keys() - {case.check for case in CASES.values()}
-    assert {name for name in without if CHECKS[name].family not in NO_CASE} == {"policy/case", "policy/untested"}
+def test_every_check_has_cases_and_a_page_and_nothing_else_has() -> None:
+    folders = {"/".join(file.parent.relative_to(FOLDER).parts) for file in FOLDER.glob("*/*/cases.yaml")}
+    pages = {"/".join(page.relative_to(PAGES).with_suffix("").parts) for page in PAGES.glob("*/*.md")}
+    assert CHECKS.keys() == folders == pages
+    assert {case.check for case in CASES.values()} == folders
 
 
 def test_a_rule_has_the_name_of_its_check_and_an_id_of_its_own() -> None:
