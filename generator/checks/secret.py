@@ -9,11 +9,13 @@ from typing import Any
 
 from generator.checks.registry import ERROR, Breach, check
 from generator.documents.credentials import find_credentials, is_unfilled
+from generator.documents.load import Path
 from generator.manifests import Manifest
 from generator.objects.fields import mapping
 
 _WHY = "everyone with access to the repository can read and use it, now and in the git history"
 _EXTERNAL = "an ExternalSecret (`tenants[].secrets` in `platform.yaml`)"
+_FAKE: Path = ("spec", "provider", "fake")
 _STORES = {("external-secrets.io", "SecretStore"), ("external-secrets.io", "ClusterSecretStore")}
 
 
@@ -31,9 +33,8 @@ def value(manifest: Manifest) -> Iterator[Breach]:
     if group_kind == ("", "Secret"):
         yield from _secret_values(manifest.body)
     elif group_kind in _STORES and mapping(manifest.body, "spec", "provider").get("fake"):
-        path = ("spec", "provider", "fake")
         fix = "set another `provider`, which keeps the values outside of git"
-        yield Breach(path, "the store holds the values themselves", _WHY, fix, at_key=True)
+        yield Breach(_FAKE, "the store holds the values themselves", _WHY, fix, at_key=True)
     else:
         for path, description in find_credentials(manifest.body):
             fix = f"rotate this credential, remove it here, and refer to a Secret that comes from {_EXTERNAL}"

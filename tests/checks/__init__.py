@@ -150,7 +150,7 @@ def _find_by_policy_cases(_: Case, text: str, file: Path) -> Iterable[Finding]:
     from generator.simulate.policies.cases import compute_coverage, run_case
     from generator.simulate.policies.policy import PolicyCluster
 
-    policies, _, cases = text.rpartition("---\n")
+    policies, cases = text.rsplit("---\n", 1)
     world = PolicyCluster(list(read(policies, str(file))), Catalog.bundled())
     outcomes = [run_case(case, world) for case in load_cases(Path("cases.yaml"), cases.encode())]
     return [*failures(outcomes), *untested(compute_coverage(world, outcomes), lambda _: policies.encode())]
