@@ -152,7 +152,7 @@ def _prepare() -> None:
     prepare()
     for module in (
         "config.load",
-        "validation",
+        "pipeline",
         "checks.policy",
         "config.policy_cases",
         "simulate.kueue.largest",
