@@ -1,1 +1,1 @@
-"""JSON Schemas compiled from pinned upstream releases, and the two engines that judge manifests by them."""
+"""JSON Schemas compiled from pinned upstream releases, and the two engines that validate manifests against them."""

@@ -1,4 +1,4 @@
-"""Catalog: which schemas there are, what each kind is called, where it lives, and where its schema lies."""
+"""The catalog of the compiled schemas: the kinds, their plurals and scopes, and the files of their schemas."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _PACKAGE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One kind at one version.
+    """A kind at one version.
 
     Attributes:
         api_version: such as `kueue.x-k8s.io/v1beta2`.
         kind: such as `ClusterQueue`.
         plural: such as `clusterqueues`.
         scope: `Namespaced` or `Cluster`.
-        path: of its schema, relative to the catalogue.
-        sha256: of that file.
+        path: the file of its schema, relative to the catalog.
+        sha256: the digest of this file.
     """
 
     api_version: str
@@ -41,21 +41,21 @@ class Catalog:
     """The schemas below one folder."""
 
     def __init__(self, folder: Path, targets: Mapping[str, str] | None = None) -> None:
-        """Remember what to judge for.
+        """Open the catalog for some target versions.
 
         Args:
-            folder: where `catalog.json` is.
-            targets: component → minor version; of a component that is not there, or at no version that is, the newest.
+            folder: the folder of `catalog.json`.
+            targets: component → minor version. A component without a known version gets the newest one.
         """
         self.folder = folder
         self._targets = targets or {}
 
     @classmethod
     def bundled(cls, targets: Mapping[str, str] | None = None) -> Self:
-        """The schemas that come with mpigen: inside the package when installed, beside it in a source checkout.
+        """Return the schemas that come with mpigen: in the package when installed, beside it in a source checkout.
 
         Raises:
-            EngineError: there are none.
+            EngineError: the schemas are missing.
         """
         for folder in (_PACKAGE / "data", _PACKAGE.parent.parent / "schemas"):
             if (folder / FILE).is_file():
@@ -64,14 +64,14 @@ class Catalog:
 
     @cached_property
     def entries(self) -> Mapping[tuple[str, str], Entry]:
-        """All kinds of the targets: (apiVersion, kind) → entry."""
+        """The kinds of the target versions: (apiVersion, kind) → entry."""
         chosen = {f"{name}/{minor}" for name, minor in self.targets.items()}
-        found = (entry for entry in self.everything if "/".join(entry.path.split("/")[:2]) in chosen)
-        return {(entry.api_version, entry.kind): entry for entry in found}
+        entries = (entry for entry in self.everything if "/".join(entry.path.split("/")[:2]) in chosen)
+        return {(entry.api_version, entry.kind): entry for entry in entries}
 
     @cached_property
     def everything(self) -> tuple[Entry, ...]:
-        """All kinds at all versions."""
+        """The kinds of all versions."""
         return tuple(
             Entry(kind["apiVersion"], kind["kind"], kind["plural"], kind["scope"], kind["path"], kind["sha256"])
             for kind in self._read["kinds"]
@@ -79,30 +79,32 @@ class Catalog:
 
     @cached_property
     def targets(self) -> Mapping[str, str]:
-        """Component → the minor version that is judged for."""
+        """Component → minor version of the schemas."""
         known: dict[str, list[str]] = {}
         for component in self._read["components"]:
             known.setdefault(component["name"], []).append(component["minor"])
-        wanted = self._targets
-        return {name: wanted[name] if wanted.get(name) in minors else minors[0] for name, minors in known.items()}
+        return {
+            name: self._targets[name] if self._targets.get(name) in minors else minors[0]
+            for name, minors in known.items()
+        }
 
     def find(self, api_version: str, kind: str) -> Path | None:
-        """The file that holds a kind's schema; None if there is none."""
+        """Return the file of a kind's schema; None if there is no schema."""
         entry = self.entries.get((api_version, kind))
         return self.folder / entry.path if entry else None
 
     def scope(self, api_version: str, kind: str) -> str | None:
-        """`Namespaced` or `Cluster`; None for a kind without a schema."""
+        """Return `Namespaced` or `Cluster`; None for a kind without a schema."""
         entry = self.entries.get((api_version, kind))
         return entry.scope if entry else None
 
     def is_custom(self, api_version: str, kind: str) -> bool:
-        """Whether a kind comes from a CustomResourceDefinition."""
+        """Return True if a CustomResourceDefinition defines the kind."""
         entry = self.entries.get((api_version, kind))
         return entry is not None and entry.path.partition("/")[0] not in _NOT_CUSTOM
 
     def locations(self) -> tuple[str, ...]:
-        """One template per component for kubeconform's `-schema-location`."""
+        """Return a template per component for the option `-schema-location` of kubeconform."""
         return tuple(
             f"{self.folder}/{name}/{minor}/{{{{.Group}}}}/{{{{.ResourceKind}}}}_{{{{.ResourceAPIVersion}}}}.json"
             for name, minor in self.targets.items()
@@ -113,5 +115,7 @@ class Catalog:
         try:
             read: dict[str, list[dict[str, str]]] = json.loads((self.folder / FILE).read_bytes())
         except OSError as error:
-            raise EngineError((Problem(f"no catalogue of schemas: {error}", "run `mpigen schemas compile`"),)) from None
+            raise EngineError(
+                (Problem(f"the catalog of the schemas cannot be read: {error}", "run `mpigen schemas compile`"),)
+            ) from None
         return read

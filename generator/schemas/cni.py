@@ -52,7 +52,7 @@ _FORMS = {
     ),
 }
 MEANINGS = dict(_FORMS.values())
-"""Pattern → what fits it."""
+"""Pattern → the meaning of a string that matches it."""
 
 _TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
 _AMOUNT: Schema = {"type": "integer", "minimum": 0}
@@ -79,7 +79,7 @@ DEFINITIONS: dict[str, Schema] = {
     "routes": {"type": "array", "items": _ROUTE},
     "dns": _DNS,
 }
-"""What the schemas refer to."""
+"""The definitions that the schemas reference."""
 
 OF_PLUGINS: dict[str, Schema] = {
     "cniVersion": {"$ref": "#/definitions/version"},
@@ -88,26 +88,23 @@ OF_PLUGINS: dict[str, Schema] = {
     "dns": {"$ref": "#/definitions/dns"},
     **dict.fromkeys(("ipam", "args", "runtimeConfig", "prevResult"), _ANYTHING),
 }
-"""The keys that every plugin may have, besides `type`."""
+"""The keys that every plugin accepts, besides `type`."""
 
 
 FOLDER = Path(__file__).parent / "cni_schemas"
-"""<sort>/<name>.json: `plugin` and `ipam` by the `type` that is configured, `whole` by what the text is."""
+"""<sort>/<name>.json: `plugin` and `ipam` are named after the `type` of the plugin, `whole` after the document."""
 _TYPED: Mapping[str, Mapping[str, Schema]] = {"plugin": OF_PLUGINS, "ipam": {}}
 _TYPE: Schema = {"type": "string", "minLength": 1}
 
 
 def find_violations(sort: str, name: str, body: object) -> list[Violation] | None:
-    """Every place where a configuration says what nobody reads, or what its reader refuses.
+    """Return the unknown keys and the invalid values of a configuration; None if there is no schema for it.
 
     Args:
         sort: `plugin`, `ipam` or `whole`.
-        name: of the plugin, such as `sriov`; of what is whole `list`, `capabilities`, `rdmaSharedDevicePlugin` or
+        name: the plugin, such as `sriov`; for `whole` `list`, `capabilities`, `rdmaSharedDevicePlugin` or
             `sriovDevicePlugin`.
-        body: what the JSON says.
-
-    Returns:
-        None if there is no schema for it.
+        body: the value of the JSON text.
     """
     if (sort, name) not in _names():
         return None
@@ -117,7 +114,7 @@ def find_violations(sort: str, name: str, body: object) -> list[Violation] | Non
 
 
 def read_like_go(value: Any, schema: Schema) -> Any:
-    """A value as Go fills a struct from it: its keys spelled as the schema does, and without null."""
+    """Return a value as Go reads it into a struct: with the keys as the schema spells them, and without null."""
     schema = DEFINITIONS[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
     if isinstance(value, dict):
         fields = schema.get("properties", {})

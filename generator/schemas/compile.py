@@ -25,39 +25,39 @@ from generator.schemas.go_tool import fetch_modules
 from generator.schemas.json_schema import Kind, Schema, object_schema, reference, write_schema
 from generator.schemas.openapi import BuiltIns
 
-_NAMED = 3  # strangers in a message
+_NAMED = 3  # foreign files in a message
 _OPERATORS = Path(__file__).parent / "operators"
-"""<component>/<minor>/*.yaml: kinds that come in no module that Go could fetch."""
+"""<component>/<minor>/*.yaml: kinds whose definitions are not in a Go module."""
 
 
 def operator_files(name: str, minor: str) -> list[Path]:
-    """The files of ours with the kinds of a component that come in no Go module, or of its operator on OpenShift."""
+    """Return the bundled files with the kinds of a component, or of its operator on OpenShift, without a Go module."""
     return sorted((_OPERATORS / name / minor).glob("*.yaml"))
 
 
 def compile_schemas(destination: Path, components: Sequence[Component] = SUPPORTED) -> int:
-    """Write the schemas of all kinds of `components` to `destination`, in place of what is there.
+    """Write the schemas of all kinds of `components` to `destination`, and replace its old content.
 
     The layout is `<component>/<minor>/<group>/<kind>_<version>.json`, beside `catalog.json`.
 
     Args:
-        destination: the folder; made if absent, replaced whole if present.
-        components: the newest Kubernetes first: what is custom takes ObjectMeta from it.
+        destination: the folder, which is created or replaced as a whole.
+        components: the newest Kubernetes first, because custom kinds take ObjectMeta from it.
 
     Returns:
-        How many schemas were written.
+        The number of schemas.
 
     Raises:
-        EngineError: there is no Go, a module cannot be had or is not what we pinned, or says what we do not understand.
-        OutputError: the folder holds something else, or cannot be written.
+        EngineError: Go is missing, a module is unavailable or differs from its pin, or a definition is unknown.
+        OutputError: the folder holds other files, or cannot be written.
     """
-    with _refusals(destination):
-        _refuse_strangers(destination)
+    with _report_os_errors(destination):
+        _check_destination(destination)
         destination.parent.mkdir(parents=True, exist_ok=True)
         place = tempfile.TemporaryDirectory(dir=destination.parent, prefix=".schemas-")
     with place as scratch:
         kinds = _kinds(components)
-        with _refusals(destination):
+        with _report_os_errors(destination):
             fresh = Path(scratch) / "schemas"
             count = _write(fresh, kinds)
             if destination.exists():
@@ -67,8 +67,8 @@ def compile_schemas(destination: Path, components: Sequence[Component] = SUPPORT
 
 
 @contextmanager
-def _refusals(destination: Path) -> Iterator[None]:
-    """What the system refuses there is no bug of ours."""
+def _report_os_errors(destination: Path) -> Iterator[None]:
+    """Turn an `OSError` inside the block into an `OutputError` about the folder."""
     try:
         yield
     except OSError as error:
@@ -76,42 +76,42 @@ def _refusals(destination: Path) -> Iterator[None]:
         raise OutputError((problem,)) from None
 
 
-def _refuse_strangers(destination: Path) -> None:
-    """The folder is replaced whole, so it may hold nothing but what we once wrote there."""
+def _check_destination(destination: Path) -> None:
+    """Raise an `OutputError` if the folder holds other files, because the folder is replaced as a whole."""
     if not destination.is_dir() or not any(destination.iterdir()):
         return
     fix = "name a new or an empty folder"
     try:
         ours = {FILE, *(entry.path for entry in Catalog(destination).everything)}
-    except (EngineError, ValueError, LookupError, TypeError):  # no catalogue, or not one of ours
+    except (EngineError, ValueError, LookupError, TypeError):  # no catalog, or one of another program
         raise OutputError((Problem(f"{destination} holds no schemas", fix),)) from None
-    found = (path for path in destination.rglob("*") if path.is_symlink() or not path.is_dir())
-    strangers = sorted({path.relative_to(destination).as_posix() for path in found} - ours)
-    if strangers:
-        more = f" and {len(strangers) - _NAMED} more" if len(strangers) > _NAMED else ""
-        message = f"{destination} holds what is no schema of ours: {', '.join(strangers[:_NAMED])}{more}"
+    kinds = (path for path in destination.rglob("*") if path.is_symlink() or not path.is_dir())
+    foreign = sorted({path.relative_to(destination).as_posix() for path in kinds} - ours)
+    if foreign:
+        more = f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""
+        message = f"{destination} holds files that are not compiled schemas: {', '.join(foreign[:_NAMED])}{more}"
         raise OutputError((Problem(message, fix),))
 
 
 def _kinds(components: Sequence[Component]) -> dict[Component, list[Kind]]:
     modules = fetch_modules(component for component in components if component.sum)
     newest = BuiltIns(modules[components[0]], components[0].folder)
-    found = {}
+    kinds = {}
     for component in components:
         if component.name == components[0].name:
             built_ins = BuiltIns(modules[component], component.folder)
-            found[component] = [*built_ins.kinds(), *file_kinds(built_ins)]
+            kinds[component] = [*built_ins.kinds(), *file_kinds(built_ins)]
         else:
             files = component.definition_files(modules[component]) if component in modules else []
-            found[component] = custom_kinds([*files, *operator_files(component.name, component.minor)], newest)
-    found[OWN] = own_kinds()
-    return found
+            kinds[component] = custom_kinds([*files, *operator_files(component.name, component.minor)], newest)
+    kinds[OWN] = own_kinds()
+    return kinds
 
 
 def _write(folder: Path, kinds: dict[Component, list[Kind]]) -> int:
     entries = []
-    for component, found in kinds.items():
-        for kind in found:
+    for component, kinds_of_component in kinds.items():
+        for kind in kinds_of_component:
             path = f"{component.name}/{component.minor}/{kind.path}"
             text = write_schema(kind.schema)
             target = folder / path
@@ -173,7 +173,7 @@ _RULE = _object(
 
 
 def file_kinds(built_ins: BuiltIns) -> list[Kind]:
-    """`Policy` of `audit.k8s.io/v1`."""
+    """Return the kind `Policy` of `audit.k8s.io/v1`."""
     struct = _object(
         ["rules"],
         metadata=reference(_METADATA),
@@ -211,7 +211,7 @@ def _map(values: Schema) -> Schema:
 
 
 def own_kinds() -> list[Kind]:
-    """`Release` of `mpigen.dev/v1`, as `generator.release` writes it."""
+    """Return the kind `Release` of `mpigen.dev/v1`, the lock that `generator.release` writes."""
     metadata = _record(name=_TEXT, annotations=_map(_TEXT))
     spec = _record(platform=_TEXT, version=_TEXT, inputs=_DIGEST, targets=_map(_TEXT), files=_map(_DIGEST))
     schema = object_schema("mpigen.dev/v1", "Release", _record(metadata=metadata, spec=spec), {})

@@ -44,12 +44,12 @@ _FILLED_IN: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
 
 
 def relax_defaulted_fields(group: str, kind: str, upstream: Schema) -> Schema:
-    """Return the schema of a kind as it holds for what people write, before webhooks add to it.
+    """Return the schema of a kind for manifests, before mutating webhooks set fields.
 
     Args:
         group: the API group.
         kind: the kind.
-        upstream: its structural schema, as in the CustomResourceDefinition. It is not changed.
+        upstream: its structural schema, as in the CustomResourceDefinition; it stays unchanged.
     """
     paths = _FILLED_IN.get((group, kind), ())
     schema = deepcopy(upstream) if paths else upstream
@@ -65,7 +65,7 @@ _WORTH_SHARING = 160  # characters; a reference costs about 40
 
 
 def share_repeats(properties: Schema) -> tuple[Schema, Schema]:
-    """The same properties with every repeated subtree replaced by a reference, and the definitions of those."""
+    """Replace repeated subtrees by references. Returns the properties and the definitions."""
     sharer = _Sharer()
     for name, schema in properties.items():
         sharer.count(name, schema)
@@ -73,7 +73,7 @@ def share_repeats(properties: Schema) -> tuple[Schema, Schema]:
 
 
 class _Sharer:
-    """Counts how many different parents a subtree has, so that only the outermost repeat of a repeat is taken out."""
+    """A counter of the parents of each subtree, so that only the outermost repeated subtree is shared."""
 
     def __init__(self) -> None:
         self.definitions: Schema = {}
@@ -93,7 +93,7 @@ class _Sharer:
             return self._with_shared_children(name, schema)
         if text not in self._names:
             self._names[text] = self._free_name(name)
-            self.definitions[self._names[text]] = {}  # keeps the name while the children take theirs
+            self.definitions[self._names[text]] = {}  # reserves the name before the children get theirs
             self.definitions[self._names[text]] = self._with_shared_children(name, schema)
         return reference(self._names[text])
 
@@ -113,7 +113,7 @@ class _Sharer:
 
 
 def _children(schema: Schema, name: str) -> Iterator[tuple[str, Schema, str]]:
-    """(keyword, child, name) of each subtree; an item of a list goes by the name of the list."""
+    """Yield (keyword, child, name) of each subtree; the items of a list have the name of the list."""
     for child_name, child in sorted(schema.get("properties", {}).items()):
         yield "properties", child, child_name
     for keyword in ("items", "additionalProperties"):
@@ -134,24 +134,24 @@ _PROSE = {"description", "title", "example", "externalDocs"}
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _LISTS = {"x-kubernetes-list-type", "x-kubernetes-list-map-keys"}
-# Of the rules in CEL only transition rules are kept.
-_ELSEWHERE = {MAP_TYPE, TRANSITIONS}
-_KNOWN = _KEPT | _READ | _PROSE | _LISTS | _ELSEWHERE | {_INT_OR_STRING, _PRESERVE}
+# Only the transition rules among the CEL rules are kept.
+_HANDLED = {MAP_TYPE, TRANSITIONS}
+_KNOWN = _KEPT | _READ | _PROSE | _LISTS | _HANDLED | {_INT_OR_STRING, _PRESERVE}
 
 
 def custom_kinds(files: Iterable[Path], built_ins: BuiltIns) -> list[Kind]:
-    """Every served version of every CustomResourceDefinition in files.
+    """Return every served version of every CustomResourceDefinition in files.
 
     Raises:
-        EngineError: a definition uses a keyword that we do not know.
+        EngineError: a definition uses an unknown keyword.
     """
-    found: list[Kind] = []
+    kinds: list[Kind] = []
     for file in files:
         for definition in yaml.load_all(file.read_bytes(), yaml.CSafeLoader):
             if definition["kind"] == "CustomResourceDefinition":
                 spec = definition["spec"]
-                found += [_kind(spec, version, built_ins) for version in spec["versions"] if version["served"]]
-    return found
+                kinds += [_kind(spec, version, built_ins) for version in spec["versions"] if version["served"]]
+    return kinds
 
 
 def _kind(spec: Mapping[str, Any], version: Mapping[str, Any], built_ins: BuiltIns) -> Kind:
@@ -174,14 +174,14 @@ def _kind(spec: Mapping[str, Any], version: Mapping[str, Any], built_ins: BuiltI
 
 
 def node(upstream: Schema, *, is_nullable: bool = False) -> Schema:
-    """One node of a structural schema as JSON Schema.
+    """Convert a node of a structural schema to JSON Schema.
 
     Args:
         upstream: the node, as in a CustomResourceDefinition.
-        is_nullable: whether the server takes null here although the node does not say `nullable`.
+        is_nullable: True if the API server accepts null here although the node is not `nullable`.
 
     Raises:
-        EngineError: the node uses a keyword that we do not know.
+        EngineError: the node uses an unknown keyword.
     """
     _refuse_unknown(upstream)
     kinds = [upstream["type"]] if "type" in upstream else []
@@ -205,7 +205,7 @@ def node(upstream: Schema, *, is_nullable: bool = False) -> Schema:
 
 
 def _fields(upstream: Schema) -> Schema:
-    """The fields of an object. One that names none and does not preserve unknown ones has none."""
+    """Convert the fields of an object. Unknown fields are an error unless the object preserves them."""
     properties = upstream.get("properties", {})
     required = [name for name in upstream.get("required", ()) if "default" not in properties.get(name, {})]
     result: Schema = {"required": sorted(required)} if required else {}
@@ -220,7 +220,7 @@ def _fields(upstream: Schema) -> Schema:
 
 
 def _choices(upstream: Schema) -> Schema:
-    """Which of several fields must be there: exactly one of them, or at least one."""
+    """Convert a choice of fields: exactly one of them, or at least one."""
     return {
         keyword: [{"required": branch["required"]} for branch in upstream[keyword]]
         for keyword in sorted(_CHOICES & set(upstream))
@@ -228,7 +228,7 @@ def _choices(upstream: Schema) -> Schema:
 
 
 def _is_choice(branches: list[Schema]) -> bool:
-    """Whether each branch says no more than that one field is there."""
+    """Return True if each branch only requires fields."""
     return all(
         branch == {"properties": {name: {} for name in branch.get("required", ())}, "required": branch.get("required")}
         for branch in branches
@@ -245,7 +245,7 @@ def _typed(result: Schema, kinds: list[str], *, is_nullable: bool) -> Schema:
 
 
 def _within(limits: Schema, demanded: Schema) -> Schema:
-    """The range of a number's format, narrowed by its own limits; other demands as they are."""
+    """Narrow the range of a number's format by the limits of the node."""
     narrowed = dict(demanded)
     for keyword, narrower in (("minimum", max), ("maximum", min)):
         if keyword in limits and keyword in demanded:
@@ -254,16 +254,16 @@ def _within(limits: Schema, demanded: Schema) -> Schema:
 
 
 def _portable(pattern: str) -> str:
-    r"""A Go pattern that means the same to every engine: `(?i)` in mid-pattern and `\PC` are Go's alone.
+    r"""Return a Go pattern for every engine: only Go supports `(?i)` in mid-pattern and `\PC`.
 
-    One deviation: what `\PC` shuts out are here control characters only, not all that is invisible.
+    One deviation: `\PC` excludes all invisible characters, and its replacement only control characters.
     """
     pattern = pattern.replace(r"\PC", r"[^\x00-\x1f\x7f-\x9f]")
     before, ignore_case, after = pattern.partition("(?i)")
     if not ignore_case:
         return pattern
     if re.search("[a-zA-Z]", after.replace("a-z", "")):
-        raise EngineError((Problem(f"the pattern `{pattern}` ignores case", "teach generator/schemas/crd.py"),))
+        raise EngineError((Problem(f"the pattern `{pattern}` ignores case", "support it in generator/schemas/crd.py"),))
     return before + after.replace("a-z", "a-zA-Z")
 
 
@@ -272,4 +272,4 @@ def _refuse_unknown(upstream: Schema) -> None:
     if _INT_OR_STRING not in upstream:
         unknown += [keyword for keyword in sorted(_CHOICES & set(upstream)) if not _is_choice(upstream[keyword])]
     if unknown:
-        raise EngineError((Problem(f"a CRD uses {', '.join(unknown)}", "teach generator/schemas/crd.py"),))
+        raise EngineError((Problem(f"a CRD uses {', '.join(unknown)}", "support them in generator/schemas/crd.py"),))

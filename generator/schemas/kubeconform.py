@@ -1,4 +1,4 @@
-"""The second engine: build the pinned kubeconform, and judge files with it by the same schemas as the embedded engine.
+"""The second engine: build the pinned kubeconform, and validate files against the schemas of the embedded engine.
 
 Source: github.com/yannh/kubeconform v0.7.0, pkg/output/json.go (the report), pkg/resource (the search for objects).
 """
@@ -27,14 +27,11 @@ _CHECKOUT = Path(__file__).parent.parent.parent
 
 
 def cache_folder(chosen: str | None = None, user_caches: str | None = None) -> Path:
-    """Where built tools are kept.
+    """Return the folder for built tools: `chosen`, `.cache` of a source checkout, or `mpigen` in the user's caches.
 
     Args:
-        chosen: what the user said (`MPIGEN_CACHE`); wins when not empty.
-        user_caches: the folder of all the user's caches (`XDG_CACHE_HOME`); `~/.cache` when empty.
-
-    Returns:
-        The chosen folder; else `.cache` of a source checkout; else `mpigen` among the user's caches.
+        chosen: the value of `MPIGEN_CACHE`; may be empty.
+        user_caches: the value of `XDG_CACHE_HOME`; `~/.cache` if empty.
     """
     if chosen:
         return Path(chosen)
@@ -44,10 +41,10 @@ def cache_folder(chosen: str | None = None, user_caches: str | None = None) -> P
 
 
 def ensure_kubeconform(cache: Path) -> Path:
-    """The path of kubeconform at the pinned version, built on first use (about 20 s, then nothing).
+    """Return the path of the pinned kubeconform, and build it on first use (about 20 s).
 
     Raises:
-        EngineError: there is no Go, the build failed, or the cache cannot be used.
+        EngineError: Go is not installed, the build failed, or the cache is not writable.
     """
     binary = cache / f"kubeconform-{VERSION}-{platform.system()}-{platform.machine()}".lower()
     try:
@@ -66,14 +63,14 @@ def _build(fresh: Path, binary: Path) -> None:
         shutil.copyfile(_PINS / pin, fresh.parent / pin)
     options = ["-mod=readonly", "-trimpath", "-buildvcs=false", f"-ldflags=-X main.version={VERSION}"]
     run_go(["build", *options, "-o", str(fresh), _COMMAND], fresh.parent)
-    os.replace(fresh, binary)  # noqa: PTH105 - atomic, whoever else builds at the same time
+    os.replace(fresh, binary)  # noqa: PTH105 - atomic, even if another process builds at the same time
 
 
-_ARGUMENTS_LIMIT = 200_000  # characters of paths per run: a fifth of what the strictest system allows
+_ARGUMENTS_LIMIT = 200_000  # characters of paths per run, a fifth of the strictest system limit
 
 
 class Status(StrEnum):
-    """What kubeconform makes of an object."""
+    """The verdict of kubeconform on an object."""
 
     VALID = "valid"
     INVALID = "invalid"
@@ -84,15 +81,15 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Result:
-    """Its verdict on one object.
+    """The result of kubeconform for one object.
 
     Attributes:
-        file: the file as it was named or found; `stdin` for a text.
-        version: the object's apiVersion, as far as it could be read, like its kind and name.
+        file: the file; `stdin` for a text.
+        version: the apiVersion of the object; empty if unreadable, like its kind and name.
         kind: such as `ClusterQueue`.
-        name: its `metadata.name`, or `generateName` with `{{ generateName }}` behind.
-        status: the verdict; `error` when the object cannot be read or has no schema.
-        message: why; empty for a valid object.
+        name: its `metadata.name`, or `generateName` followed by `{{ generateName }}`.
+        status: the verdict; `error` if the object cannot be read or has no schema.
+        message: the reason; empty for a valid object.
     """
 
     file: str
@@ -104,39 +101,33 @@ class Result:
 
 
 class Kubeconform:
-    """One kubeconform binary with the schemas it judges by."""
+    """A kubeconform binary with its schemas."""
 
     def __init__(self, binary: Path, locations: Sequence[str], *, strict: bool = True) -> None:
-        """Remember how to run it.
+        """Build the command line.
 
         Args:
-            binary: as `ensure_kubeconform` gives it.
-            locations: templates of schema paths, as `Catalog.locations` gives them.
-            strict: whether a key written twice is an error too (unknown fields always are, by the schemas).
+            binary: the result of `ensure_kubeconform`.
+            locations: the result of `Catalog.locations`.
+            strict: True to reject repeated keys; the schemas reject unknown fields anyway.
         """
         places = (argument for location in locations for argument in ("-schema-location", location))
         report = ("-output", "json", "-verbose", "-summary")
         self._command = [str(binary), *report, *(("-strict",) if strict else ()), *places, "--"]
 
     def run(self, paths: Iterable[Path]) -> tuple[Result, ...]:
-        """Judge all YAML and JSON files among `paths` and below the folders among them.
-
-        Returns:
-            One result per object (of a `List`, per item), sorted.
+        """Validate the YAML and JSON files in `paths`, which may be folders; return a sorted result per object.
 
         Raises:
-            EngineError: kubeconform does not run, or reports what we cannot read.
+            EngineError: kubeconform does not run, or its report is unreadable.
         """
         return tuple(sorted(result for chunk in _chunks(paths) for result in self._run(chunk)))
 
     def run_text(self, text: str) -> tuple[Result, ...]:
-        """Judge one YAML text.
+        """Validate a YAML text; raises the errors of `run`.
 
-        It goes through a file: of standard input kubeconform hands its workers a buffer that it refills while they read
-        (pkg/resource/stream.go `FromStream`), so what it says about a longer one is left to chance.
-
-        Raises:
-            EngineError: as `run`.
+        It writes the text to a file, because kubeconform refills the buffer of standard input while its workers read it
+        (pkg/resource/stream.go `FromStream`), so its results for long inputs are random.
         """
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "stdin.yaml"
@@ -153,8 +144,8 @@ class Kubeconform:
             for entry in json.loads(ran.stdout)["resources"]:
                 yield _result(entry)
         except (ValueError, KeyError, TypeError):
-            said = (ran.stderr or ran.stdout).strip()[:500] or f"nothing, and exit code {ran.returncode}"
-            raise EngineError((Problem(f"kubeconform gave no report but: {said}"),)) from None
+            output = (ran.stderr or ran.stdout).strip()[:500] or f"no output, exit code {ran.returncode}"
+            raise EngineError((Problem(f"kubeconform printed no report: {output}"),)) from None
 
 
 def _result(entry: dict[str, Any]) -> Result:
@@ -170,7 +161,7 @@ def _result(entry: dict[str, Any]) -> Result:
 
 
 def _chunks(paths: Iterable[Path]) -> Iterator[list[str]]:
-    """The paths in runs that fit a command line; no run at all for no path, which would read standard input."""
+    """Yield lists of paths that fit on a command line; none for no paths, since kubeconform would read stdin."""
     chunk: list[str] = []
     size = 0
     for path in map(str, paths):

@@ -14,11 +14,14 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import yaml
 
 from generator.errors import EngineError, Problem
-from generator.schemas.enforced import KINDS, NOT_ENFORCED, TYPES
+from generator.schemas import patterns
 from generator.schemas.json_schema import (
     OBSERVED,
     Kind,
@@ -42,14 +45,14 @@ Enums = dict[tuple[str, str], list[str]]
 
 
 def read_enums(module: Path) -> Enums:
-    """(OpenAPI type name, property) → allowed values; of a list, those of its items."""
+    """Return (OpenAPI type, property) → allowed values of the property, or of its items if it is a list."""
     with (module / _SOURCE).open(encoding="utf-8") as lines:
         return _parse(lines)
 
 
 def _parse(lines: Iterable[str]) -> Enums:
     names: dict[str, str] = {}
-    found: Enums = {}
+    enums: Enums = {}
     function = field = ""
     for line in lines:
         if match := _TYPE.match(line):
@@ -59,19 +62,19 @@ def _parse(lines: Iterable[str]) -> Enums:
         elif match := _PROPERTY.match(line):
             field = match[1]
         elif match := _ENUM.match(line):
-            found[names[function], field] = list(ast.literal_eval(f"[{match[1]}]"))
-    return found
+            enums[names[function], field] = list(ast.literal_eval(f"[{match[1]}]"))
+    return enums
 
 
 def _openapi_name(go_name: str) -> str:
-    """`k8s.io/api/core/v1.Pod` → `io.k8s.api.core.v1.Pod`, as kube-openapi pkg/util `ToRESTFriendlyName`."""
+    """Convert `k8s.io/api/core/v1.Pod` to `io.k8s.api.core.v1.Pod`, as kube-openapi pkg/util `ToRESTFriendlyName`."""
     host, _, rest = go_name.partition("/")
     return ".".join([*reversed(host.split(".")), rest.replace("/", ".")])
 
 
-# Types that read themselves (`UnmarshalJSON`), and what they take. What lies below a JSONSchemaPropsOr… is read without
-# strictness: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/marshal.go.
-_SELF_READING: dict[str, Schema] = {
+# Types with their own `UnmarshalJSON`, and the values that they accept. Fields below a JSONSchemaPropsOr… are not read
+# strictly: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/marshal.go.
+_CUSTOM_JSON: dict[str, Schema] = {
     "api.resource.Quantity": {"type": ["string", "number", "null"], "pattern": QUANTITY},
     "util.intstr.IntOrString": {"type": ["integer", "string", "null"], **format_keywords("integer", "int32")},
     "meta.v1.Time": {"type": ["string", "null"], "pattern": TIME},
@@ -85,14 +88,51 @@ _SELF_READING: dict[str, Schema] = {
 }
 
 
+class EnforcedRules(NamedTuple):
+    """The rules of enforced.yaml: type or (group, kind) → added schema, and (type, field) of optional fields."""
+
+    types: dict[str, Schema]
+    kinds: dict[tuple[str, str], Schema]
+    optional: frozenset[tuple[str, str]]
+
+
+@cache
+def read_enforced_rules() -> EnforcedRules:
+    """Read the differences between the OpenAPI documents and the objects that the API server accepts."""
+    table = yaml.load(Path(__file__).with_name("enforced.yaml").read_bytes(), yaml.CSafeLoader)
+    return EnforcedRules(
+        {name: _expand(row["schema"]) for row in table["types"] for name in row["types"]},
+        {(row["group"], row["kind"]): _expand(row["schema"]) for row in table["kinds"]},
+        frozenset((name, field) for row in table["optional"] for name in row["types"] for field in row["fields"]),
+    )
+
+
+def _expand(node: Any) -> Any:
+    """Replace the shorthands of enforced.yaml by JSON Schema."""
+    match node:
+        case list():
+            return [_expand(item) for item in node]
+        case {"isSet": field}:
+            return {"properties": {field: {"not": {"enum": [None, []]}}}, "required": [field]}
+        case {"isOneOf": {**values}}:
+            return {"properties": {field: {"enum": values[field]} for field in values}, "required": list(values)}
+        case {"exactlyOne": fields, **rest}:
+            return {"oneOf": [_expand({"isSet": field}) for field in fields], **_expand(rest)}
+        case {"pattern": str(name), **rest} if name.startswith("$"):
+            return {"pattern": getattr(patterns, name[1:]), **_expand(rest)}
+        case dict():
+            return {key: _expand(value) for key, value in node.items()}
+    return node
+
+
 class BuiltIns:
-    """The kinds of one Kubernetes release."""
+    """The built-in kinds of one Kubernetes release."""
 
     def __init__(self, module: Path, folder: str) -> None:
-        """Read the documents of `folder` and the allowed values beside them.
+        """Read the OpenAPI documents of `folder`, and the enums of the Go source.
 
         Raises:
-            EngineError: two types go by one name.
+            EngineError: two types have the same name.
         """
         self._types: dict[str, Schema] = {}
         self._paths: dict[str, Any] = {}
@@ -101,11 +141,11 @@ class BuiltIns:
             self._paths.update(read["paths"])
             for name, schema in read["components"]["schemas"].items():
                 if self._types.setdefault(_short(name), schema) != schema:
-                    raise EngineError((Problem(f"{file.name} has another {name} than the files before it"),))
+                    raise EngineError((Problem(f"{file.name} defines {name} differently from an earlier file"),))
         self._enums = {(_short(name), field): values for (name, field), values in read_enums(module).items()}
 
     def kinds(self) -> list[Kind]:
-        """Every kind that can be created, in all its versions."""
+        """Return every kind that clients can create, in all versions."""
         tops = {
             (gvk["group"], gvk["version"], gvk["kind"]): name
             for name, schema in self._types.items()
@@ -114,18 +154,18 @@ class BuiltIns:
         return [self._kind(tops, path, create) for path, create in self._creations()]
 
     def definitions(self, node: Schema) -> Schema:
-        """All definitions that a schema needs, and that these need in turn."""
-        found: Schema = {}
-        wanted = list(find_references(node))
-        while wanted:
-            name = wanted.pop()
-            if name not in found:
-                found[name] = self._definition(name)
-                wanted.extend(find_references(found[name]))
-        return found
+        """Return all definitions that a schema references, directly or indirectly."""
+        definitions: Schema = {}
+        names = list(find_references(node))
+        while names:
+            name = names.pop()
+            if name not in definitions:
+                definitions[name] = self._definition(name)
+                names.extend(find_references(definitions[name]))
+        return definitions
 
     def _creations(self) -> Iterator[tuple[str, Any]]:
-        """The paths at which whole objects are created (subresources lie below a name), and the operations."""
+        """Yield each path where clients create objects, with the operation; the path of a subresource has a name."""
         for path, operations in sorted(self._paths.items()):
             if "post" in operations and "{name}" not in path:
                 yield path, operations["post"]
@@ -133,7 +173,9 @@ class BuiltIns:
     def _kind(self, tops: dict[tuple[str, str, str], str], path: str, create: Any) -> Kind:
         gvk = create["x-kubernetes-group-version-kind"]
         group, version, name = gvk["group"], gvk["version"], gvk["kind"]
-        struct = add_demands(self._struct(tops[group, version, name]), KINDS.get((group, name), {}))
+        struct = add_demands(
+            self._struct(tops[group, version, name]), read_enforced_rules().kinds.get((group, name), {})
+        )
         properties = struct["properties"]
         if "status" in properties:
             properties["status"] = observed_shape(properties["status"])
@@ -147,8 +189,8 @@ class BuiltIns:
     def _definition(self, name: str) -> Schema:
         if name.endswith(OBSERVED):
             return observed_shape(self._definition(name.removesuffix(OBSERVED)))
-        if name in _SELF_READING:
-            return _SELF_READING[name]
+        if name in _CUSTOM_JSON:
+            return _CUSTOM_JSON[name]
         return {**self._struct(name), "type": ["object", "null"]}
 
     def _struct(self, name: str) -> Schema:
@@ -161,7 +203,7 @@ class BuiltIns:
         struct: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
         if required:
             struct["required"] = required
-        return add_demands(struct, TYPES.get(name, {}))
+        return add_demands(struct, read_enforced_rules().types.get(name, {}))
 
     def _field(self, name: str, field: str, schema: Schema, *, is_optional: bool) -> Schema:
         node = self._node(schema, is_nullable=is_optional)
@@ -169,9 +211,9 @@ class BuiltIns:
         if values and "items" in node:
             node["items"] = {"type": "string", "enum": values}
         elif values:
-            # An absent value reads as the empty string, which the server replaces by the default or takes for "unset".
+            # Go reads an absent value as the empty string, which means the default or "unset".
             node["enum"] = list(dict.fromkeys([*values, "", None])) if is_optional else values
-        if schema.get("default"):  # kube-openapi writes the zero value wherever Go has one: those say nothing
+        if schema.get("default"):  # kube-openapi writes the zero value of every Go type: ignore it
             node["default"] = schema["default"]
         return node
 
@@ -192,23 +234,24 @@ class BuiltIns:
 
     def _may_be_zero(self, schema: Schema) -> bool:
         target = _target(schema)
-        return not target or target in _SELF_READING or not self._required(target)
+        return not target or target in _CUSTOM_JSON or not self._required(target)
 
     def _required(self, name: str) -> list[str]:
-        return sorted(field for field in self._types[name].get("required", ()) if (name, field) not in NOT_ENFORCED)
+        optional = read_enforced_rules().optional
+        return sorted(field for field in self._types[name].get("required", ()) if (name, field) not in optional)
 
     def _not_null(self, target: str) -> Schema:
-        types = _SELF_READING.get(target, {"type": ["object"]}).get("type", [])
+        types = _CUSTOM_JSON.get(target, {"type": ["object"]}).get("type", [])
         kept = [kind for kind in types if kind != "null"]
         return {"allOf": [reference(target)], "type": kept if len(kept) > 1 else kept[0]} if kept else reference(target)
 
 
 def _target(schema: Schema) -> str:
-    """The type that a schema points to: OpenAPI 3.0 wraps a reference in `allOf` to give it siblings."""
+    """Return the type that a schema references; OpenAPI 3.0 wraps a reference with siblings in `allOf`."""
     pointer = schema.get("$ref") or next((part["$ref"] for part in schema.get("allOf", ())), "")
     return _short(pointer.rpartition("/")[2]) if pointer else ""
 
 
 def _short(name: str) -> str:
-    """`io.k8s.api.core.v1.Pod` → `core.v1.Pod`: unique within a release, and half as long."""
+    """Shorten `io.k8s.api.core.v1.Pod` to `core.v1.Pod`, which is unique within a release."""
     return ".".join(name.split(".")[-3:])

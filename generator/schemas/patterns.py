@@ -125,10 +125,10 @@ _UNCHECKED |= {("string", "idn-hostname")}
 
 
 def format_keywords(kind: str, name: str) -> Schema:
-    """The keywords that a `format` of an upstream schema stands for.
+    """Return the keywords that replace a `format` of an upstream schema.
 
     Raises:
-        EngineError: a format that we have not yet looked up: the schemas would be laxer than the server.
+        EngineError: the format is unknown, so the schemas would accept more than the API server.
     """
     if (kind, name) in _RANGES:
         return dict(_RANGES[kind, name])
@@ -136,14 +136,16 @@ def format_keywords(kind: str, name: str) -> Schema:
         return {"pattern": _PATTERNS[kind, name]}
     if (kind, name) in _UNCHECKED:
         return {}
-    raise EngineError((Problem(f"upstream uses the format `{name}` of {kind}", "teach generator/schemas/patterns.py"),))
+    raise EngineError(
+        (Problem(f"upstream uses the format `{name}` of {kind}", "support it in generator/schemas/patterns.py"),)
+    )
 
 
 _IN_URL = r"(\.{0,2}[^/%.][^/%]*|\.{3,}[^/%]*)"
 
 
 class NameRule(NamedTuple):
-    """What a kind allows: in words, as a pattern, and how many letters at most."""
+    """The names that a kind allows: their meaning, their pattern and their maximum length."""
 
     meaning: str
     pattern: str
@@ -151,7 +153,7 @@ class NameRule(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The pattern of a name; an empty one is a missing one, which is another matter."""
+        """The pattern of a name. It matches the empty name, which counts as missing."""
         return f"^({self.pattern})?$"
 
     @property
@@ -169,7 +171,7 @@ _RULES = {
     ("", "Service"): _SERVICE,
     ("", "Event"): _SEGMENT,
     ("apps", "StatefulSet"): _DOTLESS,
-    ("batch", "CronJob"): _USUAL._replace(longest=52),  # the names of its Jobs are eleven letters longer
+    ("batch", "CronJob"): _USUAL._replace(longest=52),  # the names of its Jobs are eleven characters longer
     ("batch", "Job"): _USUAL._replace(longest=63),  # a label of its pods
     ("policy", "PodDisruptionBudget"): _SEGMENT,
     ("rbac.authorization.k8s.io", "ClusterRole"): _SEGMENT,
@@ -203,7 +205,7 @@ MEANINGS |= {
 
 
 def add_name_rules(group: str, kind: str, metadata: Schema) -> Schema:
-    """The metadata of a kind, with the names that it allows."""
+    """Add the rules of a kind for names to its metadata."""
     if group in _UNKNOWN_GROUPS or (group, kind) in _UNKNOWN:
         return metadata
     rule = _RULES.get((group, kind), _USUAL)

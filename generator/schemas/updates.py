@@ -43,7 +43,7 @@ _BUILT_IN = "meta.v1."
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """What the API server does with absent fields of a built-in type."""
+    """The defaults of a built-in type, and the fields whose zero value equals an absent field."""
 
     defaults: Mapping[str, Any]
     zeros: frozenset[str]
@@ -94,7 +94,7 @@ def normalize_built_in(body: Mapping[str, Any], schema: Schema) -> Any:
 
 
 def normalize_go_type(value: Any, name: str, schema: Schema) -> Any:
-    """Return a value of a built-in type without what Go does not tell from absent fields, but without defaults.
+    """Return a value of a built-in type without the fields that Go treats as absent, and without defaults.
 
     Args:
         value: the value, such as a pod template in a custom resource.
@@ -183,7 +183,7 @@ def _pod(pod: dict[str, Any]) -> None:
 def _pod_spec(spec: dict[str, Any]) -> None:
     """Set both names of the ServiceAccount: kubernetes v1.34.2 pkg/apis/core/v1/conversion.go.
 
-    So a name that is removed stays: the other one keeps it.
+    So removing one of the names changes nothing, because the other one restores it.
     """
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
@@ -270,7 +270,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """The result of an apply.
+    """The result of a server-side apply.
 
     Attributes:
         body: the object.
@@ -287,15 +287,15 @@ def apply(written: Any, stored: Any, new: Any, schema: Schema) -> ApplyResult:
 
     Args:
         written: the older manifest.
-        stored: the same as it is stored, with defaults.
+        stored: the stored form of the older manifest, with defaults.
         new: the new manifest.
         schema: the JSON Schema of the kind.
     """
     merge = _Merge(schema, [])
     body = merge.merged(written, stored, new, schema, ())
     return ApplyResult(
-        body, [each for each in merge.emptied if each[0][:1] != ("metadata",)]
-    )  # of Go, where null is empty
+        body, [(path, old) for path, old in merge.emptied if path[:1] != ("metadata",)]
+    )  # a Go struct, in which null is empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,14 +318,14 @@ class _Merge:
         self, written: Mapping[str, Any], stored: Mapping[str, Any], new: Mapping[str, Any], node: Schema, path: Path
     ) -> Any:
         properties, others = node.get("properties", {}), node.get("additionalProperties")
-        found = {}
+        result = {}
         for key, value in new.items():
             below = properties.get(key, others if isinstance(others, dict) else {})
-            found[key] = self.merged(written.get(key), stored.get(key), value, below, (*path, key))
+            result[key] = self.merged(written.get(key), stored.get(key), value, below, (*path, key))
         kept = {key: value for key, value in stored.items() if key not in written and key not in new}
         if written and not (new or kept) and not _may_be_null(node):
             self.emptied.append((path, written))
-        return {key: value for key, value in {**found, **kept}.items() if value is not _ABSENT}
+        return {key: value for key, value in {**result, **kept}.items() if value is not _ABSENT}
 
     def _list(self, written: list[Any], stored: Any, new: list[Any], node: Schema, path: Path) -> list[Any]:
         keys = node.get(LIST_KEYS)
@@ -416,7 +416,7 @@ def _transitions(old: Any, new: Any, node: Schema, schema: Schema, path: Path) -
 
 
 def _in_order_of(new: Any, old: Any, node: Schema, schema: Schema) -> Any:
-    """Return `old` with the items of its sets and maps in the order of `new`: CEL ignores their order in `==`.
+    """Return `old` with the items of its sets and maps in the order of `new`, because `==` in CEL ignores the order.
 
     Source: k8s.io/apiserver v0.34.2 pkg/cel/common/values.go, `unstructuredMapList` and `unstructuredSetList`.
     """
@@ -433,8 +433,8 @@ def _in_order_of(new: Any, old: Any, node: Schema, schema: Schema) -> Any:
     if LIST_KEYS in node:
         after = _by_key(new, node[LIST_KEYS])
         order = {key: index for index, key in enumerate(after)}
-        found = sorted(old, key=lambda item: order.get(_key(item, node[LIST_KEYS]), len(order)))
-        return [_in_order_of(after.get(_key(item, node[LIST_KEYS])), item, node["items"], schema) for item in found]
+        result = sorted(old, key=lambda item: order.get(_key(item, node[LIST_KEYS]), len(order)))
+        return [_in_order_of(after.get(_key(item, node[LIST_KEYS])), item, node["items"], schema) for item in result]
     if node.get(_SET):
         return sorted(old, key=lambda item: new.index(item) if item in new else len(new))
     pairs = zip(old, [*new, *[None] * len(old)], strict=False)
@@ -446,7 +446,7 @@ def _by_key(items: Any, keys: Mapping[str, Any] | None) -> dict[_Key, Any]:
 
 
 def _key(item: Any, keys: Mapping[str, Any]) -> _Key:
-    """Return the values by which an item of a list is found; text for a value that cannot be a key."""
+    """Return the key of a list item: the values of its key fields."""
     values = item if isinstance(item, dict) else {}
-    found = (values.get(name, default) for name, default in keys.items())
-    return tuple(str(value) if isinstance(value, dict | list) else value for value in found)
+    result = (values.get(name, default) for name, default in keys.items())
+    return tuple(str(value) if isinstance(value, dict | list) else value for value in result)

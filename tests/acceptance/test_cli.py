@@ -333,7 +333,10 @@ def test_a_folder_with_more_than_schemas_is_not_replaced(tmp_path: Path, mpigen:
         (tmp_path / name).touch()
     ran = mpigen("schemas", "compile", ".")
     assert ran.returncode == 2
-    assert "holds what is no schema of ours: a.txt, b.txt, c.txt and 1 more; name a new or an empty" in ran.stderr
+    assert (
+        "holds files that are not compiled schemas: a.txt, b.txt, c.txt and 1 more; name a new or an empty"
+        in ran.stderr
+    )
     (tmp_path / "catalog.json").write_text("[]")
     assert "holds no schemas" in mpigen("schemas", "compile", ".").stderr
 

@@ -91,7 +91,7 @@ def test_a_version_that_is_not_there_is_the_newest() -> None:
 
 
 def test_a_folder_without_a_catalogue_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="no catalogue of schemas"):
+    with pytest.raises(EngineError, match="the catalog of the schemas cannot be read"):
         Catalog(tmp_path).find("v1", "Pod")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from generator.schemas.catalog import Catalog
 from generator.schemas.embedded import Engine
-from generator.schemas.json_schema import add_demands, contains_null, fields, find_repeated_items, narrow, reject_nulls
+from generator.schemas.json_schema import add_demands, contains_null, find_repeated_items, narrow, reject_nulls
 from tests.unit.test_schemas_embedded import Body, changed
 
 CONTAINER = "spec.containers.0"
@@ -141,7 +141,7 @@ def test_a_demand_narrows_what_stands_there_already() -> None:
         "items": {"type": "string", "pattern": "a"}
     }
     struct = {"properties": {"a": {"type": "array"}, "b": {}}, "required": ["b"]}
-    assert add_demands(struct, fields("a", a={"minItems": 1})) == {
+    assert add_demands(struct, {"properties": {"a": {"minItems": 1}}, "required": ["a"]}) == {
         "properties": {"a": {"type": "array", "minItems": 1}, "b": {}},
         "required": ["a", "b"],
     }

@@ -84,10 +84,10 @@ def test_a_file_that_is_not_there_is_an_error_of_that_file(kubeconform: Kubeconf
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("echo oops >&2; exit 3", "kubeconform gave no report but: oops"),
-        ("exit 3", "kubeconform gave no report but: nothing, and exit code 3"),
-        ("echo '{}'", "kubeconform gave no report but: {}"),
-        ("""echo '{"resources": [{"status": "statusNew"}]}'""", 'kubeconform gave no report but: {"resources"'),
+        ("echo oops >&2; exit 3", "kubeconform printed no report: oops"),
+        ("exit 3", "kubeconform printed no report: no output, exit code 3"),
+        ("echo '{}'", "kubeconform printed no report: {}"),
+        ("""echo '{"resources": [{"status": "statusNew"}]}'""", 'kubeconform printed no report: {"resources"'),
     ],
 )
 def test_a_report_that_cannot_be_read(tmp_path: Path, script: str, message: str) -> None:
