@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from generator.adoption.settings import relative
 from generator.checks.finding import Finding
 from generator.documents.files import read_file
 from generator.errors import ConfigError, OutputError, Problem
 from generator.report.result import fingerprint
+
+if TYPE_CHECKING:
+    import subprocess
 
 VERSION = "mpigen.dev/baseline/v1"
 
@@ -127,6 +130,8 @@ class ChangedFiles:
         return ran.stdout.decode(errors="surrogateescape")
 
     def _run(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+        import subprocess
+
         try:
             return subprocess.run(  # noqa: S603 - a list of arguments, without a shell
                 ["git", "-C", str(self._folder), *arguments],  # noqa: S607 - the git of the user

@@ -6,16 +6,17 @@ import datetime as dt
 import json
 import os
 import re
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from generator.adoption.toml_places import TomlPlaces
 from generator.documents.files import read_file
 from generator.errors import ConfigError, Problem, suggest
+
+if TYPE_CHECKING:
+    from generator.adoption.toml_places import TomlPlaces
 
 OWN_FILE = "mpigen.toml"
 PROJECT_FILE = "pyproject.toml"
@@ -118,6 +119,10 @@ def load_settings(file: Path, checks: Collection[str]) -> Settings:
         ConfigError: with every problem of the file.
         InputError: the file cannot be read.
     """
+    import tomllib
+
+    from generator.adoption.toml_places import TomlPlaces
+
     try:
         text = read_file(file).decode()
         data: Any = tomllib.loads(text)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from generator.checks.fabric.fabrics import is_fabric_object
 from generator.checks.finding import Finding, Located, place_findings, waivers_of
@@ -131,10 +132,12 @@ def _judge_alone(manifest: Manifest, engine: Engine) -> Iterator[Located]:
 
 def judge(manifest: Manifest, targets: Mapping[str, str]) -> Iterator[Located]:
     """Yield the breaches of the registered rules that read a single object."""
+    subjects: dict[type[Any], Any] = {Manifest: manifest}
     for check in checks_of(Stage.OBJECT, targets):
-        subject = manifest if check.needs is Manifest else check.needs.of_manifest(manifest, targets)
-        if subject is not None:
-            yield from check.run(subject, manifest)
+        if check.needs not in subjects:
+            subjects[check.needs] = check.needs.of_manifest(manifest, targets)
+        if subjects[check.needs] is not None:
+            yield from check.run(subjects[check.needs], manifest)
 
 
 def is_read_together(manifest: Manifest) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +77,8 @@ def page_url(check: str, docs: str = "") -> str:
 
 def fingerprint(finding: Finding) -> str:
     """Return an identifier of a finding that survives moved lines and new wording: 32 hexadecimal digits."""
+    from hashlib import sha256
+
     path = finding.generated.path if finding.generated else finding.path
     parts = (finding.check, finding.file.removeprefix("./"), finding.resource, path)
     return sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:32]

@@ -207,6 +207,16 @@ def test_a_message_about_another_object_is_another_cause() -> None:
     assert text(one, replace(one, message="there is no queue `blue`", line=4)).count("error: ") == 2
 
 
+def test_text_prints_a_thousand_causes_and_counts_the_rest() -> None:
+    findings = [replace(ERROR, message=f"unknown field `{number}`", line=0) for number in range(1_200)]
+    lines = text(*findings).splitlines()
+    causes = [line for line in lines if "error: " in line]
+    assert len(causes) == 1_000
+    assert "unknown field `999`" in causes[-1]
+    assert lines[-1] == "and 200 more findings; pass `--format json` to see all"
+    assert len(rendered("json", Result(findings=findings))["findings"]) == 1_200
+
+
 def test_colors_are_added_only_where_they_are_wanted() -> None:
     assert "\x1b[1;31merror\x1b[0m" in text(ERROR, has_color=True)
     assert "\x1b" not in text(ERROR)
