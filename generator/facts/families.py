@@ -34,6 +34,7 @@ class Family:
         devices: the kinds of device that it runs on.
         image: the required content of its image, in addition to a shell and OpenSSH.
         command: an example of the command of a TrainJob.
+        limits: known limits, as sentences.
         default_image: the default on CPU pools; empty if there is no public image.
         cpu_ranks: ranks on a CPU node; 0 for one on each whole CPU.
         rank_variables: True if ranks get RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR, as PyTorch reads them.
@@ -48,6 +49,7 @@ class Family:
     devices: tuple[DeviceKind, ...]
     image: str
     command: tuple[str, ...]
+    limits: tuple[str, ...]
     default_image: str = ""
     cpu_ranks: int = 0
     rank_variables: bool = False

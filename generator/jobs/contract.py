@@ -7,7 +7,7 @@ from typing import Any
 
 from generator.config.model.runtimes import HOME, Runtime, fabric_of
 from generator.config.platform import Platform
-from generator.facts.families import FAMILIES, Family, FamilyName
+from generator.facts.families import FAMILIES, Family
 from generator.facts.mpi import MPI
 from generator.facts.names import SSH_PORT
 from generator.jobs.reach import Reach, reaches
@@ -16,26 +16,9 @@ from generator.runtimes.hosts import NodeSize, launcher_resources, node_size
 
 Facts = dict[str, Any]
 Topics = Iterator[tuple[str, str]]
-"""A topic, and one thing to be said of it."""
+"""(topic, text) for people."""
 
 _RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_DEVICE_MEMORY = "only an MPI that is built for it sends device memory; otherwise copy the data to the host first"
-_HOROVOD = "Horovod 0.28.1, of 2023, is the last release: it builds with"
-# horovod issues #3996 and #4290; deepspeed 0.19.8 comm/torch.py `build_shm_op`, op_builder/builder.py `load` (0.14.5
-# failed so here); torch docs/source/distributed.md; megatron-core 0.16.1 arguments.py.
-_LIMITS: Mapping[FamilyName, tuple[str, ...]] = {
-    "openmpi": (_DEVICE_MEMORY,),
-    "intel-mpi": ("Intel MPI sends device memory only with I_MPI_OFFLOAD=1",),
-    "mpich": (_DEVICE_MEMORY,),
-    "horovod-pytorch": (f"{_HOROVOD} PyTorch 2.0",),
-    "horovod-tensorflow": (f"{_HOROVOD} TensorFlow 2.12",),
-    "deepspeed": (
-        "every pod compiles operators at first use: build them into the image (DS_BUILD_OPS=1)",
-        "on CPUs it compiles at start: build with DS_ACCELERATOR=cpu DS_BUILD_SHM_COMM=1, or install g++ and ninja",
-    ),
-    "pytorch-mpi": ("only a PyTorch that is built with MPI has the backend `mpi`: use gloo, nccl, xccl or hccl",),
-    "megatron": ("CUDA_DEVICE_MAX_CONNECTIONS is not set: the right value depends on the parallelism and the GPU",),
-}
 
 
 def family_facts(family: Family) -> Facts:
@@ -47,7 +30,7 @@ def family_facts(family: Family) -> Facts:
         "devices": list(family.devices),
         "notOn": dict(family.not_on),
         "unproven": dict(family.unproven),
-        "launcher": _launcher(family),
+        "launcher": "separate" if family.rank_variables else "node",
         "image": family.image,
         "defaultImage": family.default_image,
         "rankVariables": list(_rank_variables(family)),
@@ -168,16 +151,12 @@ def _largest(hosts: Mapping[str, Any]) -> str:
     return ", ".join(texts)
 
 
-def _launcher(family: Family) -> str:
-    return "separate" if family.rank_variables else "node"
-
-
 def _rank_variables(family: Family) -> tuple[str, ...]:
     return _RANK_VARIABLES if family.rank_variables else MPI[family.mpi].rank_variables
 
 
 def _limits(family: Family) -> Iterator[str]:
-    yield from _LIMITS[family.name]
+    yield from family.limits
     if "nvidia-mig" in family.devices:
         yield "a pod has one MIG slice, because a CUDA process sees only one: add nodes for more ranks"
     yield "a job keeps its size: elastic training is not supported"

@@ -266,7 +266,8 @@ def describe_server(server: Server) -> Iterator[tuple[str, str]]:
     yield "fabric", f"{server.fabric['type']}: {nics} NICs of {server.link} Gbit/s, {server.line_rate} Gbit/s in all"
     for field, value in server.fabric.items():
         if field not in ("type", "perNode"):
-            yield "fabric", f"{field}: {value if not isinstance(value, dict) else _format_pairs(value)}"
+            pairs = value.items() if isinstance(value, dict) else ()
+            yield "fabric", f"{field}: {', '.join(f'{key} {content}' for key, content in pairs) or value}"
     if server.topology:
         yield "topology", f"{', '.join(server.topology)}, kubernetes.io/hostname"
     yield (
@@ -280,7 +281,3 @@ def describe_server(server: Server) -> Iterator[tuple[str, str]]:
     for source in server.sources:
         yield "source", source
     yield "example", f"fabrics: [{{name: fast, server: {server.name}}}]"
-
-
-def _format_pairs(value: dict[str, str]) -> str:
-    return ", ".join(f"{key} {content}" for key, content in value.items())

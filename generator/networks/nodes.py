@@ -115,7 +115,11 @@ def nic_node_policy(fabric: Fabric, pool: Pool) -> Body:
     section, image, config = (
         ("rdmaSharedDevicePlugin", "k8s-rdma-shared-dev-plugin", _shared_device_plugin(fabric))
         if fabric.shares_device
-        else ("sriovDevicePlugin", "sriov-network-device-plugin", _sriov_device_plugin(fabric))
+        else (
+            "sriovDevicePlugin",
+            "sriov-network-device-plugin",
+            {"resourceList": [_device_resource(fabric, rail) for rail in fabric.all_rails]},
+        )
     )
     plugin = {
         "image": image,
@@ -160,10 +164,6 @@ def _shared_device_plugin(fabric: Fabric) -> Body:
         "selectors": {key: value for key, value in selectors.items() if value},
     }
     return {"periodicUpdateInterval": 300, "configList": [offered]}
-
-
-def _sriov_device_plugin(fabric: Fabric) -> Body:
-    return {"resourceList": [_device_resource(fabric, rail) for rail in fabric.all_rails]}
 
 
 def _device_resource(fabric: Fabric, rail: Rail) -> Body:

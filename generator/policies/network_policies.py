@@ -78,7 +78,9 @@ def dns(tenant: Tenant, cluster: Cluster, cache: str | None = None) -> Body:
     }
     egress = [{"to": [pods], "ports": _ports(port, "UDP", "TCP")}]
     if cache:
-        egress.append({"to": [{"ipBlock": {"cidr": _only(cache)}}], "ports": _ports(53, "UDP", "TCP")})
+        egress.append(
+            {"to": [{"ipBlock": {"cidr": str(ipaddress.ip_network(cache))}}], "ports": _ports(53, "UDP", "TCP")}
+        )
     return _network_policy(tenant, "np-dns", {"podSelector": {}, "policyTypes": ["Egress"], "egress": egress})
 
 
@@ -132,11 +134,6 @@ def _ports(port: int, *protocols: str) -> list[Body]:
     return [{"protocol": protocol, "port": port} for protocol in protocols]
 
 
-def _only(address: str) -> str:
-    """Return the CIDR of a single address."""
-    return str(ipaddress.ip_network(address))
-
-
 def _cilium_network_policy(tenant: Tenant, name: str, egress: Body) -> Body:
     return {
         "apiVersion": "cilium.io/v2",
@@ -149,14 +146,11 @@ def _cilium_network_policy(tenant: Tenant, name: str, egress: Body) -> Body:
 def cilium_dns(tenant: Tenant, cluster: Cluster) -> Body:
     """Return the CiliumNetworkPolicy for DNS: pods may resolve every name, and Cilium learns the addresses."""
     namespace, labels, port = dns_pods(cluster)
-    pods = {"matchLabels": {"k8s:io.kubernetes.pod.namespace": namespace, **_of_pods(labels)}}
+    match = {"k8s:io.kubernetes.pod.namespace": namespace, **{f"k8s:{key}": value for key, value in labels.items()}}
+    pods = {"matchLabels": match}
     rules = {"dns": [{"matchPattern": "*"}]}
     to_ports = [{"ports": [*_cilium_ports(port, "UDP"), *_cilium_ports(port, "TCP")], "rules": rules}]
     return _cilium_network_policy(tenant, "cnp-dns", {"toEndpoints": [pods], "toPorts": to_ports})
-
-
-def _of_pods(labels: dict[str, str]) -> dict[str, str]:
-    return {f"k8s:{key}": value for key, value in labels.items()}
 
 
 def cilium_egress(tenant: Tenant, target: Egress, domain: str) -> Body:

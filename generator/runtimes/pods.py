@@ -128,16 +128,13 @@ def _pod(parts: PodParts, size: NodeSize, container: Body, *, is_launcher: bool)
     if is_launcher and runtime.gang != "kueue":
         spec["initContainers"].append(init_containers.hosts_container(parts.image, _security(runtime), parts.patience))
     spec["containers"] = [container]
-    spec["volumes"] = _volumes(parts, size, is_node=is_node)
-    return {"metadata": metadata, "spec": spec}
-
-
-def _volumes(parts: PodParts, size: NodeSize, *, is_node: bool) -> list[Body]:
-    return [
+    shared_memory = {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size.shared_memory}}
+    spec["volumes"] = [
         *init_containers.volumes(),
-        *([_shared_memory(size)] if is_node else []),
+        *([shared_memory] if is_node else []),
         *({"name": volume.name, **volume.source} for volume in parts.volumes),
     ]
+    return {"metadata": metadata, "spec": spec}
 
 
 def _annotations(parts: PodParts, size: NodeSize, *, is_node: bool) -> dict[str, str]:
@@ -212,10 +209,6 @@ def _container(parts: PodParts, resources: Mapping[str, str], *, is_node: bool) 
             *map(_mount, parts.volumes),
         ],
     }
-
-
-def _shared_memory(size: NodeSize) -> Body:
-    return {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size.shared_memory}}
 
 
 def _mount(volume: Volume) -> Body:
