@@ -1,4 +1,4 @@
-"""App: the tree of one platform. Everything that its file declares is in it; admins add constructs of their own."""
+"""App: all components of one platform. Admins can add their own constructs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class App(ManifestApp):
     """A platform as a cdk8s App.
 
     Args:
-        platform: what it consists of.
+        platform: the platform.
     """
 
     def __init__(self, platform: Platform) -> None:

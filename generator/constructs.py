@@ -81,7 +81,7 @@ class Component(constructs.Construct):
 
 
 def place_api_object(scope: constructs.Construct, id: str, body: Body) -> cdk8s.ApiObject:  # noqa: A002
-    """An ApiObject with that very body; in Python cdk8s takes all but the kind as patches only."""
+    """Create an ApiObject with this body. In Python, cdk8s accepts fields other than the kind only as patches."""
     api_object = cdk8s.ApiObject(scope, id, api_version=body["apiVersion"], kind=body["kind"])
     for key, value in body.items():
         if key not in ("apiVersion", "kind"):
@@ -97,7 +97,7 @@ class ManifestApp(cdk8s.App):
     """A cdk8s App of one platform, whose components keep their manifests in Python.
 
     Args:
-        platform: what the app is of.
+        platform: the platform of the app.
     """
 
     def __init__(self, platform: Platform) -> None:
@@ -105,7 +105,7 @@ class ManifestApp(cdk8s.App):
         self.platform = platform
 
     def synth(self) -> None:
-        """Refuse: a platform is written by `mpigen synth`, whole or not at all, and checked before.
+        """Raise an error, because only `mpigen synth` checks a platform and writes it whole.
 
         Raises:
             RuntimeError: always.
@@ -114,19 +114,19 @@ class ManifestApp(cdk8s.App):
 
 
 def platform_of(scope: constructs.Construct) -> Platform:
-    """The platform whose app a construct is in.
+    """Return the platform of the app that contains a construct.
 
     Raises:
-        ValueError: it is in a plain cdk8s App.
+        ValueError: the app is a plain cdk8s App.
     """
     root = scope.node.root
     if not isinstance(root, ManifestApp):
-        raise ValueError("in a plain cdk8s App say which: platform=…")  # noqa: TRY004 - a missing argument
+        raise ValueError("pass platform=… in a plain cdk8s App")  # noqa: TRY004 - a missing argument
     return root.platform
 
 
 def collect(app: cdk8s.App) -> list[Manifest]:
-    """Every manifest of an app: those of components, and what cdk8s renders of an admin's own ApiObjects.
+    """Return every manifest of an app: of its components, and of the ApiObjects that an admin adds.
 
     Raises:
         ConfigError: a construct does not validate or cannot be rendered, or a body is not an object of plain data.
@@ -142,8 +142,8 @@ def collect(app: cdk8s.App) -> list[Manifest]:
         elif isinstance(construct, cdk8s.ApiObject) and id(construct) not in theirs:
             try:
                 body = construct.to_json()
-            except RuntimeError as error:  # how jsii passes on whatever JavaScript throws
-                problems.append(Problem(str(error).splitlines()[0], "mend the construct", path=construct.node.path))
+            except RuntimeError as error:  # jsii raises it for every JavaScript error
+                problems.append(Problem(str(error).splitlines()[0], "fix the construct", path=construct.node.path))
             else:
                 collected.append(Manifest(body, custom_file(body)))
     problems += [problem for manifest in collected for problem in find_malformed(manifest)]
@@ -153,7 +153,7 @@ def collect(app: cdk8s.App) -> list[Manifest]:
 
 
 def _invalid(construct: constructs.IConstruct) -> Iterator[Problem]:
-    """What a construct's own validations say; ours have none, and asking costs a round trip to Node each."""
+    """Yield the validation errors of a construct of an admin. A validation costs a round trip to Node."""
     if type(construct).__module__.startswith("generator.") and not isinstance(construct, ManifestApp):
         return
     for message in construct.node.validate():
@@ -161,7 +161,7 @@ def _invalid(construct: constructs.IConstruct) -> Iterator[Problem]:
 
 
 def custom_file(body: Body) -> str:
-    """The file of an object that is not a Component's: `custom/<namespace or cluster>/<kind>-<name>.yaml`."""
+    """Return the file of an ApiObject of an admin: `custom/<namespace or cluster>/<kind>-<name>.yaml`."""
     metadata = body.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     kind, name = str(body.get("kind", "")).lower(), str(metadata.get("name") or "unnamed")
@@ -169,17 +169,17 @@ def custom_file(body: Body) -> str:
 
 
 def _slug(text: str) -> str:
-    """A file name for any text; a digest tells apart what had to be changed, also where case is ignored."""
+    """Return a file name for a text; a digest makes it unique if the text was changed."""
     plain = re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-.") or "x"
     return plain if plain == text else f"{plain}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
 def find_malformed(manifest: Manifest) -> Iterator[Problem]:
-    """What keeps a manifest from being written, or from being told apart."""
+    """Yield the problems of a manifest that cannot be written: its file, its metadata, or its data."""
     where = f"{manifest.resource} in {manifest.file}"
     if not _FILE.fullmatch(manifest.file):
         fix = "name a YAML file by a relative path outside argocd/, such as site/extra.yaml"
-        yield Problem(f"`{manifest.file}` is no place in a release", fix, path=manifest.resource)
+        yield Problem(f"`{manifest.file}` is not a valid path in a release", fix, path=manifest.resource)
     metadata = manifest.body.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("annotations", {}), dict):
         yield Problem("`metadata`, or `annotations` in it, is not a mapping", "give it a mapping", path=where)

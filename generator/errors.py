@@ -1,7 +1,7 @@
-"""Everything that can go wrong, in three kinds that never blur: bad input, a broken rule, a bug of ours.
+"""Errors of three kinds: invalid input, findings, and bugs of mpigen.
 
-Bad input is an `MpigenError` (exit code 2), a broken rule a `Finding` (exit code 1 if its severity is error), any other
-exception a bug (3).
+Invalid input is an `MpigenError` (exit code 2). A broken rule is a `Finding` (exit code 1 if its severity is error).
+Any other exception is a bug (exit code 3).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Self
 
-_MANY_NAMES = 100  # so many take long to compare, for each of as many mistakes, and nobody reads them in a message
-_LONGEST_WORD = 100  # letters; what is longer resembles nothing, and takes long to compare
+_MANY_NAMES = 100  # more names take long to compare, and are too long for a message
+_LONGEST_WORD = 100  # characters; longer words take long to compare
 
 
 class ExitCode(IntEnum):
-    """What the command line returns to the shell; `meaning` is for `--help` and the docs."""
+    """The exit code of a command; `meaning` is for `--help` and the docs."""
 
     meaning: str
 
@@ -36,15 +36,15 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with what the user gave us, where it is, and what to write instead.
+    """An error in the input, with its place and its fix.
 
     Attributes:
-        message: what is wrong, quoting the offending value.
-        fix: what to do about it, in the imperative; empty when the message says it all.
-        file: the file as the user named it; empty when there is none.
-        line: 1-based; 0 when unknown.
-        column: 1-based; 0 when unknown.
-        path: the place inside the document, such as `tenants[2].quota.h100`; empty for the whole document.
+        message: the error, with the invalid value.
+        fix: the fix, in the imperative; empty if the message implies it.
+        file: the file as the user named it; empty if there is none.
+        line: 1-based; 0 if unknown.
+        column: 1-based; 0 if unknown.
+        path: the field, such as `tenants[2].quota.h100`; empty for the whole document.
     """
 
     message: str
@@ -63,7 +63,7 @@ class Problem:
 
 @dataclass(eq=False)
 class MpigenError(Exception):
-    """Bad input: the root of every error that a user can mend. Carries every problem found, not just the first."""
+    """Invalid input: the base class of every error that a user can fix. It carries all problems, not only the first."""
 
     problems: tuple[Problem, ...] = field(default=())
 
@@ -74,7 +74,7 @@ class MpigenError(Exception):
 
 
 class ConfigError(MpigenError):
-    """The platform file does not say what it must, or says what it must not."""
+    """The platform file is invalid."""
 
 
 class InputError(MpigenError):

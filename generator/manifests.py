@@ -1,6 +1,6 @@
-"""Manifest: one Kubernetes object with its identity, its order and the file that holds it.
+"""Manifest: a Kubernetes object with its identity, its order and its file.
 
-Everything downstream (checks, release, reports) works on manifests, whether we rendered them or read them from disk.
+Checks, releases and reports work on manifests, whether mpigen rendered them or read them from disk.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object, as the API server would receive it.
+    """An object as the API server would receive it.
 
     Attributes:
-        body: the object: plain dicts, lists and scalars. Nobody changes it.
-        file: where it belongs or was read: relative to the release folder, or as the user named it.
-        index: its document number in that file, from 0.
-        inside: its path inside the document, for an item of a `List`; empty otherwise.
-        instead: what stands there when it is no object, such as `a list`; empty otherwise.
+        body: the object, as plain dicts, lists and scalars; never modified.
+        file: its file, relative to the release folder or as the user named it.
+        index: the index of its document in the file, from 0.
+        inside: its path in the document, for an item of a `List`; empty otherwise.
+        instead: the value of a document that is not an object, such as `a list`; empty otherwise.
     """
 
     body: Body
@@ -37,12 +37,12 @@ class Manifest:
 
     @property
     def api_version(self) -> str:
-        """Such as `batch/v1`; empty when absent."""
+        """The apiVersion, such as `batch/v1`; empty if absent."""
         return _text(self.body.get("apiVersion"))
 
     @property
     def kind(self) -> str:
-        """Such as `Job`; empty when absent."""
+        """The kind, such as `Job`; empty if absent."""
         return _text(self.body.get("kind"))
 
     @property
@@ -52,7 +52,7 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """`metadata.name`; empty when absent."""
+        """`metadata.name`; empty if absent."""
         return _text(self._metadata.get("name"))
 
     @property
@@ -67,12 +67,12 @@ class Manifest:
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """What makes an object unique in a cluster: group, kind, namespace, name (the version does not)."""
+        """The identity of the object in a cluster: group, kind, namespace and name, without the version."""
         return self.group, self.kind, self.namespace, self.name
 
     @property
     def resource(self) -> str:
-        """The object for people: `RoleBinding team-a/edit`."""
+        """The object for messages: `RoleBinding team-a/edit`."""
         place = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return f"{self.kind or 'object'} {place}".strip()
 
@@ -82,12 +82,12 @@ def _text(value: object) -> str:
 
 
 def read(text: str | bytes, file: str) -> Iterator[Manifest]:
-    """The manifests of one YAML text: empty documents are passed over, `List` kinds are opened.
+    """Yield the manifests of a YAML text, including the items of `List` kinds, and skip empty documents.
 
-    A document that is no object comes as an empty one that says what stands there, and the next are read all the same.
+    A document that is not an object becomes an empty manifest with `instead`.
 
     Raises:
-        DocumentError: the text is not YAML; with file, line and column.
+        DocumentError: the text is not YAML; the error has file, line and column.
     """
     try:
         for document in load(text):
@@ -100,9 +100,9 @@ def read(text: str | bytes, file: str) -> Iterator[Manifest]:
 
 
 def _open(body: Body, file: str, index: int, inside: Path) -> Iterator[Manifest]:
-    """Items of a list (`kind: List`, `kind: ConfigMapList`, …), or the object itself.
+    """Yield the items of a list (`kind: List`, `kind: ConfigMapList`, …), or the object itself.
 
-    Items of a typed list need not say what they are: apimachinery v0.34.2, unstructured/helpers.go `decodeToList`.
+    Items of a typed list may omit apiVersion and kind: apimachinery v0.34.2, unstructured/helpers.go `decodeToList`.
     """
     kind, items = _text(body.get("kind")), body.get("items")
     if not (isinstance(items, list) and kind.endswith("List")):
@@ -124,7 +124,7 @@ def conflict_error(manifest: Manifest, first: Manifest) -> SimulationError:
 
 
 def write(manifests: Iterable[Manifest]) -> dict[str, str]:
-    """The files of a set of manifests: path → YAML text, each file's objects in the order given."""
+    """Return path → YAML text for the files of manifests. The objects of a file keep their order."""
     bodies: dict[str, list[Body]] = {}
     for manifest in manifests:
         bodies.setdefault(manifest.file, []).append(manifest.body)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the caller of `synth` decides; see `mpigen synth --help`."""
+    """The options of `synth`; see `mpigen synth --help`."""
 
     replace: bool = False
     discard_edits: bool = False
@@ -59,13 +59,13 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """What `synth` did.
+    """The result of `synth`.
 
     Attributes:
         platform: the platform of the file.
         checked: the number of objects of each kind, and all findings.
-        outcome: the findings that are reported. They name the path that a rendered file has on disk once it is written.
-        written: the release on disk; None if a finding failed the run, so that no file changed.
+        outcome: the reported findings, with the paths that rendered files have on disk once they are written.
+        written: the release on disk; None if a finding failed the run, so no file changed.
         texts: the path of each rendered file → its text.
     """
 
@@ -76,7 +76,7 @@ class Synthesis:
     texts: Mapping[str, str]
 
     def text_of(self, file: str) -> str:
-        """Return the text of a file that a finding names: a rendered one, or one on disk. It is empty if unreadable."""
+        """Return the text of a rendered file or of a file on disk; empty if unreadable."""
         try:
             return self.texts[file] if file in self.texts else read_file(Path(file)).decode(errors="replace")
         except InputError:
@@ -84,11 +84,11 @@ class Synthesis:
 
 
 def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
-    """Platform file → checked release below `output`.
+    """Render the release of a platform file, check it, and write it below `output`.
 
     Raises:
-        ConfigError: the platform file is wrong.
-        OutputError: the output cannot be written without losing something.
+        ConfigError: the platform file is invalid.
+        OutputError: writing the output would lose files or edits.
         DocumentError: a file of the release that this one replaces is not YAML.
     """
     from generator import release
@@ -98,14 +98,14 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
 
     platform, app = load(platform_file)
     tree, pointer = render(platform, app)
-    wanted = _release(platform, tree, pointer, Headers(platform, platform_file.name))
-    checked = check(platform, tree, pointer, choices.adoption.today, wanted.texts)
+    new_release = _release(platform, tree, pointer, Headers(platform, platform_file.name))
+    checked = check(platform, tree, pointer, choices.adoption.today, new_release.texts)
     checked.findings += compare_rendered(
-        release.read_previous(wanted, tree, output), tree, wanted.files, wanted.targets
+        release.read_previous(new_release, tree, output), tree, new_release.files, new_release.targets
     )
     checked.findings = point_at_platform(checked.findings, tree, platform_file)
     checked.findings += find_hazards(platform, platform_file)
-    texts = _place(checked, wanted, output)
+    texts = _place(checked, new_release, output)
     done = Synthesis(platform, checked, Outcome([], {}), None, texts)
     run = Run(
         checked.waiving, [str(platform_file), *texts], lambda check: not check.startswith("change/"), done.text_of
@@ -114,7 +114,7 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
     if any(reaches(finding.severity, choices.adoption.fail_on) for finding in outcome.findings):
         return replace(done, outcome=outcome)
     written = release.write(
-        wanted,
+        new_release,
         output,
         replace=choices.replace,
         discard_edits=choices.discard_edits,
@@ -123,13 +123,13 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
     return replace(done, outcome=outcome, written=written)
 
 
-def _place(checked: Checked, wanted: Release, output: Path) -> dict[str, str]:
-    """Let findings name files as they will be on disk, and return the text of each of these files."""
-    home = output / wanted.platform
-    texts = wanted.texts
-    files = {file: home / wanted.version / file if file in wanted.files else home / file for file in texts}
+def _place(checked: Checked, new_release: Release, output: Path) -> dict[str, str]:
+    """Give findings the paths that files have on disk, and return path → text of these files."""
+    home = output / new_release.platform
+    texts = new_release.texts
+    files = {file: home / new_release.version / file if file in new_release.files else home / file for file in texts}
     checked.findings = [_rename(finding, files) for finding in checked.findings]
-    checked.waiving = [replace(each, file=str(files[each.file])) for each in checked.waiving]
+    checked.waiving = [replace(manifest, file=str(files[manifest.file])) for manifest in checked.waiving]
     return {str(files[file]): text for file, text in texts.items()}
 
 
@@ -141,10 +141,10 @@ def _rename(finding: Finding, files: Mapping[str, Path]) -> Finding:
 
 
 def load(platform_file: Path) -> tuple[Platform, cdk8s.App]:
-    """The platform of a file, and its app: of an mpigen_platform.py that defines one, that one.
+    """Load the platform of a file, and its app. An mpigen_platform.py can define the app itself.
 
     Raises:
-        ConfigError: the file is wrong, or an mpigen_platform.py defines neither `platform` nor `app`.
+        ConfigError: the file is invalid, or an mpigen_platform.py defines neither `platform` nor `app`.
     """
     if platform_file.suffix == ".py":
         return _load_python(platform_file)
@@ -170,7 +170,7 @@ def _load_python(platform_file: Path) -> tuple[Platform, cdk8s.App]:
     if isinstance(app, App):
         return app.platform, app
     if isinstance(app, cdk8s.App):
-        message = "`app` is a plain cdk8s App, which knows nothing of what the platform declares"
+        message = "`app` is a plain cdk8s App, without the objects of the platform"
         raise ConfigError((Problem(message, "write `app = App(platform)`, from generator", str(platform_file)),))
     if not isinstance(platform, Platform):
         message = "it defines neither `platform`, a Platform, nor `app`, an App of one"
@@ -179,7 +179,7 @@ def _load_python(platform_file: Path) -> tuple[Platform, cdk8s.App]:
 
 
 def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest], list[manifests.Manifest]]:
-    """The manifests of the release, each file's in the order in which they stand there, and those of its pointer."""
+    """Return the manifests of the release, in the order of their files, and the manifests of its pointer."""
     from generator.constructs import collect
     from generator.gitops.argocd import account_role, pointer
     from generator.gitops.metadata import annotate_waves, label_owner
@@ -199,14 +199,14 @@ def check(
     today: dt.date | None = None,
     texts: Mapping[str, str] | None = None,
 ) -> Checked:
-    """Run every check over everything that was rendered, for the versions that the platform names.
+    """Run every check on the rendered manifests, for the target versions of the platform.
 
     Args:
         platform: the platform.
         tree: the manifests of the release.
         pointer: the manifests of the pointer.
-        today: the day of the checks; the system's by default.
-        texts: the files that hold the manifests, which findings point into. Default: without header comments.
+        today: the day of the checks; by default the current day.
+        texts: path → text of the files of the manifests, for the lines of findings; by default without header comments.
     """
     from generator.release import POINTER
 
@@ -239,11 +239,11 @@ STDIN = "stdin"
 
 @dataclass(slots=True)
 class Validation:
-    """The findings of files.
+    """The result of `validate`.
 
     Attributes:
-        checked: what was checked, and what was origins.
-        names: the files that were checked.
+        checked: the checked objects and the findings.
+        names: the checked files.
         by_engine: engine → the number of its findings.
         since: the number of findings about the change from an older tree; None if there is none.
     """
@@ -256,7 +256,7 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The files to check, and how.
+    """The files to check, and the options of the checks.
 
     Attributes:
         paths: files, and folders of files.
@@ -329,9 +329,9 @@ class _Part:
 
 
 def _parts(search: Search, subject: Subject) -> list[_Part]:
-    """Return the files by target versions. The first part has the files of no release, and standard input.
+    """Group the files by target versions. Files without a release, and standard input, are in the first part.
 
-    Beside a single release, they are checked together with it: a job with its runtimes and queues.
+    If there is a single release, they are checked with it, such as a job with its runtimes and queues.
     """
     origins = by_release(search.files)
     released = [origin for origin in origins if origin.folder is not None]
@@ -359,7 +359,7 @@ def _embedded(search: Search, subject: Subject, parts: list[_Part]) -> Checked:
 
 
 def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> Iterator[Finding]:
-    """Yield the findings of rules over all objects of a release. Releases hold the same objects, so they never mix."""
+    """Yield the findings of the checks of relations between objects, one release at a time."""
 
     def text_of(file: str) -> bytes:
         return subject.stdin if subject.stdin is not None and file == STDIN else read_file(Path(file))
@@ -422,7 +422,7 @@ def _kubeconform(search: Search, subject: Subject, parts: list[_Part], cache: Pa
 
 
 def _results(kubeconform: Kubeconform, texts: Mapping[str, bytes]) -> list[Result]:
-    """Return the verdicts by our names. kubeconform skips files with other suffixes and rewrites names beyond UTF-8."""
+    """Return the results of kubeconform with the original names. It skips other suffixes, and rewrites some names."""
     by_name = [name for name in texts if name != STDIN and name.endswith(SUFFIXES) and name.isprintable()]
     results = list(kubeconform.run(map(Path, by_name)))
     for name in texts.keys() - set(by_name):

@@ -29,7 +29,7 @@ _MOST = 2**63 - 1  # beyond it the API server caps the amount, or loses its zero
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An exact amount, and whether it is written with binary suffixes (`Gi`) or decimal ones (`G`, `m`)."""
+    """An exact amount; `is_binary` chooses binary suffixes (`Gi`) or decimal ones (`G`, `m`)."""
 
     value: Fraction
     is_binary: bool = False
@@ -37,7 +37,7 @@ class Quantity:
     def __str__(self) -> str:
         if self.value == 0:
             return "0"
-        if self.is_binary and self.value % _BINARY["Ki"] == 0:  # else no suffix would say that it is
+        if self.is_binary and self.value % _BINARY["Ki"] == 0:  # below 1Ki there is no binary suffix
             return _written(int(self.value), _BINARY)
         if self.value.denominator == 1:
             return _written(int(self.value), {suffix: int(size) for suffix, size in _DECIMAL.items() if size >= 1})
@@ -54,12 +54,12 @@ class Quantity:
         return Quantity(self.value + other.value, self.is_binary)
 
     def floor(self, unit: int | Fraction = 1) -> Quantity:
-        """The largest multiple of `unit` that does not exceed this amount."""
+        """Return the largest multiple of `unit` that does not exceed this amount."""
         return Quantity(Fraction(self.value // unit * unit), self.is_binary)
 
 
 def _to_nano(value: Fraction) -> Fraction:
-    """The API server rounds what is finer than a nano away from zero."""
+    """Round to nano, away from zero, as the API server does."""
     nanos = value * 10**9
     if nanos.denominator == 1:
         return value
@@ -75,13 +75,13 @@ def _written(number: int, suffixes: dict[str, int]) -> str:
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Quantity:
-    """Read a quantity; in a tree with many queues the same amounts come up again and again.
+    """Parse a quantity. The results are cached, because manifests repeat their amounts.
 
     >>> str(parse("1000m")), str(parse("2048Gi")), str(parse("1.5Gi")), str(parse("1e3"))
     ('1', '2Ti', '1536Mi', '1k')
 
     Raises:
-        ValueError: the text is not a quantity; the message says what it is, to follow `… is`.
+        ValueError: the text is not a quantity; the message follows `… is`.
     """
     match = _FORM.fullmatch(text)
     if match is None:
