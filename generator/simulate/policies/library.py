@@ -381,7 +381,7 @@ _Address = net.IPv4Address | net.IPv6Address
 _Network = net.IPv4Interface | net.IPv6Interface
 
 
-def _parse_address(text: str) -> _Address:
+def _to_address(text: str) -> _Address:
     address = net.ip_address(text)
     if "%" in text or (isinstance(address, net.IPv6Address) and address.ipv4_mapped):
         raise ValueError(f"IP Address {text!r} with a zone, or an IPv4-mapped IPv6 address, is not allowed")
@@ -392,7 +392,7 @@ def _parse_network(text: str) -> _Network:
     address, slash, length = text.partition("/")
     if not slash or not (length.isdecimal() and str(int(length)) == length):
         raise ValueError(f"network address parse error: {text!r}")
-    return net.ip_interface(f"{_parse_address(address)}/{length}")
+    return net.ip_interface(f"{_to_address(address)}/{length}")
 
 
 def _ip(value: _AddressValue) -> _Address:
@@ -426,11 +426,9 @@ def _is_local_multicast(address: _Address) -> bool:
 
 
 _ADDRESS_FUNCTIONS = (
-    Function("ip", ("string",), IP, lambda text: opaque(IP, str(_parse_address(text))), 30, is_member=False),
-    Function("isIP", ("string",), "bool", _accepts(_parse_address), 30, is_member=False),
-    Function(
-        "ip.isCanonical", ("string",), "bool", lambda text: str(_parse_address(text)) == text, 30, is_member=False
-    ),
+    Function("ip", ("string",), IP, lambda text: opaque(IP, str(_to_address(text))), 30, is_member=False),
+    Function("isIP", ("string",), "bool", _accepts(_to_address), 30, is_member=False),
+    Function("ip.isCanonical", ("string",), "bool", lambda text: str(_to_address(text)) == text, 30, is_member=False),
     Function("family", (IP,), "int", _of_ip(lambda one: one.version), 30),
     Function("isUnspecified", (IP,), "bool", _of_ip(lambda one: one.is_unspecified), 30),
     Function("isLoopback", (IP,), "bool", _of_ip(lambda one: one.is_loopback), 30),
@@ -439,7 +437,7 @@ _ADDRESS_FUNCTIONS = (
     Function("isGlobalUnicast", (IP,), "bool", _of_ip(_is_global), 30),
     Function("cidr", ("string",), CIDR, lambda text: opaque(CIDR, str(_parse_network(text))), 30, is_member=False),
     Function("isCIDR", ("string",), "bool", _accepts(_parse_network), 30, is_member=False),
-    Function("containsIP", (CIDR, "string"), "bool", lambda one, text: _contains(one, _parse_address(text)), 30),
+    Function("containsIP", (CIDR, "string"), "bool", lambda one, text: _contains(one, _to_address(text)), 30),
     Function("containsIP", (CIDR, IP), "bool", lambda left, right: _contains(left, _ip(right)), 30),
     Function("containsCIDR", (CIDR, "string"), "bool", lambda one, text: _contains(one, _parse_network(text)), 30),
     Function("containsCIDR", (CIDR, CIDR), "bool", lambda left, right: _contains(left, _cidr(right)), 30),
