@@ -7,8 +7,10 @@ It reads the events of libyaml, whose composer would recurse in C and lose dupli
 from __future__ import annotations
 
 import math
+import pathlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from types import NoneType
 from typing import Any
 
@@ -272,78 +274,15 @@ def _inherited(value: Any, before: dict[str, Any], mark: Any) -> dict[str, Any]:
     return result
 
 
-_UNCLOSED_QUOTE = (
-    "this quote is never closed",
-    "close it, or use the other kind of quote around a string that contains one",
-)
-_UNNAMED_ANCHOR = "`&` and `*` start an anchor or an alias, which needs a name"
-_WORDS = {
-    "mapping values are not allowed in this context": (
-        "unexpected `:`: no key is allowed here",
-        "indent all keys of a mapping alike, end each key with `:`, and quote values that contain `: `",
-    ),
-    "did not find expected key": (
-        "expected a key of the mapping that starts on line {start}",
-        "write `key: value`, indent it like the other keys, and write nothing after a closing quote",
-    ),
-    "could not find expected ':'": ("this key has no `:` and no value", "write `key: value`"),
-    "did not find expected '-' indicator": (
-        "expected `- ` for the next item of the list that starts on line {start}",
-        "indent all items of the list alike",
-    ),
-    "block sequence entries are not allowed in this context": (
-        "unexpected `- `: no list is allowed here",
-        "start the list on the line below its key",
-    ),
-    "did not find expected ',' or ']'": (
-        "the `[` on line {start} is not closed",
-        "write `,` between its items and `]` after the last one",
-    ),
-    "did not find expected ',' or '}'": (
-        "the `{{` on line {start} is not closed",
-        "write `,` between its entries and `}` after the last one",
-    ),
-    "did not find expected node content": (
-        "a value is missing here",
-        "write the value, or remove the key or the comma before it",
-    ),
-    "found unexpected end of stream": _UNCLOSED_QUOTE,
-    "found unexpected document indicator": _UNCLOSED_QUOTE,
-    "found character that cannot start any token": ("{character} cannot start a value", "put the value in quotes"),
-    "did not find expected alphabetic or numeric character": (
-        _UNNAMED_ANCHOR,
-        "quote a string that starts with one of them",
-    ),
-    "found unknown escape character": (
-        "unknown escape sequence in a double-quoted string",
-        "put a string with backslashes in single quotes",
-    ),
-    "found invalid Unicode character escape code": (
-        "this escape sequence is not a Unicode character",
-        "write the character itself",
-    ),
-    "did not find expected hexdecimal number": (
-        "this escape sequence needs hexadecimal digits",
-        r"write it like \u00e9",
-    ),
-    "found unknown directive name": ("unknown directive", "quote a string that starts with `%`"),
-    "did not find expected comment or line break": (
-        "unexpected text after `|` or `>`",
-        "start the text on the next line",
-    ),
-    "found undefined tag handle": ("undefined tag", "quote a string that starts with `!`"),
-    "did not find expected <document start>": (
-        "unexpected text after the end of the document",
-        "start the next document with `---`",
-    ),
-}
-"""The problem of libyaml → the message and the fix of mpigen."""
-_LAST_RESORTS = {
-    "directive": "quote a string that starts with `%`",
-    "tag": "quote a string that starts with `!`",
-    "block scalar": "start the text on the line after `|` or `>`",
-}
-"""A word in the problem of libyaml → the fix."""
+_UNCLOSED_QUOTE = "found unexpected end of stream", "found unexpected document indicator"
+
+
+@cache
+def read_problems() -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
+    """Return problem of libyaml → (message, fix), and word of a rare problem → fix."""
+    text = pathlib.Path(__file__).with_name("yaml_problems.yaml").read_bytes()
+    table = yaml.load(text, yaml.CSafeLoader)
+    return {row["problem"]: (row["message"], row["fix"]) for row in table["problems"]}, table["rare"]
 
 
 def error_at(message: str, fix: str, mark: Any) -> DocumentError:
@@ -362,12 +301,12 @@ def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
         return error_at("a tab where YAML allows only spaces", "indent with spaces", mark)
     written = text.rstrip()
     end = yaml.Mark("", len(written), written.count("\n"), len(written.rpartition("\n")[2]), text, len(written))
-    message, fix = _WORDS.get(problem) or _rare_problem(problem, str(error.context or ""))
+    message, fix = read_problems()[0].get(problem) or _rare_problem(problem, str(error.context or ""))
     if mark.index >= len(written):
         if "node content" in problem:
             message, fix = "the document ends before this bracket is closed", "close it"
         mark = start if start.index < len(written) else end
-    elif (message, fix) == _UNCLOSED_QUOTE:
+    elif problem in _UNCLOSED_QUOTE:
         mark = start
     return error_at(message.format(start=start.line + 1, character=character), fix, mark)
 
@@ -375,7 +314,7 @@ def not_yaml(error: yaml.MarkedYAMLError, raw: bytes) -> DocumentError:
 def _rare_problem(problem: str, context: str) -> tuple[str, str]:
     """Return the message and the fix for a rare problem of libyaml."""
     problem = f"{context}, {problem}" if context else problem
-    fixes = (fix for word, fix in _LAST_RESORTS.items() if word in problem)
+    fixes = (fix for word, fix in read_problems()[1].items() if word in problem)
     message = f"invalid YAML: {problem}".replace("{", "{{").replace("}", "}}")
     return message, next(fixes, "quote a string with special characters")
 
