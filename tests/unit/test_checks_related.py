@@ -120,7 +120,7 @@ def test_a_file_that_changes_meanwhile_is_told() -> None:
     kept = check_text(text, "x.yaml", engine).related
     for other in (b"", b"- 1\n", b"{", f"---\n{JOB}".replace("cpu: 8", "cpu: 7").encode()):
         (finding,) = check_together(kept, engine.targets, lambda _, other=other: other)  # type: ignore[misc]
-        assert (finding.check, finding.message) == ("yaml/unreadable", "has changed while it was checked")
+        assert (finding.check, finding.message) == ("yaml/unreadable", "the file changed during the check")
 
 
 def test_a_file_that_goes_meanwhile_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
