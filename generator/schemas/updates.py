@@ -331,25 +331,16 @@ class _Merge:
         keys = node.get(LIST_KEYS)
         if not keys:
             return new
-        before, live = (_apply_by_key(items, keys) for items in (written, stored))
+        before, live = (_by_key(items, keys) for items in (written, stored))
         return [
             self.merged(before.get(key), live.get(key), item, node.get("items", {}), (*path, index))
             for index, item in enumerate(new)
-            for key in [_apply_key(item, keys)]
+            for key in [_key(item, keys)]
         ]
 
 
 def _may_be_null(node: Schema) -> bool:
     return bool(node.get(NULLABLE)) or "default" in node or "object" not in node.get("type", ())
-
-
-def _apply_by_key(items: Any, keys: Mapping[str, Any]) -> dict[str, Any]:
-    return {_apply_key(item, keys): item for item in items} if isinstance(items, list) else {}
-
-
-def _apply_key(item: Any, keys: Mapping[str, Any]) -> str:
-    values = item if isinstance(item, dict) else {}
-    return repr([values.get(name, default) for name, default in keys.items()])
 
 
 VALIDATIONS = "x-kubernetes-validations"
