@@ -18,7 +18,8 @@ from generator.manifests import Body, Manifest
 from generator.networks.attachments import resource_claim_template
 from generator.policies.namespace import namespace
 from generator.runtimes.training_runtime import training_runtimes
-from generator.simulate.kueue.largest import NO_LIMIT, Largest, largest_jobs
+from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
+from generator.simulate.kueue.largest import largest_jobs
 from generator.simulate.kueue.queues import read_queue_tree
 
 

@@ -11,7 +11,7 @@ from generator.documents.messages import shorten
 from generator.objects.queue import ClusterQueue, Cohort, FlavorResource, format_amount
 from generator.report import table
 from generator.simulate.kueue.capacity import Capacity, compute_capacity
-from generator.simulate.kueue.largest import NO_LIMIT, Largest
+from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
 from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree
 
 _HEADER = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MAY BORROW", "LENDS", "OWNED", "RECLAIMABLE", "IDLE", "NODES")

@@ -12,7 +12,8 @@ from generator.app import App
 from generator.manifests import Manifest
 from generator.objects.queue import parse_amount, parse_amounts
 from generator.pipeline import render
-from generator.simulate.kueue.largest import Limit, largest_jobs
+from generator.simulate.kueue.job_limits import Limit
+from generator.simulate.kueue.largest import largest_jobs
 from generator.simulate.kueue.podsets import podsets, read_pod_context
 from generator.simulate.kueue.queues import read_queue_tree
 from tests.cluster import trees

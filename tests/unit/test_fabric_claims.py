@@ -14,7 +14,8 @@ from generator.jobs.reach import reach
 from generator.kueue.configuration import KEY
 from generator.manifests import Manifest
 from generator.simulate.kueue.configuration import read_settings
-from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.simulate.kueue.job_limits import Largest
+from generator.simulate.kueue.largest import largest_jobs
 from generator.simulate.kueue.queues import read_queue_tree
 from tests.conftest import small_platform
 

@@ -21,7 +21,7 @@ from generator.objects.pods import JOB_SET
 from generator.objects.queue import ClusterQueue, FlavorResource, LocalQueue, Quota, add_requests, format_amount
 from generator.objects.training import resized_containers
 from generator.simulate.kueue.configuration import Settings
-from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.simulate.kueue.job_limits import Largest
 from generator.simulate.kueue.nodes import explain_flavor_mismatch, find_missing_room
 from generator.simulate.kueue.podsets import PodContext, PodSet, podsets, read_pod_context, with_nodes
 from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree, index_objects, read_queue_tree
@@ -302,6 +302,8 @@ class Queues:
         return self._find_largest(self.tree, queue, job)
 
     def _find_largest(self, tree: QueueTree, queue: str, job: CountedJob) -> Largest | None:
+        from generator.simulate.kueue.largest import largest_jobs
+
         tree = replace(tree, local_queues=(LocalQueue(job.namespace, "", queue),))
         return next(largest_jobs(tree, [job.runtime, *self._around(job.namespace)]), None)
 

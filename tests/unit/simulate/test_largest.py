@@ -11,7 +11,8 @@ from generator.jobs.reach import reach
 from generator.manifests import Body, Manifest, read
 from generator.objects.queue import Flavor
 from generator.pipeline import load, render
-from generator.simulate.kueue.largest import NO_LIMIT, Largest, largest_jobs
+from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
+from generator.simulate.kueue.largest import largest_jobs
 from generator.simulate.kueue.nodes import has_room
 from generator.simulate.kueue.queues import read_queue_tree
 from tests.conftest import EXAMPLES

@@ -12,7 +12,8 @@ from generator.checks import run
 from generator.manifests import Body, Manifest
 from generator.objects.queue import ClusterQueue, Flavor, FlavorResource, Quota, ResourceGroup
 from generator.simulate.kueue.flavor_assigner import Assigner, Mode
-from generator.simulate.kueue.largest import JobTemplate, Largest, Search, largest_jobs
+from generator.simulate.kueue.job_limits import Largest
+from generator.simulate.kueue.largest import JobTemplate, Search, largest_jobs
 from generator.simulate.kueue.nodes import has_room
 from generator.simulate.kueue.podsets import PodContext, podsets
 from generator.simulate.kueue.queues import Node

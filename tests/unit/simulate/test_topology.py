@@ -8,7 +8,8 @@ import pytest
 
 from generator.errors import NotModelledError
 from generator.manifests import Body, Manifest
-from generator.simulate.kueue.largest import Largest, largest_jobs
+from generator.simulate.kueue.job_limits import Largest
+from generator.simulate.kueue.largest import largest_jobs
 from generator.simulate.kueue.podsets import podsets
 from generator.simulate.kueue.queues import read_queue_tree
 from generator.simulate.kueue.topology import (
