@@ -1,4 +1,4 @@
-"""The cdk8s App of a platform. Admins can add their own constructs to it."""
+"""App: all components of one platform. Admins can add their own constructs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from generator.runtimes.chart import MpiRuntime
 
 
 class App(ManifestApp):
-    """The components of a platform, such as its queue tree, fabrics, runtimes, policies and tenants."""
+    """A platform as a cdk8s App.
+
+    Args:
+        platform: the platform.
+    """
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)

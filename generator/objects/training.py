@@ -16,7 +16,7 @@ from generator.quantities import parse
 
 LAUNCHER = "launcher"
 TRAINER = "trainer"
-"""The step label of the replicated job that runs a TrainJob's command (trainer v2.3.0 pkg/constants/constants.go)."""
+"""The step of the job that runs the command of a TrainJob (trainer v2.3.0 pkg/constants/constants.go)."""
 MPI: Path = ("spec", "mlPolicy", "mpi")
 
 
@@ -43,7 +43,12 @@ def resized_pods(runtime: Body) -> Iterator[Mapping[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container called `node`, and its path in the runtime."""
+    """A container called `node`.
+
+    Attributes:
+        path: the path in the runtime.
+        body: the container.
+    """
 
     path: Path
     body: Mapping[str, Any]
@@ -63,7 +68,13 @@ class Container:
 
 @dataclass(frozen=True)
 class ReplicatedJob:
-    """A replicated job of the JobSet, with its path in the runtime. The name is empty if the runtime sets none."""
+    """A replicated job of the JobSet.
+
+    Attributes:
+        name: the name; empty if none is set.
+        path: the path in the runtime.
+        body: the replicated job.
+    """
 
     name: str
     path: Path
@@ -71,12 +82,12 @@ class ReplicatedJob:
 
     @property
     def step(self) -> object:
-        """The value of the step label: the part of a TrainJob that Trainer puts into this replicated job."""
+        """The value of the step label, which selects the part of a TrainJob that Trainer sets in this job."""
         return mapping(self.body, "template", "metadata", "labels").get(STEP)
 
     @property
     def dependencies(self) -> list[tuple[Path, str, object]]:
-        """The entries of `dependsOn`: (path, name of the replicated job, status)."""
+        """The dependencies: (path, name of the job, status)."""
         return [
             ((*self.path, "dependsOn", number), name, item.get("status"))
             for number, item in indexed_mappings(self.body.get("dependsOn"))
@@ -114,7 +125,7 @@ class ReplicatedJob:
 
     @cached_property
     def container(self) -> Container | None:
-        """The container `node`, which Trainer changes; None if there is none."""
+        """The container that Trainer changes; None if no container has its name."""
         for number, item in indexed_mappings(self.pod.get("containers")):
             if item.get("name") == NODE:
                 return Container((*self.pod_path, "containers", number), item)
@@ -123,7 +134,11 @@ class ReplicatedJob:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRuntime:
-    """A ClusterTrainingRuntime or TrainingRuntime; `body` is the whole object."""
+    """A ClusterTrainingRuntime or TrainingRuntime.
+
+    Attributes:
+        body: the whole object.
+    """
 
     body: Body
 
@@ -136,7 +151,11 @@ class TrainingRuntime:
 
 @dataclass(frozen=True, slots=True)
 class TrainJob:
-    """A TrainJob; `body` is the whole object."""
+    """A TrainJob.
+
+    Attributes:
+        body: the whole object.
+    """
 
     body: Body
 
@@ -148,7 +167,12 @@ class TrainJob:
 
 @dataclass(frozen=True)
 class MpiRuntime:
-    """A training runtime for MPI; `policy` is its `spec.mlPolicy.mpi`."""
+    """A training runtime for MPI.
+
+    Attributes:
+        body: the whole object.
+        policy: `spec.mlPolicy.mpi`.
+    """
 
     body: Body
     policy: Mapping[str, Any]
@@ -166,12 +190,12 @@ class MpiRuntime:
 
     @property
     def job_set(self) -> Mapping[str, Any]:
-        """`spec.template.spec`: the spec of the JobSet that Trainer creates for each TrainJob on this runtime."""
+        """The spec of the JobSet that a TrainJob becomes."""
         return mapping(self.body, *map(str, JOB_SET))
 
     @cached_property
     def jobs(self) -> tuple[ReplicatedJob, ...]:
-        """The replicated jobs of the JobSet, in order."""
+        """The jobs of the JobSet, in order."""
         return tuple(
             ReplicatedJob(
                 name if isinstance(name := item.get("name"), str) else "", (*JOB_SET, "replicatedJobs", number), item
@@ -181,17 +205,17 @@ class MpiRuntime:
 
     @cached_property
     def node(self) -> ReplicatedJob | None:
-        """The replicated job with the hosts."""
+        """The job with the hosts."""
         return self._job(NODE)
 
     @cached_property
     def launcher(self) -> ReplicatedJob | None:
-        """The replicated job that runs `mpirun`."""
+        """The job that runs `mpirun`."""
         return self._job(LAUNCHER)
 
     @property
     def pair(self) -> tuple[ReplicatedJob, ...]:
-        """The replicated jobs that get the ssh key: `node` and `launcher`, if the runtime defines them."""
+        """The jobs that get the ssh key: `node` and `launcher`, without undefined ones."""
         return tuple(job for job in (self.node, self.launcher) if job)
 
     @property
@@ -221,7 +245,12 @@ DEFAULT_QUEUE = "default"
 
 @dataclass(frozen=True, slots=True)
 class OnRuntime:
-    """A TrainJob with `resourcesPerNode`, and the runtime of its `runtimeRef`."""
+    """A TrainJob on its runtime.
+
+    Attributes:
+        job: a TrainJob with `resourcesPerNode`.
+        runtime: the runtime of its `runtimeRef`.
+    """
 
     job: Manifest
     runtime: Manifest
@@ -233,7 +262,7 @@ class OnRuntime:
 
     @property
     def sets_amounts(self) -> bool:
-        """True if `resourcesPerNode` has limits or requests, even empty ones."""
+        """True if it sets limits or requests, even empty ones."""
         return any(isinstance(self.amounts.get(key), dict) for key in AMOUNTS)
 
     @property
@@ -247,7 +276,7 @@ class OnRuntime:
 
     @property
     def uncounted(self) -> Mapping[str, object]:
-        """The missing requests that Kueue does not count, because in some pod no init container requests as much.
+        """The missing requests that Kueue does not count. It counts the larger of containers and init containers.
 
         Source: kueue v0.19.2 pkg/workload/workload.go totalRequestsFromPodSets
         """
