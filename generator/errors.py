@@ -86,19 +86,19 @@ class DocumentError(MpigenError):
 
 
 class OutputError(MpigenError):
-    """The output tree cannot be written without losing something."""
+    """A tree of manifests cannot be read, or writing it would lose something."""
 
 
 class EngineError(MpigenError):
-    """A second validation engine cannot be found, or does not run."""
+    """A validation engine (the bundled schemas, kubeconform or Go) is missing or does not run."""
 
 
 class SimulationError(MpigenError):
-    """The manifests do not hold what a simulation needs, or contradict each other."""
+    """The manifests lack an object or value that a simulation needs, or contradict each other."""
 
 
 class NotModelledError(SimulationError):
-    """Kubernetes or Kueue decides this by rules that mpigen does not simulate, so the answer is unknown."""
+    """The answer depends on rules of Kubernetes or Kueue that mpigen does not simulate, so it is unknown."""
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

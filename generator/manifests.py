@@ -26,7 +26,7 @@ class Manifest:
         file: its file, relative to the release folder or as the user named it.
         index: the index of its document in the file, from 0.
         inside: its path in the document, for an item of a `List`; empty otherwise.
-        instead: the value of a document that is not an object, such as `a list`; empty otherwise.
+        instead: the type of the document, such as `a list`, if the document is not an object; else empty.
     """
 
     body: Body

@@ -1,7 +1,7 @@
 """Read this first: the whole of mpigen as a few calls.
 
 platform.yaml / mpigen_platform.py ── config ──▶ Platform ── charts ──▶ [Manifest] ── checks ──▶ [Finding]
-                                                                    ├── since the release before ──▶ [Finding]
+                                                                    ├── against the older release ─▶ [Finding]
                                                                     └── release ──▶ output/<platform>/<release>/
 any YAML on disk ──────────── manifests.read ──▶ [Manifest] ── the same checks
 """
@@ -124,7 +124,7 @@ def synth(platform_file: Path, output: Path, choices: Choices) -> Synthesis:
 
 
 def _place(checked: Checked, new_release: Release, output: Path) -> dict[str, str]:
-    """Give findings the paths that files have on disk, and return path → text of these files."""
+    """Replace paths in the release by paths on disk in all findings, and return path on disk → text."""
     home = output / new_release.platform
     texts = new_release.texts
     files = {file: home / new_release.version / file if file in new_release.files else home / file for file in texts}
@@ -150,7 +150,7 @@ def load(platform_file: Path) -> tuple[Platform, cdk8s.App]:
         return _load_python(platform_file)
     from generator.config.load import load_platform
 
-    platform = load_platform(platform_file)  # first, because App starts Node, which takes longer than to refuse a file
+    platform = load_platform(platform_file)  # reports errors before App starts Node, which is slow
     from generator.app import App
 
     return platform, App(platform)
@@ -179,7 +179,7 @@ def _load_python(platform_file: Path) -> tuple[Platform, cdk8s.App]:
 
 
 def render(platform: Platform, app: cdk8s.App) -> tuple[list[manifests.Manifest], list[manifests.Manifest]]:
-    """Return the manifests of the release, in the order of their files, and the manifests of its pointer."""
+    """Return the manifests of the release, ordered by file, and the manifests of the Argo CD pointer to it."""
     from generator.constructs import collect
     from generator.gitops.argocd import account_role, pointer
     from generator.gitops.metadata import annotate_waves, label_owner
@@ -201,12 +201,8 @@ def check(
 ) -> Checked:
     """Run every check on the rendered manifests, for the target versions of the platform.
 
-    Args:
-        platform: the platform.
-        tree: the manifests of the release.
-        pointer: the manifests of the pointer.
-        today: the day of the checks; by default the current day.
-        texts: path → text of the files of the manifests, for the lines of findings; by default without header comments.
+    `tree` holds the manifests of the release, and `texts` maps their files to the text in which findings have lines: by
+    default without header comments. `today` is the day of the checks, by default the current day.
     """
     from generator.release import POINTER
 
@@ -245,7 +241,7 @@ class Validation:
         checked: the checked objects and the findings.
         names: the checked files.
         by_engine: engine → the number of its findings.
-        since: the number of findings about the change from an older tree; None if there is none.
+        since: the number of findings about changes since an older tree; None without an older tree.
     """
 
     checked: Checked
@@ -264,7 +260,7 @@ class Subject:
         ignore_missing: True if a kind without a schema passes.
         targets: component → minor version to check for; by default the versions of each file's release, or the newest.
         since: the folder of the older trees that these files replace; None to check no change.
-        today: the day of the run, for exceptions that end; None to ignore the day.
+        today: the day on which waivers and exemptions must be valid; None to ignore their end dates.
         is_serial: True to check on one processor, so that times of checks can be measured.
     """
 
@@ -281,8 +277,8 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
     """Check files with the engine `embedded`, `kubeconform` or `both`. `cache` is the folder with kubeconform.
 
     Raises:
-        OutputError: a path does not exist, or there are no manifests below any, or no objects below the older tree, or
-            it is unclear which release replaces which.
+        OutputError: a path does not exist, no path holds manifests, the older tree holds no objects, or several new
+            releases could replace the same older release.
         EngineError: kubeconform cannot be built or run.
     """
     search = manifest_files(subject.paths)
@@ -314,9 +310,11 @@ def validate(subject: Subject, engine: str, cache: Path) -> Validation:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Files that are checked against the same schemas, by the folder of their release; None for files of no release.
+    """Files that are checked against the same schemas.
 
-    `home` is the release that standard input is for.
+    Attributes:
+        home: the release with which standard input is checked; None without such a release.
+        releases: folder of a release → its files; None → the files of no release.
     """
 
     catalog: Catalog
@@ -329,9 +327,9 @@ class _Part:
 
 
 def _parts(search: Search, subject: Subject) -> list[_Part]:
-    """Group the files by target versions. Files without a release, and standard input, are in the first part.
+    """Group the files by target versions. The first part has standard input and the files of no release.
 
-    If there is a single release, they are checked with it, such as a job with its runtimes and queues.
+    If there is a single release, they are checked together with it: a job, for example, with its runtime and queue.
     """
     origins = by_release(search.files)
     released = [origin for origin in origins if origin.folder is not None]
@@ -359,7 +357,7 @@ def _embedded(search: Search, subject: Subject, parts: list[_Part]) -> Checked:
 
 
 def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> Iterator[Finding]:
-    """Yield the findings of the checks of relations between objects, one release at a time."""
+    """Yield the findings of checks that compare objects with each other, one release at a time."""
 
     def text_of(file: str) -> bytes:
         return subject.stdin if subject.stdin is not None and file == STDIN else read_file(Path(file))
@@ -376,7 +374,7 @@ def _together(manifests: Sequence[Manifest], part: _Part, subject: Subject) -> I
 
 
 def _since(old: Path, search: Search, subject: Subject) -> list[Finding]:
-    """Return the findings about the change, for the target versions of each platform's new release."""
+    """Return the findings about changes since the trees in `old`, for the target versions of each new release."""
 
     def judged_for(targets: Targets) -> Mapping[str, str]:
         return Catalog.bundled(subject.targets or dict(targets)).targets
@@ -422,7 +420,10 @@ def _kubeconform(search: Search, subject: Subject, parts: list[_Part], cache: Pa
 
 
 def _results(kubeconform: Kubeconform, texts: Mapping[str, bytes]) -> list[Result]:
-    """Return the results of kubeconform with the original names. It skips other suffixes, and rewrites some names."""
+    """Return the results of kubeconform with the original file names.
+
+    It skips files without a YAML or JSON suffix and rewrites unprintable names, so it gets such files as texts.
+    """
     by_name = [name for name in texts if name != STDIN and name.endswith(SUFFIXES) and name.isprintable()]
     results = list(kubeconform.run(map(Path, by_name)))
     for name in texts.keys() - set(by_name):

@@ -38,9 +38,9 @@ class Quantity:
         if self.value == 0:
             return "0"
         if self.is_binary and self.value % _BINARY["Ki"] == 0:  # below 1Ki there is no binary suffix
-            return _written(int(self.value), _BINARY)
+            return _write_number(int(self.value), _BINARY)
         if self.value.denominator == 1:
-            return _written(int(self.value), {suffix: int(size) for suffix, size in _DECIMAL.items() if size >= 1})
+            return _write_number(int(self.value), {suffix: int(size) for suffix, size in _DECIMAL.items() if size >= 1})
         for suffix in ("m", "u", "n"):
             scaled = self.value / _DECIMAL[suffix]
             if scaled.denominator == 1:
@@ -66,7 +66,7 @@ def _to_nano(value: Fraction) -> Fraction:
     return Fraction(ceil(nanos) if nanos > 0 else floor(nanos), 10**9)
 
 
-def _written(number: int, suffixes: dict[str, int]) -> str:
+def _write_number(number: int, suffixes: dict[str, int]) -> str:
     for suffix in sorted(suffixes, key=lambda name: -suffixes[name]):
         if number % suffixes[suffix] == 0:
             return f"{number // suffixes[suffix]}{suffix}"
@@ -81,7 +81,7 @@ def parse(text: str) -> Quantity:
     ('1', '2Ti', '1536Mi', '1k')
 
     Raises:
-        ValueError: the text is not a quantity; the message follows `… is`.
+        ValueError: the text is not a quantity; the message completes the sentence `VALUE is …`.
     """
     match = _FORM.fullmatch(text)
     if match is None:

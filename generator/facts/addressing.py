@@ -32,8 +32,8 @@ class Supply:
     Attributes:
         count: addresses for pods of all nodes together.
         per_node: addresses that a node reserves for its pods; None if all nodes share the range.
-        nodes: number of nodes that get addresses; None if all nodes share the range, or each has its own copy.
-        short: (number of the node, addresses) of nodes that get fewer than `per_node`, in the order of allocation.
+        nodes: number of nodes that get addresses; None if all nodes share the range, or if each node has its own copy.
+        short: (position in the order of allocation, addresses) of each node that gets fewer than `per_node`.
     """
 
     count: int
@@ -101,7 +101,9 @@ def whereabouts_supply(
 
 
 def whereabouts_slices(network: Network, prefix: int) -> Supply | None:
-    """Count the addresses of a range with `node_slice_size`, which ignores `range_start`, `range_end` and `exclude`.
+    """Count the addresses that whereabouts assigns from a range with `node_slice_size`.
+
+    whereabouts then ignores `range_start`, `range_end` and `exclude`.
 
     Returns:
         None for IPv6, which DivideRangeBySize does not support, and for slices larger than the range.
@@ -115,10 +117,10 @@ def whereabouts_slices(network: Network, prefix: int) -> Supply | None:
 def host_local_supply(
     network: Network, first: Address | None = None, last: Address | None = None, gateway: Address | None = None
 ) -> Supply:
-    """Count the addresses that host-local assigns on each node: never the gateway, which is the first by default.
+    """Count the addresses that host-local assigns on each node: all but the gateway, by default the first address.
 
     Args:
-        network: `subnet`; host-local rejects one of fewer than four addresses.
+        network: `subnet`; host-local rejects a subnet of fewer than four addresses.
         first: `rangeStart`.
         last: `rangeEnd`.
         gateway: `gateway`.
@@ -156,14 +158,14 @@ def ip_pool_supply(
     per_node_exclusions: Sequence[Span] = (),
     gateway: Address | None = None,
 ) -> Supply:
-    """Count the addresses of an IPPool: nodes get blocks in order, except blocks that are excluded as a whole.
+    """Count the addresses of an IPPool. Nodes get its blocks in order, except blocks that are excluded completely.
 
     Args:
         network: `subnet`.
         size: `perNodeBlockSize`.
         exclusions: `exclusions`, as addresses.
         per_node_exclusions: `perNodeExclusions`, as indices in a block.
-        gateway: `gateway`, which no pod gets; a block of it alone is skipped.
+        gateway: `gateway`, which no pod gets; a block that holds only the gateway is skipped.
     """
     is_broken = overlap(exclusions)  # each node compares all exclusions of the pool, wherever its block is
 
@@ -185,14 +187,14 @@ def cidr_pool_supply(
     per_node_exclusions: Sequence[Span] = (),
     gateway_index: int | None = None,
 ) -> Supply | None:
-    """Count the addresses of a CIDRPool: each node gets a network of its own.
+    """Count the addresses of a CIDRPool, which gives each node a network.
 
     Args:
         network: `cidr`.
         prefix: `perNodeNetworkPrefix`.
         exclusions: `exclusions`, as addresses.
         per_node_exclusions: `perNodeExclusions`, as indices in the network of a node.
-        gateway_index: `gatewayIndex`, the place of the gateway in that network.
+        gateway_index: `gatewayIndex`, the index of the gateway in the network of a node.
 
     Returns:
         None if the networks of nodes would be larger than the pool, which its webhook rejects.
@@ -225,19 +227,19 @@ def cidr_pool_supply(
 
 
 _Free = Callable[[int, Sequence[Span], Sequence[Span]], int | None]
-"""Returns the free addresses of a block, None if no node gets it: first address, exclusions of the pool, gateways."""
+"""(first address of a block, exclusions, gateways) → its number of free addresses; None if no node gets the block."""
 
 
 def _sum_blocks(
     start: int, size: int, count: int, free: _Free, exclusions: Sequence[Span], gateways: Sequence[Span] = ()
 ) -> Supply:
-    """Sum up the free addresses of blocks. Blocks differ only by a gateway, or by the end of an exclusion."""
+    """Sum up the free addresses of all blocks. Only a gateway or an end of an exclusion makes blocks differ."""
     usual = free(start, (), ())
     if usual is None:
         return Supply(0, 0, 0)
     excluded = _clip(exclusions, (start, start + size * count - 1))
     runs = [((low - start) // size, (high - start) // size) for low, high in excluded]
-    inner = [(low + 1, high - 1) for low, high in runs if high - low > 1]  # blocks that an exclusion covers as a whole
+    inner = [(low + 1, high - 1) for low, high in runs if high - low > 1]  # blocks inside an exclusion
     edges = {index for run in runs for index in run}
     edges |= {index for gateway, _ in gateways if 0 <= (index := (gateway - start) // size) < count}
     short: list[Span] = []
@@ -286,11 +288,11 @@ def _parse_network(text: str) -> Network | None:
 
 @cache
 def denied_metadata() -> tuple[str, ...]:
-    """Return the networks of metadata services that no pod of a team reaches, whatever its egress is."""
+    """Return the networks of metadata services that mpigen denies to all pods of teams, whatever their egress is."""
     return tuple(row["network"] for row in read_table("metadata")["addresses"] if row["denied"])
 
 
 @cache
 def metadata_of_clouds() -> Mapping[str, str]:
-    """Return the network of every known metadata service → the clouds that have it."""
+    """Return network → clouds, for the network of every known metadata service."""
     return {row["network"]: row["clouds"] for row in read_table("metadata")["addresses"]}

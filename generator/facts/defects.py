@@ -51,21 +51,19 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """A row of the data.
+    """A defect of an upstream component: a row of defects.yaml.
 
     Attributes:
-        id: a stable name.
         component: the component with the wrong code, which may have no version in the platform file.
-        title: the defect in one sentence.
         symptom: the symptom that a user sees.
-        answer: the reaction of mpigen.
+        answer: what mpigen does about the defect.
         affected: component → the releases that have the defect. With several components, all must be affected.
-        sources: files at a pinned release that show it.
-        verified: `controllers` if a test shows it on the real controllers, `source` if only the source code shows it.
-        tests: `file::function` of the tests that cover it.
-        report: the issue or pull request; empty if none is known.
-        fix: the change that fixes it; empty if none is known.
-        checks: check → `affected` if the check exists only because of such defects, else `always`.
+        sources: files at a pinned release that show the defect.
+        verified: `controllers` if a test shows the defect on the real controllers, `source` if only the code shows it.
+        tests: `file::function` of the tests that cover the defect.
+        report: the upstream issue or pull request; empty if none is known.
+        fix: the upstream change with the fix; empty if none is known.
+        checks: check → `affected` if the check exists only because of defects, else `always`.
         refuses: fields of the platform file that mpigen rejects for affected releases.
     """
 
@@ -95,14 +93,14 @@ class Defect:
         )
 
     def is_in(self, component: str, version: str) -> bool | None:
-        """Return True if a release of a component has the defect; None if no one has examined the release."""
+        """Return True if a release of a component has the defect; None if it is newer than every examined release."""
         release = parse_release(version)
         answers = {affected.covers(release) for affected in self.affected[component]}
         return True if True in answers else None if None in answers else False
 
     @property
     def note(self) -> str:
-        """Return the releases and the link, for the end of a message."""
+        """Return the affected releases and the link to the report, for the end of a message."""
         return f"defect of {self.releases}" + (f", {self.link}" if self.link else "")
 
     @property
@@ -143,7 +141,7 @@ def _parse_range(row: Mapping[str, str]) -> Range:
 
 @cache
 def defects() -> Mapping[str, Defect]:
-    """Return all rows by id, in the order of the file."""
+    """Return all defects by id, in the order of the file."""
     affected = {
         row["id"]: {name: tuple(map(_parse_range, ranges)) for name, ranges in row["affected"].items()}
         for row in read_table("defects")["defects"]
@@ -152,7 +150,7 @@ def defects() -> Mapping[str, Defect]:
 
 
 def known(name: str) -> Defect:
-    """Return the row with an id."""
+    """Return the defect with this id."""
     return defects()[name]
 
 
@@ -168,18 +166,18 @@ def _silent(targets: frozenset[tuple[str, str]]) -> frozenset[str]:
 
 
 def silent(targets: Mapping[str, str]) -> frozenset[str]:
-    """Return the checks that exist only because of defects, if the target releases have none of these defects."""
+    """Return the checks that look only for defects that the target releases do not have."""
     return _silent(frozenset(targets.items()))
 
 
 def refusing(field_path: str, targets: Mapping[str, str]) -> Defect | None:
-    """Return the first defect because of which mpigen rejects a field of the platform file for these releases."""
+    """Return the first defect of these releases because of which mpigen rejects a field of the platform file."""
     rows = (defect for defect in defects().values() if field_path in defect.refuses and defect.affects(targets))
     return next(rows, None)
 
 
 def sound_minors(defect: Defect, targets: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
-    """Return component → supported minor versions without the defect, in combination with the other targets."""
+    """Return component → supported minor versions that avoid the defect, if the other targets stay as they are."""
     sound = {
         component: tuple(minor for minor in minors(component) if not defect.affects({**targets, component: minor}))
         for component in defect.affected
@@ -188,6 +186,6 @@ def sound_minors(defect: Defect, targets: Mapping[str, str]) -> Mapping[str, tup
 
 
 def _pinned(component: str, minor: str | None) -> str:
-    """Return the release that stands for a minor version."""
+    """Return the release to which mpigen pins a minor version; of all versions the newest."""
     versions = [row.version for row in SUPPORTED if row.name == component and minor in (None, row.minor)]
     return versions[0] if versions else f"{minor}.0"

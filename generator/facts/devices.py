@@ -19,10 +19,8 @@ class Device:
     """A kind of device that runs ranks.
 
     Attributes:
-        kind: the name in the catalogue of runtimes.
-        title: the name for people.
         resource: a pattern of the extended resources that stand for one device.
-        most: how many of them one node has at most, unless several pods share a device.
+        most: the largest number of devices in one node, unless several pods share a device.
         why: the reason for `most`.
     """
 
@@ -35,13 +33,12 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """A prefix of extended resources.
+    """A prefix of extended resources, such as `nvidia.com`.
 
     Attributes:
-        prefix: the part before the slash.
-        names: local parts that the vendor's device plugins fix.
-        pattern: a pattern of further local parts; empty if there is none.
-        chosen: the reason why administrators choose local parts themselves; empty if they do not.
+        names: names after the slash that the vendor's device plugins fix.
+        pattern: a pattern of further names; empty if there is none.
+        chosen: the reason why administrators choose names themselves; empty if they do not.
     """
 
     prefix: str
@@ -115,7 +112,7 @@ def likely_meant(resource: str, chosen: frozenset[str] = frozenset()) -> str:
 
 
 def misspelt_prefix(resource: str) -> str:
-    """Return the prefix that a misspelt prefix most likely stands for, if administrators choose its local parts."""
+    """Return the prefix that a misspelt one probably stands for, if administrators choose its names; else ''."""
     prefix, _, _ = resource.partition("/")
     if prefix in vendors() or len(prefix) > _LONGEST:
         return ""
@@ -134,7 +131,7 @@ def _differs_by_digit(one: str, two: str) -> bool:
 
 
 def is_one_edit(word: str, known: str) -> bool:
-    """Return True if one edit turns a word into another: a letter more, fewer, replaced, or two neighbours swapped."""
+    """Return True if one edit makes the words equal: insert, delete or replace a letter, or swap two neighbours."""
     if word == known or abs(len(word) - len(known)) > 1:
         return False
     pairs = enumerate(zip(word, known, strict=False))
@@ -155,10 +152,9 @@ _MIG_SUFFIX = re.compile(rf"-MIG-({_PROFILE.pattern})(?=-SHARED|$)")
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A model of GPU.
+    """An NVIDIA GPU model.
 
     Attributes:
-        name: the name for people, such as `H100 80GB`.
         products: patterns of the label `nvidia.com/gpu.product`.
         profiles: MIG profile, spelt as in a resource name (`1g.10gb.me`) → number of instances that fit on one GPU.
         servers: server types that have this GPU.
@@ -207,7 +203,7 @@ def gpus_of_product(product: str) -> tuple[Gpu, ...]:
 
 
 def profile_of_product(product: str) -> str:
-    """Return the MIG profile in the label `nvidia.com/gpu.product`, as the strategy `single` writes it; else ''.
+    """Return the MIG profile in the label `nvidia.com/gpu.product`, which the MIG strategy `single` sets; else ''.
 
     Source: NVIDIA/k8s-device-plugin 1b826acc internal/lm/resource.go `NewMIGResourceLabeler`.
     """

@@ -65,23 +65,23 @@ HOSTFILES = (PRTE_MCA_prte_default_hostfile, HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_F
 """Variables with the path of the hostfile. Trainer sets a further variable, for Open MPI 4."""
 
 
-Keeper = Literal["host", "device", "process"]
+Scope = Literal["host", "device", "process"]
 
 
 @dataclass(frozen=True, slots=True)
 class HostVariable:
-    """A variable, or a family of them, whose value is not shared by all hosts of a job.
+    """A variable, or a family of variables, whose value must not be copied from the launcher to the hosts.
 
     Attributes:
         name: a name, or the start of names if it ends with `*`.
-        keeps: the value that ranks get: `host` for the value of their host, `device` for the value of their host, or of
-            the launcher if the host has none, `process` for no value.
+        scope: `host`: ranks get the value of their host. `device`: the same, but the launcher's value if the host has
+            none. `process`: ranks get no value.
         reason: why the value belongs to one host.
         source: where upstream sets the variable.
     """
 
     name: str
-    keeps: Keeper
+    scope: Scope
     reason: str
     source: str
 
@@ -98,16 +98,16 @@ def host_variables() -> tuple[HostVariable, ...]:
 
 
 @cache
-def host_variable_patterns() -> Mapping[Keeper, str]:
-    """Return one POSIX extended regular expression for the names of each kind of variable."""
+def host_variable_patterns() -> Mapping[Scope, str]:
+    """Return scope → a POSIX extended regular expression that matches the names of its variables."""
     rows = host_variables()
-    kinds = dict.fromkeys(row.keeps for row in rows)
-    return {kind: "|".join(row.pattern for row in rows if row.keeps == kind) for kind in kinds}
+    kinds = dict.fromkeys(row.scope for row in rows)
+    return {kind: "|".join(row.pattern for row in rows if row.scope == kind) for kind in kinds}
 
 
 def host_variable(name: str) -> HostVariable | None:
-    """Return the row of a variable that hosts never take from the launcher, None for any other variable."""
-    rows = (row for row in host_variables() if row.keeps != "device")
+    """Return the row of a variable that ranks never get from the launcher; None for any other variable."""
+    rows = (row for row in host_variables() if row.scope != "device")
     return next((row for row in rows if re.fullmatch(row.pattern, name)), None)
 
 
@@ -146,8 +146,7 @@ _ATTACHED_INTERFACE = re.compile(r"\bnet[0-9]")  # the names that Multus gives t
 def transport_variables(environment: Mapping[str, str]) -> list[str]:
     """Return the variables that keep ranks on their fabric, sorted. A job that changes one falls back to TCP silently.
 
-    Args:
-        environment: variables of the launcher, which reach all ranks.
+    `environment` has the variables of the launcher, which reach all ranks.
     """
     names = [
         name

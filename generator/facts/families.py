@@ -24,19 +24,16 @@ Mpi = Literal["openmpi", "intel-mpi", "mpich"]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A way to train with MPI.
+    """An MPI family: a way to train with MPI.
 
     Attributes:
         name: the value of `use`.
-        title: the name for people.
-        mpi: the implementation that starts the ranks.
         framework: the value of the label `trainer.kubeflow.org/framework`, which the SDK shows.
-        devices: the kinds of device that it runs on.
         image: the required content of its image, in addition to a shell and OpenSSH.
         command: an example of the command of a TrainJob.
         limits: known limits, as sentences.
         default_image: the default on CPU pools; empty if there is no public image.
-        cpu_ranks: ranks on a CPU node; 0 for one on each whole CPU.
+        cpu_ranks: ranks on a CPU node; 0 for one rank per whole CPU.
         rank_variables: True if ranks get RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR, as PyTorch reads them.
         not_on: device → why the family does not run on it.
         unproven: device → why it is unknown whether the family runs on it.

@@ -23,12 +23,12 @@ _DIGESTS = {"sha256": 64, "sha384": 96, "sha512": 128}
 """Algorithm → hexadecimal digits of its digests."""
 _LONGEST = 255  # characters of the path; `RepositoryNameTotalLengthMax`
 _LONGEST_TEXT = 1024
-_SHORT = 60  # characters of a part of it in a message
+_SHORT = 60  # characters of an image reference that a message shows
 _HUB = "docker.io"
 
 
 def image_fault(image: str) -> tuple[str, str]:
-    """Return why a text is no image reference, and what to write instead; ('', '') if it is one."""
+    """Return why a text is not an image reference, and what to write instead; ('', '') if it is one."""
     if len(image) > _LONGEST_TEXT:
         return "it is longer than any image reference", "write HOST/PATH:TAG"
     if re.fullmatch("[a-f0-9]{64}", image):
@@ -49,7 +49,7 @@ def is_image(image: str) -> bool:
 
 
 def _split(image: str) -> tuple[str, str]:
-    """Return the registry of an image and the rest; without a registry it comes from Docker Hub."""
+    """Return the registry of an image and the rest. An image without a registry comes from Docker Hub."""
     first, slash, rest = image.partition("/")
     if not slash:
         return _HUB, f"library/{image}"
@@ -75,7 +75,7 @@ def _digest_fault(digest: str) -> tuple[str, str]:
 
 
 def _why(image: str, domain: str, rest: str) -> tuple[str, str]:
-    """Return the most likely mistake in a text that is no image reference."""
+    """Return the most likely mistake in a text that is not an image reference, and the fix."""
     fix = "write HOST/PATH:TAG or HOST/PATH@sha256:DIGEST, such as quay.io/acme/openmpi:5.0"
     if scheme := re.match(r"(?:[a-z][a-z0-9+.-]*:)?//", image, re.IGNORECASE):
         return f"`{scheme[0]}` is no part of an image reference", "remove it"
@@ -106,7 +106,7 @@ def _brief(text: str) -> str:
 
 
 def hidden_by(path: str) -> str:
-    """Return what is wrong with a volume at a path, such as `hides the devices`; '' if nothing is.
+    """Return the harm of a volume that is mounted at a path, such as `hides the devices`; '' if there is none.
 
     Args:
         path: an absolute path without `.` and `..`.
@@ -123,7 +123,7 @@ def hidden_by(path: str) -> str:
 
 
 def software_hidden_by(path: str) -> str:
-    """Return what images usually keep in the folder at a path; '' if nothing that MPI needs."""
+    """Return what images usually keep in the folder at a path; '' if MPI needs nothing in it."""
     rows = read_table("folders")["software"]
     return next((str(row["holds"]) for row in rows if row["path"] == _resolved(path)), "")
 

@@ -12,8 +12,6 @@ class EmittedKind:
     """A kind of object that a release can hold.
 
     Attributes:
-        group: the API group; empty for the core group.
-        kind: such as `ClusterQueue`.
         resource: the name in URLs and RBAC rules, such as `clusterqueues`.
         namespaced: True if its objects are in namespaces, of tenants or of operators.
         wave: the sync wave of Argo CD.

@@ -104,7 +104,7 @@ NODES = "mpigen.dev/nodes"
 """Annotation of a ResourceFlavor: the number of its nodes."""
 
 ALLOCATABLE = "mpigen.dev/allocatable"
-"""Annotation of a ResourceFlavor: what one node offers to jobs, as JSON: resource → quantity."""
+"""Annotation of a ResourceFlavor: the resources that one node offers to jobs, as JSON: resource → quantity."""
 
 RESERVATIONS = "mpigen.dev/reservations"
 """Annotation of a ClusterQueue, as JSON: name → last day of each reservation in its quota."""
@@ -113,7 +113,7 @@ REBOOTS = "mpigen.dev/reboots"
 """Annotation of an object that makes nodes drain or restart when it is applied."""
 
 RELAXED = "mpigen.dev/relaxed-"
-"""Start of the label that exempts a namespace from an admission rule: rule → last day."""
+"""Start of the label that exempts a namespace from an admission rule; the value is the last day."""
 
 RUNTIME_LABEL = "mpigen.dev/runtime"
 """Label of a pod: its runtime. NetworkPolicies select MPI pods by it, because Trainer and JobSet set no such label."""

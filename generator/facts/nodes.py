@@ -42,7 +42,6 @@ class Measured:
     Attributes:
         gigabytes: bus bandwidth of an allreduce in GB/s, as `all_reduce_perf` prints it.
         how: the number of servers and the size of messages.
-        source: the publication.
     """
 
     gigabytes: int
@@ -56,8 +55,7 @@ class Server:
 
     Attributes:
         name: the value of `server`; for a cloud, its own name, which is the label node.kubernetes.io/instance-type.
-        title: the name for people.
-        accelerators: their number and model.
+        accelerators: number and model of the accelerators.
         link: Gbit/s of each NIC of the fabric.
         fabric: the defaults of a fabric of such servers: field of `fabrics` → value.
         sources: the publications with these facts.
@@ -101,9 +99,9 @@ class Bounds:
     """The possible amounts of a resource.
 
     Attributes:
-        unit: what one of it is.
-        smallest: the smallest quantity that can be meant anywhere.
-        node: the least and the most quantity of one node; None if that is unknown.
+        unit: the unit of the amounts.
+        smallest: the smallest plausible quantity; a smaller one is a mistake.
+        node: the smallest and the largest quantity that one node has; None if unknown.
     """
 
     unit: Literal["cores", "bytes"]
@@ -113,7 +111,7 @@ class Bounds:
 
 @cache
 def bounds() -> Mapping[str, Bounds]:
-    """Return resource → its possible amounts. `storage` is the room of volumes."""
+    """Return resource → its possible amounts; `storage` is the size of a volume."""
     return {
         row["resource"]: Bounds(
             row["unit"],

@@ -33,5 +33,5 @@ TOGETHER: tuple[Mapping[str, str], ...] = tuple(row["versions"] for row in read_
 
 
 def minors(name: str) -> tuple[str, ...]:
-    """Return the versions of a component that `platform.yaml` may name, newest first; none of an unknown component."""
+    """Return the versions of a component that `platform.yaml` may name, newest first; empty if it is unknown."""
     return tuple(component.minor for component in SUPPORTED if component.name == name)

@@ -28,12 +28,12 @@ class Resource(NamedTuple):
         return f"{self.prefix}/{self.name}" if self.prefix else self.name
 
     def may_be(self, other: Resource) -> bool:
-        """Return True if both names can be the same device: an empty prefix matches every prefix."""
+        """Return True if both names can mean the same resource: an empty prefix matches every prefix."""
         return self.name == other.name and (self.prefix == other.prefix or not (self.prefix and other.prefix))
 
 
 def resource(full: str) -> Resource:
-    """Parse the resource name of a pod."""
+    """Split the name of a resource that a pod requests into prefix and name."""
     prefix, _, name = full.rpartition("/")
     return Resource(prefix, name)
 
@@ -44,9 +44,7 @@ def is_named_for_fabric(full: str) -> bool:
 
 
 def is_accelerator(full: str) -> bool:
-    """Return True for a GPU or a part of one. NVIDIA's network devices have the same prefix.
-
-    GPUs for virtual machines have upper-case names of models.
+    """Return True for a GPU, a MIG slice, or a GPU for virtual machines, whose name is a model in upper case.
 
     Source: NVIDIA/k8s-device-plugin 1b826ac internal/resource
     """

@@ -10,42 +10,42 @@ from typing import Any
 
 
 def mapping(value: object, *path: str) -> dict[str, Any]:
-    """Return the mapping at a path, or an empty one."""
+    """Return the mapping at a path; empty if there is none."""
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
 
 
 def items(value: object) -> Sequence[object]:
-    """Return the items of a list, or none."""
+    """Return the items of a list; empty for any other value."""
     return value if isinstance(value, list) else ()
 
 
 def mappings(value: object) -> tuple[dict[str, Any], ...]:
-    """Return the mappings in a list."""
+    """Return the items of a list that are mappings."""
     return tuple(item for item in items(value) if isinstance(item, dict))
 
 
 def indexed_mappings(value: object) -> list[tuple[int, dict[str, Any]]]:
-    """Return the mappings in a list, each with its index in the list."""
+    """Return (index, item) for the items of a list that are mappings."""
     return [(index, item) for index, item in enumerate(items(value)) if isinstance(item, dict)]
 
 
 def strings(value: object) -> tuple[str, ...]:
-    """Return the strings in a list."""
+    """Return the items of a list that are strings."""
     return tuple(item for item in items(value) if isinstance(item, str))
 
 
 def string(value: object, default: str = "") -> str:
-    """Return a string that is not empty, or the default, which is what the API server would fill in."""
+    """Return a string that is not empty; else the default that the API server would set."""
     return value if isinstance(value, str) and value else default
 
 
 def string_map(value: object) -> Mapping[str, str]:
-    """Return the string values of a mapping, such as labels or annotations."""
+    """Return the entries of a mapping whose values are strings, such as labels or annotations."""
     return {key: item for key, item in mapping(value).items() if isinstance(item, str)}
 
 
 def integer(value: object, default: int) -> int:
-    """Return an integer, or the default."""
+    """Return an integer; else the default."""
     return value if isinstance(value, int) and not isinstance(value, bool) else default

@@ -33,7 +33,7 @@ class Attachment:
     Attributes:
         manifest: the object.
         namespace: the namespace of the NetworkAttachmentDefinition; empty if the object does not set it.
-        resource: the device that the network gives to a pod; None if it needs none.
+        resource: the device that the network gives to a pod; None if the network needs no device.
         path: the path of the resource name.
         plugins: its CNI configuration: the main plugin, then the chained plugins; empty if it cannot be parsed.
         plugins_path: the path of the configuration or of the chained plugins.
@@ -111,7 +111,7 @@ _KEPT = ("vlan", "master", "mode", "mtu", "linkState", "spoofChk", "trust")
 
 
 def _operator_network(manifest: Manifest, plugin: str, prefix: str, default_namespace: str) -> Attachment:
-    """Return the network that an operator creates: the main plugin as it configures it, and the chained plugins."""
+    """Return the network that an operator creates: its main plugin with its settings, then the chained plugins."""
     spec = mapping(manifest.body, "spec")
     name = string(spec.get("resourceName"))
     if manifest.group == MELLANOX:
@@ -207,11 +207,9 @@ class Range:
 
 
 def ranges(network: Attachment, pools: Mapping[tuple[str, str], Manifest]) -> list[Range]:
-    """Return the addresses of a network that can be read.
+    """Return the ranges of addresses that a network gives to pods, without ranges that cannot be parsed.
 
-    Args:
-        network: the network.
-        pools: (kind, name) → pool of nv-ipam.
+    `pools` has the pools of nv-ipam by kind and name.
     """
     match network.ipam.get("type"):
         case "whereabouts":
@@ -225,12 +223,12 @@ def ranges(network: Attachment, pools: Mapping[tuple[str, str], Manifest]) -> li
 
 
 def exclusions(pool: Manifest) -> list[Span] | None:
-    """Return `exclusions` of a pool of nv-ipam; None if its webhook rejects one of them."""
+    """Return `exclusions` of an nv-ipam pool; None if one is invalid, because the webhook then rejects the pool."""
     return _spans(mapping(pool.body, "spec").get("exclusions"), "startIP", "endIP", _address_number)
 
 
 def _whereabouts_ranges(network: Attachment) -> Iterator[Range]:
-    """Yield the ranges of whereabouts. All its networks share one record, unless `network_name` names another.
+    """Yield the ranges of a whereabouts network. All networks of one `network_name` share a record of used addresses.
 
     Source: whereabouts 3a262bd pkg/types/types.go, pkg/config/config.go (a range may be
     `192.168.2.225-192.168.2.230/28`), pkg/allocate/allocate.go (`exclude` may list single addresses)
@@ -294,7 +292,7 @@ def _pool_range(pool: Manifest) -> Range | None:
 
 
 def _spans(value: object, first: str, last: str, read: Callable[[object], int | None]) -> list[Span] | None:
-    """Return first and last of each exclusion; None if one of them is invalid, so that the pool is rejected."""
+    """Return (first, last) of each exclusion; None if one is invalid, because the webhook then rejects the pool."""
     bounds = [(read(entry.get(first)), read(entry.get(last))) for entry in mappings(value)]
     spans = [(begin, end) for begin, end in bounds if begin is not None and end is not None and begin <= end]
     return spans if len(spans) == len(bounds) else None

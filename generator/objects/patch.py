@@ -29,7 +29,7 @@ def parse_path(text: str) -> Path:
 def set_values(body: Body, changes: Mapping[str, Any]) -> Body:
     """Return a copy with values set at paths; null removes a field.
 
-    Absent parents are created, and the index after the last item of a list appends.
+    Absent parents are created. To append to a list, set the index after its last item.
 
     Raises:
         ValueError: a path is malformed, or leads through a value that has no such field.

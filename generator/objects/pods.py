@@ -23,7 +23,7 @@ from generator.objects.fields import indexed_mappings, items, mapping, strings
 from generator.quantities import amount_of
 
 NODE = "node"
-"""The name of the job with the hosts, and of the container that Trainer changes in it and in the launcher."""
+"""The replicated job with the hosts. Trainer sets the container of this name there and in the launcher."""
 JOB_SET: Path = ("spec", "template", "spec")
 """The path of the JobSet in a runtime."""
 RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
@@ -78,7 +78,7 @@ class NetworkRequest:
 
 @dataclass(frozen=True, slots=True)
 class NetworkRequests:
-    """The networks that an annotation requests, or the error with which Multus rejects it."""
+    """The networks that an annotation requests, or the error with which Multus rejects the annotation."""
 
     requests: tuple[NetworkRequest, ...] = ()
     error: str = ""
@@ -138,7 +138,7 @@ def _parse_json(value: str) -> Iterator[NetworkRequest]:
 
 
 def _check_addresses(item: Mapping[str, object]) -> None:
-    """Raise an error for an address that Multus cannot parse. Multus parses all before it attaches a network."""
+    """Raise an error for an address that Multus cannot parse. Multus then attaches none of the networks."""
     for key in ("mac", "infiniband-guid"):
         if (address := item.get(key)) and not _ADDRESS.fullmatch(str(address)):
             message = f"`{key}` is `{address}`, which is not a hardware address"
@@ -175,7 +175,7 @@ _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 
 
 def is_fabric(resource: str) -> bool:
-    """Return True if the name of a resource is that of a network device.
+    """Return True if a resource is a network device, according to its name.
 
     Admins choose the names, with the prefix openshift.io, nvidia.com or intel.com.
 
@@ -188,13 +188,7 @@ def is_fabric(resource: str) -> bool:
 
 
 class Variable(NamedTuple):
-    """A variable of a container, or one that its command assigns.
-
-    Attributes:
-        path: its path in the manifest.
-        name: such as `NCCL_NET`.
-        value: the literal value; empty with `valueFrom`.
-    """
+    """A variable of a container, or one that its command assigns. With `valueFrom` the value is empty."""
 
     path: Path
     name: str
@@ -203,12 +197,7 @@ class Variable(NamedTuple):
 
 @dataclass(frozen=True)
 class Container:
-    """A container.
-
-    Attributes:
-        path: its path in the manifest.
-        body: the container.
-    """
+    """A container, and its path in the manifest."""
 
     path: Path
     body: Mapping[str, Any]
@@ -244,17 +233,17 @@ class Container:
 
     @property
     def added_capabilities(self) -> tuple[str, ...]:
-        """The capabilities that it adds."""
+        """The capabilities that the container adds."""
         return strings(mapping(self.security, "capabilities").get("add"))
 
     @cached_property
     def fabric_devices(self) -> tuple[str, ...]:
-        """Network devices that it requests."""
+        """The network devices that the container requests."""
         return tuple(name for name, amount in requested_devices(self.body).items() if amount and is_fabric(name))
 
     @property
     def has_gpus(self) -> bool:
-        """True if it requests accelerators."""
+        """True if the container requests accelerators."""
         return any(_GPUS.match(name) for name in requested_devices(self.body))
 
     def mount(self, path: str) -> Mapping[str, Any]:
@@ -268,10 +257,8 @@ class PodTemplate:
     """A pod template of an object.
 
     Attributes:
-        manifest: the object.
         role: the replicated job or replica type, such as `node`; the kind for objects with one template.
         path: the path to the mapping with `metadata` and `spec`.
-        body: that mapping.
     """
 
     manifest: Manifest
@@ -281,12 +268,12 @@ class PodTemplate:
 
     @property
     def is_patch(self) -> bool:
-        """True if a TrainJob patches the pods of its runtime with it."""
+        """True if a TrainJob holds the template, to patch the pods of its runtime."""
         return self.manifest.kind == "TrainJob"
 
     @property
     def is_of_runtime(self) -> bool:
-        """True if it belongs to a runtime, which many jobs use."""
+        """True if a runtime, which many jobs use, holds the template."""
         return self.manifest.kind in RUNTIMES
 
     @property
@@ -338,7 +325,7 @@ class PodTemplate:
         return tuple(filter(is_fabric, self.devices))
 
     def device_path(self, name: str) -> Path:
-        """Return the path of a resource, or else the `limits` of the container `node` or of the first container."""
+        """Return the path of a requested resource; if it is not requested, of the `limits` of the main container."""
         for container in self.containers:
             for key in ("limits", "requests"):
                 if name in mapping(container.body, "resources", key):
@@ -360,7 +347,7 @@ class PodTemplate:
 
     @property
     def reaches_devices(self) -> bool:
-        """True if the pods reach network devices without a request: in the node, by a claim, or on GKE."""
+        """True if the pods reach network devices without a resource request: as on the node, by a claim, or on GKE."""
         paths = [mapping(volume, "hostPath").get("path") for _, volume in indexed_mappings(self.spec.get("volumes"))]
         return (
             self.spec.get("hostNetwork") is True

@@ -89,7 +89,6 @@ class Flavor:
     """A ResourceFlavor.
 
     Attributes:
-        name: name of the object.
         labels: labels of its nodes (`nodeLabels`).
         taints: taints of its nodes.
         tolerations: tolerations that Kueue adds to each pod.
@@ -157,7 +156,7 @@ class Preemption:
 
 @dataclass(frozen=True, slots=True)
 class Fungibility:
-    """The rules by which Kueue tries the next flavor although the current one would do."""
+    """`flavorFungibility`: when Kueue tries the next flavor although the current flavor is possible."""
 
     when_can_borrow: str = "MayStopSearch"
     when_can_preempt: str = "TryNextFlavor"
@@ -171,11 +170,11 @@ class ClusterQueue:
     Attributes:
         namespaces: `namespaceSelector`; None selects no namespace.
         checks: names of its AdmissionChecks.
-        is_multi_kueue: True if one of them dispatches jobs to other clusters. The quota counts in this cluster all
-            the same, but no node does: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go
+        is_multi_kueue: True if an AdmissionCheck dispatches jobs to other clusters. Kueue checks the quota in this
+            cluster, but not its nodes: kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go
             `podSetTopologyRequest`.
-        provisioned: flavors whose nodes a ProvisioningRequest creates for each job. Kueue places the job only after
-            that: the same function.
+        provisioned: flavors whose nodes a ProvisioningRequest creates for each job. Kueue places the job when these
+            nodes exist: the same function.
     """
 
     name: str
@@ -193,7 +192,7 @@ class ClusterQueue:
     provisioned: frozenset[str] = frozenset()
 
     def group(self, resource: str) -> ResourceGroup | None:
-        """Return the group that covers a resource; None if the queue has no quota of it."""
+        """Return the group that covers a resource; None if the queue has no quota of the resource."""
         return next((group for group in self.groups if resource in group.resources), None)
 
     def quota(self, key: FlavorResource) -> Quota:
@@ -217,7 +216,7 @@ class LocalQueue:
 
 
 def read_flavor(manifest: Manifest, levels: Mapping[str, tuple[str, ...]]) -> Flavor:
-    """Read a ResourceFlavor, with the levels of each Topology.
+    """Read a ResourceFlavor. `levels` has the node labels of each Topology, by its name.
 
     Raises:
         SimulationError: an annotation of mpigen is malformed.
@@ -269,7 +268,7 @@ def read_cohort(manifest: Manifest) -> Cohort:
 
 
 def read_cluster_queue(manifest: Manifest, controllers: Mapping[str, str]) -> ClusterQueue:
-    """Read a ClusterQueue, with the `controllerName` of each AdmissionCheck.
+    """Read a ClusterQueue. `controllers` has the `controllerName` of each AdmissionCheck, by its name.
 
     Source: kueue v0.19.2 apis/kueue/v1beta2/multikueue_types.go `MultiKueueControllerName`,
     provisioningrequestconfig_types.go `ProvisioningRequestControllerName`.

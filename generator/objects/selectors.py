@@ -48,7 +48,7 @@ def _is_met(requirement: Body, labels: Mapping[str, str]) -> bool:
 
 
 def _number(value: str | None) -> float:
-    """Parse an int64 as strconv.ParseInt does, or return NaN, which compares as neither."""
+    """Parse an int64 as strconv.ParseInt does; else return NaN, which is neither less nor greater than a number."""
     number = None if value is None else int64(value.removeprefix("-"))
     if value is None or number is None:
         return float("nan")

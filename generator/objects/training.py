@@ -16,7 +16,7 @@ from generator.quantities import parse
 
 LAUNCHER = "launcher"
 TRAINER = "trainer"
-"""The step of the job that runs the command of a TrainJob (trainer v2.3.0 pkg/constants/constants.go)."""
+"""The step label of the replicated job that runs a TrainJob's command (trainer v2.3.0 pkg/constants/constants.go)."""
 MPI: Path = ("spec", "mlPolicy", "mpi")
 
 
@@ -43,12 +43,7 @@ def resized_pods(runtime: Body) -> Iterator[Mapping[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container called `node`.
-
-    Attributes:
-        path: the path in the runtime.
-        body: the container.
-    """
+    """A container called `node`, and its path in the runtime."""
 
     path: Path
     body: Mapping[str, Any]
@@ -68,13 +63,7 @@ class Container:
 
 @dataclass(frozen=True)
 class ReplicatedJob:
-    """A replicated job of the JobSet.
-
-    Attributes:
-        name: the name; empty if none is set.
-        path: the path in the runtime.
-        body: the replicated job.
-    """
+    """A replicated job of the JobSet, with its path in the runtime. The name is empty if the runtime sets none."""
 
     name: str
     path: Path
@@ -82,12 +71,12 @@ class ReplicatedJob:
 
     @property
     def step(self) -> object:
-        """The value of the step label, which selects the part of a TrainJob that Trainer sets in this job."""
+        """The value of the step label: the part of a TrainJob that Trainer puts into this replicated job."""
         return mapping(self.body, "template", "metadata", "labels").get(STEP)
 
     @property
     def dependencies(self) -> list[tuple[Path, str, object]]:
-        """The dependencies: (path, name of the job, status)."""
+        """The entries of `dependsOn`: (path, name of the replicated job, status)."""
         return [
             ((*self.path, "dependsOn", number), name, item.get("status"))
             for number, item in indexed_mappings(self.body.get("dependsOn"))
@@ -125,7 +114,7 @@ class ReplicatedJob:
 
     @cached_property
     def container(self) -> Container | None:
-        """The container that Trainer changes; None if no container has its name."""
+        """The container `node`, which Trainer changes; None if there is none."""
         for number, item in indexed_mappings(self.pod.get("containers")):
             if item.get("name") == NODE:
                 return Container((*self.pod_path, "containers", number), item)
@@ -134,11 +123,7 @@ class ReplicatedJob:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRuntime:
-    """A ClusterTrainingRuntime or TrainingRuntime.
-
-    Attributes:
-        body: the whole object.
-    """
+    """A ClusterTrainingRuntime or TrainingRuntime; `body` is the whole object."""
 
     body: Body
 
@@ -151,11 +136,7 @@ class TrainingRuntime:
 
 @dataclass(frozen=True, slots=True)
 class TrainJob:
-    """A TrainJob.
-
-    Attributes:
-        body: the whole object.
-    """
+    """A TrainJob; `body` is the whole object."""
 
     body: Body
 
@@ -167,12 +148,7 @@ class TrainJob:
 
 @dataclass(frozen=True)
 class MpiRuntime:
-    """A training runtime for MPI.
-
-    Attributes:
-        body: the whole object.
-        policy: `spec.mlPolicy.mpi`.
-    """
+    """A training runtime for MPI; `policy` is its `spec.mlPolicy.mpi`."""
 
     body: Body
     policy: Mapping[str, Any]
@@ -190,12 +166,12 @@ class MpiRuntime:
 
     @property
     def job_set(self) -> Mapping[str, Any]:
-        """The spec of the JobSet that a TrainJob becomes."""
+        """`spec.template.spec`: the spec of the JobSet that Trainer creates for each TrainJob on this runtime."""
         return mapping(self.body, *map(str, JOB_SET))
 
     @cached_property
     def jobs(self) -> tuple[ReplicatedJob, ...]:
-        """The jobs of the JobSet, in order."""
+        """The replicated jobs of the JobSet, in order."""
         return tuple(
             ReplicatedJob(
                 name if isinstance(name := item.get("name"), str) else "", (*JOB_SET, "replicatedJobs", number), item
@@ -205,17 +181,17 @@ class MpiRuntime:
 
     @cached_property
     def node(self) -> ReplicatedJob | None:
-        """The job with the hosts."""
+        """The replicated job with the hosts."""
         return self._job(NODE)
 
     @cached_property
     def launcher(self) -> ReplicatedJob | None:
-        """The job that runs `mpirun`."""
+        """The replicated job that runs `mpirun`."""
         return self._job(LAUNCHER)
 
     @property
     def pair(self) -> tuple[ReplicatedJob, ...]:
-        """The jobs that get the ssh key: `node` and `launcher`, without undefined ones."""
+        """The replicated jobs that get the ssh key: `node` and `launcher`, if the runtime defines them."""
         return tuple(job for job in (self.node, self.launcher) if job)
 
     @property
@@ -245,12 +221,7 @@ DEFAULT_QUEUE = "default"
 
 @dataclass(frozen=True, slots=True)
 class OnRuntime:
-    """A TrainJob on its runtime.
-
-    Attributes:
-        job: a TrainJob with `resourcesPerNode`.
-        runtime: the runtime of its `runtimeRef`.
-    """
+    """A TrainJob with `resourcesPerNode`, and the runtime of its `runtimeRef`."""
 
     job: Manifest
     runtime: Manifest
@@ -262,7 +233,7 @@ class OnRuntime:
 
     @property
     def sets_amounts(self) -> bool:
-        """True if it sets limits or requests, even empty ones."""
+        """True if `resourcesPerNode` has limits or requests, even empty ones."""
         return any(isinstance(self.amounts.get(key), dict) for key in AMOUNTS)
 
     @property
@@ -276,7 +247,7 @@ class OnRuntime:
 
     @property
     def uncounted(self) -> Mapping[str, object]:
-        """The missing requests that Kueue does not count. It counts the larger of containers and init containers.
+        """The missing requests that Kueue does not count, because in some pod no init container requests as much.
 
         Source: kueue v0.19.2 pkg/workload/workload.go totalRequestsFromPodSets
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction
+from itertools import compress
 from typing import Any
 
 from generator.documents.messages import shorten
@@ -15,6 +16,8 @@ from generator.simulate.kueue.job_limits import NO_LIMIT, Largest
 from generator.simulate.kueue.queues import Node, QueueTree, build_quota_tree
 
 _HEADER = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MAY BORROW", "LENDS", "OWNED", "RECLAIMABLE", "IDLE", "NODES")
+_OPTIONAL = ("LENDS", "MAY BORROW", "NODES", "NOMINAL")
+"""The columns that a narrow terminal hides, in this order."""
 _JOBS = ("QUEUE", "NAMESPACE", "RUNTIME", "OWNED", "RECLAIMABLE", "IDLE", "WHY NOT MORE")
 _Row = tuple[str, ...]
 
@@ -27,14 +30,21 @@ def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) 
         return
     nodes = build_quota_tree(tree)
     rows = list(_rows(tree, nodes))
-    lines = table.table_rows(_HEADER, [row for row in rows if len(row) > 1], width)
+    amounts = [row for row in rows if len(row) > 1]
+    hidden = table.hidden_columns(_HEADER, amounts, width, _OPTIONAL)
+    header, *cells = (list(compress(row, [name not in hidden for name in _HEADER])) for row in (_HEADER, *amounts))
+    lines = table.table_rows(header, cells, width)
     yield from next(lines)
     for row in rows:
         yield from next(lines) if len(row) > 1 else [shorten(row[0], len(row[0]))]
+    if hidden:
+        yield ""
+        yield f"{width} columns have no room for {', '.join(hidden)}."
+        yield "Widen the terminal, or pass `--format json`."
     if largest:
         yield ""
         yield "The largest TrainJob, in nodes (`numNodes`):"
-        yield from table.table(_JOBS, [_job(job) for job in largest], width)
+        yield from _largest(largest, width)
     yield ""
     yield f"Computed by the rules of Kueue {tree.rules.version}."
     yield from _unknown(tree, nodes, largest)
@@ -73,6 +83,19 @@ def _unknown(tree: QueueTree, nodes: Mapping[str, Node], largest: Iterable[Large
     if lines:
         yield ""
     yield from lines
+
+
+def _largest(jobs: Sequence[Largest], width: int | None) -> Iterator[str]:
+    """Yield the table of the largest jobs. A narrow terminal has the reason of a job below its row."""
+    rows = [_job(job) for job in jobs]
+    if not table.hidden_columns(_JOBS, rows, width, _JOBS[-1:]):
+        yield from table.table(_JOBS, rows, width)
+        return
+    lines = table.table_rows(_JOBS[:-1], [row[:-1] for row in rows], width)
+    yield from next(lines)
+    for *_, reason in rows:
+        yield from next(lines)
+        yield from table.indent(reason, width)
 
 
 def _job(job: Largest) -> _Row:

@@ -10,7 +10,6 @@ from generator.documents.messages import shorten
 
 _GAP = 2
 _COLUMNS = 80
-_NARROWEST = 6
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> Iterator[str]:
@@ -25,13 +24,10 @@ def table_rows(header: Sequence[str], rows: Iterable[Sequence[str]], width: int 
     Args:
         header: the names of the columns.
         rows: a cell for each column.
-        width: the most columns of a line, so that long cells are wrapped; None for one line per row.
+        width: the columns of a line. Long cells are wrapped between words. None for one line per row.
     """
     cells = [list(header), *([_safe(cell) or "-" for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    if width:
-        words = [max(len(word) for cell in column for word in cell.split()) for column in zip(*cells, strict=True)]
-        widths = _narrow(widths, words, width)
+    widths = _narrow(cells, width) if width else [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         wrapped = [_wrap(cell, size) for cell, size in zip(row, widths, strict=True)]
         yield [
@@ -40,20 +36,33 @@ def table_rows(header: Sequence[str], rows: Iterable[Sequence[str]], width: int 
         ]
 
 
-def _narrow(widths: Sequence[int], words: list[int], width: int) -> list[int]:
-    """Return widths of columns that fit a line.
+def hidden_columns(
+    header: Sequence[str], rows: Iterable[Sequence[str]], width: int | None, optional: Sequence[str]
+) -> list[str]:
+    """Return the optional columns to leave out, from the first, until a line has room for the words of the others."""
+    columns = dict(zip(header, zip(header, *rows, strict=True), strict=True))
+    hidden: list[str] = []
+    for name in optional:
+        if width is None or sum(_minimal_widths(columns.values())) + _GAP * (len(columns) - 1) <= width:
+            break
+        hidden.append(name)
+        del columns[name]
+    return hidden
 
-    The widest column shrinks first. Words break only if they must, and the names in the first column stay whole.
-    """
-    sizes = list(widths)
-    room = width - _GAP * (len(sizes) - 1)
-    for least in (words, [_NARROWEST] * len(sizes)):
-        least[0] = widths[0]
-        while sum(sizes) > room:
-            spare = [size - limit for size, limit in zip(sizes, least, strict=True)]
-            if max(spare) <= 0:
-                break
-            sizes[max(range(len(sizes)), key=lambda index: (spare[index] > 0, sizes[index]))] -= 1
+
+def _minimal_widths(columns: Iterable[Sequence[str]]) -> list[int]:
+    """Return the longest word of each column, and the longest cell of the first: names there stay on one line."""
+    first, *others = columns
+    return [max(map(len, first)), *(max(len(word) for cell in column for word in cell.split()) for column in others)]
+
+
+def _narrow(cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return widths of columns that fit a line, or the narrowest that break no word. The widest shrinks first."""
+    columns = list(zip(*cells, strict=True))
+    sizes, least = [max(map(len, column)) for column in columns], _minimal_widths(columns)
+    while sum(sizes) + _GAP * (len(sizes) - 1) > width and sizes != least:
+        shrinkable = [index for index, size in enumerate(sizes) if size > least[index]]
+        sizes[max(shrinkable, key=lambda index: sizes[index])] -= 1
     return sizes
 
 
@@ -62,15 +71,21 @@ def topics(points: Iterable[tuple[str, str]]) -> Iterator[str]:
     grouped = [(topic, [point for _, point in group]) for topic, group in groupby(points, key=lambda point: point[0])]
     width = max((len(topic) for topic, _ in grouped), default=0) + _GAP
     for topic, texts in grouped:
-        lines = [line for text in texts for line in _wrap(_safe(text), _COLUMNS - width, breaks_words=False)]
+        lines = [line for text in texts for line in _wrap(_safe(text), _COLUMNS - width)]
         for number, line in enumerate(lines):
             yield f"{'' if number else topic:{width}}{line}"
 
 
-def _wrap(text: str, width: int, *, breaks_words: bool = True) -> list[str]:
+def indent(text: str, width: int | None) -> list[str]:
+    """Return the indented lines of a text, in the columns of a terminal if there is one."""
+    return [f"    {line}" for line in _wrap(_safe(text), (width or len(text) + 4) - 4)]
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    """Return the lines of a text. Indentation stays, and no word breaks, so that names and amounts can be copied."""
     if len(text) <= width:
         return [text]
-    return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=breaks_words)
+    return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)
 
 
 def _safe(text: str) -> str:

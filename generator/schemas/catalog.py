@@ -21,8 +21,6 @@ class Entry:
     """A kind at one version.
 
     Attributes:
-        api_version: such as `kueue.x-k8s.io/v1beta2`.
-        kind: such as `ClusterQueue`.
         plural: such as `clusterqueues`.
         scope: `Namespaced` or `Cluster`.
         path: the file of its schema, relative to the catalog.
@@ -38,7 +36,7 @@ class Entry:
 
 
 class Catalog:
-    """The schemas below one folder."""
+    """The index of a folder of compiled schemas, for some target versions."""
 
     def __init__(self, folder: Path, targets: Mapping[str, str] | None = None) -> None:
         """Open the catalog for some target versions.
@@ -52,7 +50,7 @@ class Catalog:
 
     @classmethod
     def bundled(cls, targets: Mapping[str, str] | None = None) -> Self:
-        """Return the schemas that come with mpigen: in the package when installed, beside it in a source checkout.
+        """Return the catalog of the schemas that come with mpigen, in the package or in a source checkout.
 
         Raises:
             EngineError: the schemas are missing.

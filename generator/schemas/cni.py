@@ -92,13 +92,13 @@ OF_PLUGINS: dict[str, Schema] = {
 
 
 FOLDER = Path(__file__).parent / "cni_schemas"
-"""<sort>/<name>.json: `plugin` and `ipam` are named after the `type` of the plugin, `whole` after the document."""
+"""<sort>/<name>.json: for `plugin` and `ipam`, NAME is the `type` of the plugin; for `whole`, it is the document."""
 _TYPED: Mapping[str, Mapping[str, Schema]] = {"plugin": OF_PLUGINS, "ipam": {}}
 _TYPE: Schema = {"type": "string", "minLength": 1}
 
 
 def find_violations(sort: str, name: str, body: object) -> list[Violation] | None:
-    """Return the unknown keys and the invalid values of a configuration; None if there is no schema for it.
+    """Return the unknown keys and the invalid values of a configuration; None if the configuration has no schema.
 
     Args:
         sort: `plugin`, `ipam` or `whole`.

@@ -2,8 +2,8 @@
 
 Two kinds have no upstream schema. kube-apiserver reads the audit policy from a file at startup. k8s.io/apiserver
 v0.34.2 and v0.33.4: pkg/apis/audit/v1/types.go has the fields, pkg/apis/audit/validation/validation.go the values. The
-server only logs a line for an unknown field (pkg/audit/policy/reader.go). The lock of a release lies among manifests
-and is validated like them; its annotation keeps kpt and kustomize from applying it.
+server only logs a line for an unknown field (pkg/audit/policy/reader.go). The second kind is the lock of a release,
+which tools validate like the manifests beside it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OPERATORS = Path(__file__).parent / "operators"
 
 
 def operator_files(name: str, minor: str) -> list[Path]:
-    """Return the bundled files with the kinds of a component, or of its operator on OpenShift, without a Go module."""
+    """Return the bundled definitions of a component's kinds that no Go module has, such as OpenShift's operators."""
     return sorted((_OPERATORS / name / minor).glob("*.yaml"))
 
 
@@ -49,7 +49,7 @@ def compile_schemas(destination: Path, components: Sequence[Component] = SUPPORT
 
     Raises:
         EngineError: Go is missing, a module is unavailable or differs from its pin, or a definition is unknown.
-        OutputError: the folder holds other files, or cannot be written.
+        OutputError: the folder holds files that this function did not write, or cannot be written.
     """
     with _report_os_errors(destination):
         _check_destination(destination)
@@ -77,7 +77,7 @@ def _report_os_errors(destination: Path) -> Iterator[None]:
 
 
 def _check_destination(destination: Path) -> None:
-    """Raise an `OutputError` if the folder holds other files, because the folder is replaced as a whole."""
+    """Raise an `OutputError` if the folder holds anything but schemas, because all its content is replaced."""
     if not destination.is_dir() or not any(destination.iterdir()):
         return
     fix = "name a new or an empty folder"

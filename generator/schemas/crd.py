@@ -5,8 +5,8 @@ rejects fields outside the structural schema (schema/pruning/algorithm.go), drop
 `nullable` (schema/defaulting/prunenulls.go), sets defaults (schema/defaulting/algorithm.go), and then validates. So a
 property with a default is never missing, and null is wrong only as a list item or as the value of a required property.
 
-Mutating webhooks run before validation. An object may omit a required field that a webhook sets, unless the webhook
-does not see the object, as the JobSet template inside a training runtime.
+Mutating webhooks run before validation, so an object may omit a required field that a webhook sets. But no webhook
+sets fields of an object inside another object, such as the JobSet template of a training runtime.
 """
 
 from __future__ import annotations
@@ -44,13 +44,7 @@ _FILLED_IN: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
 
 
 def relax_defaulted_fields(group: str, kind: str, upstream: Schema) -> Schema:
-    """Return the schema of a kind for manifests, before mutating webhooks set fields.
-
-    Args:
-        group: the API group.
-        kind: the kind.
-        upstream: its structural schema, as in the CustomResourceDefinition; it stays unchanged.
-    """
+    """Return a kind's structural schema, which no longer requires the fields that mutating webhooks set."""
     paths = _FILLED_IN.get((group, kind), ())
     schema = deepcopy(upstream) if paths else upstream
     for *parents, field in paths:
@@ -65,7 +59,7 @@ _WORTH_SHARING = 160  # characters; a reference costs about 40
 
 
 def share_repeats(properties: Schema) -> tuple[Schema, Schema]:
-    """Replace repeated subtrees by references. Returns the properties and the definitions."""
+    """Replace repeated subtrees of `properties` by references; return the new properties and the definitions."""
     sharer = _Sharer()
     for name, schema in properties.items():
         sharer.count(name, schema)
@@ -73,7 +67,7 @@ def share_repeats(properties: Schema) -> tuple[Schema, Schema]:
 
 
 class _Sharer:
-    """A counter of the parents of each subtree, so that only the outermost repeated subtree is shared."""
+    """A counter of the parents of each schema, which shares a repeated schema, but not each schema inside it."""
 
     def __init__(self) -> None:
         self.definitions: Schema = {}
@@ -113,7 +107,7 @@ class _Sharer:
 
 
 def _children(schema: Schema, name: str) -> Iterator[tuple[str, Schema, str]]:
-    """Yield (keyword, child, name) of each subtree; the items of a list have the name of the list."""
+    """Yield (keyword, child, name) for each schema inside a schema. The items of a list get the name of the list."""
     for child_name, child in sorted(schema.get("properties", {}).items()):
         yield "properties", child, child_name
     for keyword in ("items", "additionalProperties"):
@@ -134,7 +128,7 @@ _PROSE = {"description", "title", "example", "externalDocs"}
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _LISTS = {"x-kubernetes-list-type", "x-kubernetes-list-map-keys"}
-# Only the transition rules among the CEL rules are kept.
+# Of the CEL rules, only transition rules are kept.
 _HANDLED = {MAP_TYPE, TRANSITIONS}
 _KNOWN = _KEPT | _READ | _PROSE | _LISTS | _HANDLED | {_INT_OR_STRING, _PRESERVE}
 
@@ -178,7 +172,7 @@ def node(upstream: Schema, *, is_nullable: bool = False) -> Schema:
 
     Args:
         upstream: the node, as in a CustomResourceDefinition.
-        is_nullable: True if the API server accepts null here although the node is not `nullable`.
+        is_nullable: True if the API server drops a null at this place although the node is not `nullable`.
 
     Raises:
         EngineError: the node uses an unknown keyword.
@@ -220,7 +214,7 @@ def _fields(upstream: Schema) -> Schema:
 
 
 def _choices(upstream: Schema) -> Schema:
-    """Convert a choice of fields: exactly one of them, or at least one."""
+    """Convert `oneOf` or `anyOf` over required fields: exactly one of these fields, or at least one."""
     return {
         keyword: [{"required": branch["required"]} for branch in upstream[keyword]]
         for keyword in sorted(_CHOICES & set(upstream))
@@ -245,7 +239,7 @@ def _typed(result: Schema, kinds: list[str], *, is_nullable: bool) -> Schema:
 
 
 def _within(limits: Schema, demanded: Schema) -> Schema:
-    """Narrow the range of a number's format by the limits of the node."""
+    """Narrow the range of a number's format by the `minimum` and `maximum` of the node."""
     narrowed = dict(demanded)
     for keyword, narrower in (("minimum", max), ("maximum", min)):
         if keyword in limits and keyword in demanded:
@@ -254,7 +248,7 @@ def _within(limits: Schema, demanded: Schema) -> Schema:
 
 
 def _portable(pattern: str) -> str:
-    r"""Return a Go pattern for every engine: only Go supports `(?i)` in mid-pattern and `\PC`.
+    r"""Return a Go pattern in a form that all engines support: only Go supports `(?i)` in mid-pattern and `\PC`.
 
     One deviation: `\PC` excludes all invisible characters, and its replacement only control characters.
     """

@@ -112,13 +112,13 @@ class Violation:
     """A place that breaks a keyword of the schema.
 
     Attributes:
-        path: the place, from the root of the object, with the name of an unknown field, but not of a missing one.
+        path: the place in the object. It ends with the name of an unknown field, but without that of a missing field.
         keyword: the JSON Schema keyword: `additionalProperties` for an unknown field, `required` for a missing one,
             `uniqueItemsBy` for an item with the keys of an earlier item,
             `propertyNames` for a key that a mapping does not allow, `oneOf` for a choice of exactly one field,
             `anyOf` for a choice of at least one field,
             `type`, `enum`, `const`, `pattern`, `minimum`, …
-        message: the problem in words.
+        message: the sentence for the user.
         value: the value at the place; for a missing field the object that lacks it, for a key the key.
         expected: the value of the keyword: the missing name, the allowed types, values or fields, the pattern, the
             limit; None for an unknown field.
@@ -155,7 +155,7 @@ def explain(
         path = _steps(body, error.instance_path)
         value = _at(body, path)  # the engine's own copy has null for values that JSON lacks, such as .nan
         for violation in _violations(error, schema, path, value, meanings):
-            # The engine judges a field that must not be null twice: at its place and by its shared definition.
+            # The engine reports a field that must not be null twice: for its place and for its shared definition.
             key = (violation.path, violation.keyword, violation.expected if violation.keyword == "required" else None)
             violations.setdefault(key, violation)
     return list(violations.values())
@@ -201,7 +201,7 @@ def _violations(
 
 
 def _fields(error: ValidationError, schema: Schema) -> tuple[str, ...]:
-    """Return the names of the fields in the schema node of the keyword that failed."""
+    """Return the names of the fields that the schema node around the failed keyword declares."""
     return tuple(sorted(_at(schema, error.schema_path[:-1]).get("properties", ())))
 
 
@@ -221,21 +221,21 @@ def _steps(node: Any, path: Sequence[str | int]) -> tuple[str | int, ...]:
 
 
 def _expected(demand: Any) -> Any:
-    """Return a list as a tuple without null and the empty string, which only allow a field to be absent."""
+    """Return a list of allowed values as a tuple without null and '', which only stand for an absent field."""
     if isinstance(demand, list):
         return tuple(item for item in demand if item not in (None, "", "null"))
     return demand
 
 
 def _subject(path: tuple[str | int, ...]) -> str:
-    """Return the words for the place in a message: its key, or its item."""
+    """Return the subject of a message about a place: `the object`, a key in backticks, or `item [2]`."""
     if not path:
         return "the object"
     return f"item [{path[-1]}]" if isinstance(path[-1], int) else f"`{path[-1]}`"
 
 
 def _message(keyword: str, subject: str, value: Any, expected: Any, meanings: Mapping[str, str]) -> str:
-    """Return the message for a keyword; empty if the engine's own message must do."""
+    """Return the message for a failed keyword; empty if the message of the engine must do."""
     if keyword in _EMPTY and not expected:
         return f"`{_format(value)}` is not allowed here"
     if keyword == "type":
@@ -247,13 +247,13 @@ def _message(keyword: str, subject: str, value: Any, expected: Any, meanings: Ma
 
 
 def list_types(expected: object) -> str:
-    """Return the words for the JSON types that a schema allows, such as `an integer or a string`."""
+    """Return JSON types with their articles: `('integer', 'string')` → `an integer or a string`."""
     names = expected if isinstance(expected, tuple) else (expected,)
     return " or ".join(_TYPES.get(str(name), str(name)) for name in names)
 
 
 def _typed(value: Any) -> str:
-    """Return a value with its type in words, such as `the string "22"`."""
+    """Return a value with its type, such as `the string "22"`."""
     match value:
         case None:
             return "null"
@@ -280,7 +280,7 @@ def _listed(values: Iterable[Any]) -> str:
 
 _CHOICES = {"oneOf": "exactly", "anyOf": "at least"}
 _EMPTY = ("enum", "maxItems", "maxLength", "maxProperties")
-"""Keywords that forbid any value if they allow none."""
+"""Keywords that allow no value at all if their own value is empty or 0."""
 _TYPES = {
     "string": "a string",
     "integer": "an integer",

@@ -49,7 +49,7 @@ def run_go(arguments: list[str], folder: Path) -> str:
 
 
 def fetch_modules(components: Iterable[Component]) -> dict[Component, Path]:
-    """Return the folder of each component's module, and download the modules that the module cache lacks.
+    """Download the Go modules of components that the module cache lacks, and return their folders.
 
     Raises:
         EngineError: Go is not installed, a module is unavailable, or its hash differs from its pin.
@@ -62,7 +62,7 @@ def fetch_modules(components: Iterable[Component]) -> dict[Component, Path]:
 
 
 def _objects(text: str) -> Iterable[dict[str, str]]:
-    """Yield the JSON objects of a text, which follow each other without separators."""
+    """Yield the JSON objects of a text that has several objects without separators."""
     decoder, rest = json.JSONDecoder(), text.lstrip()
     while rest:
         module, end = decoder.raw_decode(rest)

@@ -7,9 +7,9 @@ pkg/apiserver/schema/listtype/validation.go), in built-in kinds on server-side a
 of a `map`, so the schemas use `uniqueItemsBy`, which only the embedded engine evaluates.
 
 `nullable` comes from OpenAPI. A create request drops a null that its field does not allow, before validation
-(pkg/apiserver/schema/defaulting/prunenulls.go). Server-side apply validates the object with its nulls. Observed with
-kube-apiserver v1.34.2 (`dryRun=All`). Both replace the null of a field with a default. In metadata, null means
-absent, as in built-in kinds.
+(pkg/apiserver/schema/defaulting/prunenulls.go). Server-side apply validates the object with its nulls. Both requests
+replace the null of a field that has a default. Observed with kube-apiserver v1.34.2 (`dryRun=All`). In metadata, null
+means absent, as in built-in kinds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind at one version. The core group is empty; `schema` is a self-contained JSON Schema (draft 7)."""
+    """A kind at one version: `group` is empty for the core group, `schema` a self-contained JSON Schema (draft 7)."""
 
     group: str
     version: str
@@ -48,7 +48,7 @@ class Kind:
 
 
 def object_schema(api_version: str, kind: str, struct: Schema, definitions: Schema) -> Schema:
-    """Return the schema of a whole object, with its apiVersion, kind and fields, and without other fields."""
+    """Return the schema of a whole object that has apiVersion, kind and the fields of `struct`, and no others."""
     identity = {"apiVersion": {"type": "string", "const": api_version}, "kind": {"type": "string", "const": kind}}
     return {
         **struct,
@@ -103,7 +103,7 @@ def _json(value: Any) -> str:
 
 
 def narrow(node: Schema, demand: Mapping[str, Any]) -> Schema:
-    """Add keywords to a node. Keywords for the items or values of a container narrow these."""
+    """Add keywords to a schema node. Keywords inside `items` or `additionalProperties` narrow the schema there."""
     if "$ref" in node:
         return {"allOf": [node, dict(demand)]}
     if "allOf" in node:
@@ -116,7 +116,7 @@ def narrow(node: Schema, demand: Mapping[str, Any]) -> Schema:
 
 
 def add_demands(struct: Schema, demand: Schema) -> Schema:
-    """Add a rule to the schema of an object, which narrows its fields and adds required ones."""
+    """Add keywords to the schema of an object: more required fields, and narrower schemas for its fields."""
     result = {**struct, **demand}
     properties = {**struct.get("properties", {})}
     for name, child in demand.get("properties", {}).items():
@@ -132,7 +132,7 @@ _SHAPE = ("$ref", "type", "properties", "items", "additionalProperties")
 
 def observed_shape(schema: Schema) -> Schema:
     """Reduce a schema to field names and types, all nullable. References point to the `.observed` copy."""
-    if "$ref" in schema.get("allOf", [{}])[0]:  # a reference with more keywords
+    if "$ref" in schema.get("allOf", [{}])[0]:  # a reference with keywords beside it
         return observed_shape(schema["allOf"][0])
     return {keyword: _shape_of(keyword, schema[keyword]) for keyword in _SHAPE if keyword in schema}
 
@@ -148,11 +148,11 @@ def _shape_of(keyword: str, value: Any) -> Any:
 
 
 UNIQUE_ITEMS_BY = "uniqueItemsBy"
-"""A keyword whose value maps each key to its default."""
+"""Keyword of a list → its value: each key field of the items → the default of that field."""
 
 
 def list_keywords(upstream: Schema, fields: Schema) -> Schema:
-    """Return the keywords for the uniqueness of the items of an upstream list, whose items have these `fields`."""
+    """Return the keywords that forbid repeated items in an upstream list, whose items have these `fields`."""
     match upstream.get("x-kubernetes-list-type"):
         case "map":
             keys = upstream["x-kubernetes-list-map-keys"]
@@ -181,7 +181,7 @@ class UniqueItemsBy:
         self._keys = keys
 
     def validate(self, items: Any) -> None:
-        """Raise a `ValueError` if two items have the same keys. `find_repeated_items` returns these items."""
+        """Raise a `ValueError` if two items have the same keys; `find_repeated_items` finds them."""
         if any(True for _ in find_repeated_items(items, self._keys)):
             raise ValueError(UNIQUE_ITEMS_BY)
 

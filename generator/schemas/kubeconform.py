@@ -86,7 +86,6 @@ class Result:
     Attributes:
         file: the file; `stdin` for a text.
         version: the apiVersion of the object; empty if unreadable, like its kind and name.
-        kind: such as `ClusterQueue`.
         name: its `metadata.name`, or `generateName` followed by `{{ generateName }}`.
         status: the verdict; `error` if the object cannot be read or has no schema.
         message: the reason; empty for a valid object.
@@ -126,7 +125,7 @@ class Kubeconform:
     def run_text(self, text: str) -> tuple[Result, ...]:
         """Validate a YAML text; raises the errors of `run`.
 
-        It writes the text to a file, because kubeconform refills the buffer of standard input while its workers read it
+        The text goes through a file: kubeconform refills the buffer of standard input while its workers read the buffer
         (pkg/resource/stream.go `FromStream`), so its results for long inputs are random.
         """
         with tempfile.TemporaryDirectory() as folder:
@@ -161,7 +160,7 @@ def _result(entry: dict[str, Any]) -> Result:
 
 
 def _chunks(paths: Iterable[Path]) -> Iterator[list[str]]:
-    """Yield lists of paths that fit on a command line; none for no paths, since kubeconform would read stdin."""
+    """Yield lists of paths that fit on a command line. Without a path, kubeconform would read standard input."""
     chunk: list[str] = []
     size = 0
     for path in map(str, paths):

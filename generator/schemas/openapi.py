@@ -89,7 +89,7 @@ _CUSTOM_JSON: dict[str, Schema] = {
 
 
 class EnforcedRules(NamedTuple):
-    """The rules of enforced.yaml: type or (group, kind) → added schema, and (type, field) of optional fields."""
+    """The rules of enforced.yaml: schemas to add by type or by (group, kind), and (type, field) of optional fields."""
 
     types: dict[str, Schema]
     kinds: dict[tuple[str, str], Schema]
@@ -165,7 +165,7 @@ class BuiltIns:
         return definitions
 
     def _creations(self) -> Iterator[tuple[str, Any]]:
-        """Yield each path where clients create objects, with the operation; the path of a subresource has a name."""
+        """Yield (path, operation) for each URL path with a create operation. The path of a subresource has `{name}`."""
         for path, operations in sorted(self._paths.items()):
             if "post" in operations and "{name}" not in path:
                 yield path, operations["post"]

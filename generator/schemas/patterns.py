@@ -80,7 +80,7 @@ MEANINGS = {
 
 
 # k8s.io/apimachinery pkg/api/resource/quantity.go `UnmarshalJSON` (trims blanks), `parseQuantityString`, suffix.go
-# `interpret`. One deviation: the server reads a text without any digit, such as `m`, as zero; we demand a digit.
+# `interpret`. One deviation: the pattern requires a digit; the server reads `m` as zero.
 QUANTITY = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)? *$"
 # k8s.io/apimachinery pkg/apis/meta/v1/{time,micro_time}.go `UnmarshalJSON`: RFC 3339, the second with six decimals.
 _DAY_AND_TIME = (
@@ -110,7 +110,7 @@ MEANINGS |= {
 }
 
 # Of custom resources the server ignores int32 (pkg/apiserver/validation/formats.go), but their controllers, written in
-# Go, cannot read what does not fit: we demand it there too.
+# Go, cannot read larger numbers: so the schemas check int32 there, too.
 _RANGES = {
     ("integer", "int32"): {"minimum": -(2**31), "maximum": 2**31 - 1},
     ("integer", "int64"): {"minimum": -(2**63), "maximum": 2**63 - 1},
@@ -120,7 +120,7 @@ _RANGES = {
 # k8s.io/kube-openapi pkg/validation/strfmt/default.go `isCIDR`: as the networks of built-in kinds.
 _PATTERNS = {("string", "date-time"): TIME, ("string", "byte"): BASE64, ("string", "cidr"): NETWORK}
 _UNCHECKED = {("number", ""), ("number", "double"), ("string", ""), ("string", "password"), ("boolean", "")}
-# Of custom resources the server ignores what pkg/apiserver/validation/formats.go does not list.
+# In custom resources the server ignores formats that pkg/apiserver/validation/formats.go does not list.
 _UNCHECKED |= {("string", "idn-hostname")}
 
 
@@ -158,7 +158,7 @@ class NameRule(NamedTuple):
 
     @property
     def beginning(self) -> str:
-        """The pattern of a `generateName`."""
+        """The pattern of a `generateName`, the start of a name."""
         return f"^({self.pattern}-*)?$"
 
 
@@ -179,7 +179,7 @@ _RULES = {
     ("rbac.authorization.k8s.io", "Role"): _SEGMENT,
     ("rbac.authorization.k8s.io", "RoleBinding"): _SEGMENT,
 }
-# Reviews and Bindings are answered, not stored; the others have rules of their own, or were not served when we asked.
+# Reviews and Bindings are not stored. The other kinds have their own rules, or the API server did not serve them.
 _UNKNOWN = {
     ("", "Binding"),
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
@@ -205,7 +205,7 @@ MEANINGS |= {
 
 
 def add_name_rules(group: str, kind: str, metadata: Schema) -> Schema:
-    """Add the rules of a kind for names to its metadata."""
+    """Narrow `metadata` of a kind by the names that the kind allows."""
     if group in _UNKNOWN_GROUPS or (group, kind) in _UNKNOWN:
         return metadata
     rule = _RULES.get((group, kind), _USUAL)

@@ -87,14 +87,14 @@ def normalize_custom(value: Any, node: Schema, schema: Schema) -> Any:
 
 
 def normalize_built_in(body: Mapping[str, Any], schema: Schema) -> Any:
-    """Return an object of a built-in kind with the defaults and in the form that the API server compares."""
+    """Return a built-in object in stored form: with defaults, and with one spelling for each amount."""
     group, _, version = str(body.get("apiVersion")).rpartition("/")
     whole = {**body, "spec": body.get("spec") or {}} if "spec" in schema.get("properties", {}) else body
     return _built_in(whole, schema, schema, f"{group.partition('.')[0] or 'core'}.{version}.{body.get('kind')}")
 
 
 def normalize_go_type(value: Any, name: str, schema: Schema) -> Any:
-    """Return a value of a built-in type without the fields that Go treats as absent, and without defaults.
+    """Return a value of a built-in type without defaults and without the fields that Go treats as absent.
 
     Args:
         value: the value, such as a pod template in a custom resource.
@@ -150,7 +150,7 @@ def _is_struct(node: Schema, schema: Schema) -> bool:
 
 
 def normalize_quantity(value: str | float) -> str:
-    """Return one spelling for each amount: with binary suffixes from mebibytes on."""
+    """Return the same spelling for equal amounts, with binary suffixes from 1Mi on."""
     try:
         amount = quantities.parse(str(value).strip()).value
     except ValueError:
@@ -183,7 +183,7 @@ def _pod(pod: dict[str, Any]) -> None:
 def _pod_spec(spec: dict[str, Any]) -> None:
     """Set both names of the ServiceAccount: kubernetes v1.34.2 pkg/apis/core/v1/conversion.go.
 
-    So removing one of the names changes nothing, because the other one restores it.
+    Removal of one name alone changes nothing, because the API server restores it from the other name.
     """
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
@@ -191,14 +191,14 @@ def _pod_spec(spec: dict[str, Any]) -> None:
 
 
 def _job(spec: dict[str, Any]) -> None:
-    """Set the completions of a job that sets neither them nor its parallelism."""
+    """Set the completions of a Job that sets neither `completions` nor `parallelism`."""
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
 
 
 def _volume(volume: dict[str, Any]) -> None:
-    """Set the source of a volume without one: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go SetDefaults_Volume."""
+    """Make a volume without a source an emptyDir: kubernetes v1.34.2 pkg/apis/core/v1/defaults.go."""
     if volume.keys() <= {"name"}:
         volume["emptyDir"] = {}
 
@@ -209,7 +209,7 @@ def _device_request(request: dict[str, Any]) -> None:
 
 
 def _any_request(request: dict[str, Any]) -> None:
-    """Nest the fields of an exact request, which stand beside its name in v1beta1.
+    """Nest the fields of an exact device request in `exactly`; in v1beta1 they are beside its name.
 
     Source: kubernetes v1.34.2 pkg/apis/resource/v1beta1/conversion.go.
     """
@@ -221,7 +221,7 @@ def _any_request(request: dict[str, Any]) -> None:
 
 
 def _claim(spec: dict[str, Any]) -> None:
-    """Set both data sources: kubernetes v1.34.2 pkg/registry/core/persistentvolumeclaim/strategy.go."""
+    """Set `dataSource` and `dataSourceRef`: kubernetes v1.34.2 pkg/registry/core/persistentvolumeclaim/strategy.go."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source and not reference:
         spec["dataSourceRef"] = source
@@ -242,7 +242,7 @@ def _encoded(value: object) -> str:
 
 
 def _same_base64(value: object) -> str:
-    """Return base64 without line ends, which Go ignores."""
+    """Return base64 without line breaks, which Go ignores."""
     try:
         return base64.b64encode(base64.b64decode(str(value))).decode()
     except (binascii.Error, ValueError):
@@ -270,12 +270,12 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """The result of a server-side apply.
+    """The object that a server-side apply stores.
 
     Attributes:
         body: the object.
-        emptied: the mappings that lose their last key without being removed, with their old value. Server-side apply
-            makes them null, which the API server rejects in custom resources.
+        emptied: (path, old value) of each mapping whose last key the apply removes although the new manifest has the
+            mapping. The apply sets it to null, which the API server rejects in custom resources.
     """
 
     body: Any
@@ -283,7 +283,7 @@ class ApplyResult:
 
 
 def apply(written: Any, stored: Any, new: Any, schema: Schema) -> ApplyResult:
-    """Apply a manifest over an older one.
+    """Return the result of a server-side apply that replaces an older manifest.
 
     Args:
         written: the older manifest.
@@ -352,14 +352,14 @@ _Key = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A transition rule at a place of an object, with both values of the place.
+    """A CEL rule that compares `self` with `oldSelf`, and the values of both at one place of an updated object.
 
     Attributes:
         path: the place in the new object.
-        rule: the CEL expression, which reads `self` and `oldSelf`.
-        old: the stored value; None if there is none, which only a rule with `optionalOldSelf` sees.
-        new: the value in the new object.
-        is_optional: whether `oldSelf` is an optional value.
+        rule: the CEL expression.
+        old: the value of `oldSelf`; None if the stored object has none, which requires `optionalOldSelf`.
+        new: the value of `self`.
+        is_optional: the rule's `optionalOldSelf`: True if the type of `oldSelf` is optional.
     """
 
     path: Path

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from generator.cli.inputs import read_cluster
+from generator.report import queues as report
 from generator.report import table
+from generator.simulate.kueue.largest import largest_jobs
+from generator.simulate.kueue.queues import read_queue_tree
+from tests.conftest import ROOT
 
 HEADER, ROWS = ("NAME", "FOR"), [("openmpi", "all"), ("mpich", "")]
 
@@ -33,9 +40,28 @@ def test_a_name_cannot_command_the_terminal() -> None:
     assert list(table.topics([("a", "\x1b[2J")])) == ["a  \\x1b[2J"]
 
 
-def test_words_of_other_columns_break_before_a_line_is_too_long() -> None:
+def test_no_word_breaks_on_a_terminal_that_is_too_narrow() -> None:
     rows = [(f"a-long-name-of-{number}", "nvidia.com/gpu", "unbreakable" * 3, "x") for number in range(3)]
     lines = list(table.table(("NAME", "RESOURCE", "TEXT", "Y"), rows, 60))
-    assert all(len(line) <= 60 for line in lines)
-    assert [line.split()[0] for line in lines if line.startswith("a-")] == [row[0] for row in rows]
-    assert len(list(table.table_rows(("NAME", "RESOURCE", "TEXT", "Y"), rows, 60))) == 4
+    assert [line.split() for line in lines[1:]] == [list(row) for row in rows]
+
+
+def test_optional_columns_are_hidden_until_the_words_of_the_others_have_room() -> None:
+    header, rows = ("NAME", "LENDS", "NOTE"), [("a" * 10, "100", "two words")]
+    assert table.hidden_columns(header, rows, None, ["LENDS"]) == []
+    assert table.hidden_columns(header, rows, 24, ["LENDS"]) == []
+    assert table.hidden_columns(header, rows, 23, ["LENDS"]) == ["LENDS"]
+    assert table.hidden_columns(header, rows, 5, ["LENDS"]) == ["LENDS"]
+
+
+@pytest.mark.parametrize("name", ["university", "openshift-h100", "cpu-kubernetes"])
+def test_the_queues_of_an_example_fit_80_columns_without_breaking_a_word(name: str) -> None:
+    manifests, targets = read_cluster([next((ROOT / "output" / name).glob("[0-9]*"))])
+    tree = read_queue_tree(manifests, targets.get("kueue", ""))
+    largest = list(largest_jobs(tree, manifests))
+    words = set(" ".join(report.text(tree, largest)).split())
+    lines = list(report.text(tree, largest, 80))
+    end = next(index for index, line in enumerate(lines) if line.startswith("Computed by"))
+    assert [line for line in lines[:end] if len(line) > 80] == []
+    tables = [line for line in lines if not line.startswith(("80 columns", "Widen the terminal"))]
+    assert {word for line in tables for word in line.split()} <= words

@@ -170,15 +170,15 @@ def test_the_value_of_the_launcher_wins_over_that_of_the_hosts_image(host: Host)
 def test_a_host_keeps_the_variables_that_the_table_says(tmp_path: Path) -> None:
     host = Host(tmp_path, ["dash"])
     host.install()
-    rows = {row.name.replace("*", "ANY").encode(): row.keeps for row in host_variables()}
-    rows = {name: keeps for name, keeps in rows.items() if name not in OF_SHELL}  # each shell sets those for itself
+    rows = {row.name.replace("*", "ANY").encode(): row.scope for row in host_variables()}
+    rows = {name: scope for name, scope in rows.items() if name not in OF_SHELL}  # each shell sets those for itself
     host.start_host(dict.fromkeys(rows, b"host"))
     kept, _ = host.send(dict.fromkeys(rows, b"launcher"))
     host.start_host({})
     without, _ = host.send(dict.fromkeys(rows, b"launcher"))
     expected = {"host": (b"host", None), "device": (b"host", b"launcher"), "process": (None, None)}
-    for name, keeps in rows.items():
-        assert (kept.get(name), without.get(name)) == expected[keeps], name
+    for name, scope in rows.items():
+        assert (kept.get(name), without.get(name)) == expected[scope], name
 
 
 def test_a_host_that_would_lose_a_variable_starts_nothing(host: Host) -> None:
@@ -241,7 +241,7 @@ def test_every_host_variable_has_a_reason_and_a_source() -> None:
     rows = host_variables()
     assert len({row.name for row in rows}) == len(rows)
     for row in rows:
-        assert row.keeps in {"host", "device", "process"}
+        assert row.scope in {"host", "device", "process"}
         assert re.fullmatch(r"[A-Z_]+\*?", row.name)
         assert row.reason
         assert row.source

@@ -86,16 +86,16 @@ def _missing_network(
         return None
     existing = [network.manifest.resource + _target(network) for network in defined.values()]
     near = difflib.get_close_matches(request.name, fabrics.by_name, n=1)
-    fix = f"create the network, or did you mean `{near[0]}`?" if near else "create it, or name an existing network"
+    fix = f"create the network, or write {f'`{near[0]}`' if near else 'the name of an existing network'}"
     first, *others = existing or [network.manifest.resource for network in fabrics.attachments]
     return Breach(
         pods.networks_path,
         f"the pods request the network `{request}`, which the release does not define"
         + (f" in {listed(lacking, _MOST)}" if lacking else "")
-        + f": it has {first}"
+        + f"; the release has {first}"
         + (f" and {len(others)} more" if others else ""),
         _NOT_ATTACHED,
-        "create the network in each of these namespaces" if existing else fix,
+        f"create the network in {listed(lacking, _MOST)}" if existing else fix,
         pods.manifest,
         most if existing else WARNING,
         value=str(request),
@@ -139,12 +139,12 @@ def _dangling_templates(
     if "" in defined or (defined and not lacking):
         return
     where = f" in {listed(lacking, _MOST)}" if lacking else ""
-    existing = f": it exists in {listed(sorted(defined), _MOST)}" if defined else ""
+    existing = f"; the template exists in {listed(sorted(defined), _MOST)}" if defined else ""
     yield Breach(
         path,
         f"the pods use the ResourceClaimTemplate `{name}`, which the release does not define{where}{existing}",
-        "Kubernetes creates no claim without a template in the namespace of the pods, and the pods stay Pending",
-        "create the template in each of these namespaces" if defined else "create it, or name an existing template",
+        "Kubernetes creates no claim without a template in the namespace of the pods, so the pods stay Pending",
+        f"create the template{where}" if defined else "create the template, or write the name of an existing template",
         pods.manifest,
         ERROR if defined and certain else WARNING,
         value=name,
@@ -152,17 +152,17 @@ def _dangling_templates(
 
 
 def _undeclared_claims(pods: PodTemplate, names: Sequence[str]) -> Iterator[Breach]:
-    """Yield claims of containers that the pods lack. Containers need no claim for network interfaces, as of dranet."""
-    existing = f"its pods have {listed(names, _MOST)}" if names else "its pods have none"
+    """Yield the claims that a container uses, but that `resourceClaims` of its pods does not declare."""
+    existing = f"declares only {listed(names, _MOST)}" if names else "is empty"
     for container in (*pods.init_containers, *pods.containers):
         for number, entry in indexed_mappings(mapping(container.body, "resources").get("claims")):
             name = entry.get("name")
             if isinstance(name, str) and name not in names:
                 yield Breach(
                     (*container.path, "resources", "claims", number, "name"),
-                    f"the container uses the claim `{name}`, which `resourceClaims` of its pods lacks: {existing}",
+                    f"the container uses the claim `{name}`, but `resourceClaims` of the pods {existing}",
                     "the API server rejects the pods",
-                    f"{'name one of these claims, or ' if names else ''}add it to `resourceClaims`",
+                    f"{'use a declared claim, or ' if names else ''}add `{name}` to `resourceClaims` of the pods",
                     pods.manifest,
                     value=name,
                 )
@@ -187,7 +187,7 @@ def skipped_claim(fabrics: Fabrics) -> Iterator[Breach]:
                 later = ", ".join(f"`{other.get('name')}`" for _, other in claims[place:])
                 yield Breach(
                     (*pods.path, "spec", "resourceClaims", number, "resourceClaimName"),
-                    f"pods list the shared claim `{shared}` before {later}",
+                    f"the pods list the shared claim `{shared}` before {later}",
                     "when another pod on the node already uses the shared claim, the kubelet skips the claims after "
                     f"it, and the containers never start: unable to get claim info ({defect.note})",
                     f"list `{entry.get('name')}` last, or update to {defect.update}",
@@ -225,9 +225,9 @@ def tcp_fallback(objects: Objects) -> Iterator[Breach]:
 
 
 def _has_device(fabrics: Fabrics, pods: PodTemplate) -> bool:
-    """Return True if pods get a device, or request a network, which `fabric/device-count` checks.
+    """Return True if pods reach a fabric device, or request a network whose devices `fabric/device-count` checks.
 
-    An interface on top of a NIC, such as macvlan, is not a device.
+    A network without a device of its own, such as macvlan, does not count.
     """
     if pods.reaches_devices or any(map(fabrics.is_device, pods.devices)):
         return True
@@ -236,14 +236,14 @@ def _has_device(fabrics: Fabrics, pods: PodTemplate) -> bool:
 
 
 def _without_device(fabrics: Fabrics, pods: Sequence[PodTemplate], objects: Objects) -> Iterator[Breach]:
-    """Yield the breach of an object without devices: a variable that needs one, or unused devices of the nodes."""
+    """Yield the breach of an object without devices: a variable that needs a device, or nodes with unused devices."""
     for template in pods:
         for variable, is_strict in _fabric_variables(template):
             yield Breach(
                 variable.path,
                 f"`{variable.name}` is `{variable.value}`, but no container requests a device of a fabric",
-                f"the ranks find no such device and {'fail' if is_strict else 'fall back to TCP silently'}",
-                "request the device in `limits`, and attach its network; or remove the variable",
+                f"the ranks find no device of a fabric and {'fail' if is_strict else 'fall back to TCP silently'}",
+                "request the device in `limits` and attach the network of the device, or remove the variable",
                 template.manifest,
                 value=f"`{variable.name}` is `{variable.value}`",
             )
@@ -261,9 +261,9 @@ def _without_device(fabrics: Fabrics, pods: Sequence[PodTemplate], objects: Obje
         for flavor, device in devices:
             yield Breach(
                 template.device_path(device),
-                f"the hosts of its jobs request no fabric device, but the nodes of {flavor.resource} have `{device}`",
+                f"the hosts request no fabric device, but the nodes of {flavor.resource} have `{device}`",
                 "ranks on several hosts fall back to TCP silently, and the fabric stays unused",
-                f"request `{device}` in `{NODE}`, and attach its network if it has one",
+                f"request `{device}` in the container `{NODE}`, and attach the network of the device if there is one",
                 template.manifest,
                 WARNING,
                 at_key=True,
@@ -298,7 +298,7 @@ def _fabric_variables(pods: PodTemplate) -> Iterator[tuple[Variable, bool]]:
 
 
 def _changed_amounts(fabrics: Fabrics, pair: OnRuntime) -> Iterator[Breach]:
-    """Yield amounts of devices that a TrainJob changes. `trainjob/lost-devices` reports devices that it drops."""
+    """Yield the device amounts that a TrainJob changes. `trainjob/lost-devices` reports amounts that are omitted."""
     amounts: dict[str, int] = {}
     for container in resized_containers(pair.runtime.body):
         devices = requested_devices(container).items()
@@ -311,7 +311,7 @@ def _changed_amounts(fabrics: Fabrics, pair: OnRuntime) -> Iterator[Breach]:
                 yield Breach(
                     (*FIELD, field, name),
                     f"the TrainJob requests {amount} of `{name}`, but {pair.runtime.resource} requests {number}",
-                    why if amount else "its ranks have no device, so they fall back to TCP or fail",
+                    why if amount else "ranks without a device fall back to TCP or fail",
                     f"write `{name}: {number}`",
                     pair.job,
                     at_key=True,

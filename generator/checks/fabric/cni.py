@@ -32,14 +32,7 @@ _HARMLESS = {("whereabouts", "datastore"), ("whereabouts", "etcd_host")}
 
 
 class _Mistake(NamedTuple):
-    """A mistake in JSON.
-
-    Attributes:
-        path: the path from the root of the JSON.
-        message: the mistake.
-        fix: the way to correct it.
-        severity: its severity.
-    """
+    """A mistake in the JSON of a field; `path` starts at the root of the JSON."""
 
     path: Path
     message: str
@@ -48,7 +41,7 @@ class _Mistake(NamedTuple):
 
 
 def _network_mistakes(config: Any) -> Iterator[_Mistake]:
-    """Yield the mistakes of a whole configuration: one plugin, or a list of plugins."""
+    """Yield the mistakes of a CNI configuration: of one plugin, or of a list of plugins."""
     if isinstance(config, dict) and "plugins" in config:
         yield from _schema_mistakes("list", config, sort="whole")
         for number, plugin in indexed_mappings(config["plugins"]):
@@ -75,7 +68,7 @@ def _plugin_mistakes(config: Any, *, is_first: bool = True) -> Iterator[_Mistake
     if kind == "sriov":
         yield from _sriov_mistakes(config)
     if kind == "ib-sriov" and config.get("pkey") and config.get("ibKubernetesEnabled") is not True:
-        message = "ib-kubernetes sets the `pkey`, but pods do not wait for it without `ibKubernetesEnabled: true`"
+        message = "without `ibKubernetesEnabled: true`, pods may start before ib-kubernetes sets the `pkey`"
         fix = "add `ibKubernetesEnabled: true`, so that no pod starts outside its partition"
         yield _Mistake(("pkey",), message, fix, WARNING)
     if is_first and kind == "rdma":
@@ -91,11 +84,11 @@ def _sriov_mistakes(config: Mapping[str, Any]) -> Iterator[_Mistake]:
     least, most = config.get("min_tx_rate"), config.get("max_tx_rate")
     if isinstance(least, int) and isinstance(most, int) and 0 < most < least:
         message = f"`min_tx_rate` is {least}, which exceeds the `max_tx_rate` of {most}"
-        yield _Mistake(("min_tx_rate",), message, "swap the two values, or remove one of them")
+        yield _Mistake(("min_tx_rate",), message, "swap the two values, or remove one of the two keys")
 
 
 def _ipam_mistakes(config: Any) -> Iterator[_Mistake]:
-    """Yield the mistakes of an IPAM configuration. An empty one gives no addresses."""
+    """Yield the mistakes of an IPAM configuration. An empty configuration is valid: pods then get no addresses."""
     if config in (None, {}):
         return
     kind = mapping(config).get("type")
@@ -120,14 +113,14 @@ def _inside(path: Path, mistakes: Iterator[_Mistake]) -> Iterator[_Mistake]:
 
 
 def _read_chain(text: str) -> Any:
-    """Parse objects with commas between them, which an operator puts into a list."""
+    """Parse `metaPlugins`: JSON objects separated by commas, which an operator puts into brackets."""
     if text.strip().startswith("["):
-        raise JsonTextError("the operator adds the brackets of the list, so these make a list in a list")
+        raise JsonTextError("the text starts with `[`, but the operator adds the brackets of the list")
     return read_json(f"[{text}]")
 
 
 class _Field(NamedTuple):
-    """A field with JSON: its path, its checker, and its parser."""
+    """A string field with JSON: its path, the function that finds mistakes, and the parser."""
 
     path: tuple[str, ...]
     find: Callable[[Any], Iterator[_Mistake]]
@@ -164,7 +157,7 @@ class JsonFields:
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, _targets: object) -> JsonFields | None:
-        """Read the JSON of an object; None for other kinds. The schema checks report fields that are no strings."""
+        """Read the JSON fields of an object; None if its kind has none. Fields that are no strings are skipped."""
         fields = _FIELDS.get((manifest.group, manifest.kind))
         if not fields:
             return None
@@ -180,7 +173,7 @@ class JsonFields:
 
 @lru_cache(256)
 def _judge(field: _Field, text: str) -> tuple[str, Sequence[_Mistake]]:
-    """Return the error of the parser and the mistakes. Many teams have the same texts."""
+    """Return the error of the parser and the mistakes, cached because many teams have equal texts."""
     try:
         return "", tuple(field.find(field.read(text)))
     except JsonTextError as error:

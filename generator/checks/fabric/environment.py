@@ -44,7 +44,7 @@ def _nccl_gid_index(value: str, workload: Workload) -> Advice | None:
         return None
     return Advice(
         "the GID table differs between nodes and VFs: at this index NCCL may find another address or none, and fail",
-        "remove it: NCCL 2.21 and newer select the entry; `NCCL_IB_ADDR_FAMILY` restricts the selection",
+        "remove the variable: NCCL 2.21 and newer select the GID; `NCCL_IB_ADDR_FAMILY` restricts the selection",
     )
 
 
@@ -58,7 +58,9 @@ def _nccl_hca(value: str, workload: Workload) -> Advice | None:
     if not more or value.lstrip("^").startswith("=") or workload.has_plugin_of_its_own:
         return None
     fix = f"write `{'^' if value.startswith('^') else ''}={value.lstrip('^')}`, or remove the variable"
-    return Advice(f"without `=` NCCL matches prefixes: `{more}` also selects `{more}0`, which exists on VF nodes", fix)
+    return Advice(
+        f"without `=` NCCL matches prefixes: `{more}` also selects `{more}0`, which exists on nodes with VFs", fix
+    )
 
 
 def _nccl_socket(value: str, workload: Workload) -> Advice | None:
@@ -69,8 +71,8 @@ def _nccl_socket(value: str, workload: Workload) -> Advice | None:
     if not workload.device or not any(_SECOND.match(item) for item in value.split(",")):
         return None
     return Advice(
-        "the device carries the data; this interface only carries NCCL's bootstrap, and on the second network "
-        "the DNS names of the pods and their NetworkPolicies do not apply",
+        "NCCL sends only its bootstrap over this interface, and the data over the device; on a second network the "
+        "DNS names and NetworkPolicies of the pods do not apply",
         "write `=eth0`, the interface of the pod network",
     )
 
@@ -96,7 +98,7 @@ def _ucx_transports(value: str, workload: Workload) -> Advice | None:
         or names - {"tcp", "self", "sm", "shm", "posix", "sysv", "cma"}
     ):
         return None
-    return Advice(_UNUSED, "remove it, so that UCX selects the fastest transport; or name one, such as `rc,sm,self`")
+    return Advice(_UNUSED, "remove the variable, so that UCX selects the fastest transport; or write `rc,sm,self`")
 
 
 def _ucx_devices(value: str, workload: Workload) -> Advice | None:
@@ -138,15 +140,15 @@ def _openmpi_pml(value: str, workload: Workload) -> Advice | None:
 
 
 def _fork_safe(_value: str, _workload: Workload) -> Advice | None:
-    """Return advice against fork safety. Kernels since 5.12 copy registered pages (ofiwg/libfabric issue 6332)."""
+    """Return advice against fork safety, which kernels since 5.12 do not need (ofiwg/libfabric issue 6332)."""
     return Advice(
         "with any value, memory registration becomes slow, and EFA cannot use huge pages",
-        "remove it: kernels since 5.12 do not need it; on older ones set libfabric's `FI_EFA_FORK_SAFE`",
+        "remove the variable: kernels since 5.12 do not need it; on older kernels with EFA set `FI_EFA_FORK_SAFE`",
     )
 
 
 def _carries_mpi_data(workload: Workload) -> bool:
-    """Return True if MPI carries the data. Where NCCL carries it, MPI may stay off the fabric."""
+    """Return True if MPI carries the data of the ranks. If NCCL carries the data, MPI may stay off the fabric."""
     return bool(workload.device) and workload.is_plain_mpi
 
 
@@ -202,7 +204,7 @@ def environment(workloads: Workloads) -> Iterator[Breach]:
 def _advice(variable: Variable, workload: Workload) -> Advice | None:
     if variable.name.startswith("NCCL_IB_") and workload.has_plugin_of_its_own:
         plugin = "aws-ofi-nccl" if workload.is_efa else "the plugin of GPUDirect-TCPXO"
-        return Advice(f"NCCL uses {plugin} here, which ignores `NCCL_IB_*`", "remove the variable")
+        return Advice(f"NCCL uses {plugin} here, and this plugin ignores `NCCL_IB_*`", "remove the variable")
     judge = _JUDGES.get(variable.name)
     return judge(variable.value, workload) if judge else None
 
@@ -228,10 +230,9 @@ class Launch:
     """An MPI job whose launcher starts ranks on the hosts over ssh.
 
     Attributes:
-        workload: the object.
         hosts: the pods with sshd.
         launcher: the container with `mpirun`.
-        is_complete: whether the object has the launcher's command. In a runtime it is missing: the TrainJob sets it.
+        is_complete: True if the object sets the command of the launcher. For a runtime, the TrainJob sets it.
     """
 
     workload: Workload
@@ -246,7 +247,7 @@ class Launch:
 
     @cached_property
     def is_hydra(self) -> bool:
-        """True if Intel MPI or MPICH starts the ranks. Both forward every variable of the launcher."""
+        """True if Hydra (Intel MPI or MPICH) starts the ranks. Hydra forwards every variable of the launcher."""
         implementation = mapping(self.workload.manifest.body, "spec").get("mpiImplementation")
         return implementation in {"Intel", "MPICH"} or any(_HYDRA_VARIABLE.match(name) for name in self.variable_names)
 
@@ -260,13 +261,15 @@ class Launch:
 def environment_lost(workloads: Workloads) -> Iterator[Breach]:
     """Report variables that the ranks on the hosts do not get.
 
-    NCCL, UCX and MPI run with their defaults, because sshd starts the ranks without the environment of its container.
-    So variables on the hosts of an MPI runtime or MPIJob have no effect. The check reports nothing if a command passes
-    the environment on (`export -p`, `SetEnv`, `SendEnv`, …), or if the command does not start sshd, because the image
-    may pass it on.
+    NCCL, UCX and MPI then run with their defaults, and the setting seems to have no effect.
 
-    In MPIJobs, and in TrainJobs on an MPI runtime, the check also reports variables of the launcher: Open MPI's
-    `mpirun` forwards only its own variables and those named with `-x`.
+    - Variables of the launcher, in an MPIJob or in a TrainJob on an MPI runtime: Open MPI's `mpirun` forwards only its
+      own variables and those named with `-x`.
+    - Variables of the hosts, in an MPI runtime or MPIJob: sshd starts the ranks without the environment of its
+      container.
+
+    The check reports nothing if a command writes the environment for ssh sessions (`export -p`, `SetEnv`, `SendEnv`,
+    …). It also reports nothing if the command of the hosts is not sshd, because the image may write the environment.
 
     Source: open-mpi/ompi docs/mca.rst; trainer v2.3.0 pkg/runtime/framework/plugins/jobset: `trainer.env` is the
     environment of the launcher
@@ -277,11 +280,18 @@ def environment_lost(workloads: Workloads) -> Iterator[Breach]:
         if host and _drops_environment(launch):
             names = [variable.name for variable in host.variables if _RANK_VARIABLE.match(variable.name)]
             if lost := [name for name in names if name not in launch.variable_names and not _is_in_file(name, host)]:
-                message = f"{listed(lost)}: set on the hosts `{launch.hosts.role}`, but not on `{LAUNCHER}`"
-                yield _lost_breach(launch.workload, host, message, lost)
+                names = listed(lost)
+                yield Breach(
+                    (*host.path, "env"),
+                    f"the hosts `{launch.hosts.role}` set {names}, but `{LAUNCHER}` does not",
+                    "sshd starts the ranks on the hosts without the environment of the container, so NCCL, UCX and MPI "
+                    "use their defaults",
+                    f"set {names} on `{LAUNCHER}`, and with Open MPI {_forward(lost)} (Intel MPI and MPICH forward all "
+                    f"variables){_nccl_file(lost)}",
+                    launch.workload.manifest,
+                )
         if launch.is_complete and not launch.is_hydra and (lost := _withheld_variables(launch.launcher, host)):
-            message = f"{listed(lost)}: set on `{LAUNCHER}`, but its `mpirun` does not forward it to the hosts"
-            yield _lost_breach(launch.workload, launch.launcher, message, lost)
+            yield _not_forwarded(launch.workload, launch.launcher, f"`{LAUNCHER}`", lost)
     for job in workloads:
         runtime = launches.get(id(job.runtime.manifest)) if job.runtime else None
         if runtime is None or runtime.is_hydra:
@@ -290,13 +300,11 @@ def environment_lost(workloads: Workloads) -> Iterator[Breach]:
             continue
         for container in job.containers:
             if container.path == _TRAINER and (lost := _withheld_variables(container, runtime.host)):
-                launcher = f"the launcher of `{runtime.workload.manifest.name}`"
-                message = f"{listed(lost)}: set on {launcher}, but its `mpirun` does not forward it"
-                yield _lost_breach(job, container, message, lost)
+                yield _not_forwarded(job, container, "the TrainJob", lost)
 
 
 def _drops_environment(launch: Launch) -> bool:
-    """Return True if sshd starts the ranks and no command passes the environment on."""
+    """Return True if sshd starts the ranks and no command of the hosts writes the environment for ssh sessions."""
     host, containers = launch.host, (*launch.hosts.init_containers, *launch.hosts.containers)
     text = host.text if host else ""
     is_sshd = "sshd" in text or (not text and launch.workload.manifest.kind == "MPIJob")
@@ -304,7 +312,7 @@ def _drops_environment(launch: Launch) -> bool:
 
 
 def _withheld_variables(container: Container, host: Container | None) -> list[str]:
-    """Return the variables that a launcher's `mpirun` does not forward; empty if the command starts no ranks."""
+    """Return the variables of a launcher that its `mpirun` does not forward; empty if the command starts no ranks."""
     text = container.text
     if not _STARTS.search(text) or "mca_base_env_list" in text or _PASSES_ENVIRONMENT.search(text):
         return []
@@ -318,19 +326,30 @@ def _withheld_variables(container: Container, host: Container | None) -> list[st
 
 
 def _is_in_file(name: str, host: Container) -> bool:
-    """Return True if the hosts mount a file that may set it (NVIDIA/nccl docs/userguide/source/env.rst)."""
+    """Return True if the hosts mount the file of NCCL that may set a variable (NVIDIA/nccl env.rst)."""
     return name.startswith("NCCL_") and bool(host.mount("/etc/nccl.conf"))
 
 
-def _lost_breach(workload: Workload, container: Container, message: str, names: Sequence[str]) -> Breach:
+def _not_forwarded(workload: Workload, container: Container, owner: str, names: Sequence[str]) -> Breach:
+    """Return the breach of variables that an object sets on the launcher, but that `mpirun` does not forward."""
     return Breach(
         (*container.path, "env"),
-        message,
-        "sshd starts the ranks on the hosts without the environment of its container, so they run with the defaults",
-        f"set it on `{LAUNCHER}`, and with Open MPI add `mpirun -x {names[0]}` (Intel MPI and MPICH forward all); "
-        "for NCCL you can instead mount a ConfigMap as `/etc/nccl.conf` on the hosts",
+        f"`mpirun` does not forward {listed(names)}, which {owner} sets, to the hosts",
+        "Open MPI's `mpirun` forwards only its own variables and those named with `-x`, so ranks on the hosts use "
+        "the defaults of NCCL, UCX and MPI",
+        f"{_forward(names)}{_nccl_file(names)}",
         workload.manifest,
     )
+
+
+def _forward(names: Sequence[str]) -> str:
+    return f"add `{' '.join(f'-x {name}' for name in names)}` to the command of `mpirun`"
+
+
+def _nccl_file(names: Sequence[str]) -> str:
+    """Return the fix that NCCL has in addition; empty if a variable is not for NCCL."""
+    is_nccl = all(name.startswith("NCCL_") for name in names)
+    return ", or set the variables in a ConfigMap that the hosts mount as `/etc/nccl.conf`" if is_nccl else ""
 
 
 @check("fabric/control-network", severity=WARNING, needs=Workloads)
@@ -349,9 +368,9 @@ def control_network(workloads: Workloads) -> Iterator[Breach]:
         if is_attached and not container.body.get("envFrom") and not has_file and (missing := _missing(launch)):
             yield Breach(
                 (*container.path, "env"),
-                f"`{LAUNCHER}` lacks {listed(missing)}, but the hosts `{launch.hosts.role}` have a second network",
+                f"`{LAUNCHER}` sets no {listed(missing)}, but the hosts `{launch.hosts.role}` have a second network",
                 "MPI tries every address of a host, and hangs on one that the peer cannot reach",
-                "set each of them to `eth0`, the interface of the pod network",
+                f"set {listed(missing)} to `eth0`, the interface of the pod network",
                 launch.workload.manifest,
             )
 

@@ -65,7 +65,7 @@ class Fabrics:
         return cls(objects.manifests)
 
     def of(self, kind: str) -> Sequence[Manifest]:
-        """Return the manifests of one of `KINDS`."""
+        """Return the manifests of a kind in `KINDS`."""
         return self._by_kind.get(kind, ())
 
     @cached_property
@@ -74,7 +74,7 @@ class Fabrics:
         return tuple(provider for manifest in self.manifests for provider in providers(manifest))
 
     def offered_by(self, *sources: Source) -> Sequence[Provider]:
-        """Return the providers of some sources."""
+        """Return the providers with one of these sources."""
         if sources not in self._offered:
             self._offered[sources] = [provider for provider in self.providers if provider.source in sources]
         return self._offered[sources]
@@ -159,10 +159,9 @@ class Workload:
     """An object with pods of ranks, or a TrainJob.
 
     Attributes:
-        manifest: the object.
-        pods: its pod templates; empty for a TrainJob.
-        containers: its containers, with their variables and commands. In a TrainJob: the trainer and the patches.
-        runtime: the runtime of a TrainJob, if the release has it.
+        pods: the pod templates; empty for a TrainJob.
+        containers: the containers of the pods; for a TrainJob `spec.trainer` and the patched containers.
+        runtime: the runtime of a TrainJob, if the release has the runtime.
     """
 
     manifest: Manifest
@@ -207,7 +206,7 @@ class Workload:
 
     @property
     def is_of_ranks(self) -> bool:
-        """True if the kind of the object has several ranks of MPI or of a framework per pod."""
+        """True if the object is a training runtime or an MPIJob, whose pods run several ranks each."""
         return self.manifest.kind in {*RUNTIMES, "MPIJob"}
 
     @cached_property
@@ -219,7 +218,7 @@ class Workload:
 
 
 class Workloads(tuple[Workload, ...]):
-    """The workloads among some objects, TrainJobs last."""
+    """The workloads of a release, TrainJobs last."""
 
     __slots__ = ()
 
@@ -253,7 +252,7 @@ def _job_containers(job: Manifest) -> Iterator[Container]:
 
 
 def is_fabric_object(manifest: Manifest) -> bool:
-    """Return True if a manifest makes a fabric, limits it, or has pods that request networks or devices."""
+    """Return True if a check of fabrics reads the manifest: networks, operators' objects, pods that request devices."""
     if manifest.kind in _READ:
         return True
     if manifest.kind == "ConfigMap":
@@ -270,7 +269,7 @@ _RUNTIMES = "mpigen.dev/runtimes"
 
 
 def namespaces_of(pods: PodTemplate, objects: Objects) -> AbstractSet[str]:
-    """Return the namespaces in which pods certainly run; empty if the files do not show them."""
+    """Return the namespaces in which the files show that the pods run; empty if the files do not show any."""
     manifest = pods.manifest
     if manifest.kind != _CLUSTER_RUNTIME:
         return frozenset({manifest.namespace} - {""})
@@ -284,7 +283,10 @@ def namespaces_of(pods: PodTemplate, objects: Objects) -> AbstractSet[str]:
 
 
 def likely_namespaces(pods: PodTemplate, objects: Objects) -> AbstractSet[str]:
-    """Return other namespaces that list no runtimes, but have a queue with quota for a job on the runtime."""
+    """Return the namespaces in which pods of a ClusterTrainingRuntime can run, but that do not list the runtime.
+
+    These namespaces lack the annotation `mpigen.dev/runtimes`, and their queue has quota for a job on the runtime.
+    """
     queues, runtime = objects.view(Queues.read), pods.manifest
     if queues is None or runtime.kind != _CLUSTER_RUNTIME:
         return frozenset()
@@ -303,7 +305,7 @@ def _listed_runtimes(namespace: Manifest) -> Sequence[str]:
 
 
 def _has_queue_for(runtime: Manifest, namespace: str, objects: Objects) -> bool:
-    """Return True if a queue of the namespace is for jobs on the runtime, or if its queues are unknown."""
+    """Return True if a queue of the namespace is for jobs on the runtime, or if the namespace's queues are unknown."""
     queues = objects.view(Queues.read)
     names = queues.of_namespaces.get(namespace, frozenset()) if queues else frozenset()
     job = queues.job(runtime, namespace) if queues and names else None
@@ -315,12 +317,11 @@ def _has_queue_for(runtime: Manifest, namespace: str, objects: Objects) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FlavorNodes:
-    """The nodes of a ResourceFlavor, as its annotations describe them.
+    """The nodes of a ResourceFlavor, from its annotations.
 
     Attributes:
-        flavor: the ResourceFlavor.
-        labels: the labels of its nodes.
-        count: the number of nodes; None if the flavor does not set it.
+        labels: the labels of the nodes.
+        count: the number of nodes; None if no annotation sets it.
         devices: extended resource → allocatable amount of one node.
     """
 
@@ -348,7 +349,7 @@ class FlavorNodes:
         return self.labels.items() <= mapping(pods.spec, "nodeSelector").items()
 
     def pods_per_node(self, pods: PodTemplate) -> int:
-        """Return how many of the pods fit on a node, by its devices; 1 if that is unknown."""
+        """Return how many of the pods fit on a node, by the devices of the node; 1 if the devices are unknown."""
         fitting = [self.devices[name] // amount for name, amount in pods.devices.items() if name in self.devices]
         return max(1, min(fitting, default=1))
 
@@ -388,12 +389,12 @@ class Demand(NamedTuple):
 
 @dataclass(frozen=True)
 class NetworkUsers:
-    """The pods that request networks."""
+    """The pods of a release that request networks."""
 
     objects: Objects
 
     def of(self, network: Attachment) -> list[NetworkUse]:
-        """Return the pods that request a network. Pods of a ClusterTrainingRuntime may run in its namespace."""
+        """Return the pods that request a network. Pods of a ClusterTrainingRuntime count for every namespace."""
         uses = []
         for pods, requests in self._by_name.get(network.name, ()):
             matching = [

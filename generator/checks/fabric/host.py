@@ -47,14 +47,14 @@ def _shared_memory(workload: Workload, pods: PodTemplate, container: Container) 
     owner = f"container `{container.body.get('name')}` of the pods `{pods.role}`"
     if str(mapping(volume, "hostPath").get("path")).rstrip("/") == SHARED_MEMORY:
         message = f"{owner} mounts the node's `{SHARED_MEMORY}` (volume `{volume.get('name')}`)"
-        why = "pods of all teams on the node can read and fill this memory, and their files stay after they end"
+        why = "pods of all teams on the node can read and fill this memory, and the files stay after the pods end"
         yield Breach((*path, "hostPath"), message, why, _SHM_FIX, workload.manifest)
     elif workload.is_of_ranks and container.fabric_devices:
         device = f"{owner} requests `{container.fabric_devices[0]}`"
         if not container.mount(SHARED_MEMORY):
             if pods.spec.get("hostIPC") is not True:
                 message = f"{device}, but mounts no volume at `{SHARED_MEMORY}`"
-                why = "ranks on a host exchange data in `/dev/shm`; with the default of 64 MiB they fail or become slow"
+                why = "ranks on a host exchange data in `/dev/shm`; with the default of 64 MiB, ranks fail or are slow"
                 yield Breach((*container.path, "volumeMounts"), message, why, _SHM_FIX, workload.manifest)
         elif "emptyDir" in volume and mapping(volume, "emptyDir").get("medium") != "Memory":
             message = f"{device}, but its `{SHARED_MEMORY}` is not in memory"
@@ -83,9 +83,9 @@ def host_access(workloads: Workloads) -> Iterator[Breach]:
                 yield Breach(
                     next(iter(access.values())),
                     f"the pods `{pods.role}` have {' and '.join(access)}{device}",
-                    "they reach the devices and networks of all teams on the node, and Pod Security rejects them in "
-                    "`baseline` and `restricted` namespaces",
-                    "request the devices of a device plugin, which adds their files, and attach networks with Multus",
+                    "the pods reach the devices and networks of all teams on the node, and Pod Security rejects the "
+                    "pods in `baseline` and `restricted` namespaces",
+                    "remove these settings, request devices of a device plugin, and attach networks with Multus",
                     workload.manifest,
                 )
 
@@ -165,18 +165,18 @@ def _unused_capability(
         return
     if container.security.get("allowPrivilegeEscalation") is False:
         message = f"{subject}, but has {user} and `allowPrivilegeEscalation: false`"
-        why = f"no user but root gets this capability without privilege escalation; {_LIMIT_CONSEQUENCE}"
+        why = f"without privilege escalation, only root gets this capability; {_LIMIT_CONSEQUENCE}"
         yield Breach(path, message, why, _NODE_LIMIT, workload.manifest)
         return
     texts = [part for item in workload.containers for part in (item.text, *(v.value for v in item.variables))]
     if not any(program in text.lower() for text in texts for program in _USES_CAPABILITY):
         message = f"{subject}, but has {user}, and no command uses the capability"
-        why = f"users other than root get it only from a program file, such as `setpriv`; {_LIMIT_CONSEQUENCE}"
+        why = f"users other than root need a program that passes it on, such as `setpriv`; {_LIMIT_CONSEQUENCE}"
         yield Breach(path, message, why, _NODE_LIMIT, workload.manifest, WARNING)
 
 
 def _user(pods: PodTemplate, container: Container) -> str:
-    """Return the setting with which a container does not run as root; empty if it has none."""
+    """Return the setting that keeps a container from running as root; empty if the container may run as root."""
     context: dict[str, Any] = {**mapping(pods.spec, "securityContext"), **container.security}
     user = context.get("runAsUser")
     if isinstance(user, int) and not isinstance(user, bool):
@@ -193,8 +193,8 @@ def _rejected_by_pod_security(path: Path, subject: str, pods: PodTemplate, objec
                 path,
                 f"{subject}, but the Namespace `{namespace.name}` enforces `{level}`",
                 "Pod Security rejects the pods: only the level `privileged` allows this capability",
-                f"{_NODE_LIMIT}; or set the level `privileged`, and let an admission policy forbid everything but this "
-                "capability",
+                f"{_NODE_LIMIT}; or set the level `privileged` on the Namespace, and let an admission policy forbid "
+                "all other privileges",
                 pods.manifest,
             )
             return
@@ -209,15 +209,15 @@ def _rejected_by_scc(path: Path, subject: str, pods: PodTemplate, objects: Objec
     if (constraints or name in _SCCS_WITHOUT_IPC_LOCK) and not {"*", IPC_LOCK} & set(allowed):
         yield Breach(
             path,
-            f"{subject}, but requires the SCC `{name}`",
+            f"{subject}, but the pods require the SCC `{name}`",
             "OpenShift rejects the pods, because the SCC does not allow this capability",
-            f"{_NODE_LIMIT}; or require an SCC that has it in `allowedCapabilities`",
+            f"{_NODE_LIMIT}; or require an SCC whose `allowedCapabilities` contain IPC_LOCK",
             pods.manifest,
         )
 
 
 def _unknown_limit(workload: Workload) -> Iterator[Breach]:
-    """Yield the breach of a workload whose pods do not set the limit."""
+    """Yield the breach of a workload whose pods neither lift nor test the limit of locked memory."""
     for pods in workload.pods if workload.is_of_ranks else ():
         devices = [name for name in pods.fabric_devices if name != EFA]
         may_lock = any(
@@ -225,7 +225,7 @@ def _unknown_limit(workload: Workload) -> Iterator[Breach]:
             for container in pods.containers
         )
         if devices and not may_lock:
-            if _TESTS_LIMIT.search(" ".join(item.text for item in workload.containers)):  # slow, so asked last
+            if _TESTS_LIMIT.search(" ".join(item.text for item in workload.containers)):  # slow, so evaluated last
                 return
             yield Breach(
                 (*pods.path, "spec"),

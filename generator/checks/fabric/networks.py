@@ -51,7 +51,7 @@ def addresses(objects: Objects) -> Iterator[Breach]:
 
 
 def _lone_network_breaches(network: Attachment, fabrics: Fabrics) -> Iterator[Breach]:
-    """Yield the breaches that need one network and the pools of nv-ipam."""
+    """Yield the breaches that a network has on its own: default route, `host-local`, `static`, undefined pool."""
     kind, path = network.ipam.get("type"), network.ipam_path
     if _has_default_route(network.ipam):
         yield _second_default_route(network.manifest, path, f"the network `{network.name}`")
@@ -59,7 +59,7 @@ def _lone_network_breaches(network: Attachment, fabrics: Fabrics) -> Iterator[Br
         yield Breach(
             path,
             f"the network `{network.name}` ({network.type}) connects several nodes, but uses `host-local`",
-            "`host-local` counts addresses per node, so pods on two nodes get the same address",
+            "`host-local` assigns addresses on each node separately, so pods on two nodes get the same address",
             "write `whereabouts` with the same range, or `nv-ipam` with a pool",
             network.manifest,
         )
@@ -79,7 +79,7 @@ def _lone_network_breaches(network: Attachment, fabrics: Fabrics) -> Iterator[Br
             yield Breach(
                 path,
                 f"the network `{network.name}` takes addresses from the {network.pool_kind} `{name}`, which the "
-                f"release does not define: it has {existing}",
+                f"release does not define; the release has {existing}",
                 "the pods stay in ContainerCreating until the pool exists",
                 f'write `"poolType": "{other.lower()}"`'
                 if other
@@ -98,7 +98,7 @@ def _pool_breaches(pool: Manifest) -> Iterator[Breach]:
         yield Breach(
             ("spec", "exclusions", index),
             f"`exclusions` of the {pool.kind} `{pool.name}` overlap each other",
-            "the agent of nv-ipam rejects such exclusions, so pods of these nodes stay in ContainerCreating",
+            "the agent of nv-ipam rejects the pool, so pods with addresses of the pool stay in ContainerCreating",
             "merge the exclusions that overlap",
             pool,
         )
@@ -140,8 +140,8 @@ def _small_ranges(objects: Objects) -> Iterator[Breach]:
                 yield Breach(
                     addresses.path,
                     message,
-                    f"`{demand.flavor}` has {demand.nodes} nodes with {demand.per_node} interfaces of `{network.name}` "
-                    "each, so the last pods stay in ContainerCreating",
+                    f"flavor `{demand.flavor}` has {demand.nodes} nodes with {demand.per_node} interfaces of network "
+                    f"`{network.name}` each, so the last pods stay in ContainerCreating",
                     fix,
                     addresses.manifest,
                 )
@@ -161,12 +161,12 @@ def _shortage(addresses: Range, demand: Demand) -> tuple[str, str] | None:
     for number, count in supply.short:
         if number < demand.nodes and count < demand.per_node:
             message = (
-                f"{network} gives one node {count} addresses, without the excluded ones and the gateway, but the pods "
-                f"of a node need {demand.per_node}"
+                f"after exclusions and the gateway, {network} gives one node {count} addresses, but the pods of a node "
+                f"need {demand.per_node}"
             )
-            return message, "exclude all addresses of a node or none, and add one to each block if there is a gateway"
+            return message, "enlarge the block of each node, or exclude all addresses of a block instead of a part"
     if supply.per_node is None and supply.count < demand.interfaces:
-        message = f"{network} has {supply.count} addresses for pods, but they need {demand.interfaces}"
+        message = f"{network} has {supply.count} addresses for pods, but the pods need {demand.interfaces}"
         return message, f"write a range with at least {demand.interfaces} addresses"
     return None
 
@@ -181,27 +181,36 @@ def _overlapping_networks(objects: Objects) -> Iterator[Breach]:
     fix = "give each network its own subnet"
     for network, other, own, others in _overlaps(objects, lambda item: item.namespace, lambda *_: True):
         if other.name != network.name and share_pods(network, other):
-            why = "a pod attaches both, so packets to one network leave through the interface of the other"
+            why = "a pod attaches both networks, so packets to one network leave through the interface of the other"
             yield _overlap_breach(network, other, own, others, why, fix)
     for network, other, own, others in _overlaps(
         objects, segment, lambda *pair: pair[0].allocator != pair[1].allocator
     ):
         if not (other.namespace == network.namespace and share_pods(network, other)):
             why = f"{others.allocator} and {own.allocator} keep separate records, so two pods can get the same address"
-            yield _overlap_breach(network, other, own, others, why, f"use one record for all addresses, or {fix}")
+            yield _overlap_breach(
+                network,
+                other,
+                own,
+                others,
+                why,
+                f"use the same IPAM plugin with the same `network_name` in both networks, or {fix}",
+            )
 
 
 def _overlap_breach(network: Attachment, other: Attachment, own: Range, others: Range, why: str, fix: str) -> Breach:
-    message = f"the addresses of `{other.name}` ({others.network}) and `{network.name}` ({own.network}) overlap"
+    message = (
+        f"the addresses of networks `{other.name}` ({others.network}) and `{network.name}` ({own.network}) overlap"
+    )
     return Breach(network.ipam_path, message, why, fix, network.manifest)
 
 
 def _overlaps(
     objects: Objects, key: Callable[[Attachment], object], matters: Callable[[Range, Range], bool]
 ) -> Iterator[tuple[Attachment, Attachment, Range, Range]]:
-    """Yield (network, earlier network, range, earlier range) for networks of one key whose addresses overlap.
+    """Yield (network, earlier network, range, earlier range) for networks with an equal key whose addresses overlap.
 
-    Networks of many teams have the same addresses, so they are compared with others only once.
+    Networks with equal ranges (one per team) are compared with other networks only once.
     """
     fabrics = objects.view(Fabrics.read)
     by_key: dict[object, dict[object, list[tuple[Attachment, list[Range]]]]] = {}
@@ -257,7 +266,7 @@ def isolation(objects: Objects) -> Iterator[Breach]:
 
 
 def _unsupported_selectors(policy: Manifest) -> Iterator[Breach]:
-    """Yield expressions that LabelSelectorAsMap rejects: it accepts labels, and `In` with one value."""
+    """Yield the selector expressions that the Go function LabelSelectorAsMap rejects: all but `In` with one value."""
     expressions = mapping(policy.body, "spec", "podSelector").get("matchExpressions")
     for number, expression in indexed_mappings(expressions):
         operator, count = expression.get("operator"), len(strings(expression.get("values")))
@@ -265,7 +274,7 @@ def _unsupported_selectors(policy: Manifest) -> Iterator[Breach]:
             values = f" with {count} values" if count > 1 else ""
             yield Breach(
                 ("spec", "podSelector", "matchExpressions", number),
-                f"`podSelector` of `{policy.name}` uses `{operator}`{values}",
+                f"`podSelector` of the policy uses `{operator}`{values}",
                 f"the iptables implementation supports only `In` with one value, and ignores the policy: {_NO_EFFECT}",
                 "select the pods with `matchLabels`",
                 policy,
@@ -280,7 +289,7 @@ def _ineffective_policies(policy: Manifest, fabrics: Fabrics) -> Iterator[Breach
     if not names:
         yield Breach(
             ("metadata",),
-            f"`{policy.name}` lacks the annotation `{_POLICY_FOR}`",
+            f"the policy lacks the annotation `{_POLICY_FOR}`",
             f"without the annotation {_NO_EFFECT}",
             f"add the annotation `{_POLICY_FOR}` with the names of the networks, separated by commas",
             policy,
@@ -294,9 +303,9 @@ def _ineffective_policies(policy: Manifest, fabrics: Fabrics) -> Iterator[Breach
             if any(other.namespace == namespace for other in fabrics.attachments):
                 yield Breach(
                     path,
-                    f"`{policy.name}` is for the network `{namespace}/{name}`, which the release does not define",
+                    f"the policy is for the network `{namespace}/{name}`, which the release does not define",
                     _NO_EFFECT,
-                    "write the name of the network, with its namespace in front if it is in another namespace",
+                    "write the name of a network in this namespace, or `namespace/name` of any other network",
                     policy,
                     WARNING,
                     value=value,
@@ -304,12 +313,12 @@ def _ineffective_policies(policy: Manifest, fabrics: Fabrics) -> Iterator[Breach
             continue
         connected = segment(network)
         fix = connected.fix if connected else "separate teams by a VLAN or a partition"
-        message = f"`{policy.name}` is for `{network.name}`, a network of {network.type}"
+        message = f"the policy is for the network `{network.name}` of type {network.type}"
         if network.type in ("ib-sriov", "host-device", "ipoib"):
-            why = f"implementations support macvlan, and on OpenShift ipvlan, sriov and bond: {_NO_EFFECT}"
+            why = f"implementations support only macvlan, and on OpenShift also ipvlan, sriov and bond: {_NO_EFFECT}"
             yield Breach(path, message, why, fix, policy, WARNING)
         elif network.chains("rdma"):
-            why = "its rules filter IP traffic; RDMA bypasses them, so ranks of other teams can reach the pods"
+            why = "the policy filters IP traffic, but RDMA bypasses IP, so ranks of other teams can reach the pods"
             yield Breach(path, f"{message} with RDMA", why, fix, policy, INFO)
 
 
@@ -338,12 +347,12 @@ def shared(objects: Objects) -> Iterator[Breach]:
         users = sorted({teams.get(namespace, namespace) for namespace in namespaces})
         if len(users) > 1:
             device = shared_device(str(provider.resource))
-            message = f"{listed(users)} share {device.text}"
+            message = f"teams {listed(users)} share {device.text}"
             yield Breach(provider.path, message, _SHARED, device.fix, provider.manifest)
 
 
 def _shared_segments(objects: Objects, teams: Mapping[str, str]) -> Iterator[Breach]:
-    """Yield one breach for teams that share several segments of a kind, such as rails."""
+    """Yield one breach per set of teams, even if the teams share several segments of a kind, such as rails."""
     by_segment: dict[tuple[str, ...], list[Attachment]] = {}
     for network in objects.view(Fabrics.read).attachments:
         if connected := segment(network):
@@ -360,14 +369,14 @@ def _shared_segments(objects: Objects, teams: Mapping[str, str]) -> Iterator[Bre
         if connected is None:
             continue
         names = listed(list(dict.fromkeys(other.manifest.resource for other in others)))
-        other_networks = f" ({names} uses it too)" if names else ""
+        other_networks = f" (also used by {names})" if names else ""
         more = f" (in {len(segments)} segments of this kind)" if len(segments) > 1 else ""
-        message = f"{listed(users)} share {connected.text}{other_networks}{more}"
+        message = f"teams {listed(users)} share {connected.text}{other_networks}{more}"
         yield Breach(("spec",), message, _SHARED, connected.fix, network.manifest)
 
 
 def _user_namespaces(network: Attachment, objects: Objects) -> set[str]:
-    """Return the namespaces whose pods use a network: its own one, or those whose pods name it with its namespace."""
+    """Return the namespaces whose pods request a network as `namespace/name`; the network's namespace if none do."""
     uses = [use for use in objects.view(NetworkUsers).of(network) if use.names_namespace]
     others = {namespace for use in uses for namespace in namespaces_of(use.pods, objects)}
     return others or {network.namespace} - {""}

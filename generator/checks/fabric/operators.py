@@ -66,12 +66,16 @@ def _resource_names(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breac
     if not isinstance(name, str):
         return
     accepted = bool(_NAME_TO_1_6.fullmatch(name)), bool(_NAME_AFTER_1_6.fullmatch(name))
-    releases = {(True, False): "after 1.6", (False, True): "up to 1.6", (False, False): "of all versions"}.get(accepted)
+    releases = {
+        (True, False): "releases of the operator after 1.6",
+        (False, True): "releases of the operator up to 1.6",
+        (False, False): "any release of the operator",
+    }.get(accepted)
     if releases:
         yield Breach(
             ("spec", "resourceName"),
-            f"{format_value(name)} is not a valid name of a resource in releases of the operator {releases}",
-            f"the webhook of releases {releases} rejects the policy",
+            f"{format_value(name)} is not a valid resource name in {releases}",
+            f"the webhook of {releases} rejects the policy",
             f"write `{re.sub('[^a-zA-Z0-9]+', '_', name)[:63].strip('_') or 'ib_vf'}`",
             policy,
             WARNING if any(accepted) else ERROR,
@@ -99,7 +103,7 @@ def _nic_selectors(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach
                 ("spec", "nicSelector", "netFilter"),
                 f"`netFilter` cannot be combined with `{'` and `'.join(others)}`",
                 "releases of the operator after 1.6 reject the policy",
-                "keep one of them",
+                f"remove `netFilter`, or remove `{'` and `'.join(others)}`",
                 policy,
                 WARNING,
             )
@@ -133,7 +137,7 @@ def _functions(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach]:
         message = "`numVfs: 0` creates no virtual functions"
         fix = "write the number of pods on a node that use the NIC, or remove the policy"
     elif count > _MOST_NVIDIA_FUNCTIONS and mapping(spec, "nicSelector").get("vendor") == _NVIDIA:
-        message = f"`numVfs: {count}` is more than the operator creates on a NIC of NVIDIA: {_MOST_NVIDIA_FUNCTIONS}"
+        message = f"`numVfs: {count}` exceeds {_MOST_NVIDIA_FUNCTIONS}, the limit of the operator for an NVIDIA NIC"
         fix = f"write at most {_MOST_NVIDIA_FUNCTIONS}"
     else:
         return
@@ -160,7 +164,7 @@ def _device_modes(policy: Manifest, spec: Mapping[str, Any]) -> Iterator[Breach]
 
 
 def _conflicts(first: Manifest, second: Manifest) -> Iterator[Breach]:
-    """Yield the fields of the second policy that conflict with the first one."""
+    """Yield the fields of the second policy that conflict with the first policy."""
     one, two = (mapping(policy.body, "spec") for policy in (first, second))
     nics, others = (mapping(spec, "nicSelector") for spec in (two, one))
     why = "the operator's webhook rejects the second policy; without the webhook, either of the two may take effect"
@@ -176,13 +180,17 @@ def _conflicts(first: Manifest, second: Manifest) -> Iterator[Breach]:
                 fix = "give each policy its own functions, such as `#0-3` and `#4-7`"
                 yield Breach(path, message, why, fix, second, value=name)
             elif (one.get("externallyManaged") is True) != (two.get("externallyManaged") is True):
-                message = f"only one of this policy and {first.resource} sets `externallyManaged` for port `{port}`"
-                yield Breach(path, message, why, "write the same `externallyManaged` in both", second, value=name)
+                message = (
+                    f"this policy and {first.resource} select port `{port}`, but only one sets `externallyManaged`"
+                )
+                yield Breach(
+                    path, message, why, "write the same `externallyManaged` in both policies", second, value=name
+                )
     for index, device in enumerate(strings(nics.get("rootDevices"))):
         if device in strings(others.get("rootDevices")):
             path = ("spec", "nicSelector", "rootDevices", index)
             message = f"{first.resource} also selects the device `{device}`"
-            yield Breach(path, message, why, "keep it in one of the two policies", second, value=device)
+            yield Breach(path, message, why, "keep the device in one of the two policies", second, value=device)
     excludes = two.get("excludeTopology") is True
     if one.get("resourceName") == two.get("resourceName") and excludes != (one.get("excludeTopology") is True):
         yield Breach(
@@ -190,7 +198,7 @@ def _conflicts(first: Manifest, second: Manifest) -> Iterator[Breach]:
             f"`excludeTopology` of `{two.get('resourceName')}` is {str(excludes).lower()} here, but not in "
             f"{first.resource}",
             why,
-            "write the same value in both, because it applies to the whole resource",
+            "write the same value in both policies, because it applies to the whole resource",
             second,
         )
 
@@ -249,9 +257,9 @@ def operator_namespace(objects: Objects) -> Iterator[Breach]:
                 ("metadata", "namespace"),
                 f"the {manifest.kind} is in `{manifest.namespace}`, but the SR-IOV operator "
                 + (f"runs in `{known[0]}`" if known else f"usually runs in {usual}"),
-                "the operator reads only objects in its own namespace, so this one has no effect",
-                f"write `namespace: {known[0] if known else 'openshift-sriov-network-operator'}`, or the namespace of "
-                "the operator",
+                "the operator reads only objects in its own namespace, so this object has no effect",
+                f"write `namespace: {known[0] if known else 'openshift-sriov-network-operator'}`, or the namespace in "
+                "which your operator runs",
                 manifest,
                 ERROR if known or is_tenant else WARNING,
                 value=manifest.namespace,
@@ -342,7 +350,7 @@ class _Pool:
 
 
 def _read_pools(objects: Objects) -> list[_Pool]:
-    """Return the pools that are not for hardware offload to switches, with a valid selector."""
+    """Return the pools with a valid selector, except pools for hardware offload (`ovsHardwareOffloadConfig`)."""
     pools = []
     for manifest in objects.of(SRIOV, "SriovNetworkPoolConfig"):
         spec = mapping(manifest.body, "spec")
@@ -379,8 +387,8 @@ def rdma_mode(objects: Objects) -> Iterator[Breach]:
                 ("spec", "rdmaSharedDevicePlugin"),
                 f"the RDMA shared device plugin needs the mode `shared`, but {pool.manifest.resource} sets "
                 "`rdmaMode: exclusive`",
-                "in the mode `exclusive`, pods that share a device do not see it",
-                "use different nodes for the two with `nodeAffinity` here, or use the SR-IOV device plugin",
+                "in the mode `exclusive`, pods that share a device have no access to the device",
+                "select other nodes here with `nodeAffinity`, or replace this plugin by the SR-IOV device plugin",
                 manifest,
                 ERROR if labels or not spec.get("nodeAffinity") else WARNING,
                 at_key=True,
@@ -397,8 +405,8 @@ def _network_modes(network: Attachment, fabrics: Fabrics, pools: Sequence[_Pool]
         yield Breach(
             network.plugins_path,
             "`rdmaIsolation` and the chained plugin `rdma` both move the RDMA device into the pod",
-            "the second one finds no device, and the pods stay in ContainerCreating",
-            "keep one of the two",
+            "the plugin that runs second finds no device, and the pods stay in ContainerCreating",
+            "remove `rdmaIsolation`, or remove the plugin `rdma`",
             network.manifest,
         )
     policies = [
@@ -420,28 +428,29 @@ def _network_modes(network: Attachment, fabrics: Fabrics, pools: Sequence[_Pool]
     yield Breach(
         network.plugins_path,
         message,
-        "the plugin cannot move a device that all pods share, so the pods stay in ContainerCreating",
-        "write `rdmaMode: exclusive` for these nodes, which restarts them, or remove the setting of the network",
+        "the plugin cannot move a device that all pods share into one pod, so the pods stay in ContainerCreating",
+        "write `rdmaMode: exclusive` in the SriovNetworkPoolConfig of the nodes, which restarts the nodes; or remove "
+        f"{'the plugin `rdma`' if chains_rdma else '`rdmaIsolation`'} from the network",
         network.manifest,
         ERROR if near else WARNING,
     )
 
 
 def _pool_nodes(pools: Sequence[_Pool]) -> Iterator[Breach]:
-    """Yield pools with common nodes, and modes for all nodes."""
+    """Yield pools that select nodes of another pool, and pools that set the RDMA mode of all nodes."""
     unique = {pool.manifest.identity: pool for pool in pools}.values()
     for first, second in combinations(unique, 2):
         wide = next((pool for pool in (second, first) if pool.has_all_nodes), None)
         if first.manifest.namespace != second.manifest.namespace:
             continue
         if wide or first.contains_pool(second) or second.contains_pool(first):
-            owner = "this pool" if wide is second else "that pool"
+            owner = "this pool" if wide is second else "the other pool"
             cause = f": {owner} has no `matchLabels` or `matchExpressions`, so it selects all nodes" if wide else ""
             yield Breach(
                 ("spec", "nodeSelector"),
-                f"the pool has nodes of {first.manifest.resource}{cause}",
-                "the operator rejects a node in two pools: it neither sets its RDMA mode nor drains it",
-                "select the nodes by a label of which each node has one value",
+                f"the pool also selects nodes of {first.manifest.resource}{cause}",
+                "the operator rejects a node in two pools, and neither sets the RDMA mode of the node nor drains it",
+                "select the nodes of the two pools by different values of one label",
                 second.manifest,
             )
     for pool in unique:
@@ -449,7 +458,7 @@ def _pool_nodes(pools: Sequence[_Pool]) -> Iterator[Breach]:
             yield Breach(
                 ("spec", "nodeSelector"),
                 f"`rdmaMode: {pool.mode}` applies to all nodes, because the selector has no label",
-                "a change of the mode restarts all nodes, one after the other",
+                "a change of the mode restarts all nodes of the cluster, one at a time",
                 "write the labels of the nodes with a fabric in `nodeSelector.matchLabels`",
                 pool.manifest,
                 WARNING,
@@ -463,9 +472,10 @@ _LINK_PLUGIN = {"ib": ("SriovIBNetwork", "ib-sriov"), "eth": ("SriovNetwork", "s
 _LINK_NAME = {"eth": "Ethernet", "ib": "InfiniBand"}
 _ON_ETHERNET = ("macvlan", "ipvlan")
 _PARENT_FIX = {
-    "ib": "write `ipoib` (IPoIBNetwork), or attach a virtual function with `ib-sriov`",
-    "eth": "write `macvlan` (MacvlanNetwork)",
+    "ib": ("IPoIBNetwork", "ipoib", ", or attach a virtual function with `ib-sriov`"),
+    "eth": ("MacvlanNetwork", "macvlan", ""),
 }
+"""Link type of the interface → kind and plugin for it, and the rest of the fix."""
 _INFINIBAND_INTERFACE = re.compile(r"ib(\d+|[opPs]\d\w*|x[0-9a-f]+)(\..+)?")
 """Names of InfiniBand interfaces: `ib0`, `ibp65s0`, `ibP257p0s0` (systemd src/udev/udev-builtin-net_id.c)."""
 
@@ -474,9 +484,12 @@ _INFINIBAND_INTERFACE = re.compile(r"ib(\d+|[opPs]\d\w*|x[0-9a-f]+)(\..+)?")
 def link_type(fabrics: Fabrics) -> Iterator[Breach]:
     """Report a network plugin on a link of another type.
 
-    The plugin fails, and the pods stay in ContainerCreating. The check reports `ib-sriov` (SriovIBNetwork) with a
-    device that a policy offers on Ethernet, and `sriov` with a device on InfiniBand. It reports `macvlan` and `ipvlan`
-    on an InfiniBand interface, which Linux rejects, `ipoib` on Ethernet, and addresses by DHCP on InfiniBand.
+    The plugin fails, and the pods stay in ContainerCreating. The check reports:
+
+    - `sriov` (SriovNetwork) with virtual functions that a SriovNetworkNodePolicy offers on InfiniBand, and `ib-sriov`
+      (SriovIBNetwork) with virtual functions on Ethernet.
+    - `macvlan` and `ipvlan` on an InfiniBand interface, and `ipoib` on an Ethernet interface. Linux rejects both.
+    - The IPAM plugin `dhcp` on InfiniBand.
 
     Source: sriov-cni 1b7acc5 sets the MAC address and VLAN of a function, ib-sriov-cni 543060d its GUID;
     cmd/ib-sriov-cni/main.go doAddIPAM; ipoib-cni bc0726f README.md; Linux drivers/net/macvlan.c macvlan_port_create,
@@ -488,11 +501,11 @@ def link_type(fabrics: Fabrics) -> Iterator[Breach]:
         if network.type in ("ib-sriov", "ipoib") and network.ipam.get("type") == "dhcp":
             yield Breach(
                 network.ipam_path,
-                f"`{network.type}` cannot use addresses from `dhcp`",
+                f"the plugin `{network.type}` cannot use the IPAM plugin `dhcp`",
                 "the plugin rejects the configuration, and the pods stay in ContainerCreating"
                 if network.type == "ib-sriov"
                 else "no DHCP server answers over IPoIB in a pod, so the pods stay in ContainerCreating",
-                "write `nv-ipam` or `whereabouts`",
+                "write `nv-ipam` or `whereabouts` as the `type` of `ipam`",
                 network.manifest,
                 value="dhcp",
             )
@@ -509,8 +522,10 @@ def _device_links(network: Attachment, fabrics: Fabrics) -> Iterator[Breach]:
         network.path if is_managed else network.plugins_path,
         f"`{network.type}` needs {_LINK_NAME[needed]}, but {provider.manifest.resource} offers its device "
         f"`{provider.resource}` on {_LINK_NAME.get(provider.link, provider.link)}",
-        "the plugin fails on such a function, and the pods stay in ContainerCreating",
-        f"write a {kind}, or the right `linkType`" if is_managed else f"write `{plugin}`, or the right `linkType`",
+        f"the plugin `{network.type}` fails on a virtual function of another link type, so the pods stay in "
+        "ContainerCreating",
+        (f"replace the {network.manifest.kind} by a {kind}" if is_managed else f'write `"type": "{plugin}"`')
+        + f", or correct the link type in {provider.manifest.resource}",
         network.manifest,
         value=network.type,
     )
@@ -523,18 +538,21 @@ def _parent_links(network: Attachment, fabrics: Fabrics) -> Iterator[Breach]:
     link, origin = _link_of(fabrics, parent)
     if link not in ("", needed):
         chained = "; the chained plugin `rdma` finds no device" if network.chains("rdma") else ""
+        is_managed = "master" in mapping(network.manifest.body, "spec")
+        kind, plugin, more = _PARENT_FIX[link]
         yield Breach(
-            ("spec", "master") if "master" in mapping(network.manifest.body, "spec") else network.plugins_path,
+            ("spec", "master") if is_managed else network.plugins_path,
             f"`{network.type}` needs {_LINK_NAME[needed]}, but `{parent}` is {_LINK_NAME[link]} ({origin}){chained}",
-            f"Linux creates such an interface only on {_LINK_NAME[needed]}, so the pods stay in ContainerCreating",
-            _PARENT_FIX[link],
+            f"Linux creates {network.type} interfaces only on {_LINK_NAME[needed]}, so pods stay in ContainerCreating",
+            (f"replace the {network.manifest.kind} by a {kind}" if is_managed else f'write `"type": "{plugin}"`')
+            + more,
             network.manifest,
             value=parent,
         )
 
 
 def _link_of(fabrics: Fabrics, interface: str) -> tuple[str, str]:
-    """Return the link type of an interface of a node, and its origin; empty if the policies disagree."""
+    """Return the link type of a node's interface, and the origin of this fact; empty if unknown or contradictory."""
     policies = []
     for provider in fabrics.offered_by(Source.POLICY):
         ports = strings(mapping(provider.manifest.body, "spec", "nicSelector").get("pfNames"))

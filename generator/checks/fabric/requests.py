@@ -67,7 +67,7 @@ def resource_name(objects: Objects) -> Iterator[Breach]:
         for name, right in _misnamed_devices(fabrics, pods).items():
             yield Breach(
                 pods.device_path(name),
-                f"the pods request `{name}`, which no operator or device plugin offers, but {right.origin}",
+                f"no operator or device plugin offers `{name}`, which the pods request; {right.origin}",
                 "no node has this resource, so the pods stay Pending",
                 f"write `{right.resource}`",
                 pods.manifest,
@@ -78,7 +78,11 @@ def resource_name(objects: Objects) -> Iterator[Breach]:
 
 
 def _possible_providers(fabrics: Fabrics, network: Attachment) -> Sequence[Provider]:
-    """Return the providers of the kind that would offer the device of a network; empty if the release has none."""
+    """Return the objects of the release that could offer the device of a network.
+
+    The kind of the network decides: a SriovNetwork needs a SriovNetworkNodePolicy, a HostDeviceNetwork a device plugin.
+    Without such objects, return the ResourceFlavors whose nodes have devices with the same prefix.
+    """
     prefix = network.resource.prefix if network.resource else ""
     sources: tuple[Source, ...] = (Source.POLICY, Source.PLUGIN)
     if network.manifest.kind in SRIOV_PLUGINS:
@@ -95,7 +99,7 @@ def _possible_providers(fabrics: Fabrics, network: Attachment) -> Sequence[Provi
 
 
 class _RightName(NamedTuple):
-    """The right name of a device that pods request by a wrong one.
+    """The right name of a device that pods request by a wrong name.
 
     Attributes:
         resource: the name.
@@ -109,7 +113,7 @@ class _RightName(NamedTuple):
 
 
 def _misnamed_devices(fabrics: Fabrics, pods: PodTemplate) -> dict[str, _RightName]:
-    """Map each device that pods request by a wrong name → the right name."""
+    """Map each wrong device name in the requests of the pods → the right name."""
     misnamed: dict[str, _RightName] = {}
     for name in pods.devices:
         device = resource(name)
@@ -129,7 +133,7 @@ def _right_names(fabrics: Fabrics, pods: PodTemplate) -> Iterator[_RightName]:
     for request in pods.networks.requests:
         for network in fabrics.by_name.get(request.name, {}).values():
             if network.resource and network.resource.prefix:
-                origin = f"{network.manifest.resource}, which they attach, uses `{network.resource}`"
+                origin = f"the attached {network.manifest.resource} uses `{network.resource}`"
                 yield _RightName(network.resource, origin, is_certain=True)
     for provider in fabrics.offered_by(*_OPERATORS):
         if provider.resource.prefix:
@@ -139,7 +143,7 @@ def _right_names(fabrics: Fabrics, pods: PodTemplate) -> Iterator[_RightName]:
 def _is_similar(device: Resource, right: Resource) -> bool:
     """Return True for equal names with different prefixes, and for equal prefixes.
 
-    Other resources than network devices have NVIDIA's prefix too, so there the names must be similar.
+    For the prefix `nvidia.com`, which GPUs have too, the names must also be similar.
     """
     if device.prefix != right.prefix:
         return device.name == right.name
@@ -199,15 +203,15 @@ def _unequal_counts(fabrics: Fabrics, pods: PodTemplate, objects: Objects) -> It
         if amount < count:
             why = "Multus finds no device for one of the networks, so the pods stay in ContainerCreating"
         if amount == 0:
-            why += ", unless network-resources-injector adds one, which Kueue does not count"
+            why += ", unless network-resources-injector adds a device, which Kueue does not count"
         yield Breach(
             pods.device_path(name),
             f"the pods attach {names} {_times(count)}, and each attachment takes one `{device}` "
-            f"({networks[0].manifest.resource}), but they request {amount or 'none'}",
+            f"({networks[0].manifest.resource}), but the pods request {amount or 'none'}",
             why,
-            f"write `{name}: {count}` below `limits`, or attach {_times(amount)}"
+            f"write `{name}: {count}` below `limits`, or attach the network {_times(amount)}"
             if amount
-            else f"add `{name}: {count}`",
+            else f"add `{name}: {count}` below `limits`",
             pods.manifest,
             WARNING if amount == 0 and not pods.is_of_runtime else ERROR,
             at_key=True,
@@ -219,7 +223,10 @@ def _unequal_counts(fabrics: Fabrics, pods: PodTemplate, objects: Objects) -> It
 
 
 def _requested_networks(fabrics: Fabrics, pods: PodTemplate, objects: Objects) -> Mapping[tuple[str, str], Attachment]:
-    """Map namespace and name of each request → network. A cluster runtime uses the first of its namespaces."""
+    """Map (namespace, name) of each network request → network.
+
+    For a ClusterTrainingRuntime, take the network of its first namespace by name.
+    """
     networks: dict[tuple[str, str], Attachment] = {}
     namespaces = sorted(namespaces_of(pods, objects))
     for request in pods.networks.requests:
@@ -262,7 +269,7 @@ def _surplus_shares(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Breach]:
             yield Breach(
                 pods.device_path(name),
                 f"the pods request {amount} `{name}`, which {provider.manifest.resource} shares among pods",
-                "one share gives access to all of its NICs; more shares only keep other pods off the node "
+                "one share gives access to all NICs of the resource; more shares only keep other pods off the node "
                 "(`rdmaHcaMax`)",
                 f"write `{name}: 1`",
                 pods.manifest,
@@ -295,8 +302,8 @@ def _misplaced_requests(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Breach]
                 yield Breach(
                     (*path, "resources"),
                     f"the container `{container.get('name')}` requests `{name}`, but the ranks run in `{NODE}`",
-                    f"only the container that requests a device gets it, so the ranks in `{NODE}` see none",
-                    f"request it in `{NODE}`",
+                    f"only the container that requests a device gets the device, so the ranks in `{NODE}` have none",
+                    f"request `{name}` in the container `{NODE}`",
                     pods.manifest,
                     value=container.get("name"),
                 )
@@ -305,7 +312,8 @@ def _misplaced_requests(fabrics: Fabrics, pods: PodTemplate) -> Iterator[Breach]
 def _partly_used_nodes(pods: PodTemplate, objects: Objects) -> Iterator[Breach]:
     """Yield hosts that take all GPUs of a node, but only some of its EFA devices.
 
-    Virtual functions may be left over on purpose, and one share of a shared device gives access to all NICs.
+    Other fabric devices are not counted: pods may leave virtual functions to other jobs on purpose, and one share of a
+    shared device gives access to all NICs.
     """
     requested = pods.devices.get(EFA, 0)
     if not (requested and pods.is_of_runtime and pods.role == NODE):
@@ -316,8 +324,8 @@ def _partly_used_nodes(pods: PodTemplate, objects: Objects) -> Iterator[Breach]:
             yield Breach(
                 pods.device_path(EFA),
                 f"the hosts take all {nodes.devices[gpus]} `{gpus}` of a node of {nodes.flavor.resource}, but only "
-                f"{requested} of its {nodes.devices[EFA]} `{EFA}`",
-                "the ranks get only this part of the bandwidth, and no other job with GPUs can use the rest",
+                f"{requested} of the node's {nodes.devices[EFA]} `{EFA}`",
+                "the ranks get only this part of the bandwidth, and no other job with GPUs can use the other devices",
                 f"write `{EFA}: {nodes.devices[EFA]}`",
                 pods.manifest,
                 WARNING,
@@ -357,7 +365,7 @@ def not_covered(objects: Objects) -> Iterator[Breach]:
         if runtime := objects.one(TRAINER, kind, runtime_name, namespace):
             yield Breach(
                 JOB_SET,
-                f"the pods request `{name}`, which neither ClusterQueue `{queue_name}` nor any other covers",
+                f"the pods request `{name}`, but neither ClusterQueue `{queue_name}` nor any other queue covers it",
                 "Kueue never admits a job that requests a resource that its ClusterQueue does not cover",
                 f"add `{name}` to `coveredResources` of `{queue_name}`, with a quota in each of its flavors",
                 runtime,

@@ -21,7 +21,7 @@ class Launch:
         slots: ranks per host.
         interface: network interface of the pod network, which carries the control traffic.
         binding: `none`, `core`, `numa` or `socket`.
-        agents: programs through which each rank starts, the outermost first; only Open MPI supports them.
+        agents: programs that start each rank, each through the next one; only Open MPI supports them.
         path: PATH of the launcher, with `mpirun` of the adapter first; only Hydra needs it.
     """
 
@@ -43,10 +43,10 @@ class Mpi:
         libraries: file names of the C library, the usual one first.
         rank_variables: variables of a rank with its rank, the number of ranks, and the rank on its host.
         bandwidth_test: a command that measures the bandwidth between two hosts.
-        launcher_variables: returns the variables of the launcher, with data over TCP on the pod network.
-        over_tcp: returns the changes that send data over TCP on other interfaces.
-        over_verbs: the changes that send data over InfiniBand or RoCE.
-        over_efa: the changes that send data over Amazon's EFA.
+        launcher_variables: returns the variables of the launcher for data over TCP on the pod network.
+        over_tcp: returns the changed variables for data over TCP on other interfaces.
+        over_verbs: the changed variables for data over InfiniBand or RoCE.
+        over_efa: the changed variables for data over Amazon's EFA.
     """
 
     libraries: tuple[str, ...]
