@@ -47,7 +47,7 @@ def test_checks_are_selected_on_the_command_line(mpigen: Run) -> None:
 
 
 @pytest.mark.usefixtures("tree")
-def test_a_baseline_is_written_and_hides_what_it_holds(mpigen: Run, tmp_path: Path) -> None:
+def test_a_written_baseline_hides_its_findings(mpigen: Run, tmp_path: Path) -> None:
     ran = mpigen("validate", "tree/a", "--baseline", "known.json", "--write-baseline")
     assert (ran.returncode, ran.stdout) == (0, "known.json: 1 finding written\n")
     assert files(mpigen, "tree", "--baseline", "known.json") == (1, ["tree/b/pod.yaml"])
@@ -75,7 +75,7 @@ def test_only_changed_files_are_reported(mpigen: Run, tree: Path, tmp_path: Path
 
 
 @pytest.mark.usefixtures("tree")
-def test_settings_are_found_above_the_working_folder(mpigen: Run, tmp_path: Path) -> None:
+def test_settings_files_are_read_from_parent_folders(mpigen: Run, tmp_path: Path) -> None:
     (tmp_path / "mpigen.toml").write_text('[[paths]]\npath = "tree/a"\nignore = ["schema"]\n')
     assert files(mpigen, "tree") == (1, ["tree/b/pod.yaml"])
     ran = mpigen("validate", ".", "--format", "json", cwd=tmp_path / "tree")
@@ -87,7 +87,7 @@ def test_settings_are_found_above_the_working_folder(mpigen: Run, tmp_path: Path
     assert (ran.returncode, ran.stderr.startswith("error: mpigen.toml:1:1: fail-on: `3` is not one of")) == (2, True)
 
 
-def test_a_lower_severity_fails_the_run_on_demand(mpigen: Run, tree: Path) -> None:
+def test_fail_on_sets_the_severity_that_fails_a_run(mpigen: Run, tree: Path) -> None:
     (tree / "a/pod.yaml").unlink()
     (tree / "b/pod.yaml").unlink()
     widget = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n"
@@ -99,7 +99,7 @@ def test_a_lower_severity_fails_the_run_on_demand(mpigen: Run, tree: Path) -> No
     assert files(mpigen, "tree", "--ignore-missing-schemas", "--fail-on", "error")[0] == 0
 
 
-def test_a_waiver_lets_synth_write_what_a_check_refuses(mpigen: Run, tmp_path: Path) -> None:
+def test_synth_writes_output_with_waived_findings(mpigen: Run, tmp_path: Path) -> None:
     source = EXAMPLES["custom-python"]
     (tmp_path / "base.yaml").write_text(source.with_name("base.yaml").read_text())
     (tmp_path / "mpigen_platform.py").write_text(source.read_text().replace('"/value"', '"/valeu"'))
@@ -117,12 +117,12 @@ def test_a_waiver_lets_synth_write_what_a_check_refuses(mpigen: Run, tmp_path: P
     assert (expired.returncode, "waiver/expired" in expired.stdout) == (1, True)
 
 
-def test_colors_follow_the_variables(mpigen: Run, tree: Path) -> None:
+def test_colors_follow_force_color_and_no_color(mpigen: Run, tree: Path) -> None:
     assert "\x1b" not in mpigen("validate", str(tree)).stdout
     assert "\x1b[1;31merror\x1b[0m" in mpigen("validate", str(tree), FORCE_COLOR="1").stdout
     assert "\x1b" not in mpigen("validate", str(tree), FORCE_COLOR="1", NO_COLOR="1").stdout
 
 
 @pytest.mark.parametrize("name", ["platform", "settings", "report"])
-def test_schemas_of_own_files_are_printed(name: str, mpigen: Run) -> None:
+def test_schemas_of_mpigen_files_are_printed(name: str, mpigen: Run) -> None:
     assert json.loads(mpigen("schema", name).stdout)["title"].startswith("mpigen")

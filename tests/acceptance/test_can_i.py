@@ -1,4 +1,4 @@
-"""`mpigen can-i`: who may do what, of a platform and of anybody's files."""
+"""Test `mpigen can-i`: RBAC questions about a platform or about manifests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ subjects: [{kind: User, name: ada}]
 """
 
 
-def test_the_command_explains_itself_with_an_example(mpigen: Run) -> None:
+def test_can_i_help_has_an_example(mpigen: Run) -> None:
     ran = mpigen("can-i", "--help")
     assert (ran.returncode, "Example" in ran.stdout) == (0, True)
 
@@ -53,18 +53,18 @@ def test_the_command_explains_itself_with_an_example(mpigen: Run) -> None:
         (["group:system:masters", "delete", "nodes"], "yes: the group system:masters may do anything"),
     ],
 )
-def test_a_question_has_an_answer_and_a_reason(question: list[str], answer: str, mpigen: Run) -> None:
+def test_can_i_answers_with_a_reason(question: list[str], answer: str, mpigen: Run) -> None:
     ran = mpigen("can-i", *question, RELEASE)
     assert (ran.stdout, ran.stderr) == (f"{answer}\n", "")
     assert ran.returncode == (0 if answer.startswith("yes") else 1)
 
 
-def test_a_platform_is_rendered_and_asked(mpigen: Run) -> None:
+def test_can_i_renders_a_platform_file(mpigen: Run) -> None:
     ran = mpigen("can-i", "group:sim", "create", "trainjobs", "-n", "team-sim", EXAMPLES["cpu-kubernetes"])
     assert ran.stdout == "yes: RoleBinding team-sim/mpigen-edit of ClusterRole mpigen-edit\n"
 
 
-def test_all_that_somebody_may_is_shown(mpigen: Run) -> None:
+def test_can_i_lists_bindings_and_rules_of_a_group(mpigen: Run) -> None:
     ran = mpigen("can-i", "group:nlp-students", RELEASE)
     bindings, _, rules = ran.stdout.partition("\n\n")
     assert [line.split()[:2] for line in bindings.splitlines()[1:]] == [
@@ -75,7 +75,7 @@ def test_all_that_somebody_may_is_shown(mpigen: Run) -> None:
     assert ran.returncode == 0
 
 
-def test_all_that_anybody_may_is_shown_also_to_machines(mpigen: Run) -> None:
+def test_can_i_lists_all_grants_as_text_and_json(mpigen: Run) -> None:
     said = mpigen("can-i", RELEASE).stdout
     assert "serviceaccount:ci/platform " in said
     assert "user:ines@example.com " in said
@@ -86,7 +86,7 @@ def test_all_that_anybody_may_is_shown_also_to_machines(mpigen: Run) -> None:
     assert {verb for rule in ci["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
 
 
-def test_a_no_says_what_is_not_known(tmp_path: Path, mpigen: Run) -> None:
+def test_a_negative_answer_lists_unresolved_bindings(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "a.yaml").write_text(HOSTILE)
     ran = mpigen("can-i", "user:ada", "get", "pods", "a.yaml")
     assert ran.returncode == 1
@@ -105,7 +105,7 @@ def test_standard_input_is_read(mpigen: Run) -> None:
 @pytest.mark.parametrize(
     "words", [["group:a", "get", RELEASE], ["a", "get", "pods", RELEASE], ["group:a", "get", "pods", "no-such-file"]]
 )
-def test_half_a_question_is_refused(words: list[str], mpigen: Run) -> None:
+def test_an_incomplete_question_is_rejected(words: list[str], mpigen: Run) -> None:
     ran = mpigen("can-i", *words)
     assert (ran.returncode, ran.stdout) == (2, "")
 
@@ -125,6 +125,6 @@ def test_half_a_question_is_refused(words: list[str], mpigen: Run) -> None:
         (["gett", "/metrics"], "`gett` is no verb that Kubernetes uses; did you mean `get`?"),
     ],
 )
-def test_no_to_a_misspelt_question_says_so(question: list[str], note: str, mpigen: Run) -> None:
+def test_a_negative_answer_suggests_spelling_corrections(question: list[str], note: str, mpigen: Run) -> None:
     ran = mpigen("can-i", "group:nlp-students", *question, "-n", "team-nlp", RELEASE)
     assert (ran.returncode, ran.stdout) == (1, f"no\nnote: {note}\n")

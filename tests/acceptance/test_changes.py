@@ -1,4 +1,4 @@
-"""Whoever raises `release` learns what the change breaks, before anything is written, and anybody else may ask."""
+"""Test that `mpigen synth` reports breaking changes of a new release before it writes, and `validate --since` too."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REDUCED = {
 
 @pytest.fixture
 def file(tmp_path: Path, mpigen: Run) -> Path:
-    """The platform, whose first release is written."""
+    """Write the first release of the platform, and return the platform file."""
     file = tmp_path / "platform.yaml"
     change(file, {})
     assert mpigen("synth", file).returncode == 0
@@ -58,12 +58,12 @@ def tree(folder: Path) -> dict[Path, bytes]:
 
 
 def changes(said: str) -> list[str]:
-    """The checks of this family that found something."""
+    """Return the checks of this family that have findings."""
     checks = [str(finding["check"]) for finding in json.loads(said)["findings"]]
     return [check for check in checks if check.startswith("change/")]
 
 
-def test_a_release_that_the_api_server_would_refuse_is_not_written(file: Path, tmp_path: Path, mpigen: Run) -> None:
+def test_a_release_that_the_api_server_would_reject_is_not_written(file: Path, tmp_path: Path, mpigen: Run) -> None:
     before = tree(tmp_path)
     change(file, REFUSED)
     ran = mpigen("synth", file)
@@ -73,13 +73,13 @@ def test_a_release_that_the_api_server_would_refuse_is_not_written(file: Path, t
     assert "demo 1.1.0: refused, " in ran.stdout
 
 
-def test_another_name_is_the_way_out(file: Path, mpigen: Run) -> None:
+def test_a_runtime_under_a_new_name_is_not_an_immutable_change(file: Path, mpigen: Run) -> None:
     change(file, RENAMED)
     ran = mpigen("synth", file, "--format", "json")
     assert (ran.returncode, changes(ran.stdout)) == (0, [])
 
 
-def test_what_may_strand_jobs_is_told_and_written(file: Path, tmp_path: Path, mpigen: Run) -> None:
+def test_changes_that_may_strand_jobs_are_reported_and_written(file: Path, tmp_path: Path, mpigen: Run) -> None:
     change(file, REDUCED)
     ran = mpigen("synth", file, "--format", "json")
     assert (ran.returncode, changes(ran.stdout)) == (0, ["change/runtime-removed", "change/tenant-removed"])
@@ -88,7 +88,7 @@ def test_what_may_strand_jobs_is_told_and_written(file: Path, tmp_path: Path, mp
     assert all((tmp_path / file).is_file() for file in gone)
 
 
-def test_a_release_that_is_made_anew_is_no_change(file: Path, mpigen: Run) -> None:
+def test_replacing_a_release_is_not_a_change(file: Path, mpigen: Run) -> None:
     change(file, {"restarts: 1": "restarts: 2"})
     ran = mpigen("synth", file, "--replace", "--format", "json")
     assert (ran.returncode, changes(ran.stdout)) == (0, [])
@@ -109,14 +109,14 @@ def test_any_two_trees_can_be_compared(file: Path, tmp_path: Path, mpigen: Run) 
     assert mpigen("validate", old, "--since", old).returncode == 0
 
 
-def test_an_old_tree_without_manifests_is_bad_input(file: Path, tmp_path: Path, mpigen: Run) -> None:
+def test_an_old_tree_without_manifests_is_an_input_error(file: Path, tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "empty").mkdir()
     ran = mpigen("validate", file.parent / "output", "--since", "empty")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == "error: no manifests below empty; name a folder of YAML or JSON files\n"
 
 
-def test_an_old_tree_without_objects_is_bad_input(file: Path, tmp_path: Path, mpigen: Run) -> None:
+def test_an_old_tree_without_objects_is_an_input_error(file: Path, tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty/nothing.yaml").write_text("# nothing\n")
     ran = mpigen("validate", file.parent / "output", "--since", "empty")
@@ -124,8 +124,8 @@ def test_an_old_tree_without_objects_is_bad_input(file: Path, tmp_path: Path, mp
     assert ran.stderr == "error: no objects below empty; name a folder of manifests\n"
 
 
-def test_folders_of_many_platforms_are_compared_platform_by_platform(file: Path, tmp_path: Path, mpigen: Run) -> None:
-    """Both have the same teams, and each release of a platform lies beside the one before."""
+def test_folders_of_many_platforms_are_compared_per_platform(file: Path, tmp_path: Path, mpigen: Run) -> None:
+    """Compare two platforms with the same teams, whose releases share a folder."""
     other = tmp_path / "other.yaml"
     other.write_text(
         PLATFORM.replace("platform: demo", "platform: other").replace(
@@ -147,7 +147,7 @@ def test_folders_of_many_platforms_are_compared_platform_by_platform(file: Path,
     assert ran.stderr.startswith("error: several releases of `demo`, and no Application beside them")
 
 
-def test_what_cannot_be_read_of_the_old_tree_is_a_finding(file: Path, tmp_path: Path, mpigen: Run) -> None:
+def test_unreadable_files_of_the_old_tree_are_findings(file: Path, tmp_path: Path, mpigen: Run) -> None:
     runtime = tmp_path / "output/demo/1.0.0/cluster/runtimes/openmpi.yaml"
     runtime.write_text("a: [")
     ran = mpigen("validate", "output/demo/argocd", "--since", "output/demo/1.0.0", "--format", "json")

@@ -28,20 +28,20 @@ def test_a_family_is_listed_in_a_table(mpigen: Run) -> None:
     assert (ran.returncode, "there is no family `waivers`; did you mean `waiver`?" in ran.stderr) == (2, True)
 
 
-def test_every_check_has_a_page_that_explain_prints(mpigen: Run) -> None:
+def test_explain_prints_the_page_of_every_check(mpigen: Run) -> None:
     assert [check.id for check in checks() if not (ROOT / "docs" / check.page).is_file()] == []
     page = (ROOT / "docs/checks/waiver/unused.md").read_text()
     assert mpigen("explain", "waiver/unused").stdout == page
 
 
 @pytest.mark.parametrize("arguments", [["explain", "waiver/unusd"], ["validate", ".", "--select", "waiver/unusd"]])
-def test_an_unknown_check_is_a_problem_with_a_suggestion(arguments: list[str], mpigen: Run) -> None:
+def test_an_unknown_check_id_gets_a_suggestion(arguments: list[str], mpigen: Run) -> None:
     ran = mpigen(*arguments)
     assert ran.returncode == 2
     assert "there is no check `waiver/unusd`; did you mean `waiver/unused`?" in ran.stderr
 
 
-def test_the_time_of_each_check_is_printed_on_demand(mpigen: Run) -> None:
+def test_profile_prints_the_seconds_per_check(mpigen: Run) -> None:
     ran = mpigen("validate", "-", "--profile", stdin=POD)
     assert ran.returncode == 1
     header, *rows = [line.split() for line in ran.stderr.splitlines()]

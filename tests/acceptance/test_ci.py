@@ -34,7 +34,7 @@ ANNOTATION = "::error file=output/deep/queue.yaml,line=7,col=3,title=schema/unkn
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A Git repository with a mistake in line 7 of a manifest."""
+    """Return a Git repository with a mistake in line 7 of a manifest."""
     (tmp_path / "output/deep").mkdir(parents=True)
     (tmp_path / "output/deep/queue.yaml").write_text(BROKEN)
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
@@ -55,7 +55,7 @@ def run(script: str, folder: Path, **environment: str) -> subprocess.CompletedPr
 
 
 def run_action(folder: Path, inputs: Mapping[str, str], *, installs: bool) -> tuple[int, str]:
-    """Run the steps of the action and return the exit code of the first that fails, and all output."""
+    """Run the steps of the action and return the exit code of the first failing step, and all output."""
     values = {f"inputs.{name}": inputs.get(name, each["default"]) for name, each in ACTION["inputs"].items()}
     values["github.action_path"] = str(ROOT)
     path_file = folder.parent / "path"
@@ -86,14 +86,14 @@ def test_the_action_fails_and_annotates_the_line(tree: Path) -> None:
     assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 7, "startColumn": 3}
 
 
-def test_the_action_passes_its_options_on(tree: Path) -> None:
+def test_the_action_passes_its_options_to_mpigen(tree: Path) -> None:
     assert run_action(tree, {"options": "--ignore schema"}, installs=False)[0] == 0
     code, output = run_action(tree, {"paths": "nope"}, installs=False)
     assert (code, output) == (2, "::error file=nope,title=mpigen::there is no such file or folder\n")
 
 
-def test_no_input_of_the_action_is_a_part_of_a_script() -> None:
-    """A pull request could name a file `$(…)`."""
+def test_the_action_never_expands_inputs_inside_scripts() -> None:
+    """A pull request could name a file `$(…)`, which a shell would run."""
     assert "${{" not in "".join(step["run"] for step in ACTION["runs"]["steps"])
 
 
@@ -136,7 +136,7 @@ def test_the_validate_hook_fails_with_the_line(tree: Path) -> None:
     assert ran.returncode == 0, ran.stdout
 
 
-def test_the_synth_hook_fails_where_the_committed_output_differs(tree: Path) -> None:
+def test_the_synth_hook_fails_if_the_committed_output_differs(tree: Path) -> None:
     text = (ROOT / "examples/cpu-kubernetes/platform.yaml").read_text()
     (tree / "platform.yaml").write_text(text)
     assert run("mpigen synth platform.yaml", tree).returncode == 0
@@ -147,7 +147,7 @@ def test_the_synth_hook_fails_where_the_committed_output_differs(tree: Path) -> 
 
 
 @pytest.mark.parametrize("hook", HOOKS.values(), ids=HOOKS)
-def test_each_hook_is_what_pre_commit_accepts(hook: Mapping[str, Any]) -> None:
+def test_pre_commit_accepts_the_hook_manifest(hook: Mapping[str, Any]) -> None:
     from pre_commit.clientlib import load_manifest
 
     assert hook["id"] in {each["id"] for each in load_manifest(str(ROOT / ".pre-commit-hooks.yaml"))}

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: what it says, where, and with which exit code."""
+"""Test the output and exit codes of the command line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ spec:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_explains_itself_with_an_example(command: list[str], mpigen: Run) -> None:
+def test_every_command_help_has_an_example(command: list[str], mpigen: Run) -> None:
     ran = mpigen(*command, "--help")
     assert ran.returncode == 0
     assert "Example" in ran.stdout
@@ -46,12 +46,12 @@ def test_only_synth_starts_node(tmp_path: Path, mpigen: Run) -> None:
     assert mpigen("synth", EXAMPLES["cpu-kubernetes"], JSII_NODE=str(trap)).returncode != 0
 
 
-def test_without_node_on_the_path_synth_brings_its_own_and_says_nothing_of_it(tmp_path: Path, mpigen: Run) -> None:
+def test_synth_runs_without_node_on_the_path(tmp_path: Path, mpigen: Run) -> None:
     ran = mpigen("synth", EXAMPLES["cpu-kubernetes"], PATH=str(tmp_path))
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_a_finding_names_place_reason_and_fix_and_gives_exit_code_1(tmp_path: Path, mpigen: Run) -> None:
+def test_a_finding_has_location_reason_and_fix_and_exit_code_1(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "pod.yaml").write_text(POD)
     ran = mpigen("validate", "pod.yaml")
     assert ran.returncode == 1
@@ -65,7 +65,7 @@ def test_a_finding_names_place_reason_and_fix_and_gives_exit_code_1(tmp_path: Pa
     )
 
 
-def test_findings_for_machines_are_one_versioned_document(tmp_path: Path, mpigen: Run) -> None:
+def test_json_findings_are_one_versioned_document(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "pod.yaml").write_text(POD)
     ran = mpigen("validate", "pod.yaml", "--format", "json")
     report = json.loads(ran.stdout)
@@ -77,7 +77,7 @@ def test_findings_for_machines_are_one_versioned_document(tmp_path: Path, mpigen
     }  # fmt: skip
 
 
-def test_standard_input_many_documents_and_lists_are_checked(mpigen: Run) -> None:
+def test_standard_input_with_many_documents_and_lists_is_checked(mpigen: Run) -> None:
     indented = "".join(f"    {line}\n" for line in POD.splitlines())
     text = f"apiVersion: v1\nkind: List\nitems:\n  -\n{indented}---\n{POD.replace('lables', 'labels')}"
     ran = mpigen("validate", "-", stdin=text)
@@ -86,7 +86,7 @@ def test_standard_input_many_documents_and_lists_are_checked(mpigen: Run) -> Non
     assert "2 objects in 1 file" in ran.stdout
 
 
-def test_folders_are_searched_and_each_file_is_checked_once(tmp_path: Path, mpigen: Run) -> None:
+def test_folders_are_searched_and_files_are_checked_once(tmp_path: Path, mpigen: Run) -> None:
     for name in ("a.yaml", "deep/b.yml", "deep/c.json", ".hidden/d.yaml", "readme.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text('{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}')
@@ -94,7 +94,7 @@ def test_folders_are_searched_and_each_file_is_checked_once(tmp_path: Path, mpig
     assert ran.stdout == "3 objects in 3 files: embedded: 0 findings\n"
 
 
-def test_a_kind_without_schema_is_reported_and_may_be_passed(mpigen: Run) -> None:
+def test_a_kind_without_schema_is_reported_unless_ignored(mpigen: Run) -> None:
     text = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n"
     refused = mpigen("validate", "-", stdin=text)
     assert (refused.returncode, "stdin:2:7: error: schema/no-schema" in refused.stdout) == (1, True)
@@ -102,7 +102,7 @@ def test_a_kind_without_schema_is_reported_and_may_be_passed(mpigen: Run) -> Non
     assert (passed.returncode, "stdin:2:7: info: schema/no-schema" in passed.stdout) == (0, True)
 
 
-def test_a_file_that_is_not_yaml_is_a_finding_and_the_others_are_still_checked(tmp_path: Path, mpigen: Run) -> None:
+def test_invalid_yaml_is_a_finding_and_other_files_are_checked(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "a.yaml").write_text("a: [\n")
     (tmp_path / "b.yaml").write_text(POD)
     ran = mpigen("validate", "a.yaml", "b.yaml")
@@ -111,7 +111,7 @@ def test_a_file_that_is_not_yaml_is_a_finding_and_the_others_are_still_checked(t
     assert "b.yaml:5:3" in ran.stdout
 
 
-def test_findings_are_in_the_same_order_on_one_core_and_on_many(tmp_path: Path, mpigen: Run) -> None:
+def test_findings_have_the_same_order_on_one_core_and_on_many(tmp_path: Path, mpigen: Run) -> None:
     for number in range(400):
         (tmp_path / f"{number:03}.yaml").write_text(POD + f"# {'x' * 2000}\n")
     together = mpigen("validate", ".", "--format", "github").stdout
@@ -126,7 +126,7 @@ def test_wrong_usage_gives_exit_code_2(arguments: list[str], mpigen: Run) -> Non
     assert (ran.returncode, "Error:" in ran.stderr, "Traceback" in ran.stderr) == (2, True, False)
 
 
-def test_paths_that_do_not_exist_are_all_named(mpigen: Run) -> None:
+def test_all_missing_paths_are_reported(mpigen: Run) -> None:
     ran = mpigen("validate", "one.yaml", "two.yaml")
     assert ran.returncode == 2
     assert ran.stderr == (
@@ -134,7 +134,7 @@ def test_paths_that_do_not_exist_are_all_named(mpigen: Run) -> None:
     )
 
 
-def test_bad_input_for_machines_is_the_same_document(tmp_path: Path, mpigen: Run) -> None:
+def test_input_errors_in_json_are_the_same_document(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "platform.yaml").write_text("platform: x\n")
     ran = mpigen("synth", "platform.yaml", "--format", "json")
     report = json.loads(ran.stdout)
@@ -142,7 +142,7 @@ def test_bad_input_for_machines_is_the_same_document(tmp_path: Path, mpigen: Run
     assert [problem["path"] for problem in report["problems"]] == ["release", "pools"]
 
 
-def test_a_wrong_platform_leaves_the_old_tree_alone(tmp_path: Path, mpigen: Run) -> None:
+def test_an_invalid_platform_leaves_the_output_unchanged(tmp_path: Path, mpigen: Run) -> None:
     file = tmp_path / "platform.yaml"
     shutil.copy(EXAMPLES["cpu-kubernetes"], file)
     assert mpigen("synth", file).returncode == 0
@@ -153,7 +153,7 @@ def test_a_wrong_platform_leaves_the_old_tree_alone(tmp_path: Path, mpigen: Run)
     assert {path: path.read_bytes() for path in (tmp_path / "output").rglob("*") if path.is_file()} == before
 
 
-def test_a_finding_in_what_is_rendered_leaves_the_output_alone(tmp_path: Path, mpigen: Run) -> None:
+def test_a_finding_in_rendered_manifests_leaves_the_output_unchanged(tmp_path: Path, mpigen: Run) -> None:
     source = EXAMPLES["custom-python"]
     shutil.copy(source.with_name("base.yaml"), tmp_path)
     (tmp_path / "mpigen_platform.py").write_text(source.read_text().replace('"/value"', '"/valeu"'))
@@ -164,7 +164,7 @@ def test_a_finding_in_what_is_rendered_leaves_the_output_alone(tmp_path: Path, m
     assert not (tmp_path / "output").exists()
 
 
-def test_an_existing_release_with_other_content_needs_a_word(tmp_path: Path, mpigen: Run) -> None:
+def test_an_existing_release_with_other_content_requires_replace(tmp_path: Path, mpigen: Run) -> None:
     file = tmp_path / "platform.yaml"
     shutil.copy(EXAMPLES["cpu-kubernetes"], file)
     mpigen("synth", file)
@@ -177,7 +177,7 @@ def test_an_existing_release_with_other_content_needs_a_word(tmp_path: Path, mpi
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_init_gives_a_platform_that_synth_takes(flavour: str, tmp_path: Path, mpigen: Run) -> None:
+def test_init_writes_a_platform_that_synth_accepts(flavour: str, tmp_path: Path, mpigen: Run) -> None:
     started = mpigen("init", "--example", flavour)
     assert started.returncode == 0, started.stderr
     command = started.stdout.splitlines()[-1].removeprefix("next: mpigen ").split()
@@ -185,7 +185,7 @@ def test_init_gives_a_platform_that_synth_takes(flavour: str, tmp_path: Path, mp
     assert (tmp_path / "platform.schema.json").is_file()
 
 
-def test_init_overwrites_nothing(tmp_path: Path, mpigen: Run) -> None:
+def test_init_overwrites_no_files(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "platform.yaml").write_text("mine")
     ran = mpigen("init")
     assert (ran.returncode, "platform.yaml: exists already" in ran.stderr) == (2, True)
@@ -193,21 +193,21 @@ def test_init_overwrites_nothing(tmp_path: Path, mpigen: Run) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["platform.yaml"]
 
 
-def test_a_platform_py_in_the_working_folder_is_not_taken_for_pythons_own(tmp_path: Path) -> None:
+def test_a_platform_py_does_not_shadow_the_standard_library(tmp_path: Path) -> None:
     (tmp_path / "platform.py").write_text("raise SystemExit('taken for the standard library')\n")
     command = [sys.executable, "-m", "generator", "synth", str(EXAMPLES["cpu-kubernetes"])]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_a_script_of_the_shell(shell: str, mpigen: Run) -> None:
+def test_completion_prints_a_valid_shell_script(shell: str, mpigen: Run) -> None:
     ran = mpigen("completion", shell)
     assert (ran.returncode, "_MPIGEN_COMPLETE" in ran.stdout) == (0, True)
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=ran.stdout, text=True, check=True)
 
 
-def test_a_closed_pipe_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     read, write = os.pipe()
     os.close(read)
     ran = subprocess.run([MPIGEN, "schemas", "list"], stdout=write, stderr=subprocess.PIPE, check=False)
@@ -216,27 +216,27 @@ def test_a_closed_pipe_is_no_error() -> None:
 
 
 def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a line of shell, in which `mpigen` is ours."""
+    """Run a line of shell with this `mpigen` on the path."""
     environment = {**os.environ, "PATH": f"{MPIGEN.parent}:{os.environ['PATH']}"}
     return subprocess.run(
         ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
 
 
-def test_a_reader_that_has_seen_enough_does_not_make_findings_fine(tmp_path: Path) -> None:
+def test_findings_set_the_exit_code_after_the_reader_closes_the_pipe(tmp_path: Path) -> None:
     (tmp_path / "many.yaml").write_text("---\n".join([POD] * 3000))
     ran = shell("mpigen validate many.yaml | head -1; exit ${PIPESTATUS[0]}", tmp_path)
     assert (ran.returncode, ran.stdout.count("\n"), ran.stderr) == (1, 1, "")
 
 
-def test_debug_leaves_the_exit_codes_alone(tmp_path: Path, mpigen: Run) -> None:
+def test_debug_keeps_the_exit_codes(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "pod.yaml").write_text(POD)
     for arguments in (["synth", "nope.yaml"], ["validate"], ["validate", "pod.yaml"], ["init", "--help"]):
         usual, debugged = mpigen(*arguments), mpigen("--debug", *arguments)
         assert (debugged.returncode, debugged.stderr) == (usual.returncode, usual.stderr)
 
 
-def test_a_bug_is_told_as_one_and_debug_shows_where(tmp_path: Path, mpigen: Run) -> None:
+def test_an_internal_error_is_reported_as_a_bug_and_debug_prints_the_traceback(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules/jsonschema_rs.py").write_text("raise RuntimeError('broken')\n")
     (tmp_path / "pod.yaml").write_text(POD)
@@ -249,7 +249,7 @@ def test_a_bug_is_told_as_one_and_debug_shows_where(tmp_path: Path, mpigen: Run)
     assert told["problems"][0]["message"] == "a bug of ours: RuntimeError: broken"
 
 
-def test_results_of_every_kind_come_for_machines_too(mpigen: Run) -> None:
+def test_json_results_exist_for_all_commands(mpigen: Run) -> None:
     started = json.loads(mpigen("init", "new", "--format", "json").stdout)
     assert started["summary"]["files"] == ["new/platform.yaml", "new/platform.schema.json"]
     listed = json.loads(mpigen("schemas", "list", "--format=json").stdout)
@@ -257,7 +257,7 @@ def test_results_of_every_kind_come_for_machines_too(mpigen: Run) -> None:
     assert {**queue, "component": "kueue@0.19"} in listed["summary"]["kinds"]
 
 
-def test_wrong_usage_for_machines_is_the_same_document(mpigen: Run) -> None:
+def test_wrong_usage_in_json_is_the_same_document(mpigen: Run) -> None:
     ran = mpigen("validate", "--format", "json", "--nope", ".")
     (problem,) = json.loads(ran.stdout)["problems"]
     assert (ran.returncode, ran.stderr) == (2, "")
@@ -265,14 +265,14 @@ def test_wrong_usage_for_machines_is_the_same_document(mpigen: Run) -> None:
     assert problem["fix"] == "see `mpigen validate --help`"
 
 
-def test_an_interruption_for_machines_is_the_same_document(tmp_path: Path, mpigen: Run) -> None:
+def test_an_interruption_in_json_is_the_same_document(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "mpigen_platform.py").write_text("raise KeyboardInterrupt\n")
     ran = mpigen("synth", "mpigen_platform.py", "--format", "json")
     assert (ran.returncode, ran.stderr) == (130, "")
     assert [problem["message"] for problem in json.loads(ran.stdout)["problems"]] == ["interrupted"]
 
 
-def test_an_interruption_while_modules_are_loaded_is_quiet(tmp_path: Path, mpigen: Run) -> None:
+def test_an_interruption_while_modules_load_is_quiet(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
     ran = mpigen("--help", PYTHONPATH=str(tmp_path))
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
@@ -292,18 +292,18 @@ def test_an_interruption_while_modules_are_loaded_is_quiet(tmp_path: Path, mpige
         (f"mpigen init {'x' * 300}", "cannot be written: File name too long"),
     ],
 )
-def test_what_the_system_refuses_is_no_bug_of_ours(command: str, said: str, tmp_path: Path) -> None:
+def test_operating_system_errors_are_not_reported_as_bugs(command: str, said: str, tmp_path: Path) -> None:
     ran = shell(command, tmp_path)
     assert (ran.returncode, said in ran.stderr, ran.stderr.count("\n")) == (2, True, 1), ran.stderr
 
 
-def test_output_that_was_closed_is_not_missed(tmp_path: Path) -> None:
+def test_closed_standard_output_keeps_the_exit_code(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(POD)
     ran = shell("mpigen validate pod.yaml >&-", tmp_path)
     assert (ran.returncode, ran.stderr) == (1, "")
 
 
-def test_what_a_platform_py_prints_stays_out_of_the_result(tmp_path: Path, mpigen: Run) -> None:
+def test_output_of_a_platform_py_stays_out_of_the_json_result(tmp_path: Path, mpigen: Run) -> None:
     text = EXAMPLES["cpu-kubernetes"].read_text()
     (tmp_path / "base.yaml").write_text(text)
     (tmp_path / "mpigen_platform.py").write_text(
@@ -313,20 +313,20 @@ def test_what_a_platform_py_prints_stays_out_of_the_result(tmp_path: Path, mpige
     assert (ran.returncode, json.loads(ran.stdout)["problems"], ran.stderr) == (0, [], "hello\n")
 
 
-def test_init_follows_no_link(tmp_path: Path, mpigen: Run) -> None:
+def test_init_follows_no_symlink(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "platform.yaml").symlink_to(tmp_path / "elsewhere")
     ran = mpigen("init")
     assert (ran.returncode, "platform.yaml: exists already" in ran.stderr) == (2, True)
     assert [path.name for path in tmp_path.iterdir()] == ["platform.yaml"]
 
 
-def test_init_leaves_no_half_of_its_files(tmp_path: Path) -> None:
+def test_init_leaves_no_partial_files(tmp_path: Path) -> None:
     ran = shell("ulimit -f 2; PYTHONDONTWRITEBYTECODE=1 mpigen init new", tmp_path)
     assert (ran.returncode, "cannot be written: File too large" in ran.stderr) == (2, True), ran.stderr
     assert not list((tmp_path / "new").iterdir())
 
 
-def test_a_folder_with_more_than_schemas_is_not_replaced(tmp_path: Path, mpigen: Run) -> None:
+def test_schemas_compile_replaces_no_folder_with_other_files(tmp_path: Path, mpigen: Run) -> None:
     kind = {"apiVersion": "v1", "kind": "Pod", "plural": "pods", "scope": "Namespaced", "path": "p.json", "sha256": ""}
     (tmp_path / "catalog.json").write_text(json.dumps({"components": [], "kinds": [kind]}))
     for name in ("p.json", "a.txt", "b.txt", "c.txt", "d.txt"):
@@ -341,7 +341,7 @@ def test_a_folder_with_more_than_schemas_is_not_replaced(tmp_path: Path, mpigen:
     assert "holds no schemas" in mpigen("schemas", "compile", ".").stderr
 
 
-def test_the_locations_are_what_kubeconform_takes(mpigen: Run) -> None:
+def test_schema_locations_are_kubeconform_options(mpigen: Run) -> None:
     lines = mpigen("schemas", "locations").stdout.splitlines()
     assert all(line.startswith("-schema-location ") and line.endswith(".json") for line in lines)
     assert len(lines) >= 5
@@ -355,7 +355,7 @@ def test_schemas_are_listed_with_their_release(mpigen: Run) -> None:
     )
 
 
-def test_no_command_writes_outside_where_it_was_told(tmp_path: Path, mpigen: Run) -> None:
+def test_synth_writes_only_to_the_output_folder(tmp_path: Path, mpigen: Run) -> None:
     before = sorted(str(path) for path in ROOT.glob("examples/**/*"))
     mpigen("synth", EXAMPLES["custom-python"], "--output", tmp_path / "out", PYTHONDONTWRITEBYTECODE="1")
     assert sorted(str(path) for path in ROOT.glob("examples/**/*")) == before

@@ -1,4 +1,4 @@
-"""What the docs tell admins to write works as written."""
+"""Test that recipes in the docs work as written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs/tasks/add-a-runtime.md").read_text("utf-8")
 
 
 @pytest.mark.slow
-def test_a_runtime_in_python_takes_less_than_30_lines(tmp_path: Path, mpigen: Run) -> None:
+def test_a_runtime_in_python_has_fewer_than_30_lines(tmp_path: Path, mpigen: Run) -> None:
     assert len(RECIPE.splitlines()) < 30
     shutil.copyfile(EXAMPLES["openshift-h100"], tmp_path / "base.yaml")
     (tmp_path / "mpigen_platform.py").write_text(RECIPE)

@@ -1,4 +1,4 @@
-"""The same platform gives the same bytes, wherever, whenever and however it is written down."""
+"""Test that a platform always renders to the same bytes, in any environment and order of input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENVIRONMENTS = [
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS, ids=str)
-def test_the_environment_does_not_matter(environment: dict[str, str], tmp_path: Path, mpigen: Run) -> None:
+def test_output_does_not_depend_on_the_environment(environment: dict[str, str], tmp_path: Path, mpigen: Run) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     ran = mpigen("synth", EXAMPLES["university"], "--output", tmp_path / "out", cwd=elsewhere, **environment)
@@ -34,7 +34,7 @@ def test_the_environment_does_not_matter(environment: dict[str, str], tmp_path: 
     assert tree(tmp_path / "out" / "university") == tree(ROOT / "output" / "university")
 
 
-def test_a_second_synth_touches_nothing(tmp_path: Path, example: Path) -> None:
+def test_a_second_synth_writes_no_files(tmp_path: Path, example: Path) -> None:
     pipeline.synth(example, tmp_path, pipeline.Choices())
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     again = pipeline.synth(example, tmp_path, pipeline.Choices())
@@ -44,7 +44,7 @@ def test_a_second_synth_touches_nothing(tmp_path: Path, example: Path) -> None:
 
 
 def shuffled(value: Any, chance: random.Random) -> Any:
-    """The same platform, with the keys of every mapping and the entries of every list in another order."""
+    """Return the platform with mapping keys and list entries in another order."""
     if isinstance(value, dict):
         keys = list(value)
         chance.shuffle(keys)
@@ -63,7 +63,7 @@ def rendered(platform: Platform) -> dict[str, str]:
 
 @settings(max_examples=20, deadline=None)
 @given(chance=st.randoms(use_true_random=False))
-def test_the_order_of_the_input_does_not_matter(chance: random.Random) -> None:
+def test_output_does_not_depend_on_the_order_of_the_input(chance: random.Random) -> None:
     original = Platform.model_validate(small_platform())
     other = Platform.model_validate(shuffled(small_platform(), chance))
     assert other == original
@@ -73,7 +73,9 @@ def test_the_order_of_the_input_does_not_matter(chance: random.Random) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(chance=st.randoms(use_true_random=False))
-def test_the_order_of_the_file_does_not_matter(chance: random.Random, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_output_does_not_depend_on_the_order_of_the_file(
+    chance: random.Random, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folder = tmp_path_factory.mktemp("shuffled")
     file = folder / "platform.yaml"
     file.write_text(Emitter().emit([shuffled(small_platform(), chance)]))
@@ -82,7 +84,7 @@ def test_the_order_of_the_file_does_not_matter(chance: random.Random, tmp_path_f
     assert write(first) == write(pipeline.render(platform, App(Platform.model_validate(small_platform())))[0])
 
 
-def test_one_team_more_changes_only_its_own_files_and_what_nobody_owns() -> None:
+def test_a_new_team_changes_only_its_own_files_and_the_slack_queue() -> None:
     before = rendered(Platform.model_validate(small_platform()))
     grown = small_platform()
     grown["tenants"].append({"name": "team-c", "quota": {"cpu": 1}, "access": {"edit": ["group:c"]}})

@@ -1,4 +1,4 @@
-"""Two independent engines judge everything that we emit, and give the same verdict on what is wrong."""
+"""Test that two independent engines accept all output and agree on mistakes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OUTPUT = ROOT / "output"
 
 @pytest.fixture(scope="module")
 def kubeconform() -> Kubeconform:
-    """The real one, built on first use."""
+    """Return the real kubeconform, built on first use."""
     cache = cache_folder(os.environ.get("MPIGEN_CACHE"), os.environ.get("XDG_CACHE_HOME"))
     return Kubeconform(ensure_kubeconform(cache), Catalog.bundled().locations())
 
@@ -39,7 +39,7 @@ def emitted() -> Iterator[Manifest]:
 
 
 def one_of_each_kind() -> dict[str, Manifest]:
-    """The largest object of each kind that we emit: it has the most fields to get wrong."""
+    """Return the largest object of every kind in the output, because it has the most fields."""
     largest: dict[str, Manifest] = {}
     for manifest in sorted(emitted(), key=lambda manifest: (len(str(manifest.body)), manifest.file)):
         largest[f"{manifest.api_version}/{manifest.kind}"] = manifest
@@ -47,7 +47,7 @@ def one_of_each_kind() -> dict[str, Manifest]:
 
 
 def known_fields(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Paths of fields that a schema knows by name; keys of labels, resources and the like are free."""
+    """Yield paths of fields that a schema lists by name, without keys of labels, resources and other free mappings."""
     free = (
         "labels",
         "annotations",
@@ -75,7 +75,7 @@ def known_fields(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
 
 
 def renamed(body: Any, path: tuple[Any, ...], name: str) -> Any:
-    """The same object with the field at `path` called otherwise."""
+    """Return the object with the field at `path` renamed."""
     if isinstance(body, list):
         return [renamed(item, path[1:], name) if index == path[0] else item for index, item in enumerate(body)]
     step, *rest = path
@@ -84,7 +84,7 @@ def renamed(body: Any, path: tuple[Any, ...], name: str) -> Any:
     return {key: renamed(value, tuple(rest), name) if key == step else value for key, value in body.items()}
 
 
-def test_both_engines_accept_every_file_of_the_output(mpigen: Run) -> None:
+def test_both_engines_accept_every_output_file(mpigen: Run) -> None:
     ran = mpigen("validate", OUTPUT, "--engine", "both")
     assert ran.returncode == 0, ran.stdout
     assert "embedded: 0 findings, kubeconform: 0 findings" in ran.stdout
@@ -97,10 +97,10 @@ def test_kubeconform_alone_accepts_the_output_folder(kubeconform: Kubeconform) -
 
 
 @pytest.mark.parametrize("kind", one_of_each_kind())
-def test_both_engines_refuse_a_typo_in_each_kind(
+def test_both_engines_reject_a_typo_in_every_kind(
     kind: str, engine: Engine, kubeconform: Kubeconform, tmp_path: Path
 ) -> None:
-    """Eight seeded typos in each kind, each in a file of its own."""
+    """Test eight seeded typos in each kind, with one file per typo."""
     manifest = one_of_each_kind()[kind]
     chance = random.Random(kind)
     fields = list(known_fields(manifest.body))
@@ -117,7 +117,7 @@ def test_both_engines_refuse_a_typo_in_each_kind(
 
 
 @pytest.mark.parametrize("kind", one_of_each_kind())
-def test_both_engines_accept_the_object_without_the_typo(
+def test_both_engines_accept_the_object_without_a_typo(
     kind: str, engine: Engine, kubeconform: Kubeconform, tmp_path: Path
 ) -> None:
     manifest = one_of_each_kind()[kind]

@@ -1,4 +1,4 @@
-"""The examples: what is committed in output/ is what they render to, today."""
+"""Test that the committed output/ is the current rendering of the examples."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ def without_headers(files: dict[str, bytes]) -> dict[str, bytes]:
     return {path: text.split(b"\n", 2)[2] for path, text in files.items() if path.endswith(".yaml")}
 
 
-def test_output_holds_what_the_example_renders_to(example: Path, tmp_path: Path) -> None:
-    """`make golden` after a change of what is emitted; the diff is what to review."""
+def test_the_committed_output_is_current(example: Path, tmp_path: Path) -> None:
+    """If this fails after a change of the output, run `make golden` and review the diff."""
     pipeline.synth(example, tmp_path, pipeline.Choices())
     name = example.parent.name
     assert tree(tmp_path / name) == tree(ROOT / "output" / name)
 
 
-def test_output_holds_nothing_but_the_examples() -> None:
+def test_output_has_only_folders_of_examples() -> None:
     assert sorted(path.name for path in (ROOT / "output").iterdir()) == sorted(EXAMPLES)
 
 
-def test_each_platform_is_called_as_its_example(example: Path) -> None:
+def test_platform_names_equal_the_folders_of_examples(example: Path) -> None:
     platform, _ = pipeline.load(example)
     assert platform.platform == example.parent.name
 
 
-def test_the_smallest_example_is_small() -> None:
+def test_the_smallest_example_has_at_most_25_lines() -> None:
     assert len(EXAMPLES["cpu-kubernetes"].read_text().splitlines()) <= 25
 
 
-def test_a_runtime_of_an_admins_own_takes_at_most_thirty_lines() -> None:
+def test_the_custom_python_example_has_at_most_30_lines() -> None:
     assert len(EXAMPLES["custom-python"].read_text().splitlines()) <= 30
 
 
@@ -55,7 +55,7 @@ def test_the_schema_for_editors_is_current(mpigen: Run) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "custom-python"])
-def test_the_same_platform_in_python_gives_the_same_bytes_below_the_header_comments(name: str, tmp_path: Path) -> None:
+def test_a_platform_in_python_renders_to_the_same_bytes_as_yaml(name: str, tmp_path: Path) -> None:
     source = EXAMPLES[name]
     platform, _ = pipeline.load(source)
     (tmp_path / "mpigen_platform.py").write_text(

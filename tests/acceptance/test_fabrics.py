@@ -1,4 +1,4 @@
-"""`mpigen fabrics`: server types, and what a platform makes of its fabrics."""
+"""Test `mpigen fabrics`: server types, and the fabrics of a platform."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from generator.facts.nodes import SERVERS
 from tests.conftest import EXAMPLES, Run
 
 
-def test_the_command_explains_itself_with_an_example(mpigen: Run) -> None:
+def test_fabrics_help_has_an_example(mpigen: Run) -> None:
     ran = mpigen("fabrics", "--help")
     assert (ran.returncode, "Example" in ran.stdout) == (0, True)
 
 
-def test_server_types_are_a_table_that_can_be_searched(mpigen: Run) -> None:
+def test_server_types_are_listed_in_a_table(mpigen: Run) -> None:
     ran = mpigen("fabrics")
     _, *rows = ran.stdout.splitlines()
     assert (ran.returncode, ran.stderr) == (0, "")
     assert [row.split()[0] for row in rows] == list(SERVERS)
 
 
-def test_one_server_type_is_shown_with_its_sources(mpigen: Run) -> None:
+def test_a_server_type_is_printed_with_its_sources(mpigen: Run) -> None:
     ran = mpigen("fabrics", "--server", "BM.GPU.MI300X.8")
     assert ran.returncode == 0
     assert "https://docs.oracle.com/en-us/iaas/Content/Compute/References/computeshapes.htm" in ran.stdout
     assert "measured  357 GB/s on 2 servers, 8 GiB" in ran.stdout
 
 
-def test_a_server_type_that_is_not_there_is_bad_input(mpigen: Run) -> None:
+def test_an_unknown_server_type_is_an_input_error(mpigen: Run) -> None:
     ran = mpigen("fabrics", "--server", "hgx-h10")
     assert (ran.returncode, ran.stderr) == (
         2,
@@ -37,7 +37,7 @@ def test_a_server_type_that_is_not_there_is_bad_input(mpigen: Run) -> None:
     assert mpigen("fabrics", EXAMPLES["eks-p5"], "--server", "hgx-h100").returncode == 2
 
 
-def test_the_fabrics_of_a_platform_are_told_one_after_another(mpigen: Run) -> None:
+def test_all_fabrics_of_a_platform_are_printed(mpigen: Run) -> None:
     ran = mpigen("fabrics", EXAMPLES["openshift-h100"])
     assert (ran.returncode, ran.stderr) == (0, "")
     assert [line.split(maxsplit=1) for line in ran.stdout.splitlines()[:2]] == [
@@ -46,7 +46,7 @@ def test_the_fabrics_of_a_platform_are_told_one_after_another(mpigen: Run) -> No
     ]
 
 
-def test_machines_get_both(mpigen: Run) -> None:
+def test_server_types_and_fabrics_have_json_output(mpigen: Run) -> None:
     servers = json.loads(mpigen("fabrics", "--format", "json").stdout)["summary"]["servers"]
     assert [server["name"] for server in servers] == list(SERVERS)
     summary = json.loads(mpigen("fabrics", EXAMPLES["eks-p5"], "--format=json").stdout)["summary"]
@@ -55,7 +55,7 @@ def test_machines_get_both(mpigen: Run) -> None:
     assert efa["partitions"] == [{"key": "", "tenants": ["team-product", "team-research"]}]
 
 
-def test_a_platform_without_fabrics_is_told_so(mpigen: Run, tmp_path: Path) -> None:
+def test_a_platform_without_fabrics_prints_a_note(mpigen: Run, tmp_path: Path) -> None:
     ran = mpigen("fabrics", EXAMPLES["cpu-kubernetes"], cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (
         0,

@@ -1,4 +1,4 @@
-"""`mpigen job new`: a TrainJob that runs, or the reason why it would not."""
+"""Test `mpigen job new`: it prints a TrainJob that runs, or the reason why the job cannot run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ H100 = EXAMPLES["openshift-h100"]
 
 
 @pytest.mark.parametrize("command", [["job"], ["job", "new"]], ids=" ".join)
-def test_every_command_explains_itself_with_an_example(command: list[str], mpigen: Run) -> None:
+def test_job_help_has_an_example(command: list[str], mpigen: Run) -> None:
     ran = mpigen(*command, "--help")
     assert (ran.returncode, "Example" in ran.stdout) == (0, True)
 
 
-def test_a_job_is_a_few_lines_on_standard_output(mpigen: Run) -> None:
+def test_job_new_prints_a_short_manifest(mpigen: Run) -> None:
     ran = mpigen(
         "job", "new", CPU, "--runtime", "openmpi", "--nodes", "3", "--", "mpirun", "./a.out", "--format", "json"
     )
@@ -38,7 +38,7 @@ def test_a_job_is_a_few_lines_on_standard_output(mpigen: Run) -> None:
     )
 
 
-def test_the_options_are_in_the_job(mpigen: Run) -> None:
+def test_job_new_options_appear_in_the_manifest(mpigen: Run) -> None:
     line = "--runtime openmpi-h100 --tenant team-cv --name run-7 --nodes 4 --queue night -- mpirun python train.py"
     ran = mpigen("job", "new", H100, *shlex.split(line))
     assert yaml.safe_load(ran.stdout) == {
@@ -59,13 +59,13 @@ def test_notes_go_to_standard_error(mpigen: Run) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["--smoke"]], ids=["job", "smoke"])
-def test_what_is_printed_passes_the_checks(more: list[str], mpigen: Run) -> None:
+def test_printed_jobs_pass_validation(more: list[str], mpigen: Run) -> None:
     job = mpigen("job", "new", CPU, "--runtime", "openmpi", *more)
     checked = mpigen("validate", "-", stdin=job.stdout)
     assert checked.stdout == "1 object in 1 file: embedded: 0 findings\n"
 
 
-def test_a_smoke_test_is_one_launcher_and_two_workers(mpigen: Run) -> None:
+def test_a_smoke_test_has_one_launcher_and_two_workers(mpigen: Run) -> None:
     job = yaml.safe_load(mpigen("job", "new", H100, "--runtime=openmpi-h100", "--tenant=team-cv", "--smoke").stdout)
     assert job["metadata"]["name"] == "openmpi-h100-smoke"
     assert job["spec"]["trainer"]["numNodes"] == 3
@@ -73,7 +73,7 @@ def test_a_smoke_test_is_one_launcher_and_two_workers(mpigen: Run) -> None:
     assert "allreduce" in job["spec"]["trainer"]["command"][3]
 
 
-def test_a_job_can_be_written_to_a_new_file_and_to_no_other(tmp_path: Path, mpigen: Run) -> None:
+def test_output_writes_a_new_file_and_overwrites_none(tmp_path: Path, mpigen: Run) -> None:
     arguments = ["job", "new", CPU, "--runtime", "openmpi", "--output", "job.yaml", "--", "mpirun", "x"]
     ran = mpigen(*arguments)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
@@ -108,44 +108,44 @@ def test_a_job_can_be_written_to_a_new_file_and_to_no_other(tmp_path: Path, mpig
     ],
     ids=["runtime", "nodes", "tenant"],
 )
-def test_what_would_not_run_is_refused(line: str, told: str, mpigen: Run) -> None:
+def test_jobs_that_cannot_run_are_rejected(line: str, told: str, mpigen: Run) -> None:
     ran = mpigen("job", "new", CPU, *shlex.split(line))
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", told)
 
 
-def test_a_wrong_platform_is_told_as_everywhere(tmp_path: Path, mpigen: Run) -> None:
+def test_an_invalid_platform_is_reported_with_its_location(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "platform.yaml").write_text(CPU.read_text().replace("pool: cpu", "pool: cpus"))
     ran = mpigen("job", "new", "platform.yaml", "--runtime", "openmpi")
     assert ran.returncode == 2
     assert ran.stderr.startswith("error: platform.yaml:10:41: runtimes[0].pool: ")
 
 
-def test_words_of_the_command_are_nobody_elses_options(mpigen: Run) -> None:
-    """Errors would come as JSON, for which nobody asked."""
+def test_options_after_the_separator_belong_to_the_job_command(mpigen: Run) -> None:
+    """`--format json` in the job's command must not change the format of errors."""
     ran = mpigen("job", "new", CPU, "--runtime", "nope", "--", "train", "--format", "json")
     assert (ran.returncode, ran.stdout, ran.stderr[:7]) == (2, "", "error: ")
 
 
-def test_no_job_of_a_platform_yaml_starts_node(tmp_path: Path, mpigen: Run) -> None:
+def test_job_new_does_not_start_node(tmp_path: Path, mpigen: Run) -> None:
     trap = tmp_path / "node"
     trap.write_text("#!/bin/sh\nexit 1\n")
     trap.chmod(0o755)
     assert mpigen("job", "new", CPU, "--runtime", "openmpi", JSII_NODE=str(trap)).returncode == 0
 
 
-def test_a_runtime_of_a_platform_py_can_be_used(mpigen: Run) -> None:
+def test_job_new_accepts_a_runtime_of_a_platform_py(mpigen: Run) -> None:
     ran = mpigen("job", "new", EXAMPLES["custom-python"], "--runtime", "openmpi-scratch", "--", "mpirun", "x")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert yaml.safe_load(ran.stdout)["spec"]["runtimeRef"] == {"name": "openmpi-scratch"}
 
 
-def test_a_fabric_is_measured_on_two_hosts(mpigen: Run) -> None:
+def test_a_fabric_benchmark_uses_two_hosts(mpigen: Run) -> None:
     ran = mpigen("job", "new", H100, "--fabric", "ib", "--smoke", "--tenant", "team-cv")
     body = yaml.safe_load(ran.stdout)
     assert (body["metadata"]["name"], body["spec"]["trainer"]["numNodes"]) == ("openmpi-h100-bench", 2)
 
 
 @pytest.mark.parametrize("line", ["", "--link 100 --runtime openmpi", "--link 100 --fabric ib"])
-def test_options_that_do_not_go_together_are_wrong_usage(line: str, mpigen: Run) -> None:
+def test_incompatible_options_are_wrong_usage(line: str, mpigen: Run) -> None:
     ran = mpigen("job", "new", CPU, *line.split())
     assert (ran.returncode, "Error:" in ran.stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""kill -9 at any moment leaves one whole release on disk, and nothing for the next run to stumble over."""
+"""Test that `kill -9` leaves one complete release on disk, and that the next run succeeds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if sys.stdin.readline() == "go\\n":
 
 
 def files(mark: str) -> dict[str, str]:
-    """About 300 files; a few exist only under one mark."""
+    """Return about 300 files, of which a few exist only under one mark."""
     names = [f"tenants/team-{tenant:02}/{kind}.yaml" for tenant in range(50) for kind in ("a", "b", "c", "d", "e", "f")]
     return {name: f"# {mark} {name}\n" * 20 for name in [*names, f"cluster/only-{mark}.yaml"]}
 
@@ -55,13 +55,13 @@ def release(mark: str) -> Release:
 
 @dataclass
 class Writer:
-    """A process that gets everything ready, and writes when it is let go."""
+    """A process that prepares a release and writes it on a signal."""
 
     root: Path
     in_two_steps: bool
 
     def start(self, mark: str) -> subprocess.Popen[str]:
-        """Start it; it touches nothing yet, so it may get ready while others write."""
+        """Start the process, which prepares its files without writing them."""
         job = {"root": str(self.root), "files": CONTENTS[mark], "pointer": pointer(mark)}
         command, repository = [sys.executable, "-c", CHILD], Path(generator.__path__[0]).parent
         process = subprocess.Popen(
@@ -72,14 +72,14 @@ class Writer:
         return process
 
     def let_go(self, process: subprocess.Popen[str]) -> None:
-        """Return at the moment when it begins to write."""
+        """Signal the process, and return as soon as it begins to write."""
         assert process.stdin
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
         process.stdin.write("go\n")
 
     def duration(self, mark: str) -> float:
-        """Seconds that writing takes when nobody kills it."""
+        """Return the seconds that an uninterrupted write takes."""
         with self.start(mark) as process:
             self.let_go(process)
             start = time.perf_counter()
@@ -89,7 +89,7 @@ class Writer:
 
 
 def mark_on_disk(root: Path) -> str:
-    """Which of the two contents the release holds, every byte of it; empty when there is no release."""
+    """Return the mark of a complete release on disk, or an empty string without a release."""
     folder = root / "prod/1.0.0"
     if not folder.exists():
         return ""
@@ -109,14 +109,14 @@ def mark_of_pointer(root: Path) -> str:
 
 @pytest.fixture
 def output(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is one: a kill does not reach the disk, and 400 trees of 300 files would."""
+    """Return a folder in memory if possible, because a kill test writes 400 trees of 300 files."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
         yield Path(folder)
 
 
 @pytest.mark.parametrize(("kills", "in_two_steps"), [(50, False), (15, True)], ids=["exchange", "two-steps"])
-def test_a_killed_writer_leaves_one_whole_release(output: Path, kills: int, *, in_two_steps: bool) -> None:
+def test_a_killed_writer_leaves_one_complete_release(output: Path, kills: int, *, in_two_steps: bool) -> None:
     writer, moments = Writer(output, in_two_steps), random.Random(20260101)
     mine = write(release("A"), output).folder / "mine.txt"
     mine.write_text("mine\n")

@@ -1,4 +1,4 @@
-"""`kill -9` while `mpigen synth` runs: the tree on disk is one whole release, and the next run succeeds."""
+"""Test that `kill -9` of `mpigen synth` leaves one complete release, and that the next run succeeds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDS = 50
 
 @pytest.fixture
 def platforms(tmp_path: Path) -> list[Path]:
-    """Two contents for the same release, far enough apart that half of one and half of the other would show."""
+    """Return two platforms whose releases differ in many files, so that a mixture is detectable."""
     text = EXAMPLES["university"].read_text()
     files = [tmp_path / "one.yaml", tmp_path / "two.yaml"]
     files[0].write_text(text)
@@ -32,13 +32,13 @@ def command(platform: Path, output: Path) -> list[str | Path]:
 
 
 def content(folder: Path) -> dict[str, str]:
-    """What the lock says, once every file is as it says."""
+    """Return the lock after a check of every file's digest."""
     assert verify(folder) == []
     files: dict[str, str] = json.loads((folder / "release.json").read_text())["spec"]["files"]
     return files
 
 
-def test_a_killed_synth_leaves_one_whole_tree(platforms: list[Path], tmp_path: Path) -> None:
+def test_a_killed_synth_leaves_one_complete_release(platforms: list[Path], tmp_path: Path) -> None:
     output = tmp_path / "output"
     release = output / "university" / "1.0.0"
     wholes, durations = [], []

@@ -1,4 +1,4 @@
-"""`mpigen policy test`, as a user runs it."""
+"""Test the command `mpigen policy test`."""
 
 from __future__ import annotations
 
@@ -72,19 +72,19 @@ job-size  1        2        large
 
 @pytest.fixture
 def policies(tmp_path: Path) -> Path:
-    """A policy with a limit, and cases for it."""
+    """Write a policy with a limit, and its cases."""
     (tmp_path / "cases.yaml").write_text(CASES)
     (tmp_path / "policies.yaml").write_text(POLICIES)
     return tmp_path / "policies.yaml"
 
 
-def test_cases_are_put_to_the_policies_of_files(policies: Path, tmp_path: Path, mpigen: Run) -> None:
+def test_policy_test_runs_cases_against_policy_files(policies: Path, tmp_path: Path, mpigen: Run) -> None:
     ran = mpigen("policy", "test", policies, "--cases", "cases.yaml")
     assert (ran.returncode, ran.stderr, ran.stdout) == (0, "", TABLE)
     assert mpigen("policy", "test", tmp_path).stdout == TABLE
 
 
-def test_the_policies_of_a_platform_are_those_of_its_release(policies: Path, tmp_path: Path, mpigen: Run) -> None:
+def test_policy_test_reads_the_policies_of_a_platform_or_release(policies: Path, tmp_path: Path, mpigen: Run) -> None:
     platform = shutil.copy(EXAMPLES["university"], tmp_path)
     policies.unlink()
     ran = mpigen("policy", "test", platform, "--cases", "cases.yaml", "--format", "json")
@@ -95,7 +95,7 @@ def test_the_policies_of_a_platform_are_those_of_its_release(policies: Path, tmp
     assert json.loads(again.stdout)["summary"] == summary
 
 
-def test_a_case_that_comes_out_otherwise_is_a_finding(policies: Path, tmp_path: Path, mpigen: Run) -> None:
+def test_a_failed_case_is_a_finding(policies: Path, tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "cases.yaml").write_text(CASES.replace(DENIED, "accepted"))
     ran = mpigen("policy", "test", policies, "--cases", "cases.yaml")
     assert ran.returncode == 1
@@ -103,7 +103,7 @@ def test_a_case_that_comes_out_otherwise_is_a_finding(policies: Path, tmp_path: 
     assert ran.stdout.endswith("3 cases, 1 rule, 1 failed\n")
 
 
-def test_a_rule_that_no_case_is_rejected_by_is_a_finding(policies: Path, tmp_path: Path, mpigen: Run) -> None:
+def test_a_rule_without_a_rejected_case_is_a_finding(policies: Path, tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "cases.yaml").write_text(CASES.replace("1000", "10").replace(DENIED, "accepted"))
     ran = mpigen("policy", "test", policies, "--cases", "cases.yaml")
     assert ran.returncode == 1
@@ -111,7 +111,7 @@ def test_a_rule_that_no_case_is_rejected_by_is_a_finding(policies: Path, tmp_pat
     assert "policies.yaml:20:19: error:" in ran.stdout
 
 
-def test_the_table_is_there_for_machines_too(policies: Path, mpigen: Run) -> None:
+def test_policy_test_has_json_output(policies: Path, mpigen: Run) -> None:
     ran = mpigen("policy", "test", policies, "--cases", "cases.yaml", "--format", "json")
     summary = json.loads(ran.stdout)["summary"]
     assert summary["rules"] == [
@@ -127,16 +127,16 @@ def test_the_table_is_there_for_machines_too(policies: Path, mpigen: Run) -> Non
 
 
 @pytest.mark.parametrize("name", ["cases.yaml", "."])
-def test_a_file_of_cases_that_is_no_yaml_is_told_with_its_line(
-    name: str, policies: Path, tmp_path: Path, mpigen: Run
-) -> None:
+def test_a_yaml_error_in_a_case_file_has_its_line(name: str, policies: Path, tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "cases.yaml").write_text(CASES.replace("numNodes: 3}}", "numNodes: 3}"))
     ran = mpigen("policy", "test", policies, "--cases", name)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("error: cases.yaml:9:3: the `{` on line 8 is not closed")
 
 
-def test_the_authorizer_answers_by_the_roles_that_are_there(policies: Path, tmp_path: Path, mpigen: Run) -> None:
+def test_the_authorizer_answers_from_roles_and_bindings_of_the_cases(
+    policies: Path, tmp_path: Path, mpigen: Run
+) -> None:
     asks = "authorizer.group('').resource('nodes').check('get').allowed() || variables.hosts"
     policies.write_text(POLICIES.replace("variables.hosts", asks, 1))
     ran = mpigen("policy", "test", policies, "--cases", "cases.yaml")
@@ -150,7 +150,7 @@ def test_the_authorizer_answers_by_the_roles_that_are_there(policies: Path, tmp_
     assert mpigen("policy", "test", policies, "--cases", "cases.yaml").stdout == TABLE
 
 
-def test_mistakes_in_a_file_of_cases_are_told_together(policies: Path, tmp_path: Path, mpigen: Run) -> None:
+def test_all_mistakes_of_a_case_file_are_reported(policies: Path, tmp_path: Path, mpigen: Run) -> None:
     wrong = CASES.replace("    update:", "    updat:").replace("spec.trainer.numNodes:", "spec..numNodes:")
     (tmp_path / "cases.yaml").write_text(wrong.replace("at most 16 hosts", "a(b"))
     ran = mpigen("policy", "test", policies, "--cases", "cases.yaml")
@@ -168,7 +168,7 @@ def test_mistakes_in_a_file_of_cases_are_told_together(policies: Path, tmp_path:
         ("{base: job}", "{base: job, set: {kind.x: 1}}", "`kind.x` leads through a value that has no 'x'"),
     ],
 )
-def test_what_a_case_means_is_checked_too(
+def test_references_and_values_of_cases_are_validated(
     before: str, instead: str, said: str, policies: Path, tmp_path: Path, mpigen: Run
 ) -> None:
     (tmp_path / "cases.yaml").write_text(CASES.replace(before, instead, 1))
@@ -177,7 +177,7 @@ def test_what_a_case_means_is_checked_too(
     assert said in ran.stderr
 
 
-def test_without_cases_there_is_nothing_to_say(policies: Path, mpigen: Run) -> None:
+def test_policy_test_without_cases_is_an_input_error(policies: Path, mpigen: Run) -> None:
     ran = mpigen("policy", "test", policies)
     assert ran.returncode == 2
     assert "no cases in" in ran.stderr

@@ -1,4 +1,4 @@
-"""`mpigen queues`: what everybody can have, of a platform and of anybody's files."""
+"""Test `mpigen queues`: quotas of a platform or of manifests."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ spec: {parentName: one}
 """
 
 
-def test_the_command_explains_itself_with_an_example(mpigen: Run) -> None:
+def test_queues_help_has_an_example(mpigen: Run) -> None:
     ran = mpigen("queues", "--help")
     assert (ran.returncode, "Example" in ran.stdout) == (0, True)
 
 
-def test_a_platform_is_rendered_and_computed(mpigen: Run) -> None:
+def test_queues_renders_a_platform_and_computes_its_quotas(mpigen: Run) -> None:
     ran = mpigen("queues", EXAMPLES["cpu-kubernetes"])
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == (
@@ -77,7 +77,7 @@ def test_a_platform_is_rendered_and_computed(mpigen: Run) -> None:
     )
 
 
-def test_queues_of_anybody_are_shown_in_devices_and_in_nodes(mpigen: Run) -> None:
+def test_queues_of_manifests_are_printed_in_devices_and_nodes(mpigen: Run) -> None:
     ran = mpigen("queues", "-", stdin=QUEUES.replace("NAMED", "all") + FLAVOR)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == (
@@ -89,7 +89,7 @@ def test_queues_of_anybody_are_shown_in_devices_and_in_nodes(mpigen: Run) -> Non
     )
 
 
-def test_nodes_of_other_clusters_are_elsewhere(mpigen: Run) -> None:
+def test_multikueue_queues_have_nodes_in_other_clusters(mpigen: Run) -> None:
     away = "  admissionChecks: [others]\n  namespaceSelector"
     check = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: AdmissionCheck\nmetadata: {name: others}\n"
     check += "spec: {controllerName: kueue.x-k8s.io/multikueue}\n"
@@ -125,14 +125,16 @@ def test_many_teams_fit_on_a_screen(mpigen: Run) -> None:
     ],
     ids=["flavor", "circle", "in-circle", "astray", "closed"],
 )
-def test_what_is_missing_or_in_a_circle_is_shown(text: str, told: str, mpigen: Run, tmp_path: Path) -> None:
+def test_missing_flavors_queues_and_cohort_cycles_are_reported(
+    text: str, told: str, mpigen: Run, tmp_path: Path
+) -> None:
     (tmp_path / "queues.yaml").write_text(text)
     ran = mpigen("queues", "queues.yaml")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert told in ran.stdout
 
 
-def test_machines_get_every_amount(mpigen: Run) -> None:
+def test_json_output_has_every_amount(mpigen: Run) -> None:
     ran = mpigen("queues", "-", "--format", "json", stdin=QUEUES.replace("NAMED", "all") + FLAVOR)
     summary = json.loads(ran.stdout)["summary"]
     assert summary["cohorts"] == [{"name": "all", "parent": "", "declared": False, "cyclic": False}]
@@ -158,7 +160,7 @@ def test_machines_get_every_amount(mpigen: Run) -> None:
     ],
     ids=["amount", "yaml"],
 )
-def test_mistakes_are_told(text: str, code: int, told: str, mpigen: Run, tmp_path: Path) -> None:
+def test_invalid_amounts_and_yaml_are_reported(text: str, code: int, told: str, mpigen: Run, tmp_path: Path) -> None:
     (tmp_path / "queues.yaml").write_text(text)
     ran = mpigen("queues", "queues.yaml")
     assert ran.returncode == code
@@ -166,7 +168,7 @@ def test_mistakes_are_told(text: str, code: int, told: str, mpigen: Run, tmp_pat
     assert "Traceback" not in ran.stderr
 
 
-def test_where_there_are_no_queues_this_is_said(mpigen: Run, tmp_path: Path) -> None:
+def test_files_without_queues_print_a_note(mpigen: Run, tmp_path: Path) -> None:
     (tmp_path / "map.yaml").write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
     ran = mpigen("queues", "map.yaml")
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -179,7 +181,7 @@ def test_where_there_are_no_queues_this_is_said(mpigen: Run, tmp_path: Path) -> 
     )
 
 
-def test_a_folder_without_files_is_no_cluster_without_queues(mpigen: Run, tmp_path: Path) -> None:
+def test_an_empty_folder_is_an_input_error(mpigen: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     ran = mpigen("queues", "empty")
     assert (ran.returncode, ran.stdout) == (2, "")
@@ -187,7 +189,7 @@ def test_a_folder_without_files_is_no_cluster_without_queues(mpigen: Run, tmp_pa
 
 
 @pytest.mark.slow
-def test_groups_of_groups_go_as_deep_as_anybody_writes(tmp_path: Path, mpigen: Run) -> None:
+def test_deep_cohort_trees_and_cycles_are_accepted(tmp_path: Path, mpigen: Run) -> None:
     deep = sys.getrecursionlimit() + 100
     groups = [{"name": "g0"}, *({"name": f"g{number}", "parent": f"g{number - 1}"} for number in range(1, deep))]
     platform = yaml.safe_load((ROOT / "examples/cpu-kubernetes/platform.yaml").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""`mpigen runtimes`: the catalogue, and what a platform makes of it."""
+"""Test `mpigen runtimes`: the catalogue, and the runtimes of a platform."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.conftest import EXAMPLES, MPIGEN, Run
 
 
 @pytest.mark.parametrize("command", [["runtimes"], ["runtimes", "list"], ["runtimes", "show"]], ids=" ".join)
-def test_every_command_explains_itself_with_an_example(command: list[str], mpigen: Run) -> None:
+def test_runtimes_help_has_an_example(command: list[str], mpigen: Run) -> None:
     ran = mpigen(*command, "--help")
     assert (ran.returncode, "Example" in ran.stdout) == (0, True)
 
 
-def test_the_catalogue_is_a_table_that_can_be_searched(mpigen: Run) -> None:
+def test_the_catalogue_is_printed_as_a_table(mpigen: Run) -> None:
     ran = mpigen("runtimes")
     header, *rows = ran.stdout.splitlines()
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -30,7 +30,7 @@ def test_the_catalogue_is_a_table_that_can_be_searched(mpigen: Run) -> None:
     assert " nvidia, amd " in megatron
 
 
-def test_the_runtimes_of_a_platform_are_a_table(mpigen: Run) -> None:
+def test_the_runtimes_of_a_platform_are_printed_as_a_table(mpigen: Run) -> None:
     ran = mpigen("runtimes", EXAMPLES["openshift-h100"])
     assert ran.stdout == (
         "NAME          FAMILY   POOL  DEVICE  HOSTS  RANKS  EACH HOST TAKES                                           "
@@ -42,7 +42,7 @@ def test_the_runtimes_of_a_platform_are_a_table(mpigen: Run) -> None:
     )
 
 
-def test_both_lists_come_for_machines_too(mpigen: Run) -> None:
+def test_catalogue_and_platform_runtimes_have_json_output(mpigen: Run) -> None:
     families = json.loads(mpigen("runtimes", "--format", "json").stdout)["summary"]["families"]
     assert [family["name"] for family in families] == list(FAMILIES)
     summary = json.loads(mpigen("runtimes", EXAMPLES["openshift-h100"], "--format=json").stdout)["summary"]
@@ -52,13 +52,13 @@ def test_both_lists_come_for_machines_too(mpigen: Run) -> None:
     assert gpu["hosts"]["team-weather"] == {"owned": 0, "reclaimable": 2, "idle": 2}
 
 
-def test_a_platform_py_lists_the_runtimes_of_its_app_too(mpigen: Run) -> None:
+def test_runtimes_of_a_platform_py_are_listed(mpigen: Run) -> None:
     ran = mpigen("runtimes", EXAMPLES["custom-python"])
     assert [row.split()[0] for row in ran.stdout.splitlines()] == ["NAME", "openmpi", "openmpi-scratch"]
     assert ran.stderr == ""
 
 
-def test_a_shell_completes_the_commands(mpigen: Run) -> None:
+def test_a_shell_completes_subcommands(mpigen: Run) -> None:
     asked = {"_MPIGEN_COMPLETE": "bash_complete", "COMP_WORDS": "mpigen runtimes ", "COMP_CWORD": "2"}
     assert mpigen(**asked).stdout.split() == ["plain,list", "plain,show"]
 
@@ -70,7 +70,7 @@ def test_a_deprecated_runtime_is_marked(tmp_path: Path, mpigen: Run) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_is_shown_on_one_screen(family: str, mpigen: Run) -> None:
+def test_a_family_fits_on_one_screen(family: str, mpigen: Run) -> None:
     ran = mpigen("runtimes", "show", family)
     lines = ran.stdout.splitlines()
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -79,7 +79,7 @@ def test_a_family_is_shown_on_one_screen(family: str, mpigen: Run) -> None:
     assert max(map(len, lines)) <= 100
 
 
-def test_a_declared_runtime_is_shown_with_its_numbers_first(mpigen: Run) -> None:
+def test_a_declared_runtime_is_printed_with_its_numbers_before_its_contract(mpigen: Run) -> None:
     ran = mpigen("runtimes", "show", "openmpi-h100", EXAMPLES["openshift-h100"])
     numbers, contract = ran.stdout.split("\n\n")
     assert numbers.splitlines()[:2] == ["runtime  openmpi-h100", "pool     h100 (nvidia)"]
@@ -91,7 +91,7 @@ def test_a_declared_runtime_is_shown_with_its_numbers_first(mpigen: Run) -> None
     assert (summary["runtime"]["pool"], summary["family"]["name"]) == ("h100", "openmpi")
 
 
-def test_a_family_can_be_shown_beside_a_platform(mpigen: Run) -> None:
+def test_runtimes_show_accepts_a_family_with_a_platform(mpigen: Run) -> None:
     ran = mpigen("runtimes", "show", "megatron", EXAMPLES["openshift-h100"])
     assert ran.stdout == mpigen("runtimes", "show", "megatron").stdout
 
@@ -117,12 +117,12 @@ def test_a_family_can_be_shown_beside_a_platform(mpigen: Run) -> None:
     ],
     ids=["family", "runtime", "file"],
 )
-def test_what_is_not_there_is_told_with_what_may_be_meant(arguments: list[str], told: str, mpigen: Run) -> None:
+def test_unknown_families_runtimes_and_files_get_suggestions(arguments: list[str], told: str, mpigen: Run) -> None:
     ran = mpigen(*arguments)
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", told)
 
 
-def test_neither_list_nor_contract_starts_node(tmp_path: Path, mpigen: Run) -> None:
+def test_listing_runtimes_does_not_start_node(tmp_path: Path, mpigen: Run) -> None:
     trap = tmp_path / "node"
     trap.write_text("#!/bin/sh\nexit 1\n")
     trap.chmod(0o755)
@@ -131,7 +131,7 @@ def test_neither_list_nor_contract_starts_node(tmp_path: Path, mpigen: Run) -> N
         assert mpigen(*arguments, JSII_NODE=str(trap)).returncode == 0
 
 
-def test_on_a_terminal_the_table_fits_and_names_stay_whole() -> None:
+def test_a_terminal_table_fits_and_keeps_names_whole() -> None:
     ours, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
     subprocess.run([MPIGEN, "runtimes"], stdout=theirs, env=environment, check=True)

@@ -1,4 +1,4 @@
-"""Findings may depend on the day, by SOURCE_DATE_EPOCH or the clock; what is written never does."""
+"""Test that findings may depend on the day, by SOURCE_DATE_EPOCH or the clock, and that output does not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_a_reservation_that_is_over_is_told_and_written_all_the_same(tmp_path: Path, mpigen: Run) -> None:
+def test_an_expired_reservation_is_reported_and_written(tmp_path: Path, mpigen: Run) -> None:
     on_the_day = mpigen("synth", UNIVERSITY, "-o", tmp_path / "a", SOURCE_DATE_EPOCH=epoch(LAST_DAY))
     assert (on_the_day.returncode, OVER in on_the_day.stdout) == (0, False)
     later = epoch(LAST_DAY + dt.timedelta(days=40))
@@ -35,7 +35,7 @@ def test_a_reservation_that_is_over_is_told_and_written_all_the_same(tmp_path: P
 
 
 @pytest.mark.parametrize("wrong", ["", "tomorrow", "1e9", "9" * 30])
-def test_a_variable_that_is_no_time_is_bad_input(wrong: str, mpigen: Run) -> None:
+def test_an_invalid_source_date_epoch_is_an_input_error(wrong: str, mpigen: Run) -> None:
     done = mpigen("validate", ROOT / "output/cpu-kubernetes", SOURCE_DATE_EPOCH=wrong)
     assert (done.returncode, done.stdout) == (2, "")
     assert "SOURCE_DATE_EPOCH" in done.stderr

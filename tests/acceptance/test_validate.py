@@ -1,4 +1,4 @@
-"""`mpigen validate` says something of every file that it is given, whatever the file is."""
+"""Test that `mpigen validate` reports on every given file, readable or not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENGINES = ("embedded", "kubeconform", "both")
 
 
 def spoil(folder: Path) -> None:
-    """One of each file that cannot be read, and one that can."""
+    """Write one file of each unreadable sort, and one readable file."""
     (folder / "dangling.yaml").symlink_to("nowhere")
     (folder / "loop.yaml").symlink_to("loop.yaml")
     os.mkfifo(folder / "pipe.yaml")
@@ -24,7 +24,7 @@ def spoil(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_cannot_be_read_is_a_finding_with_each_engine(engine: str, tmp_path: Path, mpigen: Run) -> None:
+def test_unreadable_files_in_a_folder_are_findings_with_every_engine(engine: str, tmp_path: Path, mpigen: Run) -> None:
     spoil(tmp_path)
     ran = mpigen("validate", ".", "--engine", engine)
     assert (ran.returncode, ran.stderr) == (1, "")
@@ -33,7 +33,7 @@ def test_what_cannot_be_read_is_a_finding_with_each_engine(engine: str, tmp_path
     assert "1 object in 4 files" in ran.stdout
 
 
-def test_what_cannot_be_read_is_a_finding_when_it_is_named(tmp_path: Path, mpigen: Run) -> None:
+def test_unreadable_files_on_the_command_line_are_findings(tmp_path: Path, mpigen: Run) -> None:
     spoil(tmp_path)
     long = "x" * 300 + ".yaml"
     ran = mpigen("validate", "dangling.yaml", "loop.yaml", "pipe.yaml", "/dev/null", long)
@@ -51,7 +51,7 @@ def test_a_folder_without_access_is_a_finding(tmp_path: Path, mpigen: Run) -> No
     assert (ran.returncode, ran.stdout.count("yaml/unreadable: cannot be read: Permission denied")) == (1, 2)
 
 
-def test_folders_without_manifests_are_bad_input(tmp_path: Path, mpigen: Run) -> None:
+def test_folders_without_manifests_are_an_input_error(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "readme.md").write_text("")
     ran = mpigen("validate", ".")
     assert (ran.returncode, ran.stdout) == (2, "")
@@ -60,7 +60,7 @@ def test_folders_without_manifests_are_bad_input(tmp_path: Path, mpigen: Run) ->
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_file_name_beyond_utf_8_is_no_obstacle(engine: str, tmp_path: Path, mpigen: Run) -> None:
+def test_a_file_name_that_is_not_utf_8_is_accepted(engine: str, tmp_path: Path, mpigen: Run) -> None:
     Path(os.fsdecode(bytes(tmp_path) + b"/b\xff.yaml")).write_text(BAD)
     ran = mpigen("validate", ".", "--engine", engine)
     assert (ran.returncode, ran.stderr) == (1, "")
@@ -70,14 +70,14 @@ def test_a_file_name_beyond_utf_8_is_no_obstacle(engine: str, tmp_path: Path, mp
     assert finding["file"] == "b\udcff.yaml"
 
 
-def test_kubeconform_judges_a_file_of_any_name(tmp_path: Path, mpigen: Run) -> None:
+def test_kubeconform_checks_a_file_with_any_extension(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "bad.txt").write_text(BAD)
     ran = mpigen("validate", "bad.txt", "--engine", "kubeconform")
     assert (ran.returncode, "bad.txt:3:30: error: kubeconform/invalid: Namespace x" in ran.stdout) == (1, True)
     assert "    fix: compare it with the upstream API reference of its kind\n" in ran.stdout
 
 
-def test_both_engines_check_what_comes_after_a_document_that_is_no_object(tmp_path: Path, mpigen: Run) -> None:
+def test_both_engines_check_documents_after_an_invalid_document(tmp_path: Path, mpigen: Run) -> None:
     (tmp_path / "a.yaml").write_text(f"- a\n---\n{BAD}")
     ran = mpigen("validate", "a.yaml", "--engine", "both")
     assert "a.yaml:1:1: error: schema/not-an-object: object $: a document is a list, not an object" in ran.stdout
@@ -107,7 +107,7 @@ spec:
 """
 
 
-def test_a_job_beside_a_release_is_judged_with_its_queues(tmp_path: Path, mpigen: Run) -> None:
+def test_a_job_with_a_release_is_checked_against_its_queues(tmp_path: Path, mpigen: Run) -> None:
     job = tmp_path / "job.yaml"
     job.write_text(TOO_LARGE)
     release = ROOT / "output/university/1.0.0"
@@ -116,7 +116,7 @@ def test_a_job_beside_a_release_is_judged_with_its_queues(tmp_path: Path, mpigen
         assert "40 nodes of `openmpi-cpu`, but `aero` admits at most 27" in ran.stdout
 
 
-def test_a_job_beside_no_release_or_several_is_judged_by_itself(tmp_path: Path, mpigen: Run) -> None:
+def test_a_job_without_one_release_is_checked_alone(tmp_path: Path, mpigen: Run) -> None:
     job = tmp_path / "job.yaml"
     job.write_text(TOO_LARGE)
     releases = [ROOT / "output" / name / "1.0.0" for name in ("university", "cpu-kubernetes")]
@@ -135,7 +135,7 @@ def test_a_job_beside_no_release_or_several_is_judged_by_itself(tmp_path: Path, 
         ("numNodes: 16", "numNodes: 17", "requests 17 hosts, but a job in `robotics` can have at most 16"),
     ],
 )
-def test_what_a_job_beside_a_release_names_is_looked_up(said: str, instead: str, told: str, mpigen: Run) -> None:
+def test_references_of_a_job_are_looked_up_in_the_release(said: str, instead: str, told: str, mpigen: Run) -> None:
     release = ROOT / "output/university/1.0.0"
     assert "embedded: 0 findings" in mpigen("validate", release, "-", stdin=NAMING).stdout
     assert told in mpigen("validate", release, "-", stdin=NAMING.replace(said, instead)).stdout

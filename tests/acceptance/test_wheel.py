@@ -1,4 +1,4 @@
-"""The wheel is whole: installed into an empty environment it works in an empty folder, without the source tree."""
+"""Test that the wheel works when installed into an empty environment, without the source tree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin folder of an environment with nothing but the wheel and its locked dependencies."""
+    """Return the bin folder of an environment with only the wheel and its locked dependencies."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
@@ -30,7 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def constraints(folder: Path) -> Path:
-    """The locked versions; pip takes hashes only where everything has them, which a wheel just built has not."""
+    """Return the locked versions without hashes, because a new wheel has none and pip requires all or none."""
     lines = (ROOT / "requirements" / "dev.lock").read_text().splitlines()
     pins = [line.removesuffix(" \\") for line in lines if "==" in line and not line.startswith((" ", "#"))]
     file = folder / "constraints.txt"
@@ -69,7 +69,7 @@ def test_init_synth_and_validate_work_in_an_empty_folder(installed: Path, tmp_pa
     )
 
 
-def test_it_is_no_import_from_the_source_tree(installed: Path, tmp_path: Path) -> None:
+def test_the_wheel_imports_nothing_from_the_source_tree(installed: Path, tmp_path: Path) -> None:
     command = [str(installed / "python"), "-c", "import generator; print(generator.__file__)"]
     ran = subprocess.run(command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=True)
     assert str(ROOT) not in ran.stdout
