@@ -1,1 +1,1 @@
-"""What each persona may do, as data: asked of files, and of a real API server."""
+"""Reviewed rights of every persona, for tests with files and with a real API server."""

@@ -1,4 +1,4 @@
-"""Attempts to do more than one may, as requests."""
+"""Attempts at privilege escalation, as requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A request that must be refused.
+    """A request that must be rejected.
 
     Attributes:
         by: the persona who makes it.
@@ -39,7 +39,7 @@ class Attempt:
 
 
 def attempts() -> list[Attempt]:
-    """All of the table."""
+    """Return all attempts of the table."""
     return [_attempt(by, each) for by, found in _ATTEMPTS.items() for each in found]
 
 

@@ -1,4 +1,4 @@
-"""The reviewed table of rights, row by row, and the platform that it is about."""
+"""Read the reviewed table of rights, and the platform of the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PERSONAS: dict[str, Requester] = {persona: parse_requester(who) for persona, who
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A request.
+    """A request, and the personas with the right to make it.
 
     Attributes:
         asked: what is asked for.
@@ -36,7 +36,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """All of the table.
+    """Return all rows of the table.
 
     Raises:
         AssertionError: it names a persona that is not there.
@@ -58,7 +58,7 @@ def _asked(row: dict[str, Any]) -> AccessRequest:
 
 
 def _implied(plural: str, row: dict[str, Any]) -> str:
-    """A Namespace is asked for in itself."""
+    """Set the Namespace of a request for a Namespace to its own name."""
     return str(row.get("name", "")) if plural == "namespaces" else ""
 
 

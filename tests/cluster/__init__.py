@@ -1,1 +1,1 @@
-"""A real Kubernetes control plane on this machine, without containers, to judge everything that mpigen emits."""
+"""A real Kubernetes control plane on this machine, without containers, that tests all output of mpigen."""

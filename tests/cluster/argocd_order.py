@@ -1,4 +1,4 @@
-"""The order in which Argo CD applies a tree: by wave, then by kind, then by name."""
+"""Sort manifests in the order in which Argo CD applies them: by wave, kind, and name."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _KINDS = (
 
 
 def in_order(manifests: Iterable[Manifest]) -> list[Manifest]:
-    """The manifests as Argo CD applies them."""
+    """Return the manifests in the order of Argo CD."""
     return sorted(manifests, key=_key)
 
 

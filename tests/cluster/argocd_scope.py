@@ -1,4 +1,4 @@
-"""What Argo CD reads of a release: every manifest but those whose path the Application excludes."""
+"""Select the manifests that Argo CD reads: all but the paths that the Application excludes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GLOB = {"{": "(?:", "}": ")", ",": "|", "*": ".*", "?": "."}
 
 
 def read_by(pointer: Iterable[Manifest], tree: Iterable[Manifest], folder: str = "") -> list[Manifest]:
-    """The manifests of a tree that the Application of its pointer does not exclude.
+    """Return the manifests of a tree that the Application does not exclude.
 
     Args:
         pointer: what stands beside the releases.
@@ -24,5 +24,5 @@ def read_by(pointer: Iterable[Manifest], tree: Iterable[Manifest], folder: str =
 
 
 def expression(glob: str) -> str:
-    """The same pattern for Python; test_argocd_scope.py asks Argo CD's library whether it is."""
+    """Translate a glob of Argo CD into a regular expression, as test_argocd_scope.py compares with Argo CD."""
     return "".join(_GLOB.get(letter) or re.escape(letter) for letter in glob)

@@ -1,4 +1,4 @@
-"""A copy of the generator with one deliberate mistake, and what it renders, unchecked."""
+"""Render with a copy of the generator that has one deliberate mistake."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RENDERER = Path(__file__).with_name("renderer.py")
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One mistake.
+    """A deliberate mistake in the generator.
 
     Attributes:
         name: also that of its platform.
@@ -59,12 +59,12 @@ class Mutation:
 
 
 def mutations() -> list[Mutation]:
-    """All of them, as reviewed."""
+    """Return all reviewed mutations."""
     return [Mutation(**entry) for entry in yaml.safe_load(_MUTATIONS.read_text())]
 
 
 def render(mutations: Iterable[tuple[Mutation | None, Path]], folder: Path) -> Iterator[list[Manifest]]:
-    """What Argo CD would apply of what copies of the generator render, each with its mistake.
+    """Render the objects that Argo CD would apply, with a copy of the generator per mutation.
 
     Args:
         mutations: the mistake, or none, and the platform file.

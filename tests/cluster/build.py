@@ -26,12 +26,12 @@ SCRATCH = ".build-"
 
 
 def cache() -> Path:
-    """Where binaries are kept, beside the other tools that mpigen builds."""
+    """Return the folder of built binaries."""
     return cache_folder(os.environ.get("MPIGEN_CACHE"), os.environ.get("XDG_CACHE_HOME")) / "control-plane"
 
 
 def build(program: Program) -> Path:
-    """The binary of a program, built if no earlier run did.
+    """Return the binary of a program, and build it if needed.
 
     A build that is interrupted leaves nothing that a later one could take for a binary, and the next one cleans up.
 
@@ -53,14 +53,14 @@ def build(program: Program) -> Path:
 
 
 def remove_leftovers() -> None:
-    """Remove what builds that were killed left behind: a build that runs holds its program's lock."""
+    """Remove leftovers of killed builds; a running build holds its program's lock."""
     for name in {scratch.name.removeprefix(SCRATCH).rpartition("-")[0] for scratch in cache().glob(f"{SCRATCH}*")}:
         with suppress(BlockingIOError, PermissionError), alone(name, fcntl.LOCK_NB):
             _remove_leftovers_of(name)
 
 
 def _remove_leftovers_of(name: str) -> None:
-    """For whoever holds the lock of that name; a compiler that outlived its build may still write there."""
+    """Remove leftovers of one program. The caller holds its lock, but an orphaned compiler may still write."""
     for scratch in cache().glob(f"{SCRATCH}{name}-*"):
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -76,7 +76,7 @@ def _build(program: Program, binary: Path) -> None:
 
 
 def _rewrite(program: Program, scratch: Path) -> None:
-    """Put our copy of upstream's main package beside the pins; Go lets nobody overlay the module cache itself."""
+    """Put our copy of the upstream main package beside the pins, because Go forbids overlays of its module cache."""
     source = module_folder(program) if program.rewritten else scratch
     for file, (old, new) in program.rewritten.items():
         text = (source / file).read_text()
@@ -112,7 +112,7 @@ def _scratch(program: Program, name: str) -> Iterator[Path]:
 
 @contextmanager
 def alone(name: str, options: int = 0) -> Iterator[None]:
-    """One build of a program at a time: who comes second finds the binary. The kernel frees the lock if we die."""
+    """Lock a program while it is built, so that a second build waits for the first. The kernel frees the lock on exit."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / f"{name}.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX | options)

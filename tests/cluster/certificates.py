@@ -1,4 +1,4 @@
-"""One certificate authority for a control plane: a certificate for 127.0.0.1 serves the API server and all webhooks."""
+"""Create one certificate authority: its certificate for 127.0.0.1 serves the API server and all webhooks."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Certificates:
 
     @property
     def certificate(self) -> Path:
-        """What every server shows."""
+        """Return the certificate that every server presents."""
         return self.folder / "tls.crt"
 
     @property
     def key(self) -> Path:
-        """What belongs to it."""
+        """Return the key of the certificate."""
         return self.folder / "tls.key"
 
     @property

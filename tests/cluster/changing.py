@@ -1,4 +1,4 @@
-"""A runtime that changes or goes while a TrainJob on it waits or runs, and what becomes of the job."""
+"""Change or delete a runtime while a TrainJob on it waits or runs, and observe the job."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Changing:
 
     @property
     def runtime(self) -> Body:
-        """As it is to be now."""
+        """Return the runtime with its current text."""
         body: Body = yaml.safe_load(self.text)
         body["metadata"]["namespace"] = self.namespace
         return body
 
     @property
     def job(self) -> Body:
-        """As somebody of the team writes it."""
+        """Return the TrainJob as a team member writes it."""
         body: Body = yaml.safe_load((FOLDER / "bases/trainjob.yaml").read_text("utf-8"))
         labels = {"kueue.x-k8s.io/queue-name": self.namespace}
         body["metadata"] = {"name": "job", "namespace": self.namespace, "labels": labels}
@@ -99,13 +99,13 @@ class Changing:
         self.admin.apply(self.runtime)
 
     def touch(self) -> None:
-        """Change something that nobody reads of the TrainJob: nothing tells Kueue that a runtime has changed."""
+        """Patch an unused field of the TrainJob, because a changed runtime alone triggers no reconcile in Kueue."""
         self.touches += 1
         body = {"metadata": {"annotations": {"tests.mpigen.dev/touch": str(self.touches)}}}
         self.admin.request("PATCH", self.admin.path_of(self.job), body, "application/merge-patch+json")
 
     def hold(self, policy: str) -> None:
-        """Let the queue admit nobody (`Hold`), or everybody (`None`)."""
+        """Set the stop policy of the queue: `Hold` admits no workload, `None` admits all."""
         self.patch(self.around[2], {"stopPolicy": policy})
 
     def patch(self, body: Body, spec: Body) -> None:
@@ -113,12 +113,12 @@ class Changing:
         self.admin.request("PATCH", self.admin.path_of(body), {"spec": spec}, "application/merge-patch+json")
 
     def pods(self) -> list[Body]:
-        """Those of the job, as they are now."""
+        """Return the current pods of the job."""
         pods = self.admin.items("v1", "Pod", self.namespace)
         return [pod for pod in pods if pod["metadata"]["labels"].get(JOB) == "job"]
 
     def has_pods(self) -> bool:
-        """Whether both run, and nothing else is left."""
+        """Return True if both pods run and no other pods are left."""
         pods = self.pods()
         phases = [pod["status"]["phase"] for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         return len(pods) == len(phases) == 2 and set(phases) == {"Running"}
@@ -129,7 +129,7 @@ class Changing:
         return {pod["metadata"]["uid"] for pod in self.pods()}
 
     def workload(self) -> Body:
-        """What Kueue made of the job, once it did."""
+        """Return the Workload of the job as soon as Kueue creates it."""
         return wait_for("a Workload", lambda: next(iter(self.admin.items(_KUEUE, "Workload", self.namespace)), None))
 
     def counted(self, role: str) -> Any:
@@ -138,7 +138,7 @@ class Changing:
         return next(each["template"]["spec"]["containers"][0] for each in pod_sets if each["name"] == role)
 
     def containers(self) -> dict[str, Any]:
-        """What each job runs, with which variables and resources."""
+        """Return the image, variables and resources of each job's container."""
         return {
             pod["metadata"]["labels"][ROLE]: {
                 field: pod["spec"]["containers"][0].get(field) for field in ("image", "env", "resources")
@@ -147,22 +147,22 @@ class Changing:
         }
 
     def has_job_set(self) -> bool:
-        """Whether Trainer has made something of it, and so remembers the runtime if it ever does."""
+        """Return True if Trainer created the JobSet and so stores the runtime."""
         return self.admin.exists({**self.job, "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"})
 
     def is_kept(self) -> bool:
-        """Whether the runtime stays while there are TrainJobs on it: Trainer 2.2 sees to it a second after the first.
+        """Return True if a finalizer keeps the runtime while TrainJobs use it; Trainer 2.2 sets it within a second.
 
         trainer v2.2.0 pkg/controller/trainingruntime_controller.go Generic
         """
         return "trainer.kubeflow.org/resource-in-use" in self.admin.read(self.runtime)["metadata"].get("finalizers", [])
 
     def takes_another(self) -> bool:
-        """Whether one more TrainJob on the runtime would be taken."""
+        """Return True if the API server accepts one more TrainJob on the runtime."""
         return self.takes({**self.job, "metadata": {**self.job["metadata"], "name": "another"}}, dry_run=True)
 
     def takes(self, job: Body, *, dry_run: bool = False) -> bool:
-        """Whether a TrainJob is created; not without its runtime."""
+        """Return True if the API server creates the TrainJob; it rejects jobs without their runtime."""
         try:
             self.admin.create(job, dry_run=dry_run)
         except RefusedError as refused:
@@ -172,7 +172,7 @@ class Changing:
         return True
 
     def fails_over(self, words: str) -> bool:
-        """Whether Trainer warned of something; of a job that was just made it may say first that it is not there."""
+        """Return True if Trainer reports an event with these words; its first event may be `not found`."""
         events = self.admin.items("v1", "Event", self.namespace)
         warnings = [
             each for each in events if each["type"] == "Warning" and each["involvedObject"]["kind"] == "TrainJob"
@@ -186,15 +186,15 @@ class Changing:
         self.admin.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}, "tests")
 
     def is_complete(self) -> bool:
-        """Whether Trainer says so."""
+        """Return True if Trainer reports the TrainJob as Complete."""
         return _is(self.admin.read(self.job), "Complete")
 
     def is_finished(self) -> bool:
-        """Whether Kueue says so."""
+        """Return True if Kueue reports the Workload as Finished."""
         return _is(self.workload(), "Finished")
 
     def charged(self) -> str:
-        """How much cpu the queue has given away."""
+        """Return the CPU that the queue has reserved."""
         reserved = self.admin.read(self.around[2])["status"]["flavorsReservation"][0]["resources"]
         return next(str(each["total"]) for each in reserved if each["name"] == "cpu")
 

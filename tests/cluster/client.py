@@ -1,4 +1,4 @@
-"""A thin client of the API server: what it answered, word for word, warnings included.
+"""Call the API server with a thin client that returns exact answers and warnings.
 
 kubectl and the `kubernetes` package hide one or the other, and take a process or a generated class for each request.
 """
@@ -43,7 +43,7 @@ class RefusedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API server answered: the object, and its warnings."""
+    """The object and the warnings of an answer of the API server."""
 
     body: Body
     warnings: tuple[str, ...]
@@ -68,7 +68,7 @@ class Client:
     connections: Connections = field(default_factory=Connections)
 
     def with_token(self, token: str) -> Client:
-        """The same server, as whoever the token belongs to."""
+        """Return a client of the same server with this bearer token."""
         return replace(self, headers={"Authorization": f"Bearer {token}"})
 
     def as_group(self, group: str) -> Client:
@@ -78,7 +78,7 @@ class Client:
     def as_person(
         self, user: str, groups: Iterable[str] = (), uid: str = "", extra: Mapping[str, Iterable[str]] | None = None
     ) -> Client:
-        """Impersonate somebody; k8s.io/api v0.34.2 authentication/v1/types.go names the headers."""
+        """Impersonate a user; k8s.io/api v0.34.2 authentication/v1/types.go names the headers."""
         person = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
         person += [("Impersonate-Uid", uid)] if uid else []
         for key, values in (extra or {}).items():
@@ -86,7 +86,7 @@ class Client:
         return replace(self, person=tuple(person))
 
     def as_user(self, user: str) -> Client:
-        """Impersonate somebody, who is in the groups that come with the name."""
+        """Impersonate a user with the groups that belong to the name."""
         return replace(self, headers={**self.headers, "Impersonate-User": user})
 
     def request(self, method: str, path: str, body: object = None, content: str = "application/json") -> Answer:
@@ -140,7 +140,7 @@ class Client:
         return self.request("GET", self.path_of(body)).body
 
     def exists(self, body: Body) -> bool:
-        """Whether an object of that identity is stored."""
+        """Return True if an object with this identity is stored."""
         try:
             self.read(body)
         except RefusedError as refused:
@@ -150,7 +150,7 @@ class Client:
         return True
 
     def items(self, api_version: str, kind: str, namespace: str = "") -> list[Body]:
-        """All objects of a kind; of one namespace, or of all."""
+        """Return all objects of a kind, in one namespace or in all."""
         found: list[Body] = self.request("GET", self.path(api_version, kind, namespace)).body["items"]
         return found
 
@@ -163,18 +163,18 @@ class Client:
                 raise
 
     def path_of(self, body: Body) -> str:
-        """Where an object is."""
+        """Return the URL path of an object."""
         metadata = body["metadata"]
         collection = self.path(body["apiVersion"], body["kind"], metadata.get("namespace", ""))
         return f"{collection}/{quote(metadata['name'], safe='')}"
 
     def path(self, api_version: str, kind: str, namespace: str = "") -> str:
-        """Where the objects of a kind are."""
+        """Return the URL path of a kind's collection."""
         resource = self.resource(api_version, kind)["name"]
         return f"{_root(api_version)}/{f'namespaces/{namespace}/' if namespace else ''}{resource}"
 
     def resource(self, api_version: str, kind: str) -> Body:
-        """What discovery says about a kind."""
+        """Return the discovery entry of a kind."""
         if (api_version, kind) not in self._resources:
             for resource in self.request("GET", _root(api_version)).body["resources"]:
                 if "/" not in resource["name"]:
@@ -200,7 +200,7 @@ def wait_until(what: str, holds: Callable[[], bool], seconds: float = 60) -> Non
 
 
 def wait_for(what: str, found: Callable[[], T | None], seconds: float = 60) -> T:
-    """What `found` returns, once it is not None.
+    """Call `found` until it returns a value, and return the value.
 
     Raises:
         TimeoutError: it stayed None.

@@ -1,4 +1,4 @@
-"""What we wrote against what is stored: what became different, and what others added."""
+"""Compare written manifests with stored objects: changed fields, and fields that others added."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BOOKKEEPING = ("uid", "resourceVersion", "generation", "creationTimestamp", "ma
 
 
 def changed(written: Any, stored: Any, path: str = "") -> Iterator[str]:
-    """Each field that we wrote and that is stored otherwise, or not at all."""
+    """Yield the fields whose stored value differs from the written value, or is missing."""
     if isinstance(written, dict) and isinstance(stored, dict):
         for key, value in written.items():
             if key in stored:
@@ -27,7 +27,7 @@ def changed(written: Any, stored: Any, path: str = "") -> Iterator[str]:
 
 
 def added(written: Any, stored: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Each field that is stored and that we did not write: its path, without list indexes, and its value."""
+    """Yield the path, without list indexes, and the value of each stored field that was not written."""
     if isinstance(written, dict) and isinstance(stored, dict):
         for key, value in stored.items():
             if key in written:
@@ -43,7 +43,7 @@ def added(written: Any, stored: Any, path: str = "") -> Iterator[tuple[str, Any]
 
 
 def additions(written: Body, stored: Body) -> dict[str, Any]:
-    """The same, each path once; what differs between the items of a list is gathered."""
+    """Return the added fields, each path once, with the values of all list items."""
     found: dict[str, Any] = {}
     for path, value in added(written, stored):
         if found.setdefault(path, value) != value:

@@ -1,4 +1,4 @@
-"""One control plane for the whole session, a fresh namespace for each test, and the logs where something failed."""
+"""Run one control plane per session with a fresh namespace per test, and attach logs to failures."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def on_the_cluster() -> list[Deployed]:
     ids=str,
 )
 def deployed(request: pytest.FixtureRequest, admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
-    """Each example on the cluster, one after another: pytest runs all tests of one before it goes on to the next.
+    """Deploy the examples one after another; pytest runs all tests of one before the next.
 
     The last one is never removed: the control plane is thrown away.
     """
@@ -88,7 +88,7 @@ def deployed(request: pytest.FixtureRequest, admin: Client, on_the_cluster: list
 
 @pytest.fixture(scope="module")
 def governed(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
-    """A platform with somebody for each persona, in the place of an example."""
+    """Deploy a platform with a user for each persona, in place of an example."""
     if not any(each.platform.platform == governance.NAME for each in on_the_cluster):
         while on_the_cluster:
             trees.remove(admin, on_the_cluster.pop())

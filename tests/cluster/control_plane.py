@@ -1,4 +1,4 @@
-"""Start everything in the order in which it can work: etcd, API server, the rest of Kubernetes, the controllers."""
+"""Start a control plane in order: etcd, API server, the rest of Kubernetes, the controllers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Cluster:
 
     @contextmanager
     def told(self, queues: Queues, fabrics: Sequence[Fabric] = ()) -> Iterator[None]:
-        """Kueue with what another platform wants of it, started anew, and afterwards as it was."""
+        """Restart Kueue with the configuration of another platform, and restore it afterwards."""
         self._restart(replace(self.kueue, queues=queues, fabrics=fabrics))
         try:
             yield
@@ -169,7 +169,7 @@ def _apiserver(etcd: int, port: int, folder: Path, certificates: Certificates) -
 
 
 def _audit(folder: Path) -> list[str]:
-    """What a regulated platform wants to have logged, and how."""
+    """Return the API server's audit flags of a regulated platform."""
     policy = audit(regulated_platform())
     file = folder / "audit-policy.yaml"
     file.write_text(yaml.safe_dump(policy))

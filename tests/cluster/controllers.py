@@ -1,4 +1,4 @@
-"""Trainer, JobSet and Kueue as plain processes, each with its own ServiceAccount's rights.
+"""Run Trainer, JobSet and Kueue as plain processes, with the rights of their ServiceAccounts.
 
 Trainer and JobSet have the settings that upstream ships, Kueue those that mpigen emits.
 """
@@ -30,7 +30,7 @@ from tests.cluster.versions import Program
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A controller to be run.
+    """A controller, and its ports and settings.
 
     Attributes:
         program: what it is.
@@ -47,7 +47,7 @@ class Controller:
     fabrics: Sequence[Fabric] = ()
 
     def objects(self, bundle: str) -> tuple[list[Body], list[Body]]:
-        """What must be installed before any controller starts, and the webhooks for when this one is ready."""
+        """Return the objects to install before any controller starts, and the webhooks to install afterwards."""
         return controller_objects(self.program, self.webhook_port, bundle)
 
     def start(self, client: Client, processes: Processes, certificates: Certificates) -> None:
@@ -85,7 +85,7 @@ class Controller:
         return (module_folder(self.program) / self.program.configuration).read_text()
 
     def is_ready(self) -> bool:
-        """Whether it answers on its health port."""
+        """Return True if the controller answers on its health port."""
         try:
             with closing(http.client.HTTPConnection("127.0.0.1", self.health_port, timeout=2)) as server:
                 server.request("GET", "/readyz")

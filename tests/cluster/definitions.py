@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of kinds that mpigen emits and nobody reconciles here: definitions.json says which."""
+"""Read CustomResourceDefinitions of kinds without a controller in the tests, as listed in definitions.json."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WANTED: dict[str, dict[str, list[str]]] = json.loads((HERE / "definitions.json")
 
 
 def definitions(versions: Versions) -> list[Body]:
-    """All of them; those that mpigen has schemas for are of the newest release, the operator's of the Kueue that runs.
+    """Return all definitions, from the newest release with a schema, and the operator's for the running Kueue.
 
     Raises:
         EngineError: there is no Go, a module cannot be had, or it has no file of that name.
@@ -42,7 +42,7 @@ def yaml_loader() -> Any:
 
 
 def _compiled() -> Iterator[Path]:
-    """What mpigen's own schemas are made from: files of Go modules, and of ours for kinds that come in none."""
+    """Yield the definitions from which mpigen's schemas are compiled: files of Go modules, and our own files."""
     newest: dict[str, Component] = {}
     for component in SUPPORTED:
         if component.name not in _CONTROLLED:

@@ -1,4 +1,4 @@
-"""The account that applies a tree: a ServiceAccount with what mpigen says that Argo CD needs, and a real token."""
+"""Create the ServiceAccount with Argo CD's generated rights, and log in with a real token."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def gitops_account(admin: Client, platform: Platform, manifests: list[Manifest])
 
 
 def _may_read_namespaces(client: Client) -> bool:
-    """Whether the API server knows already of the role and its binding, which it watches like everybody else."""
+    """Return True if the API server has observed the role and its binding."""
     try:
         client.items("v1", "Namespace")
     except RefusedError as refused:

@@ -1,4 +1,4 @@
-"""The platform with somebody for each persona, applied by the very account that it grants that to; and who may what."""
+"""Deploy the governed platform with Argo CD's own account, and query the authorizer for each persona."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def deploy(admin: Client) -> Deployed:
 
 
 def may(admin: Client, who: Requester, asked: AccessRequest) -> bool:
-    """What the API server's authorizers say."""
+    """Return the answer of the API server's authorizers."""
     if asked.url:
         attributes = {"nonResourceAttributes": {"path": asked.url, "verb": asked.verb}}
     else:

@@ -55,7 +55,7 @@ OF_44, OF_45, OF_51, OF_52 = ("n" * length for length in (44, 45, 51, 52))
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A TrainJob on a runtime.
+    """A TrainJob on a handwritten runtime.
 
     Attributes:
         admin: who looks.
@@ -76,7 +76,7 @@ class Attempt:
 
     @property
     def job_set(self) -> Body:
-        """What Trainer makes of it, once it did."""
+        """Return the JobSet as soon as Trainer creates it."""
         return wait_for(f"{self.name}: a JobSet", lambda: self.object(_JOBSET, "JobSet"))
 
     @property
@@ -95,22 +95,22 @@ class Attempt:
         return found
 
     def mounts(self, role: str) -> set[str]:
-        """What of Trainer's is mounted into that container."""
+        """Return the mounts of Trainer's volumes in this container."""
         return {mount["name"] for mount in self.container(role).get("volumeMounts", [])}
 
     def pods(self, role: str) -> list[Body]:
-        """Those of a job, as they are now."""
+        """Return the current pods of a job."""
         pods = self.admin.items("v1", "Pod", self.namespace)
         mine = {JOB: self.name, ROLE: role}
         return [pod for pod in pods if mine.items() <= pod["metadata"]["labels"].items()]
 
     def run(self, role: str) -> bool:
-        """Whether there are pods of a job, and all of them run."""
+        """Return True if a job has pods and all of them run."""
         pods = self.pods(role)
         return bool(pods) and all(pod["status"]["phase"] == "Running" for pod in pods)
 
     def is_complete(self) -> bool:
-        """Whether Trainer says so."""
+        """Return True if Trainer reports the TrainJob as Complete."""
         body = self.object(_TRAINER, "TrainJob") or {}
         return any(found["type"] == "Complete" and found["status"] == "True" for found in conditions(body))
 
@@ -136,7 +136,7 @@ class Attempt:
 
 
 def attempt_everything(admin: Client, namespace: str) -> dict[str, Attempt]:
-    """A TrainJob on each spoiled runtime, of the same name, and what else the tests want to see, all at once."""
+    """Create a TrainJob on each broken runtime, and the other attempts of the tests, all at once."""
     seen = {case.name: case for case in CASES.values() if case.check in set(CHECKS) - UNSEEN}
     spoiled = {name: case.bad for name, case in seen.items() if case.family == "mpi"}
     runtimes = {**spoiled, "sound": SOUND, "hosts": CASES["mpi/launchers"].good, "any": ANY}
@@ -197,7 +197,7 @@ def _train_job(name: str, namespace: str, runtime: str, trainer: Mapping[str, An
 
 
 def create(admin: Client, body: Body) -> str:
-    """What is said against it. The webhook of Trainer sees a new runtime only after a moment."""
+    """Create an object and return the rejection, retrying until Trainer's webhook sees a new runtime."""
 
     def answer() -> str | None:
         try:

@@ -1,4 +1,4 @@
-"""What upstream would install, rendered by kustomize and made to work with controllers that are plain processes."""
+"""Render upstream manifests with kustomize, and adapt them to controllers that run as plain processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def render(program: Program) -> list[Body]:
 
 
 def controller_objects(program: Program, port: int, bundle: str) -> tuple[list[Body], list[Body]]:
-    """What to install before the controller starts, and the webhooks for when it answers on `port`."""
+    """Return the objects to install before the controller starts, and the webhooks for its `port`."""
     rendered = [_reachable(body, port, bundle) for body in render(program) if body["kind"] not in _NOT_HERE]
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": program.namespace}}
     objects = [body for body in rendered if body["kind"] not in _WEBHOOKS]
@@ -66,7 +66,7 @@ def _wait(client: Client, body: Body) -> None:
 
 
 def _is_served(client: Client, spec: Body) -> bool:
-    """Whether discovery knows it; to read the definition itself costs megabytes."""
+    """Return True if discovery lists the kind; reading the definition itself costs megabytes."""
     version = next(version["name"] for version in spec["versions"] if version["served"])
     try:
         return bool(client.resource(f"{spec['group']}/{version}", spec["names"]["kind"]))

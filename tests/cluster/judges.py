@@ -1,4 +1,4 @@
-"""What is wrong with a tree on the cluster: each judge returns its complaints, and none if the tree is sound.
+"""Judge a deployed tree: every judge returns its complaints, and none for a sound tree.
 
 The tests of the examples ask each judge in a test of its own; the mutation tests ask all of them about broken trees.
 """
@@ -21,30 +21,30 @@ REVIEWED: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("a
 
 
 def refused(deployed: Deployed) -> list[str]:
-    """What the API server, an admission plugin or a webhook does not take."""
+    """Return the objects that the API server, an admission plugin or a webhook rejects."""
     return [f"{found.manifest.resource}: {found.refusal}" for found in deployed.outcomes if found.refusal]
 
 
 def warned_about(deployed: Deployed) -> list[str]:
-    """What it takes with a warning."""
+    """Return the objects that are accepted with a warning."""
     return [f"{found.manifest.resource}: {text}" for found in deployed.outcomes for text in found.warnings]
 
 
 def stored_otherwise(deployed: Deployed, stored: list[Body]) -> list[str]:
-    """What we wrote and is not stored so: Argo CD would see a difference for ever."""
+    """Return written fields that are stored differently, which Argo CD would report as drift."""
     pairs = zip(deployed.stored, stored, strict=True)
     return [f"{found.resource}: {change}" for found, body in pairs for change in changed(found.body, body)]
 
 
 def added_by_others(deployed: Deployed, stored: list[Body]) -> Iterator[tuple[str, str, str, Any]]:
-    """What is stored and we did not write: resource, kind, path and value."""
+    """Return stored fields that were not written: resource, kind, path and value."""
     for found, body in zip(deployed.stored, stored, strict=True):
         for path, value in additions(found.body, body).items():
             yield found.resource, found.kind, path, value
 
 
 def unknown_additions(deployed: Deployed, stored: list[Body]) -> list[str]:
-    """What others added and nobody has reviewed."""
+    """Return added fields without a review."""
     return [
         f"{resource}: {path}: {value!r}"
         for resource, kind, path, value in added_by_others(deployed, stored)
@@ -53,7 +53,7 @@ def unknown_additions(deployed: Deployed, stored: list[Body]) -> list[str]:
 
 
 def moved_by_a_second_apply(deployed: Deployed, stored: list[Body]) -> list[str]:
-    """What an apply of the same text writes to once more.
+    """Return the objects that a second apply of the same text writes to.
 
     A PersistentVolumeClaim gets another `resourceVersion` by the second apply, with nothing else changed, and by no
     later one: what differs then are not the fields that anybody sees, but how they are stored.
@@ -67,13 +67,13 @@ def moved_by_a_second_apply(deployed: Deployed, stored: list[Body]) -> list[str]
 
 
 def _alike(one: Body, two: Body) -> bool:
-    """Whether nothing differs but the version."""
+    """Return True if only the resource version differs."""
     version = two["metadata"]["resourceVersion"]
     return {**one, "metadata": {**one["metadata"], "resourceVersion": version}} == two
 
 
 def inactive_queues(deployed: Deployed, admin: Client) -> list[str]:
-    """Queues that admit nobody."""
+    """Return the queues that are not active."""
     queues = [found for found in deployed.stored if found.kind in {"ClusterQueue", "LocalQueue"}]
     said = [(queue.resource, _condition(admin, queue.body, "Active")) for queue in queues]
     return [f"{queue}: {found['reason']}: {found['message']}" for queue, found in said if found["status"] != "True"]

@@ -16,7 +16,7 @@ _PINS = ("go.mod", "go.sum")
 
 
 def module_folder(program: Program) -> Path:
-    """Where the source of a program's module is.
+    """Return the source folder of a program's module.
 
     Raises:
         EngineError: as `module_folders`.
@@ -25,7 +25,7 @@ def module_folder(program: Program) -> Path:
 
 
 def module_folders(pins: Path) -> dict[str, Path]:
-    """Every module that the go.mod of a folder requires → where its source is.
+    """Return the source folder of every module that a go.mod requires.
 
     Raises:
         EngineError: there is no Go, a module cannot be had, or its content is not what go.sum says.

@@ -8,7 +8,7 @@ from tests.cluster.client import Body, Client, wait_until
 
 
 def nodes(platform: Platform) -> list[Body]:
-    """All nodes that the platform file says there are."""
+    """Return all nodes that the platform file declares."""
     return [_node(pool, number) for pool in platform.pools for number in range(pool.nodes)]
 
 
@@ -26,7 +26,7 @@ def _node(pool: Pool, number: int) -> Body:
 
 
 def _places(pool: Pool, number: int) -> dict[str, str]:
-    """Where a node is: two places of the widest level, in each of them two of the next, and so on."""
+    """Return the topology labels of a node: two domains of the widest level, two of the next in each, and so on."""
     places = enumerate(pool.topology, start=1)
     return {level: f"{pool.name}-{number * 2**depth // pool.nodes}" for depth, level in places}
 

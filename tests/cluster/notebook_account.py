@@ -1,4 +1,4 @@
-"""A kubeconfig for a person of a tenant: a ServiceAccount, as a notebook has one, with a real token.
+"""Create a kubeconfig for a person of a tenant, as a ServiceAccount with a real token.
 
 Its rights are those that the tree gives to the tenant's groups, no more: each binding of theirs is repeated for it.
 """
@@ -21,7 +21,7 @@ _REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 def notebook_account(cluster: Cluster, deployed: Deployed, tenant: Tenant, access: str) -> str:
-    """The text of a kubeconfig file for somebody with this access to the tenant: view, edit, admin; or `none`."""
+    """Return a kubeconfig for a user with this access to the tenant: view, edit, admin or `none`."""
     name = f"{tenant.name}-{access}"
     account = {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
     group = next(iter(getattr(tenant.access, access, ())), "")
@@ -51,7 +51,7 @@ def _token(admin: Client, name: str) -> str:
 
 
 def _may_list_trainjobs(person: Client, namespace: str) -> bool:
-    """Whether the API server knows the bindings already."""
+    """Return True if the API server has observed the bindings."""
     asked = {"verb": "list", "group": "trainer.kubeflow.org", "resource": "trainjobs", "namespace": namespace}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
     return bool(

@@ -1,4 +1,4 @@
-"""What Kueue says to jobs that are larger than a tenant's quota with everything that it may borrow."""
+"""Read Kueue's condition for jobs that exceed a tenant's quota and borrowing limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NODES = 500
 
 
 def reasons(admin: Client, platform: Platform) -> dict[str, Body]:
-    """Runtime → the condition that keeps a job of the first tenant waiting, for the first runtime of each pool.
+    """Return the condition that keeps a job pending, for the first runtime of each pool.
 
     One after another: of jobs that are alike and wait in one queue, Kueue 0.19 judges the first and says nothing to
     the others (pkg/cache/queue/cluster_queue.go, SchedulingEquivalenceHashing).

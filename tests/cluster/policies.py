@@ -1,4 +1,4 @@
-"""Policies on the real API server, and what it says of cases that are put to them.
+"""Install policies on the real API server, and run cases against them with dry runs.
 
 What a case starts from is created by somebody whom every policy lets do anything: each gets a condition for that.
 Warnings stand in for what is only audited: an answer comes sooner than a line of a log. Nothing of a case itself is
@@ -33,7 +33,7 @@ _VERBS = {"CREATE": "create", "UPDATE": "patch", "DELETE": "delete", "CONNECT": 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the API server says of a case.
+    """The API server's answer to a case.
 
     Attributes:
         denied: the policy that refuses it, what it says, and the reason; None if none does.
@@ -86,7 +86,7 @@ def _telling(binding: Body) -> Body:
 
 
 def rights(client: Client, cases: Iterable[Case]) -> list[Manifest]:
-    """What everybody in the cases needs to ask for what they do, and nothing that policies ask the authorizer for.
+    """Return the RBAC objects that the cases need for their requests, without any rights that policies check.
 
     So that policies are asked at all. What is changed is patched here, for which nobody needs the right to `update`.
     """
@@ -142,7 +142,7 @@ def with_canary(admin: Client) -> None:
 
 
 def put(admin: Client, case: Case) -> Said:
-    """What the API server says of a case."""
+    """Return the answer of the API server to a case."""
     setup = admin.as_person("setup", _MASTERS)
     before = [_placed(body, case, setup) for body in _before(case)]
     for body in before:
@@ -158,7 +158,7 @@ def put(admin: Client, case: Case) -> Said:
 
 
 def _before(case: Case) -> list[Body]:
-    """What must be there; a Scale comes with what is scaled."""
+    """Return the objects that must exist before the case; a Scale needs its scaled object."""
     return [body for body in (case.of or case.old,) if body is not None]
 
 
@@ -182,7 +182,7 @@ def _asked(client: Client, case: Case, admin: Client) -> Said:
 
 
 def _comes_after(refused: RefusedError, admin: Client, case: Case) -> bool:
-    """Whether the policies let it pass: what refuses it is asked later, or is nobody to connect to.
+    """Return True if the policies accept it and a later admission step or a connection rejects it.
 
     kubernetes v1.34.2 pkg/kubeapiserver/options/plugins.go `AllOrderedPlugins`
     """
@@ -227,7 +227,7 @@ def _warned(warnings: Iterable[str]) -> frozenset[tuple[str, str]]:
 
 
 def type_warnings(admin: Client, policy: str) -> list[str]:
-    """What the type checker of the API server says of a policy, once it has looked at it."""
+    """Return the type warnings of the API server for a policy."""
     body = {"apiVersion": _API, "kind": KINDS[0], "metadata": {"name": policy}}
     wait_until(f"{policy} is checked", lambda: "observedGeneration" in admin.read(body).get("status", {}))
     found = admin.read(body)["status"].get("typeChecking", {}).get("expressionWarnings", [])

@@ -23,7 +23,7 @@ class StartError(RuntimeError):
 
 @dataclass(slots=True)
 class Processes:
-    """What one control plane runs.
+    """The processes of one control plane.
 
     Attributes:
         folder: where the logs are.
@@ -48,7 +48,7 @@ class Processes:
             )
 
     def log(self, name: str) -> Path:
-        """Where a program's output goes."""
+        """Return the log file of a program."""
         return self.folder / f"{name}.log"
 
     def wait(self, name: str, ready: Callable[[], bool], seconds: float = 60) -> None:
@@ -80,14 +80,14 @@ class Processes:
         self._running[name].wait()
 
     def stop(self) -> None:
-        """End everything, the last started first; what they stored is thrown away, so nobody is asked politely."""
+        """Kill all processes in reverse order of their start, because their data is thrown away."""
         for process in reversed(self._running.values()):
             process.kill()
             process.wait()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on, picked at random so that two runs do not meet."""
+    """Return random unused ports of 127.0.0.1, so that two runs do not conflict."""
     found: list[int] = []
     while len(found) < count:
         port = random.choice(_PORTS)
@@ -106,7 +106,7 @@ def _is_free(port: int) -> bool:
 
 
 def listens(port: int) -> bool:
-    """Whether something accepts connections there."""
+    """Return True if a server accepts connections on the port."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -79,7 +79,7 @@ def outcome(cluster: Cluster, job: Body) -> str:
 
 
 def workload(admin: Client, name: str) -> Body:
-    """What Kueue made of a TrainJob, once it did."""
+    """Return the Workload of a TrainJob as soon as Kueue creates it."""
 
     def found() -> Body | None:
         owned = admin.items(_KUEUE, "Workload", NAMESPACE)

@@ -20,7 +20,7 @@ _STILL, _LIMIT = 60, 900
 
 @dataclass(slots=True)
 class Ran:
-    """A TrainJob and everything that was seen of it.
+    """A TrainJob and its observed pods, hostfile and Workload.
 
     Attributes:
         training: what was asked for.
@@ -45,7 +45,7 @@ class Ran:
 
     @property
     def hosts(self) -> list[Body]:
-        """Those of its pods that have ranks."""
+        """Return the pods that run ranks."""
         launcher_is_one = not self.training.runtime.has_separate_launcher
         return [pod for pod in self.pods if launcher_is_one or pod["metadata"]["labels"][ROLE] != "launcher"]
 

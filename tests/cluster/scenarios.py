@@ -61,7 +61,7 @@ class Scenario:
 
     @cached_property
     def outcomes(self) -> Mapping[str, Outcome]:
-        """What mpigen's own arithmetic says that becomes of each job."""
+        """Return the outcomes that mpigen computes."""
         rendered = self.tree
         (runtime,) = [found.body for found in rendered if found.kind == "ClusterTrainingRuntime"]
         steps = [Finished(step.job) if step.body is None else self._sent(step.body, runtime) for step in self.steps]
@@ -70,7 +70,7 @@ class Scenario:
 
     @property
     def predicted(self) -> dict[str, str]:
-        """TopologyMode each job ends by that."""
+        """Return the computed end of each job."""
         queues = read_queue_tree(self.tree).queues
         closed = {name for name, queue in queues.items() if queue.stop_policy != "None"}
         homes = {step.job: step.body["metadata"]["namespace"] for step in self.steps if step.body is not None}
@@ -86,7 +86,7 @@ class Scenario:
 
     @property
     def tree(self) -> list[Manifest]:
-        """What mpigen makes of the platform."""
+        """Return the tree that mpigen renders from the platform."""
         return render(self.platform, App(self.platform))[0]
 
 
@@ -100,7 +100,7 @@ def _words(outcome: Outcome, is_closed: bool) -> str:
 
 
 def scenarios() -> dict[str, Scenario]:
-    """All of them, by name. Names of objects begin with the scenario's, so that all fit on one cluster."""
+    """Return all scenarios by name; object names start with the scenario's name, so that all fit on one cluster."""
     return {name: _scenario(name, data) for name, data in yaml.safe_load(_FILE.read_text()).items()}
 
 

@@ -1,4 +1,4 @@
-"""What Kueue says of a job that no flavor has room for, when chance plays a part in it.
+"""Compare Kueue's messages on missing quota, whose wording is random in Kueue 0.18.
 
 Kueue 0.19 names every resource that a flavor lacks. Kueue 0.18 goes through the resources in the order of a Go map,
 which is random, and stops at the first that is lacking, so that it names one of them for each flavor
@@ -19,7 +19,7 @@ _SHORTAGE = re.compile(r"insufficient quota for \S+ in flavor (\S+), .*? > maxim
 
 
 def in_recorded_words(said: Mapping[str, Body], recorded: Mapping[str, Body], kueue: str) -> dict[str, Body]:
-    """What a release of Kueue said of each job, as it is recorded of 0.19 if both mean the same."""
+    """Return the messages of a Kueue release, replaced by the recorded ones of 0.19 where both are equivalent."""
     return {job: _in_recorded_words(condition, recorded.get(job), kueue) for job, condition in said.items()}
 
 
@@ -30,7 +30,7 @@ def _in_recorded_words(condition: Body, recorded: Body | None, kueue: str) -> Bo
 
 
 def possible(message: str, kueue: str) -> set[str]:
-    """What a release of Kueue may say where 0.19 says `message`; `kueue` is a version such as `v0.18.3`."""
+    """Return all messages that a release of Kueue may use where 0.19 uses `message`."""
     if not kueue.startswith("v0.18."):
         return {message}
     introduction = _INTRODUCTION.match(message)

@@ -1,4 +1,4 @@
-"""Every object of every example is accepted as written, stored as written, and untouched by a second apply."""
+"""Test that all objects of the examples are accepted and stored as written, and that a second apply changes none."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ EXPLAINED: dict[str, set[tuple[str, str]]] = {}
 
 @pytest.fixture(scope="session")
 def stored(deployed: Deployed) -> list[Body]:
-    """What is stored of the example, once its controllers are done."""
+    """Return the stored objects of the example after its controllers have finished."""
     return trees.settled(deployed)
 
 
-def test_nothing_is_refused(deployed: Deployed) -> None:
+def test_no_object_is_rejected(deployed: Deployed) -> None:
     assert judges.refused(deployed) == []
 
 
-def test_nothing_is_warned_about(deployed: Deployed) -> None:
+def test_no_object_gets_a_warning(deployed: Deployed) -> None:
     assert judges.warned_about(deployed) == []
 
 
-def test_what_is_stored_is_what_we_wrote(deployed: Deployed, stored: list[Body]) -> None:
+def test_objects_are_stored_as_written(deployed: Deployed, stored: list[Body]) -> None:
     assert judges.stored_otherwise(deployed, stored) == []
 
 
-def test_what_others_add_is_known(deployed: Deployed, stored: list[Body]) -> None:
+def test_fields_that_others_add_are_reviewed(deployed: Deployed, stored: list[Body]) -> None:
     added = judges.added_by_others(deployed, stored)
     EXPLAINED[deployed.platform.platform] = {(kind, path) for _, kind, path, _ in added}
     assert judges.unknown_additions(deployed, stored) == []
@@ -41,7 +41,7 @@ def test_a_second_apply_changes_nothing(deployed: Deployed, stored: list[Body]) 
     assert judges.moved_by_a_second_apply(deployed, stored) == []
 
 
-def test_the_account_cannot_do_more_than_the_tree_needs(deployed: Deployed) -> None:
+def test_argo_cd_cannot_grant_more_than_the_tree_needs(deployed: Deployed) -> None:
     cluster_admin = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
     takeover = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -54,8 +54,8 @@ def test_the_account_cannot_do_more_than_the_tree_needs(deployed: Deployed) -> N
         deployed.account.apply(takeover, dry_run=True)
 
 
-def test_every_reviewed_field_is_really_added() -> None:
-    """The last one, when all examples were seen."""
+def test_every_reviewed_field_is_added_on_the_cluster() -> None:
+    """Run last, after all examples."""
     if len(EXPLAINED) != len(EXAMPLES):
         pytest.skip("not all examples were applied in this run")
     used = set().union(*EXPLAINED.values())

@@ -1,4 +1,4 @@
-"""Who may do what: the API server, mpigen and the reviewed table say the same."""
+"""Test that the API server, mpigen and the reviewed table agree on the rights of every persona."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RBAC = "rbac.authorization.k8s.io/v1"
 
 @pytest.fixture(scope="module")
 def files(governed: Deployed, admin: Client) -> Access:
-    """What mpigen reads from what was applied, once the API server has read it too."""
+    """Return mpigen's access rights of the applied tree, after the API server has observed it."""
     found = read_access([*governed.stored])
     last = max(governed.stored, key=lambda each: each.kind == "RoleBinding")
     assert last.kind == "RoleBinding"
@@ -41,7 +41,7 @@ def files(governed: Deployed, admin: Client) -> Access:
 
 
 def _each_grant(found: Access) -> Iterable[tuple[Requester, AccessRequest]]:
-    """One request for each binding."""
+    """Yield one request for each binding."""
     for grant in found.grants:
         rule = grant.rules[0]
         name = rule.names[0] if rule.names else ""
@@ -49,18 +49,18 @@ def _each_grant(found: Access) -> Iterable[tuple[Requester, AccessRequest]]:
         yield from ((_who(subject), asked) for subject in grant.subjects if "/" not in asked.resource)
 
 
-def test_the_account_of_argocd_applies_all_of_it(governed: Deployed) -> None:
+def test_argo_cd_applies_the_whole_release(governed: Deployed) -> None:
     assert judges.refused(governed) == []
 
 
-def test_the_account_of_argocd_reads_all_of_it_and_removes_it(governed: Deployed) -> None:
+def test_argo_cd_reads_and_deletes_the_whole_release(governed: Deployed) -> None:
     for found in governed.stored:
         path = governed.account.path_of(found.body)
         governed.account.request("GET", path.rpartition("/")[0])
         governed.account.request("DELETE", f"{path}?dryRun=All")
 
 
-def test_the_account_of_argocd_binds_no_more_than_the_release_does(governed: Deployed) -> None:
+def test_argo_cd_cannot_bind_roles_outside_the_release(governed: Deployed) -> None:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
     takeover = {"apiVersion": _RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": "takeover"}, "roleRef": role}
     with pytest.raises(RefusedError, match="attempting to grant RBAC permissions not currently held"):
@@ -68,16 +68,14 @@ def test_the_account_of_argocd_binds_no_more_than_the_release_does(governed: Dep
 
 
 @pytest.mark.parametrize("row", rows(), ids=str)
-def test_the_api_server_says_what_the_table_says_and_mpigen_too(row: Row, files: Access, admin: Client) -> None:
+def test_api_server_and_mpigen_agree_with_the_table_of_rights(row: Row, files: Access, admin: Client) -> None:
     assert {name for name, who in PERSONAS.items() if may(admin, who, row.asked)} == row.may
     assert {name for name, who in PERSONAS.items() if files.allowed(who, row.asked)} == row.may
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_mpigen_says_what_the_api_server_says_of_all_roles_of_a_cluster(
-    seed: int, files: Access, admin: Client
-) -> None:
-    """Kubernetes' own, and those of Trainer, JobSet and Kueue, of which some are aggregated."""
+def test_mpigen_agrees_with_the_api_server_on_all_roles_of_a_cluster(seed: int, files: Access, admin: Client) -> None:
+    """Kubernetes, Trainer, JobSet and Kueue have such roles, some of them aggregated."""
     # What stands in a namespace that ends goes one by one, between our answer and that of the API server.
     wait_until("no namespace is ending", lambda: not _ending(admin), 240)
     found = read_access(_stored(admin))
@@ -94,7 +92,7 @@ def _ending(admin: Client) -> list[str]:
     return [each["metadata"]["name"] for each in found if each["status"]["phase"] == "Terminating"]
 
 
-def test_what_everybody_is_granted_is_what_the_api_server_writes_itself(admin: Client) -> None:
+def test_default_grants_equal_the_bindings_of_the_api_server(admin: Client) -> None:
     everybody = {subject.name for grant in GRANTS for subject in grant.subjects}
     written = [each for each in _stored(admin) if _BUILT_IN in each.body["metadata"].get("labels", {})]
     found = [grant for grant in read_access(written).grants if everybody & {subject.name for subject in grant.subjects}]
@@ -116,7 +114,7 @@ def _without_order(grant: Grant) -> tuple[object, ...]:
 
 
 def _stored(admin: Client) -> Iterable[Manifest]:
-    """All roles and bindings, without what a controller wrote into aggregated roles."""
+    """Return all roles and bindings, without the rules that a controller wrote into aggregated roles."""
     for kind in _KINDS:
         for body in admin.items(_RBAC, kind):
             kept = {key: value for key, value in body.items() if key != "rules" or "aggregationRule" not in body}
@@ -124,7 +122,7 @@ def _stored(admin: Client) -> Iterable[Manifest]:
 
 
 def _request(chance: Random, found: Access) -> tuple[Requester, AccessRequest]:
-    """Somebody, and something that they or others are granted somewhere."""
+    """Return a random subject with a random request from any grant."""
     mine, other = (chance.choice([each for each in found.grants if each.rules and each.subjects]) for _ in range(2))
     who = _who(chance.choice(mine.subjects))
     rule = chance.choice(chance.choice((mine, mine, other)).rules)

@@ -1,4 +1,4 @@
-"""What `mpigen policy test` says of policies is what the API server does with them."""
+"""Test that `mpigen policy test` decides as the API server does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ That the type checker does not know: k8s.io/apiserver v0.34.2 pkg/admission/plug
 
 @pytest.fixture(scope="module", params=FOLDERS, ids=lambda folder: folder.name)
 def folder(request: pytest.FixtureRequest, admin: Client) -> Iterator[CaseFolder]:
-    """Each folder of policies on the cluster, where everybody in the cases may do what they do there."""
+    """Install each folder of policies, with the rights for all requests of its cases."""
     read = CaseFolder.of(request.param)
     cases = list(chain(*read.files.values()))
     manifests = [each for each in read.manifests if _is_served(each, admin)]
@@ -46,7 +46,7 @@ def folder(request: pytest.FixtureRequest, admin: Client) -> Iterator[CaseFolder
 
 
 def _is_served(manifest: Manifest, admin: Client) -> bool:
-    """Whether it is of a kind that the API server has; no policy is about claims of devices, which an older has not."""
+    """Return True if the API server serves the kind; older servers lack kinds for device claims."""
     try:
         admin.resource(str(manifest.body["apiVersion"]), manifest.kind)
     except (RefusedError, KeyError):
@@ -56,7 +56,7 @@ def _is_served(manifest: Manifest, admin: Client) -> bool:
     return True
 
 
-def test_the_api_server_decides_each_case_as_mpigen_does(folder: CaseFolder, cluster: Cluster) -> None:
+def test_api_server_and_mpigen_decide_every_case_alike(folder: CaseFolder, cluster: Cluster) -> None:
     targets = {name: program.minor for name, program in cluster.versions.programs.items()}
     catalog, wrong, unknown = Catalog.bundled(targets), [], []
     for cases in folder.files.values():
@@ -69,14 +69,14 @@ def test_the_api_server_decides_each_case_as_mpigen_does(folder: CaseFolder, clu
     assert not unknown or catalog.targets != Catalog.bundled().targets, "every case is for the newest releases"
 
 
-def test_the_api_server_finds_nothing_wrong_with_the_types(folder: CaseFolder, admin: Client) -> None:
+def test_the_api_server_reports_no_type_warnings(folder: CaseFolder, admin: Client) -> None:
     policies = [each.name for each in folder.manifests if each.kind == "ValidatingAdmissionPolicy"]
     found = {name: said for name in policies if (said := type_warnings(admin, name))}
     assert found.keys() - _DYNAMIC == set(), found
 
 
 def _is_known(case: Case, catalog: Catalog) -> bool:
-    """Whether an older release has all fields of what is sent."""
+    """Return True if an older release has all fields of the request."""
     found = (
         schema_breaches(Manifest(case.object or {}, ""), Engine(catalog))
         if case.operation in ("CREATE", "UPDATE")
@@ -86,7 +86,7 @@ def _is_known(case: Case, catalog: Catalog) -> bool:
 
 
 def _disagreement(admin: Client, case: Case, world: PolicyCluster) -> str:
-    """What differs, also after a while; empty if nothing does."""
+    """Return the remaining difference after a while, or an empty string."""
     dry = replace(case, is_dry_run=case.operation != "CONNECT")
     ours = [each for each in judge(request_of(dry, world), world) if not each.holds]
     deadline = time.monotonic() + _PATIENCE
@@ -119,7 +119,7 @@ def _difference(ours: list[Decision], theirs: Said) -> str:
 
 
 def _words(decision: Decision) -> str:
-    """Of an error that CEL in Go tells otherwise, only that there is one."""
+    """Return the decision, without the wording of CEL errors, which Go words differently."""
     return _ERROR.sub(r"\1", decision.message) if decision.is_error else decision.message
 
 

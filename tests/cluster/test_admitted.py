@@ -1,4 +1,4 @@
-"""What Kueue admits gets its pods: the largest jobs of platforms by chance, on the real API server and scheduler."""
+"""Test that the largest admitted jobs of random platforms get their pods on a real API server and scheduler."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_largest_job_of_a_team_gets_all_of_its_pods(cluster: Cluster, admin:
 
 
 def _largest(platform: Platform) -> tuple[Platform, Tenant, Runtime, int] | None:
-    """Of the first team that can have hosts of its own, on a runtime."""
+    """Return the largest job of the first team with its own hosts."""
     for tenant in platform.tenants:
         for runtime in platform.runtimes:
             far = reach(platform, tenant, runtime)

@@ -1,4 +1,4 @@
-"""Argo CD applies a release but for the lock and for what is the whole cluster's, of Kueue and the API server."""
+"""Test that Argo CD applies a release without the lock and without cluster-wide configuration files."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ def matched(library: Path, pattern: str, paths: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_argo_cd_leaves_alone_the_lock_and_the_configuration_of_kueue(
-    name: str, control_plane_versions: Versions
-) -> None:
+def test_argo_cd_excludes_the_lock_and_the_kueue_configuration(name: str, control_plane_versions: Versions) -> None:
     application = yaml.safe_load((ROOT / f"output/{name}/argocd/application.yaml").read_text())
     source = application["spec"]["source"]
     folder = ROOT / "output" / name / Path(source["path"]).name
@@ -38,7 +36,7 @@ def test_argo_cd_leaves_alone_the_lock_and_the_configuration_of_kueue(
 @pytest.mark.parametrize(
     "pattern", ["{release.json,kueue/configuration.yaml,audit/policy.yaml}", "release.json", "{a,b/*}", "*.y?ml"]
 )
-def test_patterns_mean_to_us_what_they_mean_to_argo_cd(pattern: str, control_plane_versions: Versions) -> None:
+def test_our_glob_matches_the_same_paths_as_argo_cd(pattern: str, control_plane_versions: Versions) -> None:
     paths = ["release.json", "releasexjson", "kueue/configuration.yaml", "x/kueue/configuration.yaml", "a", "b/c/d.yml"]
     paths += ["audit/policy.yaml", "audit/policy.yml", "cluster/audit/policy.yaml"]
     ours = [path for path in paths if re.fullmatch(expression(pattern), path)]

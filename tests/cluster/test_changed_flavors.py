@@ -1,4 +1,4 @@
-"""What the checks say of flavors and priorities that change is what Kueue does with jobs that run, wait and come."""
+"""Test that Kueue treats jobs as the checks on changed flavors and priorities report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def flavor(place: Changing) -> Body:
 
 
 def stays(place: Changing, pods: set[str], workload: Body) -> None:
-    """A job that runs does not mind, and is charged as before."""
+    """Assert that a running job keeps its pods and its charge."""
     place.touch()
     time.sleep(_QUIET)
     assert place.running() == pods
@@ -41,19 +41,19 @@ def stays(place: Changing, pods: set[str], workload: Body) -> None:
 
 
 def refusal(place: Changing) -> str:
-    """Why Kueue does not admit the job."""
+    """Return the reason why Kueue does not admit the job."""
     held = [each for each in conditions(place.workload()) if each["type"] == "QuotaReserved"]
     return "".join(each["message"] for each in held if each["status"] == "False")
 
 
 def unscheduled(place: Changing) -> str:
-    """Why pods of the job are on no node."""
+    """Return the reason why pods of the job are unscheduled."""
     found = [each for pod in place.pods() for each in conditions(pod) if each["type"] == "PodScheduled"]
     return "".join(each["message"] for each in found if each["status"] == "False")
 
 
 @pytest.mark.parametrize("change", [_LABELS, _TAINTS, _NO_TOLERATIONS], ids=["labels", "taints", "tolerations"])
-def test_jobs_that_run_stay_when_their_flavor_changes(change: Body, place: Changing) -> None:
+def test_running_jobs_stay_when_their_flavor_changes(change: Body, place: Changing) -> None:
     place.submit()
     pods, workload = place.running(), place.workload()
     place.patch(flavor(place), change)
@@ -65,7 +65,7 @@ def test_jobs_that_run_stay_when_their_flavor_changes(change: Body, place: Chang
     [(_LABELS, "node affinity/selector"), (_NO_TOLERATIONS, "untolerated taint")],
     ids=["labels", "tolerations"],
 )
-def test_jobs_that_wait_go_to_the_nodes_that_the_flavor_means_now(change: Body, said: str, place: Changing) -> None:
+def test_pending_jobs_use_the_new_nodes_of_a_changed_flavor(change: Body, said: str, place: Changing) -> None:
     place.hold("Hold")
     place.submit()
     wait_until("Kueue counts it", lambda: bool(place.counted("node")))
@@ -75,7 +75,7 @@ def test_jobs_that_wait_go_to_the_nodes_that_the_flavor_means_now(change: Body, 
     wait_until("it is charged", lambda: place.charged() == "32")
 
 
-def test_jobs_that_wait_and_do_not_tolerate_a_new_taint_never_start(place: Changing) -> None:
+def test_pending_jobs_without_toleration_for_a_new_taint_never_start(place: Changing) -> None:
     place.hold("Hold")
     place.submit()
     wait_until("Kueue counts it", lambda: bool(place.counted("node")))
@@ -103,7 +103,7 @@ def topology(admin: Client, place: Changing) -> Iterator[Changing]:
 
 
 def with_two_flavors(place: Changing) -> Body:
-    """What the queue says when it also has nothing of another flavor."""
+    """Return the queue's spec with a second flavor that has no quota."""
     queue = place.around[2]
     group = queue["spec"]["resourceGroups"][0]
     nothing = [{**each, "nominalQuota": "0"} for each in group["flavors"][0]["resources"]]
@@ -111,7 +111,7 @@ def with_two_flavors(place: Changing) -> Body:
     return {"resourceGroups": [{**group, "flavors": flavors}]}
 
 
-def test_where_one_of_two_flavors_gets_a_topology_jobs_that_ask_for_none_wait(topology: Changing) -> None:
+def test_jobs_without_topology_request_wait_if_one_of_two_flavors_has_a_topology(topology: Changing) -> None:
     place = topology
     place.patch(place.around[2], with_two_flavors(place))
     place.submit()
@@ -124,7 +124,7 @@ def test_where_one_of_two_flavors_gets_a_topology_jobs_that_ask_for_none_wait(to
     wait_until("Kueue says why", lambda: "supports only TopologyAwareScheduling" in refusal(place))
 
 
-def test_where_all_flavors_get_a_topology_nobody_waits(topology: Changing) -> None:
+def test_jobs_are_admitted_if_all_flavors_get_a_topology(topology: Changing) -> None:
     place = topology
     place.hold("Hold")
     place.submit()
@@ -136,7 +136,7 @@ def test_where_all_flavors_get_a_topology_nobody_waits(topology: Changing) -> No
 
 @pytest.fixture
 def priority(admin: Client, place: Changing) -> Iterator[Body]:
-    """A WorkloadPriorityClass that nobody has made yet."""
+    """Return a WorkloadPriorityClass that does not exist yet."""
     name = {"name": place.namespace}
     body = {"apiVersion": _KUEUE, "kind": "WorkloadPriorityClass", "metadata": name, "value": 7}
     yield body
@@ -150,7 +150,7 @@ def with_priority(place: Changing) -> Body:
     return {**place.job, "metadata": {**metadata, "labels": labels}}
 
 
-def test_a_job_that_waits_or_runs_keeps_its_priority_when_that_is_gone(place: Changing, priority: Body) -> None:
+def test_a_job_keeps_its_priority_after_its_priority_class_is_deleted(place: Changing, priority: Body) -> None:
     place.admin.create(priority)
     place.hold("Hold")
     wait_until("the TrainJob is taken", lambda: place.takes(with_priority(place)))
@@ -162,9 +162,7 @@ def test_a_job_that_waits_or_runs_keeps_its_priority_when_that_is_gone(place: Ch
     assert workload["spec"]["priority"] == 7
 
 
-def test_a_job_that_names_no_priority_that_is_there_is_never_queued_and_nobody_says_so(
-    place: Changing, priority: Body
-) -> None:
+def test_a_job_with_a_missing_priority_class_is_never_queued_and_gets_no_event(place: Changing, priority: Body) -> None:
     wait_until("the TrainJob is taken", lambda: place.takes(with_priority(place)))
     wait_until("Trainer makes its JobSet", place.has_job_set)
     time.sleep(_QUIET)

@@ -1,4 +1,4 @@
-"""What the checks of a change say is what the API server, Trainer and Kueue do when one tree goes over another."""
+"""Test that the API server, Trainer and Kueue treat a changed tree as the change checks report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def applied(admin: Client) -> Iterator[None]:
 
 
 def refused(admin: Client, text: str) -> dict[str, str]:
-    """What of a tree is refused where the other one is applied, and with which words."""
+    """Return the objects of a tree that the API server rejects as an update, with the messages."""
     said = {}
     for manifest in read(text, "tree.yaml"):
         try:
@@ -48,15 +48,15 @@ def refused(admin: Client, text: str) -> dict[str, str]:
 
 @pytest.mark.usefixtures("applied")
 @pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
-def test_what_the_check_finds_is_what_the_api_server_refuses(case: Case, admin: Client) -> None:
+def test_change_findings_equal_the_rejected_updates(case: Case, admin: Client) -> None:
     told = {finding.resource for finding in find_changes(case.bad, TREE) if finding.check == "change/immutable"}
     assert refused(admin, case.bad).keys() == told
     assert refused(admin, case.good) == {}
 
 
 @pytest.mark.usefixtures("applied")
-def test_what_is_refused_as_an_update_is_taken_under_another_name(admin: Client) -> None:
-    """So it is the change that is refused, and the fix is one."""
+def test_rejected_updates_are_accepted_under_another_name(admin: Client) -> None:
+    """So the update is rejected, and a new name fixes it."""
     refusals = 0
     for case in CHANGES.values():
         told = {finding.resource for finding in find_changes(case.bad, TREE) if finding.check == "change/immutable"}
@@ -79,7 +79,7 @@ def place(admin: Client, namespace: str) -> Iterator[Changing]:
 
 @pytest.fixture
 def remembers(cluster: Cluster) -> bool:
-    """Whether a TrainJob keeps the runtime that it began with: since Trainer 2.3."""
+    """Return True if a TrainJob keeps its first runtime, since Trainer 2.3."""
     return not cluster.versions["trainer"].version.startswith("v2.2.")
 
 
@@ -94,7 +94,7 @@ def remembers(cluster: Cluster) -> bool:
         pytest.param(_SSHD, _MORE, id="containers", marks=pytest.mark.slow),
     ],
 )
-def test_a_job_that_runs_does_not_outlive_a_change_of_what_is_counted(
+def test_a_change_of_counted_fields_restarts_a_running_job(
     before: str, after: str, place: Changing, remembers: bool
 ) -> None:
     place.submit()
@@ -111,7 +111,7 @@ def test_a_job_that_runs_does_not_outlive_a_change_of_what_is_counted(
     assert place.workload()["spec"]["podSets"] != workload["spec"]["podSets"]
 
 
-def test_a_job_that_runs_goes_on_when_anything_else_changes(place: Changing) -> None:
+def test_a_change_of_other_fields_keeps_a_running_job(place: Changing) -> None:
     place.submit()
     pods, workload = place.running(), place.workload()
     for before, after in {
@@ -127,9 +127,7 @@ def test_a_job_that_runs_goes_on_when_anything_else_changes(place: Changing) -> 
     assert place.workload()["metadata"]["uid"] == workload["metadata"]["uid"]
 
 
-def test_a_job_that_waits_is_counted_anew_and_gets_the_pods_of_the_old_runtime(
-    place: Changing, remembers: bool
-) -> None:
+def test_a_pending_job_is_recounted_and_gets_pods_of_the_old_runtime(place: Changing, remembers: bool) -> None:
     place.hold("Hold")
     place.submit()
     wait_until("Kueue counts it", lambda: place.counted("node")["resources"]["limits"]["cpu"] == "16")
@@ -148,9 +146,7 @@ def test_a_job_that_waits_is_counted_anew_and_gets_the_pods_of_the_old_runtime(
 
 
 @pytest.mark.parametrize("way_out", [pytest.param("the runtime is back", marks=pytest.mark.slow), "the job is deleted"])
-def test_a_job_whose_runtime_goes_keeps_its_quota_when_it_has_ended(
-    way_out: str, place: Changing, remembers: bool
-) -> None:
+def test_a_finished_job_without_its_runtime_keeps_its_quota(way_out: str, place: Changing, remembers: bool) -> None:
     place.submit()
     place.running()
     if not remembers:
@@ -173,7 +169,7 @@ def test_a_job_whose_runtime_goes_keeps_its_quota_when_it_has_ended(
 
 
 def stays_until_its_last_job_goes(place: Changing) -> None:
-    """What becomes of a runtime that is deleted while it has a job, with Trainer 2.2."""
+    """Test that Trainer 2.2 keeps a deleted runtime until its last job is deleted."""
     wait_until("Trainer keeps it", place.is_kept)
     place.admin.delete(place.runtime)
     assert place.takes_another()
@@ -184,7 +180,7 @@ def stays_until_its_last_job_goes(place: Changing) -> None:
     wait_until("it is gone", lambda: is_gone(place.admin, place.runtime))
 
 
-def test_a_job_whose_runtime_goes_while_it_waits_never_starts(place: Changing, remembers: bool) -> None:
+def test_a_pending_job_without_its_runtime_never_starts(place: Changing, remembers: bool) -> None:
     place.hold("Hold")
     place.submit()
     wait_until("Kueue counts it", lambda: bool(place.counted("node")))
@@ -200,7 +196,7 @@ def test_a_job_whose_runtime_goes_while_it_waits_never_starts(place: Changing, r
     wait_until("the job runs", place.has_pods, 120)
 
 
-def test_with_a_namespace_go_its_jobs_and_its_claims(admin: Client, place: Changing) -> None:
+def test_a_deleted_namespace_deletes_its_jobs_and_claims(admin: Client, place: Changing) -> None:
     place.submit()
     place.running()
     claim = yaml.safe_load(

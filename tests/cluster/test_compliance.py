@@ -1,4 +1,4 @@
-"""A regulated platform on a cluster with other nodes as well: where its jobs compute, and what is logged of them."""
+"""Test a regulated platform on a cluster with other nodes: its jobs' nodes, and its audit log."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def regulated(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
 
 @pytest.fixture(scope="module", autouse=True)
 def abroad(regulated: Deployed, admin: Client) -> Iterator[None]:
-    """For each node one that differs in nothing but where it is."""
+    """Create a copy of each node that differs only in its region."""
     made = [_abroad(node) for node in nodes(regulated.platform)]
     for node in made:
         admin.create(node)
@@ -67,7 +67,7 @@ def _is_ready(node: Body) -> bool:
 
 
 def _job(platform: Platform, team: str, runtime: str, patched: Body | None = None) -> Body:
-    """A TrainJob of a team, as its people write it."""
+    """Return a TrainJob of a team as its members write it."""
     tenant = next(each for each in platform.tenants if each.name == team)
     chosen = next(each for each in platform.runtimes if each.name == runtime)
     body = Training(tenant, chosen, platform.pool(chosen.pool), 2).body
@@ -87,13 +87,13 @@ def _pods(admin: Client, job: Body) -> list[Body]:
 
 
 def _said(body: Body, condition: str) -> str:
-    """Why a condition does not hold."""
+    """Return the message of a condition that is False."""
     held = [each for each in conditions(body) if each["type"] == condition and each["status"] == "False"]
     return "".join(each["message"] for each in held)
 
 
 def _refusal(admin: Client, job: Body) -> str:
-    """Why Kueue does not admit a job, once it says so."""
+    """Return Kueue's reason for a job that is not admitted."""
     return wait_for("Kueue's reason", lambda: _kueue_says(admin, job) or None)
 
 
@@ -106,7 +106,7 @@ def _kueue_says(admin: Client, job: Body) -> str:
 
 @contextmanager
 def _cordoned(admin: Client, platform: Platform) -> Iterator[None]:
-    """Nobody new is put on the platform's own nodes."""
+    """Cordon the platform's own nodes."""
     own = [admin.path_of(node) for node in nodes(platform)]
     for path in own:
         admin.request("PATCH", path, {"spec": {"unschedulable": True}}, _MERGE)
@@ -117,13 +117,15 @@ def _cordoned(admin: Client, platform: Platform) -> Iterator[None]:
             admin.request("PATCH", path, {"spec": {"unschedulable": None}}, _MERGE)
 
 
-def test_everything_of_it_is_accepted(regulated: Deployed) -> None:
+def test_the_api_server_accepts_the_regulated_platform(regulated: Deployed) -> None:
     assert [outcome for outcome in regulated.outcomes if outcome.refusal or outcome.warnings] == []
 
 
 @pytest.mark.parametrize(("team", "runtime", "count"), [("lab", "openmpi", 3), ("clinic", "openmpi-clinic", 2)])
-def test_no_pod_runs_elsewhere(team: str, runtime: str, count: int, regulated: Deployed, admin: Client) -> None:
-    """While its own nodes take nobody it waits. The launcher comes once its hosts are ready, and selects its place."""
+def test_pods_run_only_in_the_declared_region(
+    team: str, runtime: str, count: int, regulated: Deployed, admin: Client
+) -> None:
+    """The job waits while its nodes are cordoned. The launcher starts after its hosts, with a node selector."""
     job = _job(regulated.platform, team, runtime)
 
     def waiting() -> list[str]:
@@ -141,14 +143,14 @@ def test_no_pod_runs_elsewhere(team: str, runtime: str, count: int, regulated: D
     assert {pod["spec"]["nodeName"] for pod in pods} <= own
 
 
-def test_a_job_that_selects_another_place_is_refused(regulated: Deployed, admin: Client) -> None:
+def test_a_job_that_selects_another_region_is_rejected(regulated: Deployed, admin: Client) -> None:
     job = _job(regulated.platform, "lab", "openmpi", {"nodeSelector": {_REGION: _ELSEWHERE}})
     with pytest.raises(RefusedError, match=f"remove nodeSelector, or select {_REGION}=eu-central-1"):
         admin.as_group("lab").create(job)
 
 
-def test_kueue_admits_no_job_that_selects_another_place(regulated: Deployed, admin: Client) -> None:
-    """Were it not refused, because somebody relaxed the rule."""
+def test_kueue_admits_no_job_that_selects_another_region(regulated: Deployed, admin: Client) -> None:
+    """The admission rule is relaxed here, so that only Kueue can stop the job."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}}
     label = "mpigen.dev/relaxed-residency"
     admin.request("PATCH", admin.path_of(namespace), {"metadata": {"labels": {label: "2099-01-01"}}}, _MERGE)
@@ -171,8 +173,8 @@ def _is_taken(admin: Client, job: Body) -> bool:
     return True
 
 
-def test_nobody_else_computes_on_dedicated_nodes(regulated: Deployed, admin: Client) -> None:
-    """Neither on the runtime that is for them, nor by selecting them and tolerating their taint."""
+def test_other_teams_cannot_use_dedicated_nodes(regulated: Deployed, admin: Client) -> None:
+    """Neither the dedicated runtime nor node selectors with tolerations help."""
     pool = regulated.platform.pool("clinic")
     patched = {"nodeSelector": dict(pool.labels), "tolerations": [{"key": "example.com/pool", "operator": "Exists"}]}
     for job in (
@@ -186,13 +188,13 @@ def test_nobody_else_computes_on_dedicated_nodes(regulated: Deployed, admin: Cli
 
 
 def _logged(cluster: Cluster, name: str, verb: str = "create") -> list[Body]:
-    """What the API server logged of requests for an object of that name."""
+    """Return the audit events of requests for an object of that name."""
     lines = (cluster.processes.folder / AUDIT_LOG).read_text("utf-8").splitlines()
     found = (json.loads(line) for line in lines if name in line)
     return [each for each in found if each["verb"] == verb and each.get("objectRef", {}).get("name") == name]
 
 
-def test_who_submits_a_job_is_logged_with_the_job(regulated: Deployed, cluster: Cluster, admin: Client) -> None:
+def test_the_audit_log_records_the_user_of_a_job(regulated: Deployed, cluster: Cluster, admin: Client) -> None:
     job = _job(regulated.platform, "lab", "openmpi")
     admin.as_group("lab").create(job)
     admin.delete(job)
@@ -204,7 +206,9 @@ def test_who_submits_a_job_is_logged_with_the_job(regulated: Deployed, cluster: 
     assert event["requestObject"]["metadata"]["labels"].items() >= _LABELS.items()
 
 
-def test_what_is_refused_is_logged_with_the_reason(regulated: Deployed, cluster: Cluster, admin: Client) -> None:
+def test_the_audit_log_records_rejections_with_their_reason(
+    regulated: Deployed, cluster: Cluster, admin: Client
+) -> None:
     job = _job(regulated.platform, "lab", "openmpi")
     job["metadata"]["labels"] = {}
     with pytest.raises(RefusedError, match="lacks the label"):
@@ -214,7 +218,7 @@ def test_what_is_refused_is_logged_with_the_reason(regulated: Deployed, cluster:
     assert "lacks the label" in event["responseStatus"]["message"]
 
 
-def test_no_secret_is_in_the_log(cluster: Cluster, admin: Client, namespace: str) -> None:
+def test_the_audit_log_contains_no_secrets(cluster: Cluster, admin: Client, namespace: str) -> None:
     name, value = f"secret-{secrets.token_hex(4)}", secrets.token_hex()
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}}
     admin.create(body | {"stringData": {"password": value}})
@@ -230,7 +234,7 @@ def test_no_secret_is_in_the_log(cluster: Cluster, admin: Client, namespace: str
 
 
 @pytest.mark.usefixtures("regulated")
-def test_what_controllers_only_read_is_not_logged(cluster: Cluster) -> None:
+def test_reads_of_controllers_are_not_logged(cluster: Cluster) -> None:
     log = (cluster.processes.folder / AUDIT_LOG).read_text("utf-8").splitlines()
     events = [json.loads(line) for line in log]
     kueue = [each for each in events if each["user"]["username"].startswith("system:serviceaccount:kueue-system:")]
@@ -240,8 +244,8 @@ def test_what_controllers_only_read_is_not_logged(cluster: Cluster) -> None:
     assert {each["objectRef"]["resource"] for each in read} <= secret
 
 
-def test_the_log_is_kept_for_as_long_as_the_platform_says(cluster: Cluster, regulated: Deployed) -> None:
-    """The API server was started with the flags of the file, and starts with none that it does not know."""
+def test_the_audit_log_is_kept_for_the_declared_time(cluster: Cluster, regulated: Deployed) -> None:
+    """The API server starts with the flags of the file and accepts all fields of the policy."""
     (policy,) = _file(regulated.platform)
     assert policy.body["metadata"]["annotations"][FLAGS].split() == [
         "--audit-log-maxage=365",
@@ -251,7 +255,7 @@ def test_the_log_is_kept_for_as_long_as_the_platform_says(cluster: Cluster, regu
     assert "falling back to lenient decoding" not in started
 
 
-def test_the_object_of_openshift_is_accepted_and_sets_nothing_else(admin: Client) -> None:
+def test_the_openshift_audit_object_is_accepted_and_sets_only_the_profile(admin: Client) -> None:
     stored = admin.apply(read_table("objects", "generator.policies")["openshift-audit"], dry_run=True)
     assert stored.warnings == ()
     assert stored.body["spec"] == {"audit": {"profile": "WriteRequestBodies"}}

@@ -1,4 +1,4 @@
-"""Kueue counts what a platform has it count, and in mpigen's arithmetic it comes to the same."""
+"""Test that Kueue counts resources as a platform configures, and that mpigen computes the same quotas."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ PLATFORM = Platform.model_validate(
 
 @pytest.fixture(scope="module")
 def tree(cluster: Cluster) -> Iterator[list[Manifest]]:
-    """The platform on the cluster, with a Kueue that is told what it says."""
+    """Deploy the platform with its Kueue configuration."""
     found = render(PLATFORM, App(PLATFORM))[0]
     with cluster.told(PLATFORM.queues):
         nodes = add_nodes(cluster.admin, PLATFORM)
@@ -78,7 +78,7 @@ def tree(cluster: Cluster) -> Iterator[list[Manifest]]:
 
 
 def submitted(admin: Client, nodes: int) -> Training:
-    """A job of the team, with so many hosts."""
+    """Return a job of the team with so many hosts."""
     training = Training(PLATFORM.tenants[0], PLATFORM.runtimes[0], PLATFORM.pools[0], nodes)
     training.submit(admin)
     return training
@@ -90,9 +90,7 @@ def used(workload: Body) -> dict[str, Mapping[str, int]]:
     return {each["name"]: parse_amounts(each["resourceUsage"], "") for each in assignments}
 
 
-def test_the_largest_job_is_charged_what_mpigen_computes_and_one_more_host_is_too_many(
-    tree: list[Manifest], cluster: Cluster
-) -> None:
+def test_the_largest_computed_job_is_admitted_and_a_larger_one_is_not(tree: list[Manifest], cluster: Cluster) -> None:
     (found,) = largest_jobs(read_queue_tree(tree), tree)
     assert (found.idle, found.reason) == (
         4,
@@ -121,7 +119,7 @@ def test_the_largest_job_is_charged_what_mpigen_computes_and_one_more_host_is_to
     wait_until("all of its pods run", lambda: len(_running(fits, cluster.admin)) == fits.pod_count)
 
 
-def test_a_limit_range_keeps_out_what_there_is_quota_for(tree: list[Manifest], cluster: Cluster) -> None:
+def test_a_limit_range_rejects_a_job_within_quota(tree: list[Manifest], cluster: Cluster) -> None:
     metadata = {"name": "narrow", "namespace": "counting-team"}
     limits = {"limits": [{"type": "Pod", "max": {"cpu": "4"}}]}
     narrow: Body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": limits}

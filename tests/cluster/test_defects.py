@@ -1,4 +1,4 @@
-"""The real controllers show the defects of generator/facts/defects.yaml that no other test shows."""
+"""Test on real controllers the defects of generator/facts/defects.yaml that no other test covers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def job_set(place: Changing) -> str:
     return str(found[0]["metadata"]["uid"]) if found else ""
 
 
-def test_a_failed_job_runs_again_outside_its_quota_once_its_job_set_expires(place: Changing) -> None:
+def test_a_failed_job_runs_again_outside_its_quota_after_its_job_set_expires(place: Changing) -> None:
     place.change("            backoffLimit: 0\n", "            backoffLimit: 0\n            activeDeadlineSeconds: 3\n")
     place.change("      network:", "      ttlSecondsAfterFinished: 0\n      network:")
     place.submit()
@@ -61,7 +61,7 @@ def running(place: Changing) -> set[str]:
     return {pod["metadata"]["uid"] for pod in place.pods() if pod["status"]["phase"] == "Running"}
 
 
-def test_a_failed_job_without_a_queue_runs_again_and_again(place: Changing) -> None:
+def test_a_failed_job_without_a_queue_runs_repeatedly(place: Changing) -> None:
     place.change("            parallelism: 1\n", "            parallelism: 1\n            activeDeadlineSeconds: 1\n")
     place.change("      network:", "      ttlSecondsAfterFinished: 0\n      network:")
     body = place.job
@@ -76,8 +76,8 @@ def test_a_failed_job_without_a_queue_runs_again_and_again(place: Changing) -> N
     wait_until("there was a third JobSet", is_third)
 
 
-def test_job_set_names_the_rules_of_job_sets_and_nobody_names_those_of_runtimes(admin: Client, namespace: str) -> None:
-    """tests/unit/test_schemas_defaulted.py says the same without a cluster."""
+def test_job_set_defaults_names_of_failure_rules_only_in_job_sets(admin: Client, namespace: str) -> None:
+    """tests/unit/test_schemas_defaulted.py tests the same without a cluster."""
     job_set, body = yaml.safe_load(JOB_SET), yaml.safe_load(runtime())
     job_set["metadata"]["namespace"] = namespace
     admin.create(job_set)
@@ -86,8 +86,8 @@ def test_job_set_names_the_rules_of_job_sets_and_nobody_names_those_of_runtimes(
     assert "failurePolicy.rules[0].name: Required value" in create(admin, body)
 
 
-def test_tolerations_of_a_flavor_replace_those_of_the_runtime(place: Changing) -> None:
-    """JobSet merges them in Jobs that it made before the admission, not in that of the launcher, which comes later."""
+def test_flavor_tolerations_replace_runtime_tolerations_in_the_launcher(place: Changing) -> None:
+    """JobSet merges them into Jobs from before the admission, but not into the launcher, which it creates later."""
     for user in ("{runAsUser: 1000, fsGroup: 1000}", "{fsGroup: 1000, runAsUser: 1000}"):
         line = f"                securityContext: {user}\n"
         place.change(line, f"{line}                tolerations: [{{key: tests.mpigen.dev/mine, operator: Exists}}]\n")
@@ -101,8 +101,8 @@ def test_tolerations_of_a_flavor_replace_those_of_the_runtime(place: Changing) -
     assert {role for role, found in keys.items() if "tests.mpigen.dev/mine" in found} == {"node"}
 
 
-def test_trainer_2_2_runs_jobs_that_it_should_leave_to_multi_kueue(cluster: Cluster, place: Changing) -> None:
-    """The job that Trainer has to run is created last, and is the one to wait for."""
+def test_trainer_2_2_runs_jobs_that_multikueue_manages(cluster: Cluster, place: Changing) -> None:
+    """Trainer has to run the last created job, so the test waits for that one."""
     bodies = {
         name: {**place.job, "metadata": {"name": name, "namespace": place.namespace}} for name in ("away", "here")
     }
@@ -145,7 +145,7 @@ def verdict(admin: Client, workload: Body) -> Body:
 
 @pytest.fixture
 def bodies(admin: Client) -> Iterator[list[Body]]:
-    """What a test creates in the cluster, which is removed after it."""
+    """Return a list of objects to create, which are deleted after the test."""
     made: list[Body] = []
     yield made
     for body in reversed(made):
@@ -158,10 +158,10 @@ def quota(flavor: str, nominal: int, **limits: str) -> Mapping[str, object]:
     return {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": str(nominal), **limits}]}
 
 
-def test_a_job_waits_for_a_flavor_in_which_nothing_can_be_preempted(
+def test_a_job_waits_for_a_flavor_without_preemption_candidates(
     cluster: Cluster, namespace: str, bodies: list[Body]
 ) -> None:
-    """The other flavor is idle, and its quota can be borrowed."""
+    """The other flavor is idle, and the queue can borrow its quota."""
     admin, first, second = cluster.admin, f"{namespace}-first", f"{namespace}-second"
     rules = {
         "cohortName": namespace,
@@ -190,10 +190,10 @@ def test_a_job_waits_for_a_flavor_in_which_nothing_can_be_preempted(
     assert verdict(admin, bodies[-1])["status"] == ("False" if is_defective else "True")
 
 
-def test_a_launcher_and_its_hosts_are_placed_where_all_of_them_have_room(
+def test_a_launcher_and_its_hosts_are_placed_within_the_capacity_of_nodes(
     cluster: Cluster, namespace: str, bodies: list[Body]
 ) -> None:
-    """There is one place for all: hosts with 2, 4 and 3 cpus for a launcher of one and four pods of two."""
+    """Only one placement fits: nodes with 2, 4 and 3 CPUs for a launcher of one and four pods of two."""
     admin, room = cluster.admin, {f"{namespace}-{number}": cpu for number, cpu in enumerate((2, 4, 3))}
     spec = {"namespaceSelector": {}, "resourceGroups": [group(quota(namespace, 90))]}
     bodies += [

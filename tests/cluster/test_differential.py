@@ -1,4 +1,4 @@
-"""The API server still says of every case what is recorded, and differs from mpigen only where it was reviewed."""
+"""Test that the API server answers as recorded, and differs from mpigen only in reviewed cases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ABSENT = {"default": set[str](), "previous": {"DeviceClass", "ResourceClaimTempl
 
 
 def stored() -> list[Body]:
-    """What the seeds need on the cluster: their namespace, and the runtime that the TrainJob names."""
+    """Create the namespace and the runtime that the seeds need."""
     runtime = copy.deepcopy(SEEDS["ClusterTrainingRuntime/differential-openmpi"])
     runtime["metadata"]["name"] = SEEDS["TrainJob/allreduce"]["spec"]["runtimeRef"]["name"]
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, runtime]
@@ -35,14 +35,14 @@ def stored() -> list[Body]:
 
 @pytest.fixture(scope="module")
 def cases(cluster: Cluster) -> dict[str, Case]:
-    """Those of kinds that this control plane serves."""
+    """Return the cases of kinds that this control plane serves."""
     absent = ABSENT[cluster.versions.name]
     return {name: case for name, case in read_cases().items() if SEEDS[case.seed]["kind"] not in absent}
 
 
 @pytest.fixture(scope="module")
 def answers(cluster: Cluster, cases: dict[str, Case], pytestconfig: pytest.Config) -> Iterator[dict[str, Answer]]:
-    """What the API server says today; what the default set says is what is recorded."""
+    """Return the current answers of the API server, and record the answers of the default set on request."""
     admin = cluster.admin
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": NAMESPACE}}
     for body in stored():
@@ -56,24 +56,24 @@ def answers(cluster: Cluster, cases: dict[str, Case], pytestconfig: pytest.Confi
         admin.delete(body)
 
 
-def test_the_api_server_says_what_is_recorded(answers: dict[str, Answer]) -> None:
+def test_the_api_server_answers_as_recorded(answers: dict[str, Answer]) -> None:
     recorded = read_answers()
     new = {name: answer for name, answer in answers.items() if of_server(answer) != of_server(recorded[name])}
     assert new == {}
 
 
-def test_mpigen_differs_from_the_api_server_only_where_it_was_reviewed(
+def test_mpigen_differs_from_the_api_server_only_in_reviewed_cases(
     cases: dict[str, Case], answers: dict[str, Answer]
 ) -> None:
     known = {name: verdict for name, verdict in reviewed(read_causes()) if name in cases}
     assert disagreements(cases, SEEDS, answers) == known
 
 
-def test_exactly_the_kinds_that_are_not_served_are_left_out(cluster: Cluster) -> None:
+def test_only_kinds_that_are_not_served_are_left_out(cluster: Cluster) -> None:
     assert {seed["kind"] for seed in SEEDS.values() if not is_served(cluster, seed)} == ABSENT[cluster.versions.name]
 
 
-def test_nothing_of_a_case_is_stored(cluster: Cluster, answers: dict[str, Answer]) -> None:
+def test_dry_runs_of_cases_store_nothing(cluster: Cluster, answers: dict[str, Answer]) -> None:
     assert answers
     absent = ABSENT[cluster.versions.name]
     assert not [name for name, seed in SEEDS.items() if seed["kind"] not in absent and cluster.admin.exists(seed)]

@@ -1,4 +1,4 @@
-"""Nobody gets more than they were given, and with what they were given they can work."""
+"""Test that privilege escalations fail, and that every persona can work with its own rights."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _PATCH = "application/merge-patch+json"
 
 
 def closed_by(*kinds: str) -> list[Attempt]:
-    """The attempts that one of these closes."""
+    """Return the attempts that this mechanism rejects."""
     return [each for each in attempts() if each.closed_by in kinds]
 
 
 @pytest.fixture(scope="module")
 def victim(governed: Deployed, admin: Client) -> Iterator[str]:
-    """A pod of a job of an editor that runs."""
+    """Return a running pod of an editor's job."""
     editor = person(admin, "editor")
     body = in_team(train_job("victim", {OWNER: "editor"}))
     wait_until("the team's people may work", partial(_is_taken, editor, body))
@@ -51,13 +51,13 @@ def _is_taken(client: Client, body: Body) -> bool:
     return True
 
 
-def test_there_are_enough_attempts() -> None:
+def test_the_table_has_at_least_fifteen_attempts() -> None:
     assert len([each for each in attempts() if each.by == "submitter"]) >= 10
     assert len([each for each in attempts() if each.by == "other-admin"]) >= 5
 
 
 @pytest.mark.parametrize("attempt", closed_by("rbac"), ids=str)
-def test_what_rbac_closes_is_refused_before_anybody_looks_at_it(attempt: Attempt, victim: str, admin: Client) -> None:
+def test_rbac_rejects_attempts_before_admission(attempt: Attempt, victim: str, admin: Client) -> None:
     with pytest.raises(RefusedError) as refused:
         made(attempt, victim, admin)
     assert refused.value.status == http.client.FORBIDDEN
@@ -65,7 +65,7 @@ def test_what_rbac_closes_is_refused_before_anybody_looks_at_it(attempt: Attempt
 
 
 @pytest.mark.parametrize("attempt", [each for each in attempts() if each.closed_by not in _NOT_RULES], ids=str)
-def test_what_a_policy_closes_is_refused_by_it(
+def test_admission_policies_reject_their_attempts(
     attempt: Attempt, victim: str, governed: Deployed, admin: Client
 ) -> None:
     policies = {each.name for each in governed.stored if each.kind == "ValidatingAdmissionPolicy"}
@@ -77,8 +77,8 @@ def test_what_a_policy_closes_is_refused_by_it(
 
 
 @pytest.mark.parametrize("attempt", closed_by("pod-security"), ids=str)
-def test_what_pod_security_closes_never_becomes_a_pod(attempt: Attempt, victim: str, admin: Client) -> None:
-    """Trainer and JobSet take it: Pod Security judges pods. Where a policy refuses the job before, all the better."""
+def test_pod_security_rejects_the_pods_of_an_accepted_job(attempt: Attempt, victim: str, admin: Client) -> None:
+    """Trainer and JobSet accept the job, because Pod Security checks only pods. A policy may reject it earlier."""
     assert attempt.body
     body = in_team(attempt.body)
     refusal = refusal_of(attempt, victim, admin)
@@ -92,7 +92,7 @@ def test_what_pod_security_closes_never_becomes_a_pod(attempt: Attempt, victim: 
 
 
 def refusal_of(attempt: Attempt, pod: str, admin: Client) -> str:
-    """Why an attempt fails; empty if it does not."""
+    """Return the message of a rejected attempt, or an empty string."""
     try:
         made(attempt, pod, admin)
     except RefusedError as refused:
@@ -113,7 +113,7 @@ def made(attempt: Attempt, pod: str, admin: Client) -> Answer:
 
 
 def _whole(attempt: Attempt) -> Body | None:
-    """The body says what it is, as a POST must."""
+    """Return the attempt with apiVersion and kind, which a POST requires."""
     kinds = {
         "externalsecrets": ("external-secrets.io/v1", "ExternalSecret"),
         "pods": ("v1", "Pod"),
@@ -131,7 +131,7 @@ def _whole(attempt: Attempt) -> Body | None:
     return {"apiVersion": api_version, "kind": kind, **attempt.body}
 
 
-def test_a_submitter_submits_watches_reads_logs_stops_and_submits_again(governed: Deployed, admin: Client) -> None:
+def test_a_submitter_can_submit_watch_read_logs_stop_and_resubmit(governed: Deployed, admin: Client) -> None:
     me, jobs = person(admin, "submitter"), JOBS.format(namespace=TEAM)
     body = in_team(train_job("mine", {OWNER: "submitter"}))
     wait_until("the team's people may work", partial(_is_taken, me, body))
@@ -155,7 +155,7 @@ def test_a_submitter_submits_watches_reads_logs_stops_and_submits_again(governed
     me.delete(body)
 
 
-def test_an_editor_brings_data_and_secrets_and_changes_jobs(victim: str, admin: Client) -> None:
+def test_an_editor_can_create_claims_and_secrets_and_change_jobs(victim: str, admin: Client) -> None:
     me = person(admin, "editor")
     secret: Body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine", "namespace": TEAM}}
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -167,7 +167,7 @@ def test_an_editor_brings_data_and_secrets_and_changes_jobs(victim: str, admin: 
     me.create(in_team(train_job("without-an-owner", {})), dry_run=True)
 
 
-def test_a_team_admin_lets_others_in(governed: Deployed, admin: Client) -> None:
+def test_a_team_admin_can_grant_access(governed: Deployed, admin: Client) -> None:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "mpigen-submit"}
     guest = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "guest"}
     kind = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
@@ -180,7 +180,7 @@ def test_a_team_admin_lets_others_in(governed: Deployed, admin: Client) -> None:
     assert governed.account
 
 
-def test_a_platform_admin_holds_a_job_and_ci_reads_the_platform(victim: str, admin: Client) -> None:
+def test_a_platform_admin_can_hold_a_job_and_ci_can_read_the_platform(victim: str, admin: Client) -> None:
     assert victim
     me, ci = person(admin, "platform-admin"), person(admin, "ci")
     (workload,) = [
@@ -196,12 +196,12 @@ def test_a_platform_admin_holds_a_job_and_ci_reads_the_platform(victim: str, adm
 
 
 def person(admin: Client, persona: str) -> Client:
-    """Somebody's own client."""
+    """Return a client of the persona."""
     return admin.as_user(PERSONAS[persona].user)
 
 
 def in_team(body: Body) -> Body:
-    """The object in the team's namespace."""
+    """Return the object in the team's namespace."""
     return {**body, "metadata": {**body["metadata"], "namespace": TEAM}}
 
 
@@ -210,7 +210,7 @@ def _pods(client: Client, job: str) -> list[Body]:
 
 
 def _running(client: Client, job: str) -> list[Body] | None:
-    """All of its pods, once they run; those of a job of that name before are on their way out."""
+    """Return True if all pods of the job run, without terminating pods of an earlier job."""
     pods = [pod for pod in _pods(client, job) if "deletionTimestamp" not in pod["metadata"]]
     return pods if [pod["status"]["phase"] for pod in pods] == ["Running"] * _HOSTS else None
 

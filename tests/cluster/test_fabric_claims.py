@@ -1,4 +1,4 @@
-"""NICs that are claimed of a driver: Kueue counts them where it is told what they are, and admits nobody where not."""
+"""Test NICs that are claimed from a DRA driver: Kueue counts mapped device classes and admits no unmapped claim."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PLATFORM = Platform.model_validate(
 
 
 def _slice(node: Body) -> Body:
-    """What the driver would say of a node: it has two NICs."""
+    """Return a ResourceSlice of the driver with two NICs on a node."""
     name = node["metadata"]["name"]
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
     devices = [{"name": "nic-0"}, {"name": "nic-1"}]
@@ -59,7 +59,7 @@ def _slice(node: Body) -> Body:
 
 @pytest.fixture(scope="module")
 def platform(cluster: Cluster) -> Iterator[Platform]:
-    """The platform on the cluster, and devices on its nodes."""
+    """Deploy the platform, with devices on its nodes."""
     if cluster.versions["kubernetes"].minor == "1.33":
         pytest.skip("resource.k8s.io/v1 is not there")
     nodes = add_nodes(cluster.admin, PLATFORM)
@@ -70,16 +70,14 @@ def platform(cluster: Cluster) -> Iterator[Platform]:
         cluster.admin.delete(body)
 
 
-def test_where_kueue_is_not_told_what_claims_are_no_job_is_admitted(platform: Platform, admin: Client) -> None:
+def test_kueue_admits_no_job_with_an_unmapped_device_class(platform: Platform, admin: Client) -> None:
     job = WiredJob.of(platform, "claimed-team", "claimed", "untold", {})
     job.submit(admin)
     assert "DeviceClass claimed-ib is not mapped in DRA configuration" in job.obstacle(admin)
     job.end(admin)
 
 
-def test_claimed_devices_are_charged_and_where_they_are_taken_the_next_job_waits(
-    platform: Platform, cluster: Cluster
-) -> None:
+def test_claimed_devices_are_charged_and_the_next_job_waits(platform: Platform, cluster: Cluster) -> None:
     with cluster.told(platform.queues, platform.fabrics):
         first = WiredJob.of(platform, "claimed-team", "claimed", "first", {})
         first.submit(cluster.admin)

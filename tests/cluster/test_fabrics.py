@@ -1,4 +1,4 @@
-"""A job on a fabric has its devices, its networks and its variables, is charged for them, and does not lose them."""
+"""Test that a job on a fabric gets and is charged for its devices, networks and variables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONTROLLED = ("kubernetes", "trainer", "jobset", "kueue")
 
 
 def _fabric(name: str) -> Body:
-    """InfiniBand with two NICs in a node."""
+    """Return an InfiniBand fabric with two NICs per node."""
     nics = {"vendor": "15b3", "device": "1021"}
     return {"name": f"{name}-ib", "type": "infiniband", "attach": "sriov", "perNode": 2, "nics": nics}
 
@@ -39,7 +39,7 @@ def _pool(name: str) -> Body:
 
 
 def _platform(cluster: Cluster) -> Platform:
-    """Two teams with room for two hosts each, of which one is relaxed from the rule."""
+    """Return two teams with room for two hosts each, one of them exempt from the fabric rule."""
     excuse = {"rule": "fabric", "reason": "to see what it is for", "until": "2099-12-31"}
     return Platform.model_validate(
         {
@@ -59,7 +59,7 @@ def _platform(cluster: Cluster) -> Platform:
 
 @pytest.fixture(scope="module")
 def platform(cluster: Cluster) -> Iterator[Platform]:
-    """The platform on the cluster."""
+    """Deploy the platform."""
     platform = _platform(cluster)
     operators = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "sriov-network-operator"}}
     there = [*add_nodes(cluster.admin, platform), cluster.admin.apply(operators, "tests").body]
@@ -73,7 +73,9 @@ def _is_old(cluster: Cluster) -> bool:
     return cluster.versions["trainer"].minor == "2.2"
 
 
-def test_a_job_that_forgets_the_fabric_is_refused_and_told_what_to_write(platform: Platform, cluster: Cluster) -> None:
+def test_a_job_without_the_fabric_devices_is_rejected_with_the_missing_lines(
+    platform: Platform, cluster: Cluster
+) -> None:
     with pytest.raises(RefusedError) as refused:
         WiredJob.of(platform, "wired-team", "wired", "forgetful", _SOME).submit(cluster.admin)
     asked = f"each host of ClusterTrainingRuntime/wired has {DEVICE}: 2 (here limits: none, requests: none); set these"
@@ -84,7 +86,7 @@ def test_a_job_that_forgets_the_fabric_is_refused_and_told_what_to_write(platfor
 
 
 @pytest.mark.parametrize("resources", [{}, _ALL], ids=["of the runtime", "of the job"])
-def test_a_job_with_the_fabric_is_charged_for_it_and_its_pods_have_devices_networks_and_variables(
+def test_a_job_on_the_fabric_is_charged_and_gets_devices_networks_and_variables(
     platform: Platform, admin: Client, resources: dict[str, str]
 ) -> None:
     job = WiredJob.of(platform, "wired-team", "wired", "wired", resources)
@@ -107,7 +109,7 @@ def test_a_job_with_the_fabric_is_charged_for_it_and_its_pods_have_devices_netwo
     job.end(admin)
 
 
-def test_where_all_devices_of_the_quota_are_taken_the_next_job_waits(platform: Platform, admin: Client) -> None:
+def test_a_job_waits_if_all_devices_of_the_quota_are_in_use(platform: Platform, admin: Client) -> None:
     first = WiredJob.of(platform, "wired-team", "wired", "first", _ALL)
     first.submit(admin)
     first.admitted(admin)
@@ -122,7 +124,7 @@ def test_where_all_devices_of_the_quota_are_taken_the_next_job_waits(platform: P
 
 
 @pytest.mark.parametrize(("runtime", "counted"), [("wired", 4), ("bare", 0)], ids=["preflight", "no preflight"])
-def test_without_the_rule_hosts_lose_their_devices_or_are_not_charged_for_them(
+def test_hosts_exempt_from_the_rule_lose_their_devices_or_are_not_charged(
     platform: Platform, cluster: Cluster, runtime: str, counted: int
 ) -> None:
     device = f"openshift.io/{runtime}_ib"

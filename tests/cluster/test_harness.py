@@ -28,13 +28,13 @@ def quota(namespace: str, **spec: object) -> Body:
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec}
 
 
-def test_everything_runs_at_the_version_that_was_asked_for(cluster: Cluster) -> None:
+def test_all_programs_run_at_the_requested_version(cluster: Cluster) -> None:
     version = cluster.admin.request("GET", "/version").body["gitVersion"]
     assert version == cluster.versions["kubernetes"].version
     assert {"trainer", "jobset", "kueue", "kwok", "etcd"} <= set(cluster.processes.names())
 
 
-def test_an_unknown_field_is_refused(admin: Client, namespace: str) -> None:
+def test_an_unknown_field_is_rejected(admin: Client, namespace: str) -> None:
     with pytest.raises(RefusedError, match="not declared in schema"):
         admin.apply(quota(namespace, hrad={"pods": "1"}), dry_run=True)
 
@@ -64,7 +64,7 @@ WRONG: list[
 
 
 @pytest.mark.parametrize(("version", "kind", "spec", "webhook"), WRONG)
-def test_the_webhooks_of_every_controller_are_asked(
+def test_the_webhooks_of_every_controller_reject_invalid_objects(
     admin: Client, namespace: str, version: str, kind: str, spec: Body, webhook: str
 ) -> None:
     scope = {"namespace": namespace} if kind == "JobSet" else {}
@@ -77,7 +77,7 @@ PINS = HERE / "go" / "definitions" / "cluster-network-policy"
 SOUND: list[Body] = list(yaml.safe_load_all((HERE / "fixtures" / "sound_objects.yaml").read_text()))
 
 
-def test_every_kind_without_a_controller_is_served_as_its_project_defines_it(cluster: Cluster) -> None:
+def test_kinds_without_a_controller_are_served_as_defined_upstream(cluster: Cluster) -> None:
     for definition in definitions(cluster.versions):
         spec = definition["spec"]
         for version in spec["versions"]:
@@ -86,13 +86,13 @@ def test_every_kind_without_a_controller_is_served_as_its_project_defines_it(clu
                 assert served["namespaced"] == (spec["scope"] == "Namespaced")
 
 
-def test_every_group_without_a_controller_has_a_sound_object(control_plane_versions: Versions) -> None:
+def test_every_group_without_a_controller_has_a_valid_object(control_plane_versions: Versions) -> None:
     defined = {definition["spec"]["group"] for definition in definitions(control_plane_versions)}
     assert {body["apiVersion"].partition("/")[0] for body in SOUND} == defined
 
 
 @pytest.mark.parametrize("body", SOUND, ids=lambda body: body["kind"])
-def test_kinds_without_a_controller_take_a_sound_object_and_no_unknown_field(admin: Client, body: Body) -> None:
+def test_kinds_without_a_controller_accept_a_valid_object_and_reject_unknown_fields(admin: Client, body: Body) -> None:
     assert admin.apply(body, dry_run=True).warnings == ()
     wrong = deepcopy(body)
     wrong.get("spec", wrong)["unknownField"] = "x"
@@ -105,20 +105,20 @@ def test_only_the_default_features_of_openshift_are_installed(control_plane_vers
     assert {(each["metadata"].get("annotations") or {}).get(label, "Default") for each in found} == {"Default"}
 
 
-def test_every_module_that_is_pinned_for_its_definitions_is_used() -> None:
+def test_every_pinned_module_of_definitions_is_used() -> None:
     assert {pins: set(module_folders(HERE / "go" / pins)) for pins in WANTED} == {
         pins: set(wanted) for pins, wanted in WANTED.items()
     }
 
 
-def test_a_module_with_other_content_than_we_pinned_is_refused(tmp_path: Path) -> None:
+def test_a_module_with_another_checksum_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "go.mod").write_bytes((PINS / "go.mod").read_bytes())
     (tmp_path / "go.sum").write_text(re.sub(" h1:.{9}", " h1:different", (PINS / "go.sum").read_text()))
     with pytest.raises(EngineError, match="checksum mismatch"):
         module_folders(tmp_path)
 
 
-def test_a_module_that_go_sum_does_not_know_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_missing_from_go_sum_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GONOSUMDB", "*")  # so that nothing but go.sum could object
     (tmp_path / "go.mod").write_bytes((PINS / "go.mod").read_bytes())
     (tmp_path / "go.sum").write_text("")
@@ -126,7 +126,7 @@ def test_a_module_that_go_sum_does_not_know_is_refused(tmp_path: Path, monkeypat
         module_folders(tmp_path)
 
 
-def test_processes_end_with_a_test_run_that_is_killed(tmp_path: Path) -> None:
+def test_processes_end_with_a_killed_test_run(tmp_path: Path) -> None:
     script = f"""
 import pathlib, time
 from tests.cluster.processes import Processes
@@ -144,7 +144,7 @@ time.sleep(600)
 
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    """A program that is quickly built, and an empty cache to build it into."""
+    """Return a program that builds fast, and an empty cache."""
     monkeypatch.setenv("MPIGEN_CACHE", str(tmp_path))
     pins = tmp_path / "tiny" / "v0.0.1"
     pins.mkdir(parents=True)
@@ -154,7 +154,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     return Program(name="tiny", pins=str(pins), module="tiny", package=".")
 
 
-def test_the_next_build_removes_what_a_killed_one_left(tiny: Program) -> None:
+def test_the_next_build_removes_leftovers_of_a_killed_build(tiny: Program) -> None:
     script = f"""
 from tests.cluster.build import build
 from tests.cluster.versions import Program
@@ -172,7 +172,7 @@ build(Program(name="tiny", pins={tiny.pins!r}, module="tiny", package="."))
     assert subprocess.run([binary], capture_output=True, text=True, check=True).stderr == "it runs\n"
 
 
-def test_nobody_touches_what_a_running_build_works_on(tiny: Program) -> None:
+def test_leftovers_of_a_running_build_are_kept(tiny: Program) -> None:
     with build.alone(tiny.name), build._scratch(tiny, tiny.name):
         build.remove_leftovers()
         assert len(leftovers()) == 1
@@ -182,13 +182,13 @@ def leftovers() -> list[Path]:
     return list(build.cache().glob(".build-*"))
 
 
-def test_a_program_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_a_start_error_contains_the_log_of_the_program(tmp_path: Path) -> None:
     processes = Processes(tmp_path)
     processes.start("broken", ["/bin/sh", "-c", "echo no such luck; exit 3"])
     with pytest.raises(StartError, match="code 3:\nno such luck"):
         processes.wait("broken", lambda: False)
 
 
-def test_ports_are_free_and_differ() -> None:
+def test_free_ports_are_distinct() -> None:
     ports = free_ports(50)
     assert len(set(ports)) == 50

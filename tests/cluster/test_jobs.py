@@ -1,4 +1,4 @@
-"""What `mpigen job new` prints is what the API server takes, Kueue admits and Trainer runs; what it refuses is not."""
+"""Test that the API server, Kueue and Trainer accept exactly the jobs that `mpigen job new` prints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONGEST = "ordered-".ljust(LONGEST_NAME, "x")
 
 @pytest.fixture
 def ours(deployed: Deployed, admin: Client) -> Iterator[list[Training]]:
-    """The first tenant on one runtime of each pool; none of its jobs is left behind."""
+    """Return the first tenant on one runtime of each pool, and delete its jobs afterwards."""
     mine = [one for one in trainings(deployed.platform) if one.tenant == deployed.platform.tenants[0]]
     yield list({one.pool.name: one for one in reversed(mine)}.values())
     for job in admin.items("trainer.kubeflow.org/v1alpha1", "TrainJob", mine[0].tenant.name):
@@ -35,9 +35,7 @@ def ours(deployed: Deployed, admin: Client) -> Iterator[list[Training]]:
 
 
 @pytest.mark.parametrize("is_smoke", [False, True], ids=["job", "smoke"])
-def test_the_people_of_every_tenant_may_submit_what_is_printed(
-    deployed: Deployed, admin: Client, is_smoke: bool
-) -> None:
+def test_every_tenant_can_submit_printed_jobs(deployed: Deployed, admin: Client, is_smoke: bool) -> None:
     for training in trainings(deployed.platform):
         wanted = Request(training.runtime.name, training.tenant.name, nodes=2, is_smoke=is_smoke)
         printed = BriefEmitter().emit([new_job(deployed.platform, wanted).body])
@@ -45,7 +43,7 @@ def test_the_people_of_every_tenant_may_submit_what_is_printed(
         assert bool(warnings) == training.runtime.deprecated, warnings
 
 
-def test_a_job_from_the_command_line_trains_until_it_is_complete(
+def test_a_job_from_the_command_line_completes(
     deployed: Deployed, admin: Client, ours: list[Training], mpigen: Run
 ) -> None:
     training = ours[0]
@@ -62,7 +60,7 @@ def test_a_job_from_the_command_line_trains_until_it_is_complete(
     wait_until("it is Complete", lambda: _has(admin.read(body), "Complete"))
 
 
-def test_a_name_that_is_refused_would_get_no_pods_and_only_an_event_would_tell(
+def test_a_job_with_a_rejected_name_gets_an_event_and_no_pods(
     deployed: Deployed, admin: Client, ours: list[Training]
 ) -> None:
     wanted = Request(ours[0].runtime.name, ours[0].tenant.name, LONGEST)
@@ -73,7 +71,7 @@ def test_a_name_that_is_refused_would_get_no_pods_and_only_an_event_would_tell(
     assert "pod names generated for this JobSet will exceed 63 characters" in said
 
 
-def test_as_many_hosts_as_are_allowed_run_and_one_more_never_does(
+def test_the_largest_allowed_job_runs_and_a_larger_one_never_does(
     deployed: Deployed, admin: Client, ours: list[Training]
 ) -> None:
     for training in ours:
@@ -91,7 +89,7 @@ def test_as_many_hosts_as_are_allowed_run_and_one_more_never_does(
         admin.delete(one_more)
 
 
-def test_the_api_server_refuses_more_hosts_in_a_job_than_the_team_may_have(deployed: Deployed, admin: Client) -> None:
+def test_the_api_server_rejects_jobs_above_the_host_limit_of_the_team(deployed: Deployed, admin: Client) -> None:
     limited = [each for each in trainings(deployed.platform) if each.tenant.limits.hosts_per_job]
     for training in limited:
         most = training.tenant.limits.hosts_per_job or 0
@@ -103,9 +101,7 @@ def test_the_api_server_refuses_more_hosts_in_a_job_than_the_team_may_have(deplo
     assert bool(limited) == (deployed.platform.platform == "university")
 
 
-def test_the_limit_of_hosts_is_what_stands_in_the_namespace_now(
-    deployed: Deployed, admin: Client, namespace: str
-) -> None:
+def test_the_host_limit_is_read_from_the_current_namespace(deployed: Deployed, admin: Client, namespace: str) -> None:
     if not any(each.tenant.limits.hosts_per_job for each in trainings(deployed.platform)):
         pytest.skip("no tenant of this example has a limit")
     training = next(trainings(deployed.platform))
@@ -145,7 +141,7 @@ def _is_refused_with(said: str, job: Body, admin: Client) -> bool:
 
 
 def _one_more(platform: Platform, wanted: Request, body: Body) -> Body:
-    """The same job with one host more, which nobody would print."""
+    """Return the job with one more host, which `job new` would not print."""
     more = wanted.nodes + 1
     with pytest.raises(JobError, match="Kueue never admits"):
         new_job(platform, Request(wanted.runtime, wanted.tenant, wanted.name, more))
@@ -176,13 +172,13 @@ def _is_empty(job: Body, admin: Client) -> bool:
 
 
 def _running(job: Body, number: int, admin: Client) -> list[Body] | None:
-    """All of a job's pods, once so many run."""
+    """Return all pods of a job as soon as so many of them run."""
     running = [pod for pod in _pods(job, admin) if pod["status"]["phase"] == "Running"]
     return running if len(running) == number else None
 
 
 def _never(job: Body, admin: Client) -> str | None:
-    """That Kueue has no capacity for a job whoever else ends, or that the scheduler has no node for a pod of it.
+    """Return the event that Kueue can never admit the job, or that the scheduler has no node for a pod.
 
     From the event: the Workload's condition may already tell of a later attempt, which Kueue begins at the flavor after
     the last that it tried (v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go, LastTriedFlavorIdx).

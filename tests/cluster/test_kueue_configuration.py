@@ -1,4 +1,4 @@
-"""Real Kueue takes what mpigen would have it told, word for word, and does what it says."""
+"""Test that real Kueue loads the configuration that mpigen renders, and applies its settings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def kueue(control_plane_versions: Versions) -> Program:
 
 
 def said(program: Program, settings: str, folder: Path) -> list[Body]:
-    """What Kueue says of its settings: until it goes on to look for the API server, or ends because of them."""
+    """Return the log lines of Kueue's settings, up to its next step or its exit."""
     (folder / "kueue.yaml").write_text(settings)
     server = {"name": "here", "cluster": {"server": "http://127.0.0.1:1"}}
     account = {"clusters": [server], "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}]}
@@ -71,7 +71,7 @@ def said(program: Program, settings: str, folder: Path) -> list[Body]:
 
 
 @pytest.mark.parametrize("wishes", WISHES.values(), ids=WISHES)
-def test_kueue_starts_with_what_it_is_told_and_means_the_same(wishes: Body, kueue: Program, tmp_path: Path) -> None:
+def test_kueue_loads_every_rendered_setting(wishes: Body, kueue: Program, tmp_path: Path) -> None:
     settings = told(Queues.model_validate(wishes), kueue)
     loaded, last = said(kueue, settings, tmp_path)
     assert (loaded["msg"], last["msg"]) == ("Configuration loaded", "Initializing")
@@ -79,7 +79,7 @@ def test_kueue_starts_with_what_it_is_told_and_means_the_same(wishes: Body, kueu
     assert dict(kept(yaml.safe_load(settings), meant)) == {}
 
 
-def test_kueue_knows_what_claims_on_fabrics_count_as(kueue: Program, tmp_path: Path) -> None:
+def test_kueue_loads_the_device_class_mappings_of_fabrics(kueue: Program, tmp_path: Path) -> None:
     fabrics = [
         Fabric.model_validate({"name": "ib", "type": "infiniband", "attach": "dra"}),
         Fabric.model_validate({"name": "e-fa", "type": "efa", "attach": "dra", "deviceClass": "efa.example.com"}),
@@ -94,7 +94,7 @@ def test_kueue_knows_what_claims_on_fabrics_count_as(kueue: Program, tmp_path: P
 
 
 def kept(wanted: Any, meant: Any, path: str = "") -> Iterator[tuple[str, object]]:
-    """Where Kueue's own account of its settings differs from what was written; what it adds is its defaults."""
+    """Yield the settings that Kueue loaded differently; additional settings are its defaults."""
     if isinstance(wanted, dict) and isinstance(meant, dict):
         for key, value in wanted.items():
             yield from kept(value, meant.get(key), f"{path}.{key}")
@@ -114,7 +114,7 @@ def is_duration(path: str) -> bool:
         ({"integrations": {"frameworks": [""]}}, "Unsupported value"),
     ],
 )
-def test_kueue_starts_with_no_settings_that_it_does_not_know(
+def test_kueue_rejects_unknown_and_invalid_settings(
     wrong: Body, complaint: str, kueue: Program, tmp_path: Path
 ) -> None:
     settings = yaml.safe_load(told(Queues(), kueue)) | wrong
@@ -122,40 +122,40 @@ def test_kueue_starts_with_no_settings_that_it_does_not_know(
     assert complaint in last["error"]
 
 
-def test_all_that_an_install_says_is_said_as_well_and_little_more(kueue: Program) -> None:
+def test_the_rendered_configuration_equals_the_upstream_one_plus_two_settings(kueue: Program) -> None:
     installed = yaml.safe_load((module_folder(kueue) / kueue.configuration).read_text())
     ours = yaml.safe_load(told(Queues(), kueue))
     more = {"manageJobsWithoutQueueName": False, "waitForPodsReady": {"timeout": "30m", "blockAdmission": False}}
     assert ours == installed | more
 
 
-def test_the_configmap_is_the_one_that_an_install_has(kueue: Program) -> None:
+def test_the_configmap_has_the_name_of_an_upstream_install(kueue: Program) -> None:
     wanted = emitted("kubernetes", {}, kueue)["metadata"]
     (found,) = [body for body in render(kueue) if body["kind"] == "ConfigMap" and KEY in body["data"]]
     assert (found["metadata"]["name"], found["metadata"]["namespace"]) == (wanted["name"], wanted["namespace"])
 
 
 def emitted(distribution: str, wishes: Body, kueue: Program) -> Body:
-    """What a platform's release holds for the Kueue that runs."""
+    """Return the rendered configuration object for the running Kueue."""
     chosen = Distribution.model_validate({"distribution": distribution, "versions": {"kueue": kueue.minor}})
     return kueue_object(Queues.model_validate(wishes), chosen)
 
 
 @pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
 @pytest.mark.parametrize("wishes", [WISHES["nothing"], WISHES["everything"]], ids=["nothing", "everything"])
-def test_the_api_server_takes_it(distribution: str, wishes: Body, cluster: Cluster) -> None:
+def test_the_api_server_accepts_the_configuration_object(distribution: str, wishes: Body, cluster: Cluster) -> None:
     body = emitted(distribution, wishes, cluster.kueue.program)
     assert cluster.admin.apply(body, dry_run=True).warnings == ()
 
 
-def test_the_operator_has_one_resource_only(cluster: Cluster) -> None:
+def test_the_operator_accepts_only_the_resource_named_cluster(cluster: Cluster) -> None:
     body = emitted("openshift", {}, cluster.kueue.program)
     with pytest.raises(RefusedError, match=r"self\.metadata\.name == 'cluster'"):
         cluster.admin.apply(body | {"metadata": {"name": "another"}}, dry_run=True)
 
 
 def job(namespace: str, name: str, **pod: object) -> Body:
-    """A Job of one pod that names no queue."""
+    """Return a Job with one pod and without a queue."""
     needs = {"requests": {"cpu": "1", "memory": "1Gi"}}
     containers = [{"name": "main", "image": "x", "resources": needs}]
     template = {"spec": {"restartPolicy": "Never", "containers": containers, **pod}}
@@ -164,7 +164,7 @@ def job(namespace: str, name: str, **pod: object) -> Body:
 
 
 def made_of(admin: Client, body: Body) -> Body | None:
-    """What Kueue would make of an object; None while it has not heard of the namespace."""
+    """Return the object after Kueue's webhook in a dry run, or None before Kueue has observed the namespace."""
     try:
         return admin.create(body, dry_run=True).body
     except RefusedError as refused:
@@ -178,13 +178,13 @@ def workloads(admin: Client, namespace: str) -> list[Body]:
 
 
 def true(body: Body) -> dict[str, str]:
-    """Condition → reason, of those that hold."""
+    """Return condition → reason for each condition that is True."""
     return {found["type"]: found["reason"] for found in conditions(body) if found["status"] == "True"}
 
 
 @pytest.fixture(scope="module")
 def obedient(cluster: Cluster) -> Iterator[Client]:
-    """Kueue with short times that holds what nobody queued; one node, and a queue for whoever says where it is."""
+    """Run Kueue with short timeouts and `manageJobsWithoutQueueName`, with one node and a queue."""
     wishes = {
         "waitForPodsReady": {"timeout": "30s"},
         "manageJobsWithoutQueueName": True,
@@ -209,13 +209,13 @@ def obedient(cluster: Cluster) -> Iterator[Client]:
 
 
 def make_tenant(admin: Client, namespace: str) -> None:
-    """Mark a namespace as that of a tenant."""
+    """Label a namespace as a tenant's."""
     labels = {"mpigen.dev/tenant": namespace}
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}})
 
 
 def add_queue(admin: Client, namespace: str) -> None:
-    """Give a namespace the queue `default`, and wait until Kueue puts jobs there."""
+    """Create the queue `default` in a namespace, and wait until Kueue uses it."""
     metadata = {"name": "default", "namespace": namespace}
     admin.create({"apiVersion": _KUEUE, "kind": "LocalQueue", "metadata": metadata, "spec": {"clusterQueue": "told"}})
     label = "kueue.x-k8s.io/queue-name"
@@ -228,7 +228,7 @@ def add_queue(admin: Client, namespace: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_tenant_starts_outside_every_queue_is_held(obedient: Client, namespace: str) -> None:
+def test_a_tenants_job_without_a_queue_is_suspended(obedient: Client, namespace: str) -> None:
     make_tenant(obedient, namespace)
 
     def is_held() -> bool:
@@ -239,13 +239,13 @@ def test_what_a_tenant_starts_outside_every_queue_is_held(obedient: Client, name
 
 
 @pytest.mark.slow
-def test_what_others_start_is_left_alone(obedient: Client, namespace: str) -> None:
+def test_jobs_outside_tenant_namespaces_are_not_suspended(obedient: Client, namespace: str) -> None:
     made = wait_for("Kueue knows the namespace", lambda: made_of(obedient, job(namespace, "free")))
     assert not made["spec"]["suspend"]
 
 
 @pytest.mark.slow
-def test_the_workload_of_a_finished_job_goes_and_the_job_stays(obedient: Client, namespace: str) -> None:
+def test_the_workload_of_a_finished_job_is_deleted_and_the_job_is_kept(obedient: Client, namespace: str) -> None:
     make_tenant(obedient, namespace)
     add_queue(obedient, namespace)
     ending = job(namespace, "ending")
@@ -257,7 +257,7 @@ def test_the_workload_of_a_finished_job_goes_and_the_job_stays(obedient: Client,
 
 
 @pytest.mark.slow
-def test_a_job_whose_pods_do_not_get_ready_is_evicted_after_the_timeout(obedient: Client, namespace: str) -> None:
+def test_a_job_without_ready_pods_is_evicted_after_the_timeout(obedient: Client, namespace: str) -> None:
     make_tenant(obedient, namespace)
     add_queue(obedient, namespace)
     obedient.create(job(namespace, "nowhere", nodeSelector={"pool": "nowhere"}))

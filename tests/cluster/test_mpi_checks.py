@@ -1,4 +1,4 @@
-"""What the checks of MPI runtimes say is what the real Trainer and JobSet do with the same runtimes."""
+"""Test that the real Trainer and JobSet treat broken MPI runtimes as the checks report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Attempts = dict[str, Attempt]
 
 @pytest.fixture(scope="module")
 def attempts(admin: Client) -> Iterator[Attempts]:
-    """A TrainJob on each spoiled runtime, and what else is asked for below, all at the same time."""
+    """Create a TrainJob on each broken runtime, and the other attempts of this module, all at once."""
     body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "by-hand"}}
     for each in (body, NODE):
         admin.create(each)
@@ -34,14 +34,14 @@ def attempts(admin: Client) -> Iterator[Attempts]:
 
 
 def finish(of: Attempt, role: str = "launcher") -> None:
-    """Let the pods of a job end well once they run."""
+    """Let the running pods of a job succeed."""
     wait_until(f"{of.name}: the {role} runs", lambda: of.run(role))
     for pod in of.pods(role):
         metadata = {"name": pod["metadata"]["name"], "namespace": of.namespace, "annotations": {FINISH: "yes"}}
         of.admin.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}, "tests")
 
 
-def test_on_a_sound_runtime_the_launcher_finds_its_hosts_and_ends(attempts: Attempts) -> None:
+def test_the_launcher_on_a_valid_runtime_reaches_its_hosts_and_completes(attempts: Attempts) -> None:
     sound = attempts["sound"]
     assert sound.hosts == ["sound-node-0-0.sound slots=8", "sound-launcher-0-0.sound slots=8"]
     assert [sound.mounts(role) for role in ("node", "launcher")] == [{"mpi-ssh-auth"}, {"mpi-ssh-auth", "mpi-hostfile"}]
@@ -59,16 +59,14 @@ def test_on_a_sound_runtime_the_launcher_finds_its_hosts_and_ends(attempts: Atte
         (OF_52, "pod names generated for this JobSet will exceed 63 characters"),
     ],
 )
-def test_some_jobs_are_accepted_and_an_event_says_that_nothing_comes_of_them(
-    attempts: Attempts, name: str, words: str
-) -> None:
+def test_jobs_with_event_errors_are_accepted_and_get_no_job_set(attempts: Attempts, name: str, words: str) -> None:
     assert attempts[name].refusal == ""
     assert words in attempts[name].failure
     assert attempts[name].object("jobset.x-k8s.io/v1alpha2", "JobSet") is None
 
 
-def test_nobody_knows_an_implementation_without_a_name(attempts: Attempts, admin: Client) -> None:
-    """Kueue asks Trainer's code before it accepts a TrainJob. Its webhooks leave kube-system alone."""
+def test_an_unset_mpi_implementation_is_rejected(attempts: Attempts, admin: Client) -> None:
+    """Kueue calls Trainer's code before it accepts a TrainJob, but its webhooks ignore kube-system."""
     words = r"MPI implementation for \w+ doesn't supported"
     assert re.search(words, attempts["implementation"].refusal)
     name, text = "implementation", CASES["mpi/implementation"].bad
@@ -81,14 +79,14 @@ def test_nobody_knows_an_implementation_without_a_name(attempts: Attempts, admin
         without_kueue.remove()
 
 
-def test_without_an_image_there_is_no_job(attempts: Attempts) -> None:
+def test_a_runtime_without_an_image_gets_no_job(attempts: Attempts) -> None:
     for name in ("image", "sdk-no-image"):
         assert "image: Required value" in attempts[name].failure
     assert attempts["image-of-trainjob"].container("launcher")["image"] == "mpi"
 
 
 @pytest.mark.parametrize("name", [OF_44, OF_51])
-def test_names_that_are_one_letter_shorter_fit(attempts: Attempts, name: str) -> None:
+def test_names_one_character_below_the_limit_fit(attempts: Attempts, name: str) -> None:
     assert attempts[name].job_set["metadata"]["name"] == name
 
 
@@ -99,16 +97,16 @@ def test_names_that_are_one_letter_shorter_fit(attempts: Attempts, name: str) ->
         ("container-of-launcher", "must contain the required container"),
     ],
 )
-def test_some_runtimes_are_refused(attempts: Attempts, name: str, words: str) -> None:
+def test_launchers_with_replicas_or_another_container_are_rejected(attempts: Attempts, name: str, words: str) -> None:
     assert words in attempts[name].refusal
 
 
-def test_a_reserved_variable_is_refused_since_trainer_2_3(attempts: Attempts, cluster: Cluster) -> None:
+def test_a_reserved_variable_is_rejected_since_trainer_2_3(attempts: Attempts, cluster: Cluster) -> None:
     refusal = attempts["reserved"].refusal
     assert ("must not have reserved envs" in refusal) is not cluster.versions["trainer"].version.startswith("v2.2.")
 
 
-def test_a_number_of_nodes_makes_launchers_and_parallelism_makes_hosts(attempts: Attempts) -> None:
+def test_num_nodes_sets_launchers_and_parallelism_sets_hosts(attempts: Attempts) -> None:
     def pods(name: str) -> list[int]:
         return [attempts[name].job(role)["template"]["spec"]["parallelism"] for role in ("node", "launcher")]
 
@@ -118,7 +116,7 @@ def test_a_number_of_nodes_makes_launchers_and_parallelism_makes_hosts(attempts:
     assert pods("hosts-by-default") == [2, 1]
 
 
-def test_slots_are_what_is_written_or_guessed(attempts: Attempts) -> None:
+def test_slots_are_declared_or_guessed(attempts: Attempts) -> None:
     def slots(name: str) -> set[str]:
         return {line.partition(" ")[2] for line in attempts[name].hosts}
 
@@ -128,14 +126,14 @@ def test_slots_are_what_is_written_or_guessed(attempts: Attempts) -> None:
     assert slots("guessed-away") == {"slots=1"}
 
 
-def test_one_node_is_two_hosts_and_an_image_reaches_the_launcher_alone(attempts: Attempts) -> None:
+def test_one_node_runs_two_hosts_and_the_image_applies_only_to_the_launcher(attempts: Attempts) -> None:
     one = attempts["one-node"]
     assert one.hosts == ["one-node-node-0-0.one-node slots=8", "one-node-launcher-0-0.one-node slots=8"]
     assert one.container("launcher")["image"] == "another"
     assert one.container("node")["image"] == attempts["sound"].container("node")["image"] != "another"
 
 
-def test_jobs_and_containers_of_other_names_get_nothing(attempts: Attempts) -> None:
+def test_jobs_and_containers_with_other_names_get_no_mpi_mounts(attempts: Attempts) -> None:
     assert "does not have either launcher and node" in attempts["jobs"].refusal
     assert attempts["one-host"].mounts("worker") == set()
     assert attempts["one-host"].hosts == ["one-host-launcher-0-0.one-host slots=8"]
@@ -143,7 +141,7 @@ def test_jobs_and_containers_of_other_names_get_nothing(attempts: Attempts) -> N
     assert attempts["container-of-hosts"].mounts("launcher") == {"mpi-ssh-auth", "mpi-hostfile"}
 
 
-def test_a_command_goes_where_the_label_of_the_job_is(attempts: Attempts) -> None:
+def test_the_command_is_set_on_the_job_with_the_trainer_label(attempts: Attempts) -> None:
     command = ["mpirun", "hostname"]
     assert attempts["sound"].container("launcher")["command"] == command
     for name in ("step-label-missing", "step-label-on-pods", "step-label-of-another"):
@@ -156,7 +154,7 @@ def test_replicas_multiply_hosts(attempts: Attempts) -> None:
     assert (job["replicas"], job["template"]["spec"]["parallelism"]) == (2, 1)
 
 
-def test_a_subdomain_is_shared_by_all(attempts: Attempts, admin: Client) -> None:
+def test_jobs_with_one_subdomain_share_a_service(attempts: Attempts, admin: Client) -> None:
     pair = attempts["subdomain"], attempts["subdomain-again"]
     for each in pair:
         wait_until(f"{each.name} has pods", lambda each=each: bool(each.pods("node")))  # type: ignore[misc]
@@ -167,7 +165,7 @@ def test_a_subdomain_is_shared_by_all(attempts: Attempts, admin: Client) -> None
     assert selected[0] in {each.name for each in pair}
 
 
-def test_pods_get_names_from_a_service_and_from_an_index(attempts: Attempts) -> None:
+def test_pods_get_dns_names_from_a_service_and_an_index(attempts: Attempts) -> None:
     def names(name: str) -> tuple[str | None, str | None]:
         of = attempts[name]
         wait_until(f"{name} has pods", lambda: bool(of.pods("node")))
@@ -180,7 +178,7 @@ def test_pods_get_names_from_a_service_and_from_an_index(attempts: Attempts) -> 
 
 
 @pytest.mark.parametrize("name", ["success-policy-missing", "success-policy-of-hosts"])
-def test_a_job_that_waits_for_its_hosts_never_ends(attempts: Attempts, name: str) -> None:
+def test_a_job_that_waits_for_its_hosts_never_completes(attempts: Attempts, name: str) -> None:
     finish(attempts[name])
     of = attempts[name]
     wait_until("mpirun has ended", lambda: of.pods("launcher")[0]["status"]["phase"] == "Succeeded")
@@ -189,7 +187,7 @@ def test_a_job_that_waits_for_its_hosts_never_ends(attempts: Attempts, name: str
     assert of.run("node")
 
 
-def test_a_job_that_does_not_wait_for_its_launcher_ends_without_it(attempts: Attempts) -> None:
+def test_a_job_that_ignores_its_launcher_completes_before_it(attempts: Attempts) -> None:
     of = attempts["success-policy-early"]
     wait_until("mpirun runs", lambda: of.run("launcher"))
     finish(of, "data")
@@ -203,7 +201,7 @@ def test_a_launcher_that_waits_for_the_end_of_its_hosts_never_starts(attempts: A
 
 
 @pytest.mark.parametrize("name", ["gang", "gang-in-order"])
-def test_a_group_counts_pods_that_nobody_makes(attempts: Attempts, name: str) -> None:
+def test_a_pod_group_counts_a_launcher_that_is_never_created(attempts: Attempts, name: str) -> None:
     of = attempts[name]
     wait_until("there are hosts", lambda: bool(of.pods("node")))
     group = of.object("scheduling.x-k8s.io/v1alpha1", "PodGroup")
@@ -212,13 +210,13 @@ def test_a_group_counts_pods_that_nobody_makes(attempts: Attempts, name: str) ->
     assert of.pods("launcher") == []
 
 
-def test_trainer_names_no_scheduler(attempts: Attempts) -> None:
+def test_trainer_sets_no_scheduler_name(attempts: Attempts) -> None:
     pod = attempts["gang"].job("node")["template"]["spec"]["template"]["spec"]
     assert pod["schedulerName"] == "gangs"
     assert "schedulerName" not in attempts["sound"].job("node")["template"]["spec"]["template"]["spec"]
 
 
-def test_the_key_is_for_its_group_since_trainer_2_3(attempts: Attempts, cluster: Cluster) -> None:
+def test_the_ssh_key_is_group_readable_since_trainer_2_3(attempts: Attempts, cluster: Cluster) -> None:
     volumes = attempts["ssh-as-root-by-default"].job("node")["template"]["spec"]["template"]["spec"]["volumes"]
     (key,) = (item for item in volumes[0]["secret"]["items"] if item["path"] == "id_rsa")
     is_old = cluster.versions["trainer"].version.startswith("v2.2.")
@@ -227,15 +225,15 @@ def test_the_key_is_for_its_group_since_trainer_2_3(attempts: Attempts, cluster:
     assert mount["mountPath"] == "/root/.ssh"
 
 
-def test_variables_of_trainer_win(attempts: Attempts) -> None:
+def test_trainer_variables_override_runtime_variables(attempts: Attempts) -> None:
     variables = {each["name"]: each["value"] for each in attempts["overridden-variable"].container("launcher")["env"]}
     assert variables["OMPI_MCA_plm_rsh_args"] == "-o ConnectionAttempts=10"
     assert variables["OMPI_MCA_orte_set_default_slots"] == "8"
     assert {name for name in variables if name.startswith("PRTE")} == {"PRTE_MCA_prte_default_hostfile"}
 
 
-def test_of_the_runtimes_of_trainer_itself_only_a_warning_is_told(cluster: Cluster) -> None:
-    """The Dockerfiles of their images say that Open MPI 5 is in them, and their launchers name no hostfile."""
+def test_upstream_runtimes_of_trainer_have_only_one_warning(cluster: Cluster) -> None:
+    """Their Dockerfiles install Open MPI 5, and their launchers set no hostfile."""
     trainer = cluster.versions["trainer"]
     engine = Engine(Catalog.bundled({"trainer": trainer.version[1:].rpartition(".")[0]}))
     files = (module_folder(trainer) / "manifests/base/runtimes").rglob("*.yaml")

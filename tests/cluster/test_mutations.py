@@ -1,4 +1,4 @@
-"""Mistakes in the generator, and the judge on the cluster that finds each."""
+"""Test that the cluster's judges find deliberate mistakes in the generator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _AT_ONCE = 4
 def trials(
     request: pytest.FixtureRequest, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Trial]]:
-    """The sound generator's tree and those of the broken ones that are tested, all judged at the same time."""
+    """Deploy and judge the tree of the correct generator and the trees of broken ones at the same time."""
     selected = [item for item in request.session.items if isinstance(item, pytest.Function)]
     wanted = {str(item.callspec.params["mutation"]) for item in selected if "mutation" in item.fixturenames}
     names = [SOUND, *sorted(wanted)]
@@ -53,7 +53,7 @@ def trials(
 
 
 def _forget(admin: Client, trial: Trial) -> None:
-    """Remove the runtimes: the SDK lists none at all while there is one that it cannot read."""
+    """Remove the runtimes, because the SDK lists none at all if one of them is unreadable."""
     runtimes = [found.body for found in trial.deployed.stored if found.kind == "ClusterTrainingRuntime"]
     for body in [*(training.body for training in trainings(trial.deployed.platform)), *runtimes]:
         admin.delete(body)
@@ -68,7 +68,7 @@ def _platform_file(folder: Path, name: str) -> Path:
 
 
 def _compare_reasons(judged: dict[str, Trial], cluster: Cluster, *, record: bool) -> None:
-    """What Kueue says to jobs over quota, against what it says on the sound tree, as reviewed."""
+    """Compare Kueue's messages to jobs over quota with the reviewed ones of the correct tree."""
     file = RECORDED / f"default-{SOUND}.json"
     if record and cluster.versions.name == "default":
         file.write_text(json.dumps(judged[SOUND].reasons, indent=2) + "\n")
@@ -80,15 +80,15 @@ def _compare_reasons(judged: dict[str, Trial], cluster: Cluster, *, record: bool
 
 
 @pytest.mark.parametrize("mistake", MUTATIONS.values(), ids=lambda mistake: mistake.name)
-def test_the_mistake_can_still_be_made(mistake: Mutation) -> None:
+def test_every_mutation_still_applies(mistake: Mutation) -> None:
     assert mistake.applied()
     assert mistake.caught_by
     assert all(hasattr(judges, judge) for judge in mistake.caught_by)
 
 
 @pytest.mark.slow
-def test_mpigen_itself_finds_those_that_it_can(tmp_path: Path) -> None:
-    """Beside what it says of the sound tree: that nobody trains on one of the pools."""
+def test_mpigen_finds_the_mutations_marked_as_offline(tmp_path: Path) -> None:
+    """The correct tree has one expected finding: a pool without users."""
     names = [SOUND, *MUTATIONS]
     files = [_platform_file(tmp_path, name) for name in names]
     trees = render(zip(map(MUTATIONS.get, names), files, strict=True), tmp_path / "generators")
@@ -105,13 +105,13 @@ def checks(tree: list[Manifest]) -> set[str]:
 
 
 @pytest.mark.cluster
-def test_nobody_complains_about_the_sound_generator(trials: dict[str, Trial]) -> None:
+def test_the_correct_generator_has_no_complaints(trials: dict[str, Trial]) -> None:
     assert trials[SOUND].complaints == {}
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("mutation", MUTATIONS)
-def test_the_mistake_is_found(trials: dict[str, Trial], mutation: str) -> None:
+def test_judges_find_every_mutation(trials: dict[str, Trial], mutation: str) -> None:
     complaints = {judge: "\n".join(said) for judge, said in trials[mutation].complaints.items()}
     caught_by = MUTATIONS[mutation].caught_by
     assert complaints.keys() == caught_by.keys(), complaints

@@ -1,4 +1,4 @@
-"""Networks: the API server takes each object of every fabric as it was written, by the operators' own types."""
+"""Test that the API server accepts and stores the objects of every fabric as written, by the operators' own types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ON_OPENSHIFT = {
 
 @pytest.fixture(scope="module")
 def namespaces(admin: Client) -> Iterator[set[str]]:
-    """Those of all teams, and of all operators."""
+    """Create the namespaces of all teams and operators."""
     platforms = [platform_with(fabric) for fabric in KINDS.values()]
     operators = {
         name
@@ -47,14 +47,14 @@ def namespaces(admin: Client) -> Iterator[set[str]]:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_object_is_taken_as_it_is_written(name: str, namespaces: set[str], cluster: Cluster) -> None:
+def test_every_network_object_is_stored_as_written(name: str, namespaces: set[str], cluster: Cluster) -> None:
     if KINDS[name].get("attach") == "dra" and cluster.versions["kubernetes"].minor == "1.33":
         pytest.skip("resource.k8s.io/v1 is not there")
     _takes(cluster.admin, _objects(name), namespaces)
 
 
 @pytest.mark.parametrize("name", _ON_OPENSHIFT)
-def test_so_is_what_restarts_the_machines_of_openshift(name: str, namespaces: set[str], admin: Client) -> None:
+def test_openshift_machine_config_objects_are_stored_as_written(name: str, namespaces: set[str], admin: Client) -> None:
     found = _objects(name, nodes=_ON_OPENSHIFT[name], distribution="openshift")
     assert {"MachineConfig", "KubeletConfig", "PerformanceProfile"} & {each.kind for each in found}
     _takes(admin, found, namespaces)

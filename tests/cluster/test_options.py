@@ -1,4 +1,4 @@
-"""Options that no example uses: all of them are accepted, and become what they are for."""
+"""Test that options without an example are accepted and have their effect."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ VOLCANO: Body = {
 
 @pytest.fixture(scope="module")
 def options(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
-    """The platform with all of them, in the place of an example."""
+    """Deploy the platform with all options, in place of an example."""
     while on_the_cluster:
         trees.remove(admin, on_the_cluster.pop())
     install(admin, [VOLCANO])
@@ -54,7 +54,7 @@ def options(admin: Client, on_the_cluster: list[Deployed]) -> Deployed:
 
 @pytest.fixture
 def submit(options: Deployed, admin: Client) -> Iterator[Callable[..., Training]]:
-    """Let somebody of a team submit a job; it is gone after the test."""
+    """Return a function that submits a job as a team member; the job is deleted after the test."""
     submitted = []
 
     def submit(tenant: str, runtime: str, nodes: int) -> Training:
@@ -71,7 +71,7 @@ def submit(options: Deployed, admin: Client) -> Iterator[Callable[..., Training]
         wait_until(f"{training.name} is gone", partial(trees.is_gone, admin, training.body))
 
 
-def test_all_of_them_are_accepted_as_written_and_stay_so(options: Deployed) -> None:
+def test_all_option_objects_are_accepted_and_stored_as_written(options: Deployed) -> None:
     assert judges.refused(options) == []
     assert judges.warned_about(options) == []
     stored = trees.settled(options)
@@ -91,7 +91,7 @@ def test_all_of_them_are_accepted_as_written_and_stay_so(options: Deployed) -> N
     ("runtime", "version", "scheduler"),
     [("coscheduled", _GROUP[0], "scheduler-plugins-scheduler"), ("volcano", _GROUP[1], "volcano")],
 )
-def test_a_scheduler_of_gangs_finds_all_pods_of_a_job_and_a_group_that_counts_them(
+def test_a_gang_scheduler_gets_all_pods_of_a_job_and_their_pod_group(
     submit: Callable[..., Training], options: Deployed, admin: Client, runtime: str, version: str, scheduler: str
 ) -> None:
     training = submit("opt-gang", runtime, 3)
@@ -109,8 +109,8 @@ def test_a_scheduler_of_gangs_finds_all_pods_of_a_job_and_a_group_that_counts_th
     wait_until("the TrainJob is Complete", lambda: _said(admin.read(training.body), "Complete") is not None)
 
 
-def test_a_runtime_may_become_a_gang_and_cease_to_be_one(options: Deployed) -> None:
-    """`dependsOn` may come and go; only another one would be refused."""
+def test_a_runtime_can_change_its_gang_scheduler(options: Deployed) -> None:
+    """`dependsOn` may be added or removed; JobSet rejects only a changed one."""
     (runtime,) = [each for each in options.platform.runtimes if each.name == "coscheduled"]
     for gang in ("kueue", "volcano", "kueue", "coscheduling"):
         changed = runtime.model_copy(update={"gang": gang})
@@ -120,7 +120,7 @@ def test_a_runtime_may_become_a_gang_and_cease_to_be_one(options: Deployed) -> N
         assert ("dependsOn" in launcher, "podGroupPolicy" in applied) == (gang == "kueue", gang != "kueue")
 
 
-def test_a_job_waits_for_its_nodes_and_runs_when_they_are_made(submit: Callable[..., Training], admin: Client) -> None:
+def test_a_job_waits_for_provisioned_nodes_and_runs_on_them(submit: Callable[..., Training], admin: Client) -> None:
     check = wait_for("the check is judged", lambda: _said(_of_kueue(admin, "AdmissionCheck", "opt-made"), "Active"))
     assert check["status"] == "True", check
     training = submit("opt-made", "on-demand", 2)
@@ -137,7 +137,7 @@ def test_a_job_waits_for_its_nodes_and_runs_when_they_are_made(submit: Callable[
     wait_until("all of its pods run", lambda: all(map(_runs, _all_pods(training, admin) or [{}])))
 
 
-def test_a_queue_is_closed_while_no_other_cluster_can_be_reached(
+def test_a_multikueue_queue_is_inactive_without_a_reachable_cluster(
     submit: Callable[..., Training], admin: Client
 ) -> None:
     queue, check = _of_kueue(admin, "ClusterQueue", "opt-away"), _of_kueue(admin, "AdmissionCheck", "multikueue")
@@ -147,10 +147,10 @@ def test_a_queue_is_closed_while_no_other_cluster_can_be_reached(
     assert admin.read(training.body)["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
 
 
-def test_the_other_cluster_must_have_every_kind_that_kueue_queues_here(
+def test_the_worker_cluster_needs_every_kind_that_kueue_manages(
     options: Deployed, admin: Client, cluster: Cluster
 ) -> None:
-    """This cluster stands for the other one: Kueue reaches it by the Secret, and nobody has installed Ray."""
+    """This cluster stands for the worker: Kueue reaches it by the Secret, and Ray is not installed."""
     assert options.stored
     other = partial(_of_kueue, admin, "MultiKueueCluster", "opt-west")
     reason, message = _why(other())
@@ -164,7 +164,7 @@ def test_the_other_cluster_must_have_every_kind_that_kueue_queues_here(
         admin.delete(secret)
 
 
-def test_nobody_else_waits_for_another_cluster(options: Deployed, admin: Client) -> None:
+def test_queues_without_multikueue_stay_active(options: Deployed, admin: Client) -> None:
     assert options.stored
     for name in ("opt-gang", "opt-made", "slack"):
         assert _why(_of_kueue(admin, "ClusterQueue", name)) == ("", "")
@@ -176,14 +176,14 @@ def _all_pods(training: Training, admin: Client) -> list[Body] | None:
 
 
 def _group_of(pod: Body) -> str | None:
-    """Where each of the two schedulers looks."""
+    """Return the name of the pod's group, from the field that each scheduler reads."""
     metadata = pod["metadata"]
     annotations: dict[str, str] = metadata.get("annotations") or {}
     return metadata["labels"].get("scheduling.x-k8s.io/pod-group") or annotations.get("scheduling.k8s.io/group-name")
 
 
 def _bind(admin: Client, pod: Body, node: str) -> None:
-    """What a scheduler does in the end."""
+    """Bind a pod to a node, as a scheduler does."""
     path = admin.path_of({"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]})
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod["metadata"]["name"]}, "target": target}
@@ -205,7 +205,7 @@ def _requests(admin: Client) -> list[Body] | None:
 
 
 def _answer(admin: Client, request: Body, condition: str) -> None:
-    """What an autoscaler does in the end."""
+    """Set a condition of a ProvisioningRequest, as an autoscaler does."""
     identity = {"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "metadata": request["metadata"]}
     said = {
         "type": condition,
@@ -223,13 +223,13 @@ def _of_kueue(admin: Client, kind: str, name: str) -> Body:
 
 
 def _said(body: Body, condition: str) -> Body | None:
-    """A condition, if it is judged; of a Workload or a TrainJob only if it is true."""
+    """Return a condition once it is set; for a Workload or a TrainJob only if it is True."""
     found = next((each for each in conditions(body) if each["type"] == condition), None)
     return found if found and (found["status"] == "True" or condition == "Active") else None
 
 
 def _why(body: Body) -> tuple[str, str]:
-    """Reason and message of what is not active; empty if it is."""
+    """Return reason and message of an inactive object, or empty strings."""
     found = _said(body, "Active") or {"status": "", "reason": "nobody judged it", "message": ""}
     active = found["status"] == "True"
     return ("", "") if active else (found["reason"], found["message"].removeprefix("Can't admit new workloads: "))

@@ -1,4 +1,4 @@
-"""Every pod of every runtime of every example is admitted where `restricted` is enforced, and not even warned about."""
+"""Test that namespaces with `restricted` Pod Security admit every pod of every example without a warning."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _OF_TRAINER: tuple[Body, ...] = (
 )
 
 
-def test_every_namespace_of_a_tenant_enforces_restricted(deployed: Deployed, admin: Client) -> None:
+def test_every_tenant_namespace_enforces_restricted(deployed: Deployed, admin: Client) -> None:
     stored = [admin.read(body) for body in _namespaces(deployed)]
     assert stored
     assert {each["metadata"]["labels"][_ENFORCE] for each in stored} == {"restricted"}
 
 
-def test_every_pod_of_every_runtime_is_admitted_there(deployed: Deployed, admin: Client) -> None:
+def test_every_pod_of_every_runtime_is_admitted(deployed: Deployed, admin: Client) -> None:
     pods = list(_pods(deployed))
     assert {pod["metadata"]["labels"]["mpigen.dev/runtime"] for pod in pods} == {
         runtime["metadata"]["name"] for runtime in _runtimes(deployed)
@@ -32,8 +32,8 @@ def test_every_pod_of_every_runtime_is_admitted_there(deployed: Deployed, admin:
     assert [found for pod in pods if (found := _said(admin, pod))] == []
 
 
-def test_less_is_refused_there(deployed: Deployed, admin: Client) -> None:
-    """The test above would not notice if nobody enforced anything."""
+def test_pods_below_restricted_are_rejected(deployed: Deployed, admin: Client) -> None:
+    """Without this test, the test above would also pass without any enforcement."""
     pod = next(_pods(deployed))
     changes: list[Body] = [{"hostNetwork": True}, {"securityContext": {}}]
     for change in changes:
@@ -42,7 +42,7 @@ def test_less_is_refused_there(deployed: Deployed, admin: Client) -> None:
 
 
 def _pods(deployed: Deployed) -> Iterator[Body]:
-    """A pod of each job of each runtime, in each namespace where people can use it."""
+    """Yield a pod of each job of each runtime, in each namespace that can use it."""
     for namespace in _namespaces(deployed):
         home = namespace["metadata"]["name"]
         for runtime in _runtimes(deployed):
@@ -66,7 +66,7 @@ def _runtimes(deployed: Deployed) -> list[Body]:
 
 
 def _said(admin: Client, pod: Body) -> str:
-    """What the API server has against a pod."""
+    """Return the rejection or the warnings of the API server for a pod."""
     what = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
     try:
         warnings = admin.create(pod, dry_run=True).warnings

@@ -1,4 +1,4 @@
-"""Trainer, JobSet, Kueue and the scheduler make of every example what it promises."""
+"""Test that Trainer, JobSet, Kueue and the scheduler run the jobs of every example as the platform declares."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECORDED = Path(__file__).parent / "fixtures" / "over-quota"
 
 @pytest.fixture(scope="session")
 def everything(deployed: Deployed, admin: Client) -> list[Ran]:
-    """One TrainJob for each tenant on each runtime, as its people train."""
+    """Run a TrainJob of each tenant on each runtime, as its members submit them."""
     return run(admin, list(trainings(deployed.platform)))
 
 
@@ -30,7 +30,7 @@ def test_queues_are_active(deployed: Deployed, admin: Client) -> None:
     assert judges.inactive_queues(deployed, admin) == []
 
 
-def test_every_tenant_trains_on_every_runtime(everything: list[Ran]) -> None:
+def test_every_tenant_completes_a_job_on_every_runtime(everything: list[Ran]) -> None:
     assert judges.never_complete(everything) == []
 
 
@@ -38,7 +38,7 @@ def test_kueue_admits_every_job(everything: list[Ran]) -> None:
     assert judges.unknown_to_kueue(everything) == []
 
 
-def test_pods_run_where_kueue_counted_them(everything: list[Ran]) -> None:
+def test_pods_run_on_the_flavor_that_kueue_charged(everything: list[Ran]) -> None:
     assert judges.on_another_pool(everything) == []
 
 
@@ -46,18 +46,18 @@ def test_no_two_hosts_of_a_job_share_a_node(everything: list[Ran]) -> None:
     assert judges.sharing_a_node(everything) == []
 
 
-def test_mpi_is_given_every_host_with_its_slots(everything: list[Ran]) -> None:
+def test_the_hostfile_has_every_host_with_its_slots(everything: list[Ran]) -> None:
     assert judges.given_other_hosts(everything) == []
 
 
-def test_only_the_launcher_runs_what_was_asked_for(everything: list[Ran]) -> None:
+def test_only_the_launcher_runs_the_command(everything: list[Ran]) -> None:
     assert judges.running_another_command(everything) == []
 
 
-def test_a_job_over_quota_waits_and_kueue_says_why(
+def test_a_job_over_quota_waits_with_a_reason_from_kueue(
     deployed: Deployed, cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    """`pytest -m cluster --record` writes the reasons of the default set anew; the diff is what to review."""
+    """`pytest -m cluster --record` records the reasons of the default set; review the diff."""
     said = reasons(cluster.admin, deployed.platform)
     file = RECORDED / f"default-{deployed.platform.platform}.json"
     if request.config.getoption("--record") and cluster.versions.name == "default":

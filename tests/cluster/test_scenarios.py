@@ -1,4 +1,4 @@
-"""Kueue shares as mpigen says that it will: the same jobs, on the cluster and in its own arithmetic."""
+"""Test that Kueue shares quota between jobs as mpigen predicts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STILL = 2.5
 
 @pytest.fixture(scope="module")
 def ended(cluster: Cluster) -> Mapping[str, Mapping[str, str]]:
-    """Scenario → job → how it ended. All side by side, a step of each at a time; with fair sharing after the others."""
+    """Play all scenarios together, one step at a time, and those with fair sharing last: scenario → job → end."""
     found = _play(cluster.admin, [each for each in SCENARIOS.values() if not each.is_fair and _is_for(cluster, each)])
     fair = [each for each in SCENARIOS.values() if each.is_fair]
     with cluster.told(fair[0].platform.queues):
@@ -30,14 +30,16 @@ def ended(cluster: Cluster) -> Mapping[str, Mapping[str, str]]:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_mpigen_predicts_what_the_scenario_is_about(name: str) -> None:
+def test_mpigen_predicts_the_declared_end_of_the_scenario(name: str) -> None:
     assert SCENARIOS[name].predicted == SCENARIOS[name].ends
 
 
 @pytest.mark.cluster
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_it_ends_as_mpigen_predicts(cluster: Cluster, ended: Mapping[str, Mapping[str, str]], name: str) -> None:
+def test_the_scenario_ends_as_mpigen_predicts(
+    cluster: Cluster, ended: Mapping[str, Mapping[str, str]], name: str
+) -> None:
     if not _is_for(cluster, SCENARIOS[name]):
         pytest.skip(_REFUSED)
     assert ended[name] == SCENARIOS[name].predicted
@@ -47,7 +49,7 @@ def test_it_ends_as_mpigen_predicts(cluster: Cluster, ended: Mapping[str, Mappin
 @pytest.mark.slow
 @pytest.mark.usefixtures("ended")
 @pytest.mark.parametrize("name", [name for name, each in SCENARIOS.items() if each.platform.pools[0].topology])
-def test_pods_are_on_the_nodes_that_mpigen_predicts(cluster: Cluster, name: str) -> None:
+def test_pods_run_on_the_nodes_that_mpigen_predicts(cluster: Cluster, name: str) -> None:
     if not _is_for(cluster, SCENARIOS[name]):
         pytest.skip(_REFUSED)
     predicted = {job: each.places for job, each in SCENARIOS[name].outcomes.items() if each.places}
@@ -56,7 +58,7 @@ def test_pods_are_on_the_nodes_that_mpigen_predicts(cluster: Cluster, name: str)
 
 
 def _is_for(cluster: Cluster, scenario: Scenario) -> bool:
-    """Whether mpigen renders the scenario's platform for that Kueue."""
+    """Return True if mpigen renders the scenario's platform for this version of Kueue."""
     return not (cluster.versions["kueue"].minor == "0.18" and scenario.platform.pools[0].topology)
 
 
@@ -99,7 +101,7 @@ def _pods(admin: Client, scenario: Scenario, job: str) -> list[Body]:
 
 
 def _settle(admin: Client) -> None:
-    """Wait until all that was submitted is known to Kueue, and nothing changes any more."""
+    """Wait until Kueue has observed all jobs and their states no longer change."""
     since, before = time.monotonic(), _states(admin)
 
     def still() -> bool | None:
@@ -131,7 +133,7 @@ def _ends(admin: Client, scenario: Scenario, workloads: Mapping[tuple[str, str],
 
 
 def _end(workload: Body, events: Iterable[Body]) -> str:
-    """What became of a job, in the words of the scenarios."""
+    """Return the end of a job in the words of the scenarios."""
     true = {found["type"] for found in conditions(workload) if found["status"] == "True"}
     about = workload["metadata"]["name"]
     said = [event["message"] for event in events if event["involvedObject"]["name"] == about]

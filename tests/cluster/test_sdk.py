@@ -1,4 +1,4 @@
-"""The upstream Python SDK, unmodified, finds our runtimes and trains on them with a team member's rights only."""
+"""Test that the unmodified upstream Python SDK lists our runtimes and trains on them with a team member's rights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ONE = pytest.mark.parametrize("deployed", ["openshift-h100"], indirect=True)
 
 @pytest.fixture(scope="session")
 def sdk() -> Any:
-    """The package, which `make cluster` installs."""
+    """Import the package, which `make cluster` installs."""
     if os.environ.get("CI") == "true":
         return importlib.import_module("kubeflow.trainer")
     return pytest.importorskip("kubeflow.trainer", reason="the SDK is not installed: see requirements/cluster.lock")
@@ -35,7 +35,7 @@ def sdk() -> Any:
 
 @pytest.fixture
 def client(sdk: Any, cluster: Cluster, deployed: Deployed, tmp_path: Path) -> Iterator[Callable[[str], Any]]:
-    """The SDK's client of somebody of the first team, by what they may do."""
+    """Return an SDK client with this access to the first team."""
     clients = []
 
     def made(access: str) -> Any:
@@ -63,7 +63,7 @@ def test_the_sdk_lists_all_runtimes_with_their_devices(deployed: Deployed, clien
 
 
 def described(trainer: Any) -> dict[str, object]:
-    """What people see of a runtime."""
+    """Return the visible fields of a runtime."""
     return {
         "type": trainer.trainer_type.name,
         "framework": trainer.framework,
@@ -75,7 +75,7 @@ def described(trainer: Any) -> dict[str, object]:
 
 
 def expected(runtime: Runtime, pool: Pool, body: Body) -> dict[str, object]:
-    """What they should see, from the platform file and the containers.
+    """Return the expected fields, from the platform file and the containers.
 
     kubeflow 0.5.0 looks at the launcher and knows NVIDIA's devices; all others it takes for a cpu
     (trainer/backends/kubernetes/utils.py).
@@ -96,12 +96,12 @@ def expected(runtime: Runtime, pool: Pool, body: Body) -> dict[str, object]:
 
 
 def hello() -> None:
-    """What a data scientist writes in a notebook."""
+    """Print a greeting, as a function in a notebook."""
     print("hello")  # noqa: T201
 
 
 @ONE
-def test_people_train_with_the_sdk(deployed: Deployed, client: Callable[[str], Any], sdk: Any, admin: Client) -> None:
+def test_a_user_trains_with_the_sdk(deployed: Deployed, client: Callable[[str], Any], sdk: Any, admin: Client) -> None:
     me = client("edit")
     runtime = me.get_runtime("openmpi-h100")
     name = me.train(runtime=runtime, trainer=sdk.CustomTrainer(func=hello, num_nodes=2))
@@ -131,7 +131,7 @@ def pods(admin: Client, namespace: str, job: str) -> list[Body]:
 def test_the_sdk_trains_with_other_families(
     deployed: Deployed, client: Callable[[str], Any], sdk: Any, admin: Client, name: str
 ) -> None:
-    """One on Hydra, one with a separate launcher, one with the launcher among its hosts."""
+    """The families use Hydra, a separate launcher, and a launcher among the hosts."""
     me, tenant = client("edit"), deployed.platform.tenants[0].name
     job = me.train(runtime=me.get_runtime(name), trainer=sdk.CustomTrainer(func=hello, num_nodes=2))
     done = me.wait_for_job_status(
@@ -142,7 +142,7 @@ def test_the_sdk_trains_with_other_families(
 
 
 @ONE
-def test_who_may_only_look_cannot_train(client: Callable[[str], Any], sdk: Any) -> None:
+def test_a_user_with_view_access_cannot_train(client: Callable[[str], Any], sdk: Any) -> None:
     me = client("view")
     assert {found.name for found in me.list_runtimes()} >= {"openmpi-cpu", "openmpi-h100"}
     with pytest.raises(RuntimeError, match="Failed to create TrainJob"):
@@ -150,13 +150,13 @@ def test_who_may_only_look_cannot_train(client: Callable[[str], Any], sdk: Any) 
 
 
 @ONE
-def test_a_stranger_sees_no_runtimes(client: Callable[[str], Any]) -> None:
+def test_a_user_without_access_lists_no_runtimes(client: Callable[[str], Any]) -> None:
     with pytest.raises(RuntimeError, match="Failed to list"):
         client("none").list_runtimes()
 
 
 def test_the_sdk_writes_an_empty_list_for_a_dataset_without_options(sdk: Any) -> None:
-    """As of kubeflow 0.5.0, and such a TrainJob never starts. When it does, the docs of the check need not say so."""
+    """With kubeflow 0.5.0 such a TrainJob never starts. If this test fails, remove the note from the check's docs."""
     written = importlib.import_module("kubeflow.trainer.backends.kubernetes.utils")
     dataset = written.get_dataset_initializer(sdk.HuggingFaceDatasetInitializer(storage_uri="hf://a/b")).to_dict()
     model = written.get_model_initializer(sdk.HuggingFaceModelInitializer(storage_uri="hf://a/b")).to_dict()

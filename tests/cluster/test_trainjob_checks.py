@@ -1,4 +1,4 @@
-"""What the checks of TrainJobs say is what the real Trainer and Kueue do with the same TrainJobs."""
+"""Test that the real Trainer and Kueue treat broken TrainJobs as the checks report."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _GRACEFUL: Body = {"pod": {_GRACE: 60}}
 
 @pytest.fixture(scope="module")
 def jobs(admin: Client, *, is_old: bool) -> Iterator[Mapping[str, Body]]:
-    """TrainJobs with empty values, and those of the rules that need the runtime too, each with its own runtime."""
+    """Create TrainJobs with empty values, and the jobs of rules that need a runtime, each with its own runtime."""
     bodies = {name: train_job(f"empty-{name}", "plain", spec) for each in EMPTY.values() for name, spec in each.items()}
     runtimes = [of_trainer("TrainingRuntime", "plain", PLAIN)]
     for name, case in OF_RESOURCES.items():
@@ -74,12 +74,12 @@ def jobs(admin: Client, *, is_old: bool) -> Iterator[Mapping[str, Body]]:
 
 @pytest.fixture(scope="module")
 def is_old(cluster: Cluster) -> bool:
-    """Whether it is Trainer 2.2."""
+    """Return True for Trainer 2.2."""
     return cluster.versions["trainer"].version.startswith("v2.2.")
 
 
 def resources(admin: Client, name: str) -> Body:
-    """Those of the container that trains, in a pod."""
+    """Return the resources of the training container in a pod."""
     attempt = Attempt(admin, name, NAMESPACE)
     (pod, *_) = wait_for(f"{name}: pods", lambda: attempt.pods("node") or None)
     found: Body = next(each for each in pod["spec"]["containers"] if each["name"] == "node")["resources"]
@@ -87,7 +87,7 @@ def resources(admin: Client, name: str) -> Body:
 
 
 def counted(admin: Client, name: str) -> Body:
-    """What Kueue takes of its quota for it."""
+    """Return the usage that Kueue charges."""
 
     def assigned() -> Body | None:
         admission = workload(admin, name).get("status", {}).get("admission")
@@ -99,7 +99,7 @@ def counted(admin: Client, name: str) -> Body:
 @pytest.mark.parametrize(
     ("expected", "name"), [(expected, name) for expected, names in EMPTY.items() for name in names]
 )
-def test_what_kueue_cannot_write_is_what_the_check_finds(
+def test_jobs_that_kueue_cannot_start_are_findings_of_the_check(
     jobs: Mapping[str, Body], cluster: Cluster, expected: str, name: str
 ) -> None:
     assert outcome(cluster, jobs[name]) == expected
@@ -107,7 +107,7 @@ def test_what_kueue_cannot_write_is_what_the_check_finds(
 
 
 @pytest.mark.usefixtures("jobs")
-def test_named_resources_take_the_place_of_all_on_trainer_2_2_and_are_merged_since(
+def test_job_resources_replace_runtime_resources_on_trainer_2_2_and_are_merged_since(
     admin: Client, *, is_old: bool
 ) -> None:
     found = resources(admin, "lost-devices")
@@ -119,14 +119,14 @@ def test_named_resources_take_the_place_of_all_on_trainer_2_2_and_are_merged_sin
 
 @pytest.mark.usefixtures("jobs")
 @pytest.mark.parametrize("name", ["lost-devices", "uncounted-devices", "uncounted-memory"])
-def test_kueue_counts_only_what_isof_trainer(admin: Client, name: str, *, is_old: bool) -> None:
+def test_kueue_counts_only_resources_that_trainer_reads(admin: Client, name: str, *, is_old: bool) -> None:
     pod = resources(admin, name)["requests"]
     assert counted(admin, name).keys() < pod.keys() or is_old
     assert counted(admin, name).keys() & {DEVICE, "example.com/fpga"} == set()
 
 
-def test_what_is_claimed_of_a_driver_no_container_gets(admin: Client, namespace: str) -> None:
-    """Kueue is not asked: it knows nothing of the driver."""
+def test_claims_of_the_runtime_are_lost_if_the_job_sets_resources(admin: Client, namespace: str) -> None:
+    """The test leaves out Kueue, which has no mapping for the driver."""
     job, runtime = yaml.safe_load_all(CASES["trainjob/lost-claims"].bad)
     without = {"trainer": {key: value for key, value in job["spec"]["trainer"].items() if key != "resourcesPerNode"}}
     for body in (
@@ -149,7 +149,7 @@ def test_what_is_claimed_of_a_driver_no_container_gets(admin: Client, namespace:
         ("contradicting-request", "must be less than or equal to cpu limit of 16"),
     ],
 )
-def test_merged_resources_may_contradict_each_other(admin: Client, name: str, words: str, *, is_old: bool) -> None:
+def test_merged_resources_may_contradict(admin: Client, name: str, words: str, *, is_old: bool) -> None:
     if is_old:
         assert resources(admin, name)
     else:
@@ -158,7 +158,7 @@ def test_merged_resources_may_contradict_each_other(admin: Client, name: str, wo
         assert attempt.pods("node") == []
 
 
-def test_what_kueue_drops_of_a_patch_jobset_never_starts(
+def test_a_patch_that_kueue_drops_leaves_the_job_set_suspended(
     jobs: Mapping[str, Body], cluster: Cluster, *, is_old: bool
 ) -> None:
     if is_old:

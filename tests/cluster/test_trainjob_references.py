@@ -1,4 +1,4 @@
-"""What the checks say of what a TrainJob names, and of how many hosts it has, is what happens to the same TrainJobs."""
+"""Test that jobs with missing references, or with too many hosts, behave as the checks report."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _RUNTIMES = {"three": _THREE, "mpi": _MPI}
 
 @pytest.fixture(scope="module", autouse=True)
 def place(admin: Client) -> Iterator[None]:
-    """A queue, and runtimes with three hosts."""
+    """Create a queue, and runtimes with three hosts."""
     with queue(admin):
         for name, spec in _RUNTIMES.items():
             assert create(admin, of_trainer("TrainingRuntime", name, spec)) == ""
@@ -50,21 +50,21 @@ def place(admin: Client) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", ["runtime-kind", "runtime-group"])
-def test_trainer_refuses_other_kinds_of_runtimes(admin: Client, name: str) -> None:
+def test_trainer_rejects_other_kinds_of_runtimes(admin: Client, name: str) -> None:
     body = yaml.safe_load(CASES[f"trainjob/{name}"].bad)
     body["metadata"]["namespace"] = NAMESPACE
     assert "unsupported runtime" in create(admin, body)
 
 
 @pytest.mark.parametrize("kind", ["TrainingRuntime", "ClusterTrainingRuntime"])
-def test_a_job_whose_runtime_is_not_there_yet_is_refused(admin: Client, kind: str) -> None:
-    """By Trainer or by Kueue, whose webhook is asked first."""
+def test_a_job_without_an_existing_runtime_is_rejected(admin: Client, kind: str) -> None:
+    """Either Trainer or Kueue rejects it; Kueue's webhook runs first."""
     body = train_job("early", "three", {"runtimeRef": {"name": "two", "kind": kind}})
     with pytest.raises(RefusedError, match=r"must be created before the TrainJob is created|runtime 'two' not found"):
         admin.create(body, dry_run=True)
 
 
-def test_a_job_of_an_unknown_priority_waits_for_it_and_only_kueues_log_tells(cluster: Cluster) -> None:
+def test_a_job_with_an_unknown_priority_waits_and_only_the_log_of_kueue_reports_it(cluster: Cluster) -> None:
     admin, log = cluster.admin, cluster.processes.log("kueue")
     body = train_job("urgent", "three", {})
     body["metadata"]["labels"][_PRIORITY] = "urgent"
@@ -83,7 +83,7 @@ def test_a_job_of_an_unknown_priority_waits_for_it_and_only_kueues_log_tells(clu
 
 @pytest.fixture
 def two_at_most(admin: Client) -> Iterator[None]:
-    """At most two hosts for a job, once the API server knows."""
+    """Limit jobs to two hosts, and wait until the API server enforces the limit."""
     labels = {TENANT_LABEL: NAMESPACE, PART_OF: _PLATFORM}
     metadata = {"name": NAMESPACE, "labels": labels, "annotations": {ANNOTATION: "2"}}
     bodies = [
@@ -101,7 +101,7 @@ def two_at_most(admin: Client) -> Iterator[None]:
 
 @pytest.mark.usefixtures("two_at_most")
 @pytest.mark.parametrize("name", _RUNTIMES)
-def test_a_job_that_names_no_hosts_has_those_of_its_runtime_and_more_than_are_allowed(admin: Client, name: str) -> None:
+def test_a_job_without_num_nodes_has_the_hosts_of_its_runtime_and_bypasses_the_limit(admin: Client, name: str) -> None:
     assert default_nodes({"spec": _RUNTIMES[name]}) == 3
     assert create(admin, train_job(f"on-{name}", name, {})) == ""
     attempt = Attempt(admin, f"on-{name}", NAMESPACE)
@@ -111,8 +111,8 @@ def test_a_job_that_names_no_hosts_has_those_of_its_runtime_and_more_than_are_al
     wait_until("it has its hosts", lambda: len(attempt.pods("node")) == made[0])
 
 
-def test_a_job_whose_job_set_is_refused_keeps_its_quota_and_never_runs(admin: Client) -> None:
-    """So the limit is not kept there."""
+def test_a_job_with_a_rejected_job_set_keeps_its_quota_and_never_runs(admin: Client) -> None:
+    """So the host limit cannot be enforced on JobSets."""
     policy, binding = _no_job_sets()
     for body in (policy, binding):
         admin.apply(body, "tests")
@@ -130,7 +130,7 @@ def test_a_job_whose_job_set_is_refused_keeps_its_quota_and_never_runs(admin: Cl
 
 
 def _no_job_sets() -> list[Body]:
-    """A policy that refuses every JobSet of the namespace, and its binding."""
+    """Return a policy that rejects every JobSet of the namespace, and its binding."""
     metadata = {"name": "no-job-sets"}
     rule = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["jobsets"]}
     here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}}

@@ -1,4 +1,4 @@
-"""An update that the control plane rejects is an error of mpigen, and no other one: field by field, kind by kind."""
+"""Test that mpigen reports exactly the updates that the control plane rejects, field by field and kind by kind."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cases(cluster: Cluster) -> dict[str, Case]:
 
 
 def stored(absent: set[str]) -> list[Body]:
-    """The seeds, and what they need: namespaces, and the runtime of the TrainJobs."""
+    """Return the seeds and their requirements: namespaces, and the runtime of the TrainJobs."""
     seeds = read_seeds()
     runtime = copy.deepcopy(seeds["ClusterTrainingRuntime/updates-openmpi"])
     runtime["metadata"]["name"] = "updates-stored"
@@ -47,7 +47,7 @@ def stored(absent: set[str]) -> list[Body]:
 
 @pytest.fixture(scope="module")
 def refusals(cluster: Cluster) -> Iterator[dict[str, str]]:
-    """Store the seeds, and return those that the control plane refuses: `Kind/name` → its words."""
+    """Store the seeds, and return rejected ones: `Kind/name` → message."""
     admin = cluster.admin
     bodies = stored(ABSENT[cluster.versions.name])
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": NAMESPACE}}
@@ -70,7 +70,7 @@ def refusals(cluster: Cluster) -> Iterator[dict[str, str]]:
 def answers(
     cluster: Cluster, cases: dict[str, Case], refusals: dict[str, str], pytestconfig: pytest.Config
 ) -> dict[str, Answer]:
-    """The answers of today to the updates of all seeds that are stored."""
+    """Return the current answers to the updates of all stored seeds."""
     found = ControlPlane(cluster.admin).answers(case for case in cases.values() if case.seed not in refusals)
     if pytestconfig.getoption("--record"):
         record(cluster.versions.name, cases, found)
@@ -97,14 +97,14 @@ def test_the_control_plane_answers_as_recorded(cluster: Cluster, answers: dict[s
     assert {name: answer for name, answer in answers.items() if answer is not recorded.get(name)} == {}
 
 
-def test_mpigen_differs_only_where_it_was_reviewed(
+def test_mpigen_differs_only_in_reviewed_cases(
     cluster: Cluster, cases: dict[str, Case], answers: dict[str, Answer]
 ) -> None:
     asked = {name: cases[name] for name in answers}
     assert unexplained(disagreements(asked, answers, targets(cluster))) == {}
 
 
-def test_exactly_the_kinds_that_are_not_served_are_left_out(cluster: Cluster) -> None:
+def test_only_kinds_that_are_not_served_are_left_out(cluster: Cluster) -> None:
     missing = {seed["kind"] for seed in read_seeds().values() if not is_served(cluster, seed)}
     assert missing == ABSENT[cluster.versions.name]
 

@@ -1,4 +1,4 @@
-"""TrainJobs as a platform's own people write them, and what controllers say about each."""
+"""Submit TrainJobs as members of a tenant, and collect the reports of controllers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TRAINER = "trainer.kubeflow.org/v1alpha1"
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """One TrainJob of a tenant on a runtime.
+    """A TrainJob of a tenant on a runtime.
 
     Attributes:
         tenant: whose it is.
@@ -36,22 +36,22 @@ class Training:
 
     @property
     def name(self) -> str:
-        """Of the TrainJob."""
+        """Return the name of the TrainJob."""
         return f"{self.runtime.name}-{self.nodes}"
 
     @property
     def key(self) -> tuple[str, str]:
-        """Namespace and name."""
+        """Return namespace and name."""
         return self.tenant.name, self.name
 
     @property
     def pod_count(self) -> int:
-        """How many pods it takes: one for each host, and perhaps one for `mpirun`."""
+        """Return the number of pods: one per host, and one for a separate launcher."""
         return self.nodes + self.runtime.has_separate_launcher
 
     @property
     def body(self) -> Body:
-        """What somebody of the team writes: nothing about queues, as the platform has a default."""
+        """Return the TrainJob as a team member writes it, without a queue, because the platform has a default."""
         kind = {"kind": "TrainingRuntime"} if self.runtime.tenants else {}
         return {
             "apiVersion": _TRAINER,
@@ -64,7 +64,7 @@ class Training:
         }
 
     def submit(self, admin: Client) -> None:
-        """Create it as a member of a group that may edit, with that group's rights only.
+        """Create the TrainJob as a member of a group with edit access, with the rights of that group only.
 
         Raises:
             RefusedError: they may not, or a webhook said no.
@@ -73,24 +73,24 @@ class Training:
         admin.as_group(group.removeprefix("group:")).create(self.body)
 
     def pods(self, admin: Client) -> list[Body]:
-        """Its pods, as they are now."""
+        """Return the current pods of the job."""
         pods = admin.items("v1", "Pod", self.tenant.name)
         return [pod for pod in pods if pod["metadata"]["labels"].get(JOB) == self.name]
 
     def workload(self, admin: Client) -> Body | None:
-        """What Kueue made of it, once it did."""
+        """Return the Workload as soon as Kueue creates it."""
         for workload in admin.items(_KUEUE, "Workload", self.tenant.name):
             if workload["metadata"]["ownerReferences"][0]["name"] == self.name:
                 return {"apiVersion": _KUEUE, "kind": "Workload", **workload}
         return None
 
     def hostfile(self, admin: Client) -> str:
-        """What Trainer gives to MPI."""
+        """Return the hostfile that Trainer creates."""
         metadata = {"name": f"{self.name}-mpi-hostfile", "namespace": self.tenant.name}
         return str(admin.read({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})["data"]["hostfile"])
 
     def obstacle(self, admin: Client) -> str:
-        """What a controller, the scheduler or Kueue says about why it does not run; empty if nobody says anything."""
+        """Return the reason why the job does not run, from a controller, the scheduler or Kueue, or an empty string."""
         said = [*self._unscheduled(admin), *self._warnings(admin)]
         return "; ".join(sorted(set(said or self._unadmitted(admin))))
 
@@ -114,13 +114,13 @@ class Training:
 
 
 def ranks_of_a_node(runtime: Runtime, pool: Pool, limits: Body) -> int:
-    """As many as the runtime or its family says, else one for each device, or for each core where there are none."""
+    """Return the ranks per node: of the runtime or its family, else one per device or per core."""
     declared = runtime.processes_per_node or (pool.device == "cpu" and runtime.family.cpu_ranks)
     return declared or int(limits[pool.accelerator or "cpu"])
 
 
 def trainings(platform: Platform, nodes: int = 2) -> Iterator[Training]:
-    """One for each tenant that has people and each of its runtimes on a pool that it has a quota of."""
+    """Yield a job for each tenant with users and each of its runtimes on a pool with quota."""
     for tenant in platform.tenants:
         for runtime in platform.runtimes:
             pool = platform.pool(runtime.pool)
@@ -131,6 +131,6 @@ def trainings(platform: Platform, nodes: int = 2) -> Iterator[Training]:
 
 
 def conditions(body: Body) -> list[Body]:
-    """What controllers said about an object."""
+    """Return the conditions of an object."""
     found: list[Body] = body.get("status", {}).get("conditions") or []
     return found

@@ -1,4 +1,4 @@
-"""Trees on the cluster: the examples' as they are committed, or any other, applied as Argo CD would."""
+"""Deploy trees, committed examples or others, as Argo CD applies them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.conftest import EXAMPLES, ROOT
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one object.
+    """The outcome of applying one object.
 
     Attributes:
         manifest: what was applied.
@@ -52,12 +52,12 @@ class Deployed:
 
     @property
     def stored(self) -> list[Manifest]:
-        """What was accepted."""
+        """Return the accepted objects."""
         return [outcome.manifest for outcome in self.outcomes if not outcome.refusal]
 
 
 def example(name: str) -> tuple[Platform, list[Manifest]]:
-    """An example's platform, and what Argo CD would apply of its committed tree, in its order."""
+    """Return an example's platform, and its committed tree in the order in which Argo CD applies it."""
     platform, _ = pipeline.load(EXAMPLES[name])
     output = ROOT / "output" / platform.platform
     pointer = in_order(_read(output / "argocd"))
@@ -66,7 +66,7 @@ def example(name: str) -> tuple[Platform, list[Manifest]]:
 
 
 def deploy(admin: Client, platform: Platform, tree: list[Manifest], account: Client | None = None) -> Deployed:
-    """Put a platform's nodes on the cluster, and apply a tree, by default as an account that may do no more than that.
+    """Create a platform's nodes and apply a tree, by default with an account that has only the needed rights.
 
     Raises:
         TimeoutError: a namespace of the tree is there already, and does not end.
@@ -82,7 +82,7 @@ def deploy(admin: Client, platform: Platform, tree: list[Manifest], account: Cli
 
 
 def remove(admin: Client, deployed: Deployed) -> None:
-    """Delete a tree and its nodes, and wait until they are gone; its namespaces end by themselves.
+    """Delete a tree and its nodes, and wait for the deletion; its namespaces end by themselves.
 
     Its TrainJobs go first: without their runtimes Kueue gives their quota back only when all pods are collected.
     """
@@ -108,7 +108,7 @@ def _end_jobs(admin: Client, namespaces: Iterable[str]) -> None:
 
 
 def settled(deployed: Deployed) -> list[Body]:
-    """All accepted objects as they are stored, once no controller has written to them for a second."""
+    """Return all accepted objects as stored, after a second without writes of controllers."""
 
     def read() -> list[Body]:
         return [deployed.account.read(found.body) for found in deployed.stored]
@@ -123,7 +123,7 @@ def settled(deployed: Deployed) -> list[Body]:
 
 
 def moves(one: Body, two: Body) -> bool:
-    """Whether two states of an object differ, as Argo CD and controllers see it."""
+    """Return True if two states of an object differ for Argo CD and controllers."""
     return bool(one["metadata"]["resourceVersion"] != two["metadata"]["resourceVersion"])
 
 
@@ -133,7 +133,7 @@ def _read(folder: Path) -> Iterator[Manifest]:
 
 
 def _prerequisites(platform: Platform) -> list[Body]:
-    """What is there before the tree: the namespaces of Argo CD, and of the operators of networks."""
+    """Return the objects that must exist before the tree: namespaces of Argo CD and of network operators."""
     assert platform.gitops
     names = {
         platform.gitops.namespace_on(platform.cluster),
@@ -150,5 +150,5 @@ def _apply(account: Client, manifest: Manifest) -> Outcome:
 
 
 def is_gone(admin: Client, body: Body) -> bool:
-    """Whether nothing is left of an object, not even a finalizer."""
+    """Return True if the object no longer exists."""
     return not admin.exists(body)

@@ -1,4 +1,4 @@
-"""All judges asked about trees of which many are on one cluster side by side.
+"""Ask all judges about several trees on one cluster.
 
 They sit one after another: on a tree that is refused nobody trains, and where jobs go wrong nobody asks for quotas.
 """
@@ -28,7 +28,7 @@ OF_JOBS: tuple[Callable[[Iterable[Ran]], list[str]], ...] = (
 
 @dataclass(slots=True)
 class Trial:
-    """A tree on the cluster, and what was said about it.
+    """A tree on the cluster, and the complaints about it.
 
     Attributes:
         deployed: what is there of it.
@@ -41,13 +41,13 @@ class Trial:
     reasons: dict[str, Body] = field(default_factory=dict)
 
     def hear(self, judge: Callable[..., list[str]], *evidence: object) -> None:
-        """Ask a judge."""
+        """Run a judge."""
         if complaints := judge(*evidence):
             self.complaints[judge.__name__] = complaints
 
 
 def accept(admin: Client, platform: Platform, tree: list[Manifest]) -> Trial:
-    """Put a tree on the cluster, and ask the judges of its objects."""
+    """Apply a tree, and run the judges of its objects."""
     deployed = trees.deploy(admin, platform, tree)
     trial = Trial(deployed)
     trial.hear(judges.refused, deployed)
@@ -62,7 +62,7 @@ def accept(admin: Client, platform: Platform, tree: list[Manifest]) -> Trial:
 
 
 def train(admin: Client, trials: Iterable[Trial]) -> None:
-    """Let people train on all trees that nobody complained about, and ask the judges of jobs."""
+    """Run the jobs of all trees without complaints, and the judges of jobs."""
     sound = [trial for trial in trials if not trial.complaints]
     everything = run(admin, [training for trial in sound for training in trainings(trial.deployed.platform)])
     for trial in sound:

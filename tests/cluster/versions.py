@@ -14,7 +14,7 @@ NAMES = ("default", "previous")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One upstream project: how it is built, and what of its manifests is installed.
+    """An upstream project: its build, and its manifests to install.
 
     Attributes:
         name: such as `kueue`.
@@ -47,17 +47,17 @@ class Program:
 
     @property
     def folder(self) -> Path:
-        """Where go.mod and go.sum are."""
+        """Return the folder of go.mod and go.sum."""
         return HERE / "go" / self.pins
 
     @property
     def version(self) -> str:
-        """The release, as Go writes it."""
+        """Return the release in Go's form."""
         return self.folder.name
 
     @property
     def minor(self) -> str:
-        """The release as a platform file names it."""
+        """Return the release in the form of a platform file."""
         return self.version.removeprefix("v").rpartition(".")[0]
 
 

@@ -1,4 +1,4 @@
-"""TrainJobs of teams that have a fabric, and what becomes of them."""
+"""Submit TrainJobs of teams with a fabric, and follow them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class WiredJob:
 
     @classmethod
     def of(cls, platform: Platform, tenant: str, runtime: str, name: str, resources: dict[str, str]) -> WiredJob:
-        """One by the names of its parts; the pool is called like the runtime."""
+        """Return a job by the names of its parts; its pool has the runtime's name."""
         team = next(each for each in platform.tenants if each.name == tenant)
         found = next(each for each in platform.runtimes if each.name == runtime)
         return cls(Training(team, found, platform.pool(runtime), 2), name, resources)
 
     @property
     def body(self) -> Body:
-        """What is submitted; it names its queue, as a Kueue that has just started may not know the default yet."""
+        """Return the TrainJob with its queue, because a new Kueue may not have observed the default queue."""
         body = self.training.body
         asked = {"limits": self.resources, "requests": self.resources}
         trainer = {**body["spec"]["trainer"], **({"resourcesPerNode": asked} if self.resources else {})}
@@ -43,7 +43,7 @@ class WiredJob:
         return {**body, "metadata": metadata, "spec": {**body["spec"], "trainer": trainer}}
 
     def submit(self, admin: Client) -> None:
-        """Create it as the people of the team.
+        """Create the job as a member of the team.
 
         Raises:
             RefusedError: a policy or a webhook said no.
@@ -52,12 +52,12 @@ class WiredJob:
         admin.as_group(group.removeprefix("group:")).create(self.body)
 
     def workload(self, admin: Client) -> Body:
-        """What Kueue made of it; empty as long as that is nothing."""
+        """Return the Workload, or an empty mapping before Kueue creates it."""
         owned = admin.items("kueue.x-k8s.io/v1beta2", "Workload", self.training.tenant.name)
         return next((each for each in owned if each["metadata"]["ownerReferences"][0]["name"] == self.name), {})
 
     def admitted(self, admin: Client) -> Body:
-        """Its Workload, once Kueue let it go."""
+        """Return the Workload after Kueue has admitted it."""
 
         def found() -> Body | None:
             workload = self.workload(admin)
@@ -67,7 +67,7 @@ class WiredJob:
         return wait_for(f"{self.name} is admitted", found)
 
     def obstacle(self, admin: Client) -> str:
-        """Why Kueue does not let it go, once it says so."""
+        """Return Kueue's reason for not admitting the job."""
 
         def said() -> str | None:
             found = [each for each in conditions(self.workload(admin)) if each["type"] == "QuotaReserved"]
@@ -76,7 +76,7 @@ class WiredJob:
         return wait_for(f"{self.name}: why Kueue does not let it go", said)
 
     def pods(self, admin: Client, phase: str = "") -> list[Body]:
-        """All of its pods, once they are there, and in a phase."""
+        """Return all pods of the job once they are in this phase."""
 
         def found() -> list[Body] | None:
             every = admin.items("v1", "Pod", self.training.tenant.name)
@@ -87,19 +87,19 @@ class WiredJob:
         return wait_for(f"{self.name}: its pods", found)
 
     def end(self, admin: Client) -> None:
-        """Delete it, and wait until nothing is charged for it."""
+        """Delete the job, and wait until its quota is free."""
         admin.delete(self.body)
         wait_until(f"{self.name} is gone", partial(trees.is_gone, admin, self.body))
         wait_until(f"{self.name}: nothing is charged", lambda: not self.workload(admin))
 
 
 def charged(workload: Body, device: str) -> int:
-    """How many of a device are taken from the quota."""
+    """Return the charged number of a device."""
     assignments = workload["status"]["admission"]["podSetAssignments"]
     return sum(parse_amounts(each["resourceUsage"], "").get(device, 0) for each in assignments)
 
 
 def container(pod: Body) -> Body:
-    """The one in which ranks run."""
+    """Return the container of the ranks."""
     found: Body = next(each for each in pod["spec"]["containers"] if each["name"] == "node")
     return found

@@ -1,4 +1,4 @@
-"""Which tests share a control plane where several run side by side: `pytest -n 2 --dist loadscope`."""
+"""Schedule tests that share a control plane on one worker: `pytest -n 2 --dist loadscope`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _OF_EXAMPLES = ("test_acceptance", "test_jobs", "test_reconciliation", "test_sdk
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]
-    """What asks about the examples stays together, since deploying them takes longest; and so does each module.
+    """Keep all tests of the examples on one worker, because deploying them takes longest, and each module too.
 
     So does real MPI, and what asks about networks: their jobs stay from module to module, and would not outlive tests
     that tell Kueue something else.

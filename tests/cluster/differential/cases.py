@@ -30,7 +30,7 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One change of one seed.
+    """A change of a seed object.
 
     Attributes:
         seed: what is changed, such as `Role/pod-reader`.
@@ -48,7 +48,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Such as `Role/pod-reader rules[0].verbs: wrong type: "x"`."""
+        """Return the name, such as `Role/pod-reader rules[0].verbs: wrong type: "x"`."""
         shown = self.value if self.change in ("yaml", "rename") else json.dumps(self.value, ensure_ascii=False)
         if len(shown) > _LONGEST:
             shown = f"{shown[:_LONGEST]}… ({len(shown)})"
@@ -62,7 +62,7 @@ class Case:
         return {**identity, self.change: self.value if has_value else True}
 
     def text(self, seeds: Mapping[str, Body]) -> str:
-        """The changed object as JSON, but for a piece of YAML.
+        """Return the changed object as JSON, except for raw YAML values.
 
         Raises:
             LookupError: the seed has no such place.
@@ -110,7 +110,7 @@ def read_seeds() -> dict[str, Body]:
 
 
 def read_cases() -> dict[str, Case]:
-    """All cases by name: each seed as it is, what is written by hand, and what is generated."""
+    """Return all cases by name: unchanged seeds, handwritten cases, and generated cases."""
     kept = (Case(seed, "", "as it is", "keep") for seed in read_seeds())
     written = map(_case, yaml.load(WRITTEN.read_text(encoding="utf-8"), yaml.CSafeLoader))
     generated = map(_case, map(json.loads, GENERATED.read_text(encoding="utf-8").splitlines()))

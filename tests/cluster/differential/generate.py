@@ -27,7 +27,7 @@ _METADATA = {"ConfigMap/config", "ClusterQueue/differential-chem"}
 
 
 def generate() -> str:
-    """All generated cases, one per line."""
+    """Return all generated cases, one per line."""
     catalog = Catalog.bundled()
     lines = (json.dumps(case.record(), ensure_ascii=False) for case in _cases(catalog))
     return "".join(f"{line}\n" for line in lines)
@@ -74,7 +74,7 @@ def _spread(candidates: list[Case], seen: set[tuple[str, str]]) -> list[Case]:
 
 
 def _field(case: Case) -> str:
-    """The last key of its path: the same fields come again in many kinds. Of a name its value too."""
+    """Return the last key of the path, because kinds share fields, and for names also the value."""
     if case.path == "metadata.name":
         return case.name
     return case.path.rpartition(".")[2].partition("[")[0]

@@ -34,7 +34,7 @@ QUOTAS = frozenset({"quota/order", "quota/repeated", "quota/limit"})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API server said.
+    """The answers of the API server to one case.
 
     Attributes:
         create: to a create, as kubectl sends it: its refusal, empty when it accepts.
@@ -46,7 +46,7 @@ class Answer:
 
 
 class Mpigen:
-    """`mpigen validate`, in this process: what it says of an object's form.
+    """Validate the form of an object with mpigen, in this process.
 
     What it says of MPI is about runtimes that the API server takes and nobody can run: `test_mpi_checks.py` judges it.
     Of queues it is the form of their quotas. No matter of form are secret values, and what operators make of fabrics.
@@ -56,7 +56,7 @@ class Mpigen:
         self._engine = Engine(Catalog.bundled())
 
     def findings(self, text: str) -> list[tuple[str, str]]:
-        """What it finds: severity and words."""
+        """Return severity and message of each finding."""
         raw = text.encode()
         checked = check_text(raw, "case.yaml", self._engine)
         checked.findings += check_together(checked.related, self._engine.targets, lambda _: raw)
@@ -74,7 +74,7 @@ class ApiServer:
         self._own = threading.local()
 
     def answers(self, cases: Iterable[Case]) -> dict[str, Answer]:
-        """What it says to each: name of the case → answer."""
+        """Return the answers of the API server by case name."""
         asked = list(cases)
         with (
             ExitStack() as connections,
@@ -101,7 +101,7 @@ class ApiServer:
         return Answer(create, self._send("PATCH", path, text, "application/apply-patch+yaml"))
 
     def _collection(self, body: Body, seed: Body) -> str:
-        """Where objects of its kind are; where the seed's are if it is of no kind, or does not say where it is."""
+        """Return the collection of the object's kind, or the seed's collection if the kind or place is unusable."""
         entry = self._entry(body) or self._entry(seed)
         assert entry
         namespace = _metadata(body).get("namespace")

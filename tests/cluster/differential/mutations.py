@@ -1,4 +1,4 @@
-"""Mutations: what can go wrong, or look wrong, at one place of an object, as its schema tells."""
+"""Mutate one place of an object as its schema suggests, into invalid or unusual values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from generator.schemas.patterns import CUSTOM_QUANTITY, QUANTITY
 
 
 class Change(NamedTuple):
-    """What to do: one of `cases.CHANGES` with its value, at a key of the place or at the place itself."""
+    """A change from `cases.CHANGES` with its value, at a key or at the place itself."""
 
     change: str
     value: Any = None
@@ -40,7 +40,7 @@ _QUANTITIES = (QUANTITY, CUSTOM_QUANTITY)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One place of an object.
+    """A place in an object, with its schema.
 
     Attributes:
         path: where it is.
@@ -78,7 +78,7 @@ def places(value: Any, node: Schema, schema: Schema, path: Steps = (), *, is_req
 
 
 def resolved(node: Schema, schema: Schema) -> Schema:
-    """The node with what it refers to; of what is demanded beyond a reference only what stands beside it."""
+    """Return the node with its reference resolved; of sibling keywords only local ones count."""
     while pointer := node.get("$ref") or node.get("allOf", [{}])[0].get("$ref"):
         rest = {keyword: value for keyword, value in node.items() if keyword not in ("$ref", "allOf")}
         node = {**schema["definitions"][pointer.rpartition("/")[2]], **rest}

@@ -16,7 +16,7 @@ ANSWERS, REVIEWED = FOLDER / "answers.jsonl", FOLDER / "reviewed.yaml"
 
 
 class Verdict(StrEnum):
-    """What a judge makes of a case; the middle one is a refusal of server-side apply alone, or a warning of mpigen."""
+    """A verdict on a case; the middle one is a rejection of server-side apply alone, or a warning of mpigen."""
 
     ACCEPTS = "accepts"
     WARNS = "warns"
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why the two differ.
+    """A reviewed reason for a difference between mpigen and the API server.
 
     Attributes:
         cause: in words.
@@ -46,7 +46,7 @@ def of_server(answer: Answer) -> Verdict:
 
 
 def of_mpigen(mpigen: Mpigen, text: str) -> Verdict:
-    """What `mpigen validate` amounts to: exit code 1, warnings, or nothing."""
+    """Return the verdict of `mpigen validate`: exit code 1, warnings, or neither."""
     findings = mpigen.findings(text)
     if any(severity == "error" for severity, _ in findings):
         return Verdict.REFUSES
@@ -54,7 +54,7 @@ def of_mpigen(mpigen: Mpigen, text: str) -> Verdict:
 
 
 def agree(mpigen: Verdict, server: Verdict) -> bool:
-    """Whether they do. What only an apply refuses may be an error too: Argo CD, which we generate for, applies."""
+    """Return True if the verdicts agree. A rejection by apply alone may be an error, because Argo CD applies."""
     return mpigen == server or (mpigen, server) == (Verdict.REFUSES, Verdict.WARNS)
 
 
@@ -68,7 +68,7 @@ def disagreements(
 
 
 def read_answers() -> dict[str, Answer]:
-    """What the API server said when it was last recorded."""
+    """Return the last recorded answers of the API server."""
     lines = map(json.loads, ANSWERS.read_text(encoding="utf-8").splitlines())
     return {line["case"]: Answer(line["create"], line.get("apply", line["create"])) for line in lines}
 
@@ -89,6 +89,6 @@ def read_causes() -> list[Cause]:
 
 
 def reviewed(causes: Iterable[Cause]) -> Iterator[tuple[str, Verdict]]:
-    """Every reviewed case with what mpigen says; one that is there twice comes twice."""
+    """Yield every reviewed case with the verdict of mpigen; a duplicate case appears twice."""
     for cause in causes:
         yield from ((name, cause.mpigen) for name in cause.cases)

@@ -1,4 +1,4 @@
-"""`python -m tests.cluster.mpi.attempts TARGETS`: ask each target, and print a list of what came of it.
+"""Ask each target for a connection and print a list of outcomes: `answered`, `arrived` or `dropped`.
 
 `answered`: something was said. `arrived`: the machine there answered, be it that nobody listens. `dropped`: nothing
 came back, or the packet never left.

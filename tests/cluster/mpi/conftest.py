@@ -49,12 +49,12 @@ class World:
 
     @property
     def code(self) -> int | None:
-        """How `mpirun` ended."""
+        """Return the exit code of `mpirun`."""
         return self.outcome.codes.get((self.launcher["metadata"]["name"], "node"))
 
     @property
     def ranks(self) -> list[dict[str, Any]]:
-        """What each rank told."""
+        """Return the report of each rank."""
         lines = [line for line in self.outcome.log(self.launcher, "node").splitlines() if line.startswith("{")]
         assert len(lines) == 1, f"there is not one rank 0:\n{self.outcome}"
         ranks: list[dict[str, Any]] = json.loads(lines[0])["ranks"]
@@ -67,7 +67,7 @@ Play = Callable[..., World]
 
 @pytest.fixture(scope="session")
 def images(pytestconfig: pytest.Config) -> Callable[[str], Image]:
-    """What the images of pods are. All of them are there; the progress is shown while they are made."""
+    """Return the function that resolves images, after all of them are built."""
     reason = lacking()
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     try:
@@ -90,7 +90,7 @@ def submitted() -> dict[str, Gang]:
 
 @pytest.fixture(scope="module")
 def gangs(admin: Client, on_the_cluster: list[Deployed], submitted: dict[str, Gang]) -> dict[str, Gang]:
-    """A TrainJob on each runtime, all submitted at once: they take place on the control plane side by side.
+    """Submit a TrainJob on each runtime at once, and keep them until another test needs the cluster.
 
     Whoever wants the cluster next removes them, and who then wants them again gets others.
     """
@@ -111,7 +111,7 @@ def gangs(admin: Client, on_the_cluster: list[Deployed], submitted: dict[str, Ga
 
 @pytest.fixture(scope="session")
 def play(images: Callable[[str], Image], admin: Client, tmp_path_factory: pytest.TempPathFactory) -> Play:
-    """Really run the pods of a TrainJob as they were made, each changed first if a test wants to."""
+    """Return a function that runs the pods of a TrainJob for real, after an optional change of each."""
     made: dict[str, tuple[Gang, list[list[Body]]]] = {}
 
     def run(gang: Gang, change: Change = lambda pod: pod) -> World:

@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _overlay(layers: list[str], scratch: Path) -> Path:
-    """The layers, with what is written kept apart."""
+    """Mount the layers with a separate folder for writes."""
     upper, work, root = (scratch / name for name in ("upper", "work", "root"))
     for folder in (upper, work, root):
         folder.mkdir(parents=True)
@@ -69,7 +69,7 @@ def _overlay(layers: list[str], scratch: Path) -> Path:
 
 
 def _kernel(root: Path, shared_memory: str) -> None:
-    """What every container has (OCI runtime specification, "Default Filesystems" and "Default Devices")."""
+    """Mount what every container has (OCI runtime specification, "Default Filesystems" and "Default Devices")."""
     for folder in ("proc", "sys", "dev"):
         (root / folder).mkdir(exist_ok=True)
     _mount("-t", "proc", "-o", "nosuid,nodev,noexec", "proc", root / "proc")
@@ -136,7 +136,7 @@ def _group(root: Path, user: int) -> int:
 
 
 def _home(user: int) -> str:
-    """Where the user is at home in the container that is mounted, else / (runc libcontainer, setupUser)."""
+    """Return the user's home in the mounted container, else / (runc libcontainer, setupUser)."""
     return next((fields[5] for fields in _users(Path("/"), user)), "/")
 
 

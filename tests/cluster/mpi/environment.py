@@ -19,7 +19,7 @@ class UnsupportedError(RuntimeError):
 
 
 def environment(pod: Body, container: Body, address: str, lookup: Lookup) -> dict[str, str]:
-    """What `env` gives, in the order in which it is declared: later values may refer to earlier ones.
+    """Return the variables from `env` in order of declaration, so that later values may use earlier ones.
 
     Raises:
         UnsupportedError: a source is not imitated.
@@ -34,12 +34,12 @@ def environment(pod: Body, container: Body, address: str, lookup: Lookup) -> dic
 
 
 def expanded(text: str, variables: Mapping[str, str]) -> str:
-    """`$(NAME)` becomes the variable's value, `$$` a dollar; what nobody knows stays (third_party/…/expansion)."""
+    """Expand `$(NAME)` to the variable's value and `$$` to a dollar; unknown names stay (third_party/…/expansion)."""
     return _REFERENCE.sub(lambda found: found[1] or variables.get(found[2], found[0]), text)
 
 
 def data_of(body: Body) -> dict[str, bytes]:
-    """What is in a ConfigMap or Secret."""
+    """Return the data of a ConfigMap or Secret."""
     if body["kind"] == "Secret":
         return {key: base64.b64decode(value) for key, value in (body.get("data") or {}).items()}
     texts = {key: value.encode() for key, value in (body.get("data") or {}).items()}

@@ -46,12 +46,12 @@ class Gang:
 
     @property
     def namespace(self) -> str:
-        """Where it runs."""
+        """Return the namespace of the job."""
         return self.home or self.platform.tenants[0].name
 
     @property
     def tenant(self) -> Tenant:
-        """Whose it is."""
+        """Return the tenant of the job."""
         tenants = self.platform.tenants
         return next(tenant for tenant in tenants if self.namespace in (tenant.name, *tenant.namespaces))
 
@@ -62,12 +62,12 @@ class Gang:
 
     @property
     def size(self) -> int:
-        """How many pods there will be."""
+        """Return the number of pods."""
         return self.hosts + int(self.declared.has_separate_launcher)
 
     @property
     def body(self) -> Body:
-        """What somebody of the team writes."""
+        """Return the TrainJob as a team member writes it."""
         trainer: Body = {"numNodes": self.hosts, "command": [*self.command]}
         if self.variables:  # an empty list would stop Kueue: it writes none, and Trainer takes that for a change
             trainer["env"] = [{"name": name, "value": value} for name, value in self.variables.items()]
@@ -95,7 +95,7 @@ class Gang:
         return [sorted((pod for pod in pods if pod not in launchers), key=_hostname), launchers]
 
     def end(self, admin: Client, code: int | None) -> str:
-        """Tell the cluster how `mpirun` ended, and return what the TrainJob became: Complete or Failed.
+        """Set the exit code of `mpirun` on the cluster, and return the TrainJob's end: Complete or Failed.
 
         Raises:
             TimeoutError: it became neither.

@@ -1,4 +1,4 @@
-"""One pod that runs: a sandbox with a network and a name, and containers in it."""
+"""Run one pod: a sandbox with a network and a name, and its containers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ClosedError(RuntimeError):
 
 @dataclass(slots=True)
 class Host:
-    """A pod that runs.
+    """A running pod.
 
     Attributes:
         plan: what was asked for.
@@ -63,7 +63,7 @@ class Host:
             self._start(container)
 
     def is_ready(self) -> bool:
-        """Whether every port that is probed accepted a connection once.
+        """Return True if every probed port accepted a connection once.
 
         Raises:
             ClosedError: a container ended.
@@ -82,11 +82,11 @@ class Host:
         return subprocess.Popen([*inside, *command], stdout=subprocess.PIPE, text=True)
 
     def has_ended(self) -> bool:
-        """Whether no container runs any more."""
+        """Return True if no container runs."""
         return all(self._code(container) is not None for container in self.plan["containers"])
 
     def ended(self) -> list[Ended]:
-        """What became of each container that was started."""
+        """Return the outcome of each started container."""
         planned = [*self.plan["init"], *self.plan["containers"]]
         started = [container for container in planned if container["name"] in self._running]
         return [{"pod": self.plan["name"], "container": one["name"], "code": self._code(one)} for one in started]

@@ -28,7 +28,7 @@ OF_RICH = {
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A root filesystem, and what a Containerfile would declare with ENV and USER.
+    """A root filesystem with the ENV and USER of a Containerfile.
 
     Attributes:
         layers: folders, the uppermost first.
@@ -62,7 +62,7 @@ _RECIPES = {
 
 @cache
 def image(reference: str) -> Image:
-    """What a pod's `image` means.
+    """Return the image for a pod's `image`.
 
     Raises:
         LayerError: it cannot be made.

@@ -28,7 +28,7 @@ Command = list[str | Path]
 
 
 class LayerError(RuntimeError):
-    """A layer cannot be built; the message ends with what the tool said."""
+    """A layer cannot be built; the message ends with the output of the tool."""
 
 
 def debian(packages: Sequence[str], user: str) -> Path:
@@ -86,7 +86,7 @@ def locking(below: Path) -> Path:
 
 
 def files(name: str) -> Path:
-    """What is below `files/<name>`, readable for everybody and owned by root."""
+    """Return a layer with the files below `files/<name>`, world-readable and owned by root."""
     source = HERE / "files" / name
     found = sorted(path for path in source.rglob("*") if path.is_file())
     content = [f"{path.relative_to(source)}\n{path.read_text()}" for path in found]
@@ -131,7 +131,7 @@ def _build(layer: Path, scratch: Path, make: Callable[[Path], None]) -> None:
 
 @contextmanager
 def _alone(cache: Path) -> Iterator[None]:
-    """One build at a time: what others were about to build is a leftover then. The kernel frees the lock if we die."""
+    """Lock the cache for one build at a time. The kernel frees the lock on exit."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Linux namespaces that are gone, with everything in them, when whoever opened them is gone."""
+"""Open Linux namespaces that end, with all their processes, together with the process that opened them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SETUP = "tests/cluster/mpi/setup.sh installs it"
 
 
 def guarded(command: list[str | Path], *kinds: str) -> list[str]:
-    """The command as process 1 of its own PID namespace and of other kinds, such as `--mount`.
+    """Wrap a command as process 1 of its own PID namespace and of other kinds, such as `--mount`.
 
     The kernel kills `unshare` when we die, process 1 when `unshare` dies, and then everybody else in there, whoever
     they are by then. Mounts and interfaces that are only in there vanish with the last of them.
@@ -25,7 +25,7 @@ def guarded(command: list[str | Path], *kinds: str) -> list[str]:
 
 
 def lacking() -> str:
-    """Why pods cannot be run on this machine; empty if they can."""
+    """Return the reason why this machine cannot run pods, or an empty string."""
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         return "the MPI implementations are for Linux on x86-64"
     if os.geteuid():

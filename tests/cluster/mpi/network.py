@@ -74,7 +74,7 @@ def _attach(sandbox: int, name: str, own: str, where: str) -> None:
 
 
 def accepts(own: str, port: int) -> bool:
-    """Whether a host accepts connections there; asked from the bridge, as the kubelet asks from the node."""
+    """Return True if a host accepts connections on a port; like the kubelet, the bridge asks from the node."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((own, port)) == 0

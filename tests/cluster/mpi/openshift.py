@@ -1,4 +1,4 @@
-"""What OpenShift's admission does to a pod that asks for the SCC restricted-v2, which the test control plane lacks."""
+"""Imitate OpenShift's admission for the SCC restricted-v2, which the test control plane lacks."""
 
 from __future__ import annotations
 

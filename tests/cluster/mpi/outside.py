@@ -1,4 +1,4 @@
-"""What answers from beyond the hosts of a room: everything that is asked there gets a word back."""
+"""Answer requests to addresses outside the hosts of a room."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Server(socketserver.ThreadingMixIn):
 
 class _Tcp(_Server, socketserver.TCPServer):
     class Handler(socketserver.BaseRequestHandler):
-        """Say it to whoever connects."""
+        """Answer every connection."""
 
         def handle(self) -> None:
             self.request.sendall(_WORD)
@@ -27,7 +27,7 @@ class _Tcp(_Server, socketserver.TCPServer):
 
 class _Udp(_Server, socketserver.UDPServer):
     class Handler(socketserver.BaseRequestHandler):
-        """Say it to whoever asks."""
+        """Answer every datagram."""
 
         def handle(self) -> None:
             self.request[1].sendto(_WORD, self.client_address)

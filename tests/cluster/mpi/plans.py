@@ -1,4 +1,4 @@
-"""What a room is told to run, as plain JSON: all references to the cluster are resolved, what is left is for Linux."""
+"""The plan of a room as plain JSON, with all references to the cluster resolved."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TypedDict
 
 
 class Process(TypedDict):
-    """How a program is started.
+    """The start of a program.
 
     `group` is None where the image's /etc/passwd decides. `capabilities` is what programs may ever gain, by name.
     With `named`, the user gets an entry in /etc/passwd if the image has none for it.
@@ -24,7 +24,7 @@ class Process(TypedDict):
 
 
 class Mount(TypedDict):
-    """Where a volume, or what is at `sub_path` in it, is found by the container."""
+    """The mount point of a volume, or of its `sub_path`, in a container."""
 
     volume: str
     sub_path: str
@@ -33,7 +33,7 @@ class Mount(TypedDict):
 
 
 class Container(TypedDict):
-    """A program on a root filesystem of its own: `layers` on top of each other, the uppermost first.
+    """A program on its own root filesystem: `layers`, the uppermost first.
 
     `port` is the one that is probed, 0 without a probe.
     """
@@ -65,7 +65,7 @@ class Volume(TypedDict):
 
 
 class Pod(TypedDict):
-    """A host: its own network and name. `names` are those that the DNS of the cluster has for it.
+    """A host with its own network and names.
 
     `firewall` is for nftables, in the host's network; empty where everything passes. `networks` is how many secondary
     networks it is attached to.
@@ -91,14 +91,14 @@ class Target(TypedDict):
 
 
 class Attempt(TypedDict):
-    """What a pod tries while the last wave runs."""
+    """A connection attempt of a pod while the last wave runs."""
 
     pod: str
     target: Target
 
 
 class Room(TypedDict):
-    """All hosts. Each wave starts when the one before is ready; the pods of the last one are waited for.
+    """Hosts in waves. A wave starts when the previous wave is ready.
 
     `outside` answers from beyond the hosts. `seconds` is how long all of it may take.
     """
@@ -110,7 +110,7 @@ class Room(TypedDict):
 
 
 class Ended(TypedDict):
-    """What became of a container; `code` is None if it still ran when the room was closed."""
+    """The end of a container; `code` is None if it still ran when the room was closed."""
 
     pod: str
     container: str
@@ -118,7 +118,7 @@ class Ended(TypedDict):
 
 
 class Result(TypedDict):
-    """What became of a room; `problem` is why it was closed early, else empty.
+    """The result of a room; `problem` is the reason of an early end, else empty.
 
     `attempts` has for each of them what came of it: see attempts.py.
     """

@@ -43,7 +43,7 @@ _RIGHTS_IGNORED = {"fsGroupChangePolicy", "seccompProfile", "seLinuxOptions"}  #
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a pod is to run.
+    """The surroundings in which a pod runs.
 
     Attributes:
         address: its IP address.
@@ -61,7 +61,7 @@ class Place:
 
 
 def planned(pod: Body, place: Place) -> Pod:
-    """What to run for a pod.
+    """Return the plan of a pod.
 
     Raises:
         UnsupportedError: the pod asks for what is not imitated here.
@@ -90,7 +90,7 @@ def _networks(pod: Body) -> int:
 
 
 def hostname(pod: Body) -> str:
-    """What its containers call themselves."""
+    """Return the hostname of the pod's containers."""
     return str(pod["spec"].get("hostname") or pod["metadata"]["name"])
 
 

@@ -37,7 +37,7 @@ def capabilities(wanted: dict[str, list[str]]) -> list[str]:
 
 
 def become(user: int, group: int, groups: list[int], kept: list[str], *, may_gain_privileges: bool) -> None:
-    """Be that user for good. Whoever is not root keeps no capability, and programs gain none but `kept`."""
+    """Become a user for good. A user other than root keeps no capability, and programs gain only `kept`."""
     last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
     for number in range(last + 1):
         if number >= len(_CAPABILITIES) or _CAPABILITIES[number] not in kept:

@@ -21,7 +21,7 @@ from tests.cluster.mpi.storage import furnish
 
 
 def main() -> None:
-    """Run all waves, and tell what became of them."""
+    """Run all waves and write the results."""
     os.umask(0o022)
     folder = Path(sys.argv[1])
     room: Room = json.loads((folder / "room.json").read_text())
@@ -55,7 +55,7 @@ def _run(waves: list[list[Host]], deadline: float, meanwhile: Callable[[], None]
 
 
 def _attempt(waves: list[list[Host]], attempts: list[Attempt]) -> list[str]:
-    """What comes of each attempt; all pods try at once."""
+    """Return the outcome of each attempt; all pods try at once."""
     hosts = {host.plan["name"]: host for wave in waves for host in wave}
     theirs = {name: [one["target"] for one in attempts if one["pod"] == name] for name in hosts}
     asking = {name: hosts[name].attempt(targets) for name, targets in theirs.items() if targets}

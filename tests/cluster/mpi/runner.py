@@ -23,7 +23,7 @@ _CLOSING = 10  # seconds for a room to end by itself after its time is over
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of pods.
+    """The outcome of pods.
 
     Attributes:
         folder: where the logs are.
@@ -38,7 +38,7 @@ class Outcome:
     attempts: list[str]
 
     def log(self, pod: Body, container: str) -> str:
-        """What a container printed."""
+        """Return the output of a container."""
         return (self.folder / f"{pod['metadata']['name']}.{container}.log").read_text(errors="replace")
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is around the pods.
+    """Firewalls, outside servers and attempts around the pods.
 
     Attributes:
         firewalls: name of a pod → its rules, for nftables.
@@ -89,7 +89,7 @@ class Runner:
         seconds: float = 60,
         around: Surroundings = Surroundings(),
     ) -> Outcome:
-        """Run pods, each wave when the one before is ready, until those of the last one end; then end all others.
+        """Run pods in waves until the pods of the last wave end, and then end all others.
 
         Args:
             waves: the pods.

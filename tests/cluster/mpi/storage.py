@@ -24,7 +24,7 @@ def furnish(pod: Pod, pods: Iterable[Pod], folder: Path) -> None:
 
 
 def _hosts(pod: Pod, pods: Iterable[Pod]) -> str:
-    """What the kubelet writes (managedHostsFileContent), and what DNS would answer.
+    """Write /etc/hosts as the kubelet does (managedHostsFileContent), with the names that DNS would resolve.
 
     Nobody knows another pod by its bare hostname, and a pod knows itself by its full name first.
     """

@@ -1,4 +1,4 @@
-"""What `mpigen job new --smoke --fabric` prints, really run over TCP: it judges by what the fabric should carry."""
+"""Run the benchmark of `mpigen job new --smoke --fabric` over TCP; it compares the result with the fabric's links."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def measured(play: Play, gang: Gang, fabric: dict[str, Any], link: int) -> tuple
 
 
 @pytest.mark.parametrize("runtime", MPIS)
-def test_a_network_passes_by_what_its_own_links_carry(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
+def test_a_network_passes_at_the_speed_of_its_links(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
     world, said = measured(play, gangs[runtime], ETHERNET, 1)
     assert (world.code, said.count("PASS: plain: a host sent ")) == (0, 1), str(world.outcome)
     rows = re.findall(r"^ +(\d+) +([0-9.]+) +([0-9.]+)$", said, flags=re.MULTILINE)
@@ -42,7 +42,7 @@ def test_a_network_passes_by_what_its_own_links_carry(runtime: str, play: Play, 
     assert f"a host sent {best:.1f} Gbit/s, where each of 1 NICs carries 1" in said
 
 
-def test_tcp_where_a_fabric_was_to_carry_is_a_failure(play: Play, gangs: dict[str, Gang]) -> None:
+def test_tcp_instead_of_the_fabric_fails_the_benchmark(play: Play, gangs: dict[str, Gang]) -> None:
     world, said = measured(play, gangs["openmpi-4"], INFINIBAND, 400)
     assert world.code not in {0, None}
     assert re.search(r"FAIL: ib: a host sent [0-9.]+ Gbit/s, where each of 8 NICs carries 400; 320 or more", said), said

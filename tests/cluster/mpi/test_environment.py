@@ -1,4 +1,4 @@
-"""The environment of the launcher is that of all ranks, whole, with every MPI; what belongs to a host stays there."""
+"""Test that all ranks have the launcher's whole environment with every MPI, except variables of a host."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_all_variables_of_an_image_with_200_reach_every_rank(runtime: str, play:
 
 
 @pytest.mark.parametrize("runtime", [*MPIS, "torch-4", "torch-5"])
-def test_the_trainjob_wins_over_the_runtime_and_the_runtime_over_the_image(
+def test_trainjob_variables_override_the_runtime_and_runtime_variables_the_image(
     runtime: str, play: Play, gangs: dict[str, Gang]
 ) -> None:
     world = play(gangs[runtime], rich(*PRINT))
@@ -84,7 +84,7 @@ def test_the_trainjob_wins_over_the_runtime_and_the_runtime_over_the_image(
         assert expected == {name: rank["environment"][name] for name in expected}
 
 
-def test_variables_that_choose_the_transport_reach_every_rank(play: Play, gangs: dict[str, Gang]) -> None:
+def test_transport_variables_reach_every_rank(play: Play, gangs: dict[str, Gang]) -> None:
     chosen = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,tcp", "UCX_TLS": "^tcp"}
     world = play(gangs["openmpi-4"], rich(*PRINT, also=declaring(lambda _: chosen, launcher_only=True)))
     assert len(world.ranks) == 6, str(world.outcome)
@@ -93,7 +93,7 @@ def test_variables_that_choose_the_transport_reach_every_rank(play: Play, gangs:
 
 
 @pytest.mark.parametrize("runtime", MPIS)
-def test_what_belongs_to_a_host_stays_there(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
+def test_host_variables_keep_their_value_on_every_host(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
     def given(host: str) -> dict[str, str]:
         return {"NVIDIA_VISIBLE_DEVICES": f"GPU-{host}", "PCIDEVICE_EXAMPLE_COM_IB": f"0000:{host}", "POD_IP": host}
 
@@ -106,7 +106,7 @@ def test_what_belongs_to_a_host_stays_there(runtime: str, play: Play, gangs: dic
 
 
 @pytest.mark.parametrize("runtime", MPIS)
-def test_what_a_script_exports_reaches_every_rank(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
+def test_exported_variables_of_a_script_reach_every_rank(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
     script = (
         "export BYTES=$(printf 'a\\377\\001\\002b\\n\\n.'); greet() { echo hello; }; export -f greet; unset HOSTNAME"
     )
@@ -120,14 +120,14 @@ def test_what_a_script_exports_reaches_every_rank(runtime: str, play: Play, gang
         assert rank["environment"]["BASH_FUNC_greet%%"] == "() {  echo hello\n}"
 
 
-def test_a_host_that_starts_another_one_hands_the_environment_on(play: Play, gangs: dict[str, Gang]) -> None:
-    """As Open MPI does by itself on more than 64 hosts: here the hosts are a chain."""
+def test_a_host_that_starts_another_host_forwards_the_environment(play: Play, gangs: dict[str, Gang]) -> None:
+    """Open MPI does so by itself on more than 64 hosts; here the hosts form a chain."""
     world = play(gangs["openmpi-4"], rich("mpirun", "--mca", "routed_radix", "1", *PRINT[1:]))
     assert_is_whole_and_equal(world)
 
 
 @pytest.mark.parametrize("runtime", ["openmpi-4", "mpich-scc"])
-def test_a_command_by_ssh_gets_the_environment_too(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
+def test_an_ssh_command_gets_the_environment(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
     host = f"{gangs[runtime].name}-node-0-1.{gangs[runtime].name}"
     checks = 'test "$FROM_JOB" = "$1" && test "$(env | grep -c ^FROM_IMAGE_)" = 200 && uname -n && cat && exit 7'
     script = f'echo input | ssh {host} \'sh -c "$CHECKS" x "$FROM_JOB"\'; echo ended with $?'
@@ -138,8 +138,8 @@ def test_a_command_by_ssh_gets_the_environment_too(runtime: str, play: Play, gan
 
 
 @pytest.mark.parametrize("runtime", MPIS)
-def test_a_host_whose_environment_would_differ_fails_the_job(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
-    """One of the hosts has something that changes a variable."""
+def test_a_host_with_another_environment_fails_the_job(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
+    """Change one variable on one of the hosts."""
 
     def change(pod: Body) -> Body:
         if pod["spec"]["hostname"].endswith("node-0-1"):
@@ -157,7 +157,7 @@ def test_a_host_whose_environment_would_differ_fails_the_job(runtime: str, play:
     assert '"ranks"' not in said
 
 
-def test_an_ssh_that_leaves_the_environment_behind_starts_nothing(play: Play, gangs: dict[str, Gang]) -> None:
+def test_an_ssh_without_the_environment_starts_no_ranks(play: Play, gangs: dict[str, Gang]) -> None:
     agent = "ssh -o ProxyCommand=none"
     world = play(gangs["openmpi-4"], command("mpirun", "--mca", "plm_rsh_agent", agent, *PRINT[1:]))
     assert world.code not in {0, None}

@@ -1,4 +1,4 @@
-"""Ranks on a fabric: they see what it declares, send over it, and start nowhere without it."""
+"""Test that ranks see a fabric's variables, send over the fabric, and do not start without it."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def fabric_of(gang: Gang) -> Fabric:
 
 
 def lines(world: World) -> list[dict[str, str | None]]:
-    """What ranks printed, each a line of its own."""
+    """Return the JSON lines that ranks printed."""
     said = world.outcome.log(world.launcher, "node").splitlines()
     return [json.loads(line) for line in said if line.startswith("{")]
 
 
 @pytest.mark.parametrize("mpi", MPIS)
-def test_the_ranks_of_all_hosts_see_what_the_fabric_declares(mpi: str, play: Play, on_fabrics: dict[str, Gang]) -> None:
+def test_ranks_on_all_hosts_have_the_variables_of_the_fabric(mpi: str, play: Play, on_fabrics: dict[str, Gang]) -> None:
     asked = ("mpirun", "python3", "/opt/smoke/variables.py", *EXPECTED[mpi])
     world = play(on_fabrics[f"ib-{mpi}"], command(*asked))
     assert world.code == 0, str(world.outcome)
@@ -76,24 +76,24 @@ def test_the_ranks_of_all_hosts_see_what_the_fabric_declares(mpi: str, play: Pla
 
 
 @pytest.mark.parametrize("mpi", MPIS)
-def test_ranks_that_find_no_rdma_do_not_start(mpi: str, play: Play, on_fabrics: dict[str, Gang]) -> None:
+def test_ranks_without_rdma_devices_do_not_start(mpi: str, play: Play, on_fabrics: dict[str, Gang]) -> None:
     world = play(on_fabrics[f"ib-{mpi}"])
     assert world.code not in {0, None}
     assert REFUSALS[mpi] in world.outcome.log(world.launcher, "node"), str(world.outcome)
 
 
 @pytest.mark.parametrize("mpi", MPIS)
-def test_ranks_of_an_image_with_200_variables_do_not_start_either(
+def test_ranks_of_an_image_with_200_variables_do_not_start_without_rdma(
     mpi: str, play: Play, on_fabrics: dict[str, Gang]
 ) -> None:
-    """The image says UCX_TLS too. Where its value counted, or variables got lost, the ranks would use TCP."""
+    """The image sets UCX_TLS too. If its value won, or variables were lost, the ranks would use TCP."""
     world = play(on_fabrics[f"ib-{mpi}"], of_rich_image)
     assert world.code not in {0, None}
     assert REFUSALS[mpi] in world.outcome.log(world.launcher, "node"), str(world.outcome)
 
 
 @pytest.mark.parametrize("mpi", MPIS)
-def test_without_these_variables_they_take_tcp_and_nobody_is_told(
+def test_ranks_without_the_fabric_variables_fall_back_to_tcp_silently(
     mpi: str, play: Play, on_fabrics: dict[str, Gang]
 ) -> None:
     world = play(on_fabrics[f"ib-{mpi}"], forgetting({*EXPECTED[mpi]}))
@@ -110,10 +110,10 @@ def forgetting(names: set[str]) -> Change:
 
 
 @pytest.mark.parametrize("mpi", MPIS)
-def test_ranks_on_a_second_network_send_over_it_and_meet_elsewhere(
+def test_ranks_on_a_secondary_network_send_over_it_and_connect_over_eth0(
     mpi: str, play: Play, on_fabrics: dict[str, Gang]
 ) -> None:
-    """The hosts have looked at it first."""
+    """An init container checks the network on each host first."""
     world = play(on_fabrics[f"storm-{mpi}"])
     assert_is_one_world(world)
     said = "fabric storm: 0 of 0 devices with an active link, interfaces: net1\n"
@@ -122,7 +122,7 @@ def test_ranks_on_a_second_network_send_over_it_and_meet_elsewhere(
     assert min(host["net1"] for host in sent) > MEGABYTE > max(host["eth0"] for host in sent), sent
 
 
-def test_hosts_ask_for_what_the_fabric_gives(admin: Client, on_fabrics: dict[str, Gang]) -> None:
+def test_pods_request_the_devices_and_networks_of_the_fabric(admin: Client, on_fabrics: dict[str, Gang]) -> None:
     for gang in on_fabrics.values():
         fabric = fabric_of(gang)
         requests = {name: str(count) for name, count in fabric.requests.items()}
@@ -133,8 +133,8 @@ def test_hosts_ask_for_what_the_fabric_gives(admin: Client, on_fabrics: dict[str
             assert marks == {FABRIC: fabric.name, NETWORKS: fabric.all_rails[0].network}
 
 
-def test_a_host_without_the_fabric_says_so_before_any_rank_starts(play: Play, on_fabrics: dict[str, Gang]) -> None:
-    """Here are no devices, and memory to lock as much as containers usually have; its network is there."""
+def test_a_host_without_fabric_devices_fails_before_ranks_start(play: Play, on_fabrics: dict[str, Gang]) -> None:
+    """The host has no devices and the usual limit of locked memory, but the network exists."""
     world = play(on_fabrics["looked-at"])
     assert "init container fabric of looked-at-node-0-0" in world.outcome.problem
     assert world.code is None
@@ -146,7 +146,7 @@ def test_a_host_without_the_fabric_says_so_before_any_rank_starts(play: Play, on
     ]
 
 
-def test_such_a_host_ends_the_trainjob(admin: Client, on_fabrics: dict[str, Gang]) -> None:
+def test_a_failed_fabric_check_fails_the_trainjob(admin: Client, on_fabrics: dict[str, Gang]) -> None:
     gang = on_fabrics["looked-at"]
     [pod, *_], _ = gang.waves(admin)
     ended = {"exitCode": 1, "reason": "Error", "message": "fabric looked-at: 0 of 1 devices"}

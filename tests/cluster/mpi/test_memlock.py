@@ -1,4 +1,4 @@
-"""Who may lock the memory that RDMA registers: real ranks of real pods, which are not root."""
+"""Test which ranks can lock the memory that RDMA registers, with real pods that do not run as root."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lockers(admin: Client, on_the_cluster: list[Deployed]) -> Iterator[dict[str,
 
 
 def locked(world: World) -> set[str]:
-    """What the kernel said to all ranks, none of which is root, and which may lock little by themselves."""
+    """Return the kernel's answers to all ranks, after checks of their user and default limit."""
     assert len(world.ranks) == RANKS
     assert {rank["user"] for rank in world.ranks} == {openshift.USER}
     assert all(rank["limit"] <= LIMIT for rank in world.ranks)
@@ -46,7 +46,7 @@ def locked(world: World) -> set[str]:
 
 
 @pytest.mark.parametrize("runtime", ["locking-4", "locking-5"])
-def test_ranks_on_all_hosts_lock_as_much_as_they_want(play: Play, lockers: dict[str, Gang], runtime: str) -> None:
+def test_ranks_with_the_capability_lock_64_mib_on_all_hosts(play: Play, lockers: dict[str, Gang], runtime: str) -> None:
     world = play(lockers[runtime])
     assert world.code == 0, str(world.outcome)
     assert locked(world) == {"yes"}
@@ -55,20 +55,22 @@ def test_ranks_on_all_hosts_lock_as_much_as_they_want(play: Play, lockers: dict[
     assert [rank["number"] for rank in world.ranks] == numbers
 
 
-def test_without_the_capability_they_lock_no_more_than_the_node_lets_them(play: Play, lockers: dict[str, Gang]) -> None:
+def test_ranks_without_the_capability_lock_only_the_default_limit(play: Play, lockers: dict[str, Gang]) -> None:
     world = play(lockers["unasked"])
     assert world.code == 0, str(world.outcome)
     assert locked(world) == {"Cannot allocate memory"}
 
 
-def test_an_image_that_is_not_prepared_fails_at_once_and_says_why(play: Play, lockers: dict[str, Gang]) -> None:
+def test_an_unprepared_image_fails_at_once_with_a_message(play: Play, lockers: dict[str, Gang]) -> None:
     world = play(lockers["unprepared"])
     assert world.code not in {0, None}
     assert "setpriv: apply capabilities: Operation not permitted" in str(world.outcome)
 
 
-def test_a_capability_alone_is_worth_nothing_to_who_is_not_root(play: Play, lockers: dict[str, Gang]) -> None:
-    """Why the SCC lets a container escalate: without, what stands in a file does not count."""
+def test_a_capability_without_escalation_does_not_apply_to_other_users_than_root(
+    play: Play, lockers: dict[str, Gang]
+) -> None:
+    """The SCC allows privilege escalation because file capabilities do not apply without it."""
     world = play(lockers["locking-5"], without_escalation)
     assert world.code not in {0, None}
     assert "setpriv: apply capabilities: Operation not permitted" in str(world.outcome)
@@ -81,8 +83,8 @@ def without_escalation(pod: Body) -> Body:
     return pod
 
 
-def test_the_namespace_gives_away_nothing_else(lockers: dict[str, Gang], admin: Client) -> None:
-    """Pod Security is off there: the policy takes its place, for whoever makes pods."""
+def test_the_memlock_namespace_allows_no_other_privileges(lockers: dict[str, Gang], admin: Client) -> None:
+    """Pod Security is off in the namespace, so an admission policy replaces it for every author of pods."""
     [pod, *_], _ = lockers["locking-5"].waves(admin)
     copy: Body = {
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""Without a cluster and without root: what becomes of a pod before Linux is asked."""
+"""Test the translation of pods into plans, without a cluster and without root."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def environment(*variables: Body) -> dict[str, str]:
         ("$(EMPTY)|", "|"),
     ],
 )
-def test_references_to_variables_are_expanded_as_the_kubelet_does(text: str, meant: str) -> None:
+def test_variable_references_are_expanded_as_the_kubelet_does(text: str, meant: str) -> None:
     assert expanded(text, {"A": "x", "EMPTY": ""}) == meant
 
 
-def test_variables_come_from_the_image_the_pod_and_its_objects() -> None:
+def test_variables_come_from_the_image_the_pod_and_referenced_objects() -> None:
     found = environment(
         {"name": "A", "value": "a"},
         {"name": "PATH", "value": "$(A):$(LATER)"},
@@ -69,7 +69,7 @@ def test_variables_come_from_the_image_the_pod_and_its_objects() -> None:
     }
 
 
-def test_command_and_arguments_are_expanded_with_the_variables_of_the_pod_only() -> None:
+def test_command_and_arguments_expand_only_variables_of_the_pod() -> None:
     one = pod(command=["sh", "-c"], args=["$(A) $(PATH)"], env=[{"name": "A", "value": "a"}])
     assert planned(one, PLACE)["containers"][0]["process"]["arguments"] == ["sh", "-c", "a $(PATH)"]
 
@@ -92,23 +92,23 @@ def test_command_and_arguments_are_expanded_with_the_variables_of_the_pod_only()
         (pod(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}]), "status.hostIP"),
     ],
 )
-def test_what_is_not_imitated_is_refused_instead_of_left_out(one: Body, problem: str) -> None:
+def test_unsupported_pod_fields_are_rejected(one: Body, problem: str) -> None:
     with pytest.raises(UnsupportedError, match=problem):
         planned(one, PLACE)
 
 
-def test_a_capability_that_does_not_exist_is_refused() -> None:
+def test_an_unknown_capability_is_rejected() -> None:
     with pytest.raises(ValueError, match="no such capability: CAP_KILL"):
         planned(pod(securityContext={"capabilities": {"add": ["CAP_KILL"]}}), PLACE)
 
 
-def test_the_rights_of_a_container_win_over_those_of_its_pod() -> None:
+def test_container_security_settings_override_pod_settings() -> None:
     spec = {"securityContext": {"runAsUser": 1, "runAsGroup": 2, "fsGroup": 3, "supplementalGroups": [4]}}
     process = planned(pod(spec=spec, securityContext={"runAsUser": 5}), PLACE)["containers"][0]["process"]
     assert (process["user"], process["group"], process["groups"]) == (5, 2, [3, 4])
 
 
-def test_openshift_gives_every_container_the_user_of_the_namespace_and_refuses_any_other() -> None:
+def test_openshift_sets_the_user_of_the_namespace_and_rejects_other_users() -> None:
     spec = openshift.admitted(pod(spec={"initContainers": [{"name": "first"}]}))["spec"]
     users = {one["securityContext"]["runAsUser"] for one in (*spec["initContainers"], *spec["containers"])}
     assert (users, spec["securityContext"]["fsGroup"]) == ({openshift.USER}, openshift.USER)
@@ -117,9 +117,7 @@ def test_openshift_gives_every_container_the_user_of_the_namespace_and_refuses_a
             openshift.admitted(own)
 
 
-def test_a_layer_is_made_once_and_again_when_its_content_differs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_layer_is_built_once_per_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPIGEN_CACHE", str(tmp_path))
     made: list[Path] = []
     first, again, other = (layers._layer("x", content, made.append) for content in (["a"], ["a"], ["b"]))
@@ -128,7 +126,7 @@ def test_a_layer_is_made_once_and_again_when_its_content_differs(
     assert len(made) == 2
 
 
-def test_a_layer_that_is_interrupted_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_layer_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPIGEN_CACHE", str(tmp_path))
 
     def interrupted(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""The runner itself: it runs what a pod says, tells how it ended, and leaves nothing behind."""
+"""Test the runner: it runs pods, reports their exit codes, and leaves no processes."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def printed(run: Run, one: Body, **options: bool) -> list[str]:
     return outcome.log(one, "main").splitlines()
 
 
-def test_output_and_exit_code_of_a_failing_container_are_told(run: Run) -> None:
+def test_output_and_exit_code_of_a_failed_container_are_reported(run: Run) -> None:
     one, other = pod("one", "echo out; echo err >&2; exit 7"), pod("other", "exit 0")
     outcome = run([one, other])
     assert outcome.codes == {("one", "main"): 7, ("other", "main"): 0}
     assert outcome.log(one, "main") == "out\nerr\n"
 
 
-def test_a_program_that_the_image_lacks_is_told(run: Run) -> None:
+def test_a_program_missing_from_the_image_is_reported(run: Run) -> None:
     one = pod("one", "")
     one["spec"]["containers"][0]["command"] = ["absent"]
     outcome = run(one)
@@ -78,7 +78,7 @@ def test_a_program_that_the_image_lacks_is_told(run: Run) -> None:
     assert outcome.log(one, "main").startswith("there is no absent in /opt/mpi/bin:")
 
 
-def test_an_init_container_that_fails_stops_its_pod_and_those_that_wait(run: Run) -> None:
+def test_a_failed_init_container_stops_its_pod_and_later_waves(run: Run) -> None:
     one, other = pod("one", "echo no", init="echo broken; exit 3"), pod("other", "echo no")
     outcome = run(one, other)
     assert outcome.codes == {("one", "before"): 3}
@@ -86,7 +86,7 @@ def test_an_init_container_that_fails_stops_its_pod_and_those_that_wait(run: Run
     assert outcome.log(one, "before") == "broken\n"
 
 
-def test_a_pod_that_ends_before_it_is_ready_stops_those_that_wait(run: Run) -> None:
+def test_a_pod_that_ends_before_it_is_ready_stops_later_waves(run: Run) -> None:
     one = pod("one", "exit 4")
     one["spec"]["containers"][0]["readinessProbe"] = {"tcpSocket": {"port": 2222}}
     outcome = run(one, pod("other", "echo no"))
@@ -94,13 +94,13 @@ def test_a_pod_that_ends_before_it_is_ready_stops_those_that_wait(run: Run) -> N
     assert outcome.problem == "container main of one ended with code 4"
 
 
-def test_pods_that_take_too_long_are_ended(run: Run) -> None:
+def test_pods_that_exceed_the_time_limit_are_ended(run: Run) -> None:
     outcome = run([pod("one", "sleep 600"), pod("other", "exit 0")], seconds=2)
     assert outcome.codes == {("one", "main"): None, ("other", "main"): 0}
     assert outcome.problem == "not done in time: one"
 
 
-def test_a_wave_starts_when_the_ports_of_the_one_before_answer(run: Run) -> None:
+def test_a_wave_starts_when_the_ports_of_the_previous_wave_answer(run: Run) -> None:
     server = pod("server", f'sleep 1; exec python3 -c "{SERVE}"')
     server["spec"]["containers"][0]["readinessProbe"] = {"tcpSocket": {"port": 2222}}
     client = pod(
@@ -122,13 +122,13 @@ def test_a_wave_starts_when_the_ports_of_the_one_before_answer(run: Run) -> None
     ]
 
 
-def test_a_file_of_an_init_container_can_be_mounted_over_one_of_the_image(run: Run) -> None:
+def test_an_init_container_file_can_be_mounted_over_an_image_file(run: Run) -> None:
     mount = {"name": "shared", "mountPath": "/etc/passwd", "subPath": "passwd", "readOnly": True}
     one = pod("one", "whoami; echo $HOME; echo x 2>&- >> /etc/passwd || echo read-only", init=WRITE, mounts=[mount])
     assert printed(run, one) == ["someone", "/somewhere", "read-only"]
 
 
-def test_volumes_have_the_owners_and_modes_that_the_kubelet_gives_them(run: Run) -> None:
+def test_volumes_have_the_owners_and_modes_of_the_kubelet(run: Run) -> None:
     items = [{"key": "key", "path": "key", "mode": 0o640}, {"key": "key", "path": "deep/other"}]
     volumes = [
         {"name": "secret", "secret": {"secretName": "any", "defaultMode": 0o400, "items": items}},
@@ -145,7 +145,7 @@ def test_volumes_have_the_owners_and_modes_that_the_kubelet_gives_them(run: Run)
     assert [lines[5], lines[7].strip()] == ["read-only", "1024"]
 
 
-def test_a_read_only_root_filesystem_leaves_only_the_volumes(run: Run) -> None:
+def test_only_volumes_are_writable_with_a_read_only_root_filesystem(run: Run) -> None:
     mounts = [{"name": "shared", "mountPath": "/shared"}]
     script = "for path in /tmp /home/mpiuser /shared; do echo x 2>&- > $path/x && echo $path; done; true"
     assert printed(run, pod("one", script, mounts=mounts, readOnlyRootFilesystem=True)) == ["/shared"]
@@ -154,17 +154,17 @@ def test_a_read_only_root_filesystem_leaves_only_the_volumes(run: Run) -> None:
 RIGHTS = "id -u; id -g; id -G; grep -E '^(CapPrm|CapBnd|NoNewPrivs)' /proc/self/status | cut -f 2"
 
 
-def test_a_container_has_the_rights_that_it_asks_for_and_no_more(run: Run) -> None:
+def test_a_container_has_only_the_capabilities_it_requests(run: Run) -> None:
     one = pod("one", RIGHTS, capabilities={"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]})
     assert printed(run, one) == ["1000", "1000", "1000 2000", "0" * 16, f"{1 << 10:016x}", "1"]
 
 
-def test_a_container_that_asks_for_nothing_has_what_containerd_gives(run: Run) -> None:
+def test_a_container_without_requests_has_the_default_capabilities_of_containerd(run: Run) -> None:
     one = pod("one", RIGHTS, capabilities={}, allowPrivilegeEscalation=True, runAsUser=0)
     assert printed(run, one) == ["0", "0", "0 2000", "00000000a80425fb", "00000000a80425fb", "0"]
 
 
-def test_a_user_whom_the_image_does_not_know_has_no_name_but_with_cri_o(run: Run) -> None:
+def test_a_user_missing_from_the_image_has_no_name_with_containerd(run: Run) -> None:
     one = pod("one", "id -u; id -g; getent passwd $(id -u); echo $HOME; true", runAsUser=openshift.USER)
     user = str(openshift.USER)
     assert printed(run, one) == [user, "0", "/"]
@@ -177,19 +177,19 @@ def test_cri_o_gives_an_unknown_user_a_name_without_a_shell(run: Run) -> None:
 
 
 def alive(seconds: int) -> bool:
-    """Whether anybody on this machine sleeps for so long."""
+    """Return True if a `sleep` process of so many seconds runs on this machine."""
     return any(command(process) == f"sleep\0{seconds}\0" for process in Path("/proc").glob("[0-9]*"))
 
 
 def command(process: Path) -> str:
-    """What it runs; nothing if it has just ended."""
+    """Return the command of a process, or an empty one if it has just ended."""
     try:
         return (process / "cmdline").read_text()
     except OSError:
         return ""
 
 
-def test_nothing_outlives_a_run(run: Run) -> None:
+def test_no_process_outlives_a_run(run: Run) -> None:
     seconds = 1_000_000 + os.getpid()
     outcome = run(pod("one", f"sleep {seconds} & setsid sleep {seconds} & sleep 1; exit 0"))
     assert outcome.codes == {("one", "main"): 0}
@@ -207,7 +207,7 @@ Runner(None, image).run([[pod("one", script), pod("other", script)]], pathlib.Pa
 
 
 @pytest.mark.usefixtures("images")
-def test_nothing_outlives_a_test_run_that_is_killed(tmp_path: Path) -> None:
+def test_no_process_outlives_a_killed_test_run(tmp_path: Path) -> None:
     seconds = 2_000_000 + os.getpid()
     script = KILLED.format(seconds=seconds, folder=str(tmp_path))
     run = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})

@@ -1,4 +1,4 @@
-"""What `mpigen job new --smoke` prints, really run: it passes with every MPI, and fails where it must."""
+"""Test that the job of `mpigen job new --smoke` passes with every MPI, and fails on one host."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_the_smoke_test_passes_with_every_mpi(runtime: str, play: Play, gangs: d
     assert (world.code, said.count("PASS: allreduce over 6 ranks on 3 hosts")) == (0, 1), str(world.outcome)
 
 
-def test_ranks_that_all_ran_on_the_launcher_are_a_failure(play: Play, gangs: dict[str, Gang]) -> None:
-    """As Open MPI 5 has it without our variables, and calls it a success: kubeflow/trainer#4028."""
+def test_ranks_that_all_run_on_the_launcher_fail_the_smoke_test(play: Play, gangs: dict[str, Gang]) -> None:
+    """Open MPI 5 does so without our variables and exits with 0: kubeflow/trainer#4028."""
     gang = gangs["openmpi-5"]
     change = smoke(gang)
     world = play(gang, lambda pod: without("PRTE_")(change(pod)))

@@ -1,4 +1,4 @@
-"""Every MPI of the catalogue, started by the pods that the real Trainer made of our runtimes."""
+"""Test every MPI of the catalogue with pods that the real Trainer creates from our runtimes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def assert_is_one_world(world: World) -> None:
     assert [rank["sums"] for rank in world.ranks] == [[sum(range(size))]] * size
 
 
-def test_the_ranks_of_all_hosts_form_one_world(world: World) -> None:
+def test_ranks_on_all_hosts_form_one_world(world: World) -> None:
     assert_is_one_world(world)
 
 
-def test_the_ranks_run_as_the_user_that_the_cluster_chose(world: World) -> None:
+def test_ranks_run_as_the_user_of_the_cluster(world: World) -> None:
     expected = openshift.USER if world.gang.platform.cluster.is_openshift else 1000
     assert {rank["user"] for rank in world.ranks} == {expected}
 
@@ -41,7 +41,7 @@ def test_variables_of_runtime_and_trainjob_reach_every_rank(world: World) -> Non
         assert expected == {name: rank["environment"][name] for name in expected}
 
 
-def test_pytorch_learns_who_each_rank_is_and_nobody_else_is_told(world: World) -> None:
+def test_only_pytorch_runtimes_set_rank_variables(world: World) -> None:
     told = [{name: rank["environment"][name] for name in OF_RANKS} for rank in world.ranks]
     if not world.gang.declared.family.rank_variables:
         assert told == [dict.fromkeys(OF_RANKS)] * len(told)
@@ -53,13 +53,13 @@ def test_pytorch_learns_who_each_rank_is_and_nobody_else_is_told(world: World) -
         seen[rank["host"]] += 1
 
 
-def test_the_trainjob_is_complete(world: World, admin: Client) -> None:
+def test_a_successful_trainjob_is_complete(world: World, admin: Client) -> None:
     assert world.gang.end(admin, world.code) == "Complete"
 
 
 @pytest.mark.parametrize("runtime", MPIS)
-def test_the_command_of_the_kubeflow_sdk_works_with_every_mpi(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
-    """kubeflow 0.5.0 trainer/constants/constants.py, MPI_COMMAND; Hydra could not read that hostfile."""
+def test_the_kubeflow_sdk_command_works_with_every_mpi(runtime: str, play: Play, gangs: dict[str, Gang]) -> None:
+    """Run the MPI_COMMAND of kubeflow 0.5.0 trainer/constants/constants.py, whose hostfile Hydra could not read."""
     world = play(
         gangs[runtime], command("mpirun", "--hostfile", "/etc/mpi/hostfile", "bash", "-c", " ".join(SMOKE[1:]))
     )
@@ -69,14 +69,12 @@ def test_the_command_of_the_kubeflow_sdk_works_with_every_mpi(runtime: str, play
 LATE = 15  # seconds; mpirun itself tries for ten
 
 
-def test_a_launcher_that_starts_with_its_hosts_waits_until_the_last_of_them_listens(
-    play: Play, gangs: dict[str, Gang]
-) -> None:
-    """As a scheduler of gangs starts them. It runs as a random user, and cannot write to its root filesystem."""
+def test_a_gang_scheduled_launcher_waits_until_sshd_listens_on_all_hosts(play: Play, gangs: dict[str, Gang]) -> None:
+    """The launcher starts together with its hosts, as a random user with a read-only root filesystem."""
     assert_is_one_world(play(gangs["openmpi-5-gang"], listening(after=LATE)))
 
 
-def test_a_launcher_that_does_not_wait_finds_nobody(play: Play, gangs: dict[str, Gang]) -> None:
+def test_a_launcher_that_does_not_wait_cannot_connect(play: Play, gangs: dict[str, Gang]) -> None:
     def change(pod: Body) -> Body:
         containers = pod["spec"]["initContainers"]
         pod["spec"]["initContainers"] = [one for one in containers if one["name"] != "hosts"]
@@ -87,7 +85,7 @@ def test_a_launcher_that_does_not_wait_finds_nobody(play: Play, gangs: dict[str,
     assert "Connection refused" in world.outcome.log(world.launcher, "node")
 
 
-def test_a_launcher_that_has_waited_for_too_long_says_for_whom(play: Play, gangs: dict[str, Gang]) -> None:
+def test_a_launcher_that_times_out_reports_the_missing_host(play: Play, gangs: dict[str, Gang]) -> None:
     def change(pod: Body) -> Body:
         for container in pod["spec"]["initContainers"]:
             container["command"][2] = container["command"][2].replace("patience=1800", "patience=2")
@@ -107,16 +105,16 @@ def test_a_failing_program_fails_the_trainjob(play: Play, gangs: dict[str, Gang]
     assert gang.end(admin, world.code) == "Failed"
 
 
-def test_without_our_variables_open_mpi_5_leaves_the_hosts_alone_and_succeeds(
+def test_open_mpi_5_without_our_variables_runs_only_on_the_launcher_and_succeeds(
     play: Play, gangs: dict[str, Gang]
 ) -> None:
-    """What Trainer sets is for Open MPI 4: kubeflow/trainer#4028."""
+    """Trainer sets only variables of Open MPI 4: kubeflow/trainer#4028."""
     world = play(gangs["openmpi-5"], without("PRTE_"))
     assert world.code == 0
     assert {rank["host"] for rank in world.ranks} == {world.launcher["spec"]["hostname"]}
 
 
-def test_without_our_variables_mpich_gets_lost_on_a_secondary_network(play: Play, gangs: dict[str, Gang]) -> None:
+def test_mpich_without_our_variables_fails_on_a_secondary_network(play: Play, gangs: dict[str, Gang]) -> None:
     world = play(gangs["mpich"], without("UCX_NET_DEVICES"))
     assert world.code not in {0, None}
     assert "Destination is unreachable" in world.outcome.log(world.launcher, "node")
@@ -135,7 +133,7 @@ def command(*words: str) -> Change:
 
 
 def listening(after: int) -> Change:
-    """Let the sshd of the hosts start late, and nobody outside ask whether it is there."""
+    """Let the sshd of the hosts start late, without a readiness probe."""
 
     def change(pod: Body) -> Body:
         for container in pod["spec"]["containers"]:
@@ -147,7 +145,7 @@ def listening(after: int) -> Change:
 
 
 def without(prefix: str) -> Change:
-    """Take away the variables that begin so."""
+    """Remove the variables with this prefix."""
 
     def change(pod: Body) -> Body:
         for container in pod["spec"]["containers"]:

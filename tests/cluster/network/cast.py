@@ -1,4 +1,4 @@
-"""Who is there: jobs of two teams, pods of others beside them, and addresses outside the cluster."""
+"""Create jobs of two teams, other pods of the cluster, and addresses outside the cluster."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def gangs(platform: Platform) -> dict[str, Gang]:
 
 
 def bystanders(platform: Platform) -> dict[str, Body]:
-    """Pods that are no MPI: a tool of the first team, the resolver, Prometheus, and somebody's whom nobody isolates."""
+    """Return pods without MPI: a tool of the first team, the resolver, Prometheus, and a pod without policies."""
     metrics = platform.isolation.metrics
     assert metrics
     resolver = (

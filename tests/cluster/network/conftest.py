@@ -42,7 +42,7 @@ class Scene:
 
     @property
     def platform(self) -> Platform:
-        """What the file says."""
+        """Return the platform of the file."""
         return self.deployed.platform
 
 
@@ -53,7 +53,7 @@ def scene(
     on_the_cluster: list[Deployed],
     control_plane_versions: Versions,
 ) -> Iterator[Scene]:
-    """Each platform in turn, alone on the cluster, as a cluster has one resolver; its jobs end with the last test."""
+    """Deploy each platform alone, because a cluster has one resolver; its jobs end with the last test."""
     while on_the_cluster:
         trees.remove(admin, on_the_cluster.pop())
     deployed = deploy(admin, HERE / "platforms" / f"{request.param}.yaml")

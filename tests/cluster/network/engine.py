@@ -1,4 +1,4 @@
-"""Which connections policies let through, decided by an engine that is not ours (go/verdicts/main.go)."""
+"""Decide connections by policies with an independent engine (go/verdicts/main.go)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLICIES = ("networkPolicies", "adminNetworkPolicies", "baselineAdminNetworkPoli
 
 
 class Packet(NamedTuple):
-    """One that opens a connection, between addresses."""
+    """A packet that opens a connection between addresses."""
 
     source: str
     to: str
@@ -47,11 +47,11 @@ class Engine:
 
     @classmethod
     def read(cls, program: Path, admin: Client) -> Engine:
-        """Everything that is on the cluster now."""
+        """Read all objects that are on the cluster."""
         return cls(program, {name: admin.items(*kind) for name, kind in _KINDS.items()})
 
     def allows(self, packets: Sequence[Packet]) -> list[bool]:
-        """Whether each of them arrives."""
+        """Return for each packet whether it arrives."""
         asked = [{"from": one.source, "to": one.to, "protocol": one.protocol, "port": one.port} for one in packets]
         question = json.dumps({**self.objects, "packets": asked})
         done = subprocess.run([self.program], input=question, capture_output=True, text=True, check=True)
@@ -59,7 +59,7 @@ class Engine:
         return verdicts
 
     def with_policies(self, added: Iterable[Body] = (), without: Iterable[str] = ()) -> Engine:
-        """The same cluster with other policies: NetworkPolicies added, and those of some names, or of a kind, gone."""
+        """Return the engine with NetworkPolicies added, or with policies removed by name or kind."""
         left = {
             kind: [found for found in self.objects[kind] if not {kind, found["metadata"]["name"]} & {*without}]
             for kind in POLICIES
@@ -68,13 +68,13 @@ class Engine:
         return Engine(self.program, {**self.objects, **left})
 
     def breakpoints(self) -> list[int]:
-        """Where a verdict on ports may change: between two of these neighbours all ports fare alike."""
+        """Return the ports at which a verdict may change; all ports between two neighbours have the same verdict."""
         specs = [policy["spec"] for kind in POLICIES for policy in self.objects[kind]]
         return sorted({0, 2**16, *_edges(specs)})
 
 
 def _edges(node: object) -> Iterable[int]:
-    """Each number that bounds ports, and its successor."""
+    """Yield each number that bounds ports, and its successor."""
     if isinstance(node, list):
         for item in node:
             yield from _edges(item)

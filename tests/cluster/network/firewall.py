@@ -23,7 +23,7 @@ class Opening(NamedTuple):
 
 
 def openings(engine: Engine, places: Mapping[str, str]) -> list[Opening]:
-    """All that the engine lets through between places, on every port.
+    """Return the openings that the engine allows between places, on every port.
 
     Args:
         engine: what decides.

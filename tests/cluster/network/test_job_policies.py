@@ -1,4 +1,4 @@
-"""Where jobs are kept apart, people write the NetworkPolicies of jobs, in one shape, and touch no others."""
+"""Test NetworkPolicies of jobs: users create them in one shape and can change no others."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def fresh(scene: Scene) -> Body:
 
 @pytest.fixture
 def submitter(admin: Client) -> Client:
-    """A student of the first team; their policies say so."""
+    """Return a client for a student of the first team, who may create job policies."""
     return admin.as_group("apart-a-students")
 
 
 @pytest.fixture
 def editor(scene: Scene, admin: Client) -> Client:
-    """Somebody of the first team who may change everybody's jobs."""
+    """Return a client for a member of the first team with the right to change all jobs."""
     return admin.as_group(scene.platform.tenants[0].access.edit[0].removeprefix("group:"))
 
 
-def test_the_policy_of_a_job_is_taken_and_given_up(scene: Scene, submitter: Client) -> None:
+def test_the_policy_of_a_job_can_be_created_and_deleted(scene: Scene, submitter: Client) -> None:
     submitter.create(fresh(scene))
     submitter.delete(fresh(scene))
 
 
-def test_a_policy_is_given_up_by_its_owner_or_an_editor(
+def test_only_the_owner_or_an_editor_deletes_a_job_policy(
     scene: Scene, submitter: Client, editor: Client, admin: Client
 ) -> None:
     theirs = fresh(scene)
@@ -81,7 +81,7 @@ BENT: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("bent", BENT)
-def test_a_policy_of_another_shape_is_refused(bent: str, scene: Scene, submitter: Client) -> None:
+def test_a_job_policy_of_another_shape_is_rejected(bent: str, scene: Scene, submitter: Client) -> None:
     body = fresh(scene)
     BENT[bent](body)
     with pytest.raises(RefusedError, match="net-jobs-job-isolation"):
@@ -92,10 +92,10 @@ def test_a_policy_of_another_shape_is_refused(bent: str, scene: Scene, submitter
     ("name", "said"),
     [("np-default-deny", "denied request"), ("np-egress-store", "denied request"), ("by-hand", "of TrainJobs")],
 )
-def test_nobody_deletes_what_isolates_the_namespace(
+def test_submitters_cannot_delete_policies_that_isolate_the_namespace(
     name: str, said: str, scene: Scene, submitter: Client, admin: Client
 ) -> None:
-    """Be it ours, which two policies keep, or one that somebody else wrote who may."""
+    """Neither generated policies nor handwritten ones of an admin can be deleted."""
     kept = fresh(scene)
     kept["metadata"]["name"] = name
     if name == "by-hand":
@@ -105,20 +105,20 @@ def test_nobody_deletes_what_isolates_the_namespace(
     assert submitter.exists(kept)
 
 
-def test_nobody_changes_a_policy(scene: Scene, submitter: Client) -> None:
+def test_submitters_cannot_change_a_policy(scene: Scene, submitter: Client) -> None:
     body = {**fresh(scene), "metadata": {"name": "np.first", "namespace": scene.platform.tenants[0].name}}
     with pytest.raises(RefusedError, match="cannot patch resource"):
         submitter.apply(body)
 
 
-def test_the_other_team_writes_none_here(scene: Scene, admin: Client) -> None:
+def test_another_team_cannot_create_job_policies(scene: Scene, admin: Client) -> None:
     theirs = admin.as_group(scene.platform.tenants[1].access.edit[0].removeprefix("group:"))
     with pytest.raises(RefusedError, match="cannot create resource"):
         theirs.create(fresh(scene), dry_run=True)
 
 
-def test_a_namespace_with_policies_ends(scene: Scene, admin: Client) -> None:
-    """Kubernetes deletes what is in it, without a right to update it."""
+def test_a_namespace_with_policies_can_be_deleted(scene: Scene, admin: Client) -> None:
+    """Kubernetes deletes the objects of the namespace without the right to update them."""
     metadata = {"name": "apart-ending", "labels": {"mpigen.dev/tenant": scene.platform.tenants[0].name}}
     ending = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
     admin.create(ending)

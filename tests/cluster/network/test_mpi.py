@@ -1,4 +1,4 @@
-"""What the engine lets through is enough for real MPI, and for nothing else: its verdicts are rules between hosts."""
+"""Run real MPI with the engine's verdicts as firewall rules: jobs work, and no other traffic arrives."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def target(address: str, protocol: str, port: int) -> Target:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where jobs are run.
+    """The runner, the cluster and the folder of a run.
 
     Attributes:
         runner: what runs pods.
@@ -125,12 +125,12 @@ def run(
 
 
 @pytest.mark.parametrize("job", PLAYED)
-def test_real_mpi_runs_to_the_end_within_each_job(job: str, run: Played) -> None:
+def test_real_mpi_jobs_complete(job: str, run: Played) -> None:
     assert_is_one_world(run.worlds[job])
 
 
 @pytest.mark.parametrize("job", PLAYED)
-def test_pods_of_a_job_reach_each_other_on_every_port(job: str, run: Played) -> None:
+def test_pods_of_a_job_reach_all_ports_of_the_same_job(job: str, run: Played) -> None:
     assert run.answers[job, job, "TCP", CHOSEN] == {"arrived"}
     assert "dropped" not in run.answers[job, job, "TCP", SSH]
 
@@ -142,13 +142,13 @@ def test_no_attempt_across_teams_arrives(one: str, other: str, port: int, run: P
 
 
 @pytest.mark.parametrize("job", PLAYED)
-def test_the_resolver_answers(job: str, run: Played) -> None:
+def test_jobs_reach_the_resolver(job: str, run: Played) -> None:
     for protocol in ("UDP", "TCP"):
         assert run.answers[job, "resolver", protocol, 53] == {"answered"}
         assert run.answers[job, "dns-cache", protocol, 53] == {"answered"}
 
 
-def test_declared_egress_answers_and_no_other(run: Played) -> None:
+def test_only_declared_egress_answers(run: Played) -> None:
     outside = {
         (job, to): run.answers[job, to, "TCP", 443]
         for job in PLAYED
@@ -164,11 +164,11 @@ def test_declared_egress_answers_and_no_other(run: Played) -> None:
 
 
 @pytest.mark.parametrize("job", PLAYED)
-def test_the_metadata_service_never_answers(job: str, run: Played) -> None:
+def test_the_metadata_service_is_unreachable(job: str, run: Played) -> None:
     assert run.answers[job, "metadata", "TCP", 80] == {"dropped"}
 
 
-def test_without_the_policy_for_mpi_no_job_finds_its_hosts(
+def test_jobs_without_the_mpi_policy_cannot_reach_their_hosts(
     scene: Scene, images: Callable[[str], Image], admin: Client, tmp_path: Path
 ) -> None:
     stage = Stage(Runner(partial(lookup, admin), images), admin, tmp_path, seconds=25)

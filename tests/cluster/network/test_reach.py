@@ -1,4 +1,4 @@
-"""An engine that is not ours decides every pair of pods and every port of two-team platforms as the table has it."""
+"""Compare an independent engine's verdicts for every pair of pods and every port with the reviewed table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def expected(scene: Scene) -> Table:
 
 
 def decided(engine: Engine, cast: Cast) -> Table:
-    """What the engine says, of every pod of everybody; all of a job fare alike."""
+    """Return the engine's verdicts for all pods; pods of one job have the same verdict."""
     pairs = [(one, other) for one, other in product(cast.addresses, repeat=2) if not {one, other} <= {*OUTSIDE}]
     asked = {(pair, tried): _packets(cast, pair, tried) for pair in pairs for tried in TRIED}
     answers = iter(engine.allows([packet for packets in asked.values() for packet in packets]))
@@ -52,7 +52,7 @@ def _packets(cast: Cast, pair: tuple[str, str], tried: tuple[str, int]) -> list[
 
 
 def alone(table: Table, cast: Cast) -> Table:
-    """Without what somebody of a single pod would say to themselves."""
+    """Return the table without connections of a single pod to itself."""
     return {pair: what for pair, what in table.items() if pair[0] != pair[1] or len(cast.addresses[pair[0]]) > 1}
 
 
@@ -63,12 +63,12 @@ def everything_allowed(namespace: str) -> Body:
 
 
 def between_teams(table: Table) -> Table:
-    """What arrives at one team from the other."""
+    """Return the connections of one team that reach the other team."""
     one, other = {"first", "second", "elsewhere", "tool"}, {"theirs"}
     return {(a, b): what for (a, b), what in table.items() if (a in one and b in other) or (a in other and b in one)}
 
 
-def test_every_policy_is_stored_as_it_is_written(scene: Scene) -> None:
+def test_every_policy_is_stored_as_written(scene: Scene) -> None:
     stored = trees.settled(scene.deployed)
     assert judges.warned_about(scene.deployed) == []
     assert judges.stored_otherwise(scene.deployed, stored) == []
@@ -76,12 +76,12 @@ def test_every_policy_is_stored_as_it_is_written(scene: Scene) -> None:
     assert judges.moved_by_a_second_apply(scene.deployed, stored) == []
 
 
-def test_every_pod_reaches_what_the_table_says_and_nothing_else(scene: Scene) -> None:
+def test_pods_reach_exactly_the_destinations_of_the_table(scene: Scene) -> None:
     assert len({address for addresses in scene.cast.addresses.values() for address in addresses}) == 21
     assert decided(scene.engine, scene.cast) == alone(expected(scene), scene.cast)
 
 
-def test_without_the_policy_for_mpi_its_pods_do_not_meet(scene: Scene) -> None:
+def test_pods_of_jobs_cannot_connect_without_the_mpi_policy(scene: Scene) -> None:
     theirs = ["np-mpi", *(f"np.{gang.name}" for gang in scene.cast.gangs.values())]
     table = decided(scene.engine.with_policies(without=theirs), scene.cast)
     met = {pair for pair in alone(expected(scene), scene.cast) if {*pair} <= {"first", "second", "elsewhere", "theirs"}}
@@ -89,8 +89,8 @@ def test_without_the_policy_for_mpi_its_pods_do_not_meet(scene: Scene) -> None:
     assert not met & table.keys()
 
 
-def test_the_policies_of_openshift_ai_change_nothing(scene: Scene) -> None:
-    """One for each TrainJob, named as it is: opendatahub-io/trainer pkg/rhai/networkpolicy.go."""
+def test_the_policies_of_openshift_ai_change_no_verdict(scene: Scene) -> None:
+    """OpenShift AI creates a policy per TrainJob: opendatahub-io/trainer pkg/rhai/networkpolicy.go."""
     label = "jobset.sigs.k8s.io/jobset-name"
     theirs = []
     for gang in scene.cast.gangs.values():
@@ -100,7 +100,7 @@ def test_the_policies_of_openshift_ai_change_nothing(scene: Scene) -> None:
     assert decided(scene.engine.with_policies(theirs), scene.cast) == decided(scene.engine, scene.cast)
 
 
-def test_two_namespaces_that_open_themselves_meet_unless_something_stands_above(scene: Scene) -> None:
+def test_admin_policies_separate_namespaces_that_allow_all_traffic(scene: Scene) -> None:
     opened = [everything_allowed(gang.namespace) for gang in scene.cast.gangs.values()]
     table = decided(scene.engine.with_policies(opened), scene.cast)
     guarded = scene.platform.cluster.network == "openshift-ovn"
@@ -109,7 +109,7 @@ def test_two_namespaces_that_open_themselves_meet_unless_something_stands_above(
     assert (("first", "metadata") in table) is not guarded
 
 
-def test_namespaces_without_policies_are_open_unless_there_is_a_baseline(scene: Scene) -> None:
+def test_a_baseline_policy_isolates_namespaces_without_policies(scene: Scene) -> None:
     table = decided(scene.engine.with_policies(without=["networkPolicies"]), scene.cast)
     without_admin = decided(scene.engine.with_policies(without=["networkPolicies", "adminNetworkPolicies"]), scene.cast)
     has_baseline = scene.platform.isolation.guard.baseline

@@ -36,7 +36,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why mpigen and the control plane differ on some cases.
+    """A reviewed reason for differences between mpigen and the control plane.
 
     Attributes:
         cause: the reason.
@@ -160,7 +160,7 @@ def _flat(recorded: Mapping[str, Mapping[str, list[str]]]) -> Iterator[tuple[str
 
 
 def record(versions: str, cases: Mapping[str, Case], answers: Mapping[str, Answer]) -> None:
-    """Write the answers down; of other versions than the default ones those that differ."""
+    """Write the answers; for other sets than the default, only answers that differ."""
     recorded: dict[str, Any] = json.loads(RECORDED.read_text("utf-8")) if RECORDED.exists() else {}
     if versions != "default":
         default = dict(_flat(recorded["default"]))

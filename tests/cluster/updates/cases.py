@@ -44,7 +44,7 @@ _DEEPEST = 3  # levels of objects that are made up for a field
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One changed object.
+    """A changed object.
 
     Attributes:
         seed: the object that is stored, such as `Role/pod-reader`.
@@ -64,7 +64,7 @@ class Case:
 
 @cache
 def read_seeds() -> Mapping[str, Body]:
-    """Return the objects that are updated: `Kind/name` → object."""
+    """Return the seeds of updates: `Kind/name` → object."""
     there = SEEDS_THERE.read_text("utf-8").replace(THERE, NAMESPACE)
     here = (FOLDER / "seeds.yaml").read_text("utf-8")
     bodies = [*yaml.load_all(there, yaml.CSafeLoader), *yaml.load_all(here, yaml.CSafeLoader)]
@@ -148,7 +148,7 @@ def _values(place: Place) -> Iterator[tuple[str, Any]]:
 
 
 def _next_address(text: str) -> str:
-    """Return an address or a network beside this one; any other text as it is."""
+    """Return an address or a network next to this one; any other string unchanged."""
     head, dot, last = text.rpartition(".")
     number, slash, length = last.partition("/")
     return f"{head}.{int(number) + 1}{slash}{length}" if dot and number.isdigit() and head[:1].isdigit() else text
