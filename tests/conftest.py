@@ -1,4 +1,4 @@
-"""What tests share: the examples, a sound platform, and the command line as a user runs it."""
+"""Fixtures for all tests: the examples, a valid platform, and the command line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Whatever else it is told of scopes, xdist keeps modules together that share what is dear."""
+    """Keep modules with an expensive fixture on one worker, whatever scope xdist would use."""
     if config.getvalue("dist") != "loadscope":
         return None
     from tests.cluster.workers import Together
@@ -45,18 +45,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 @pytest.fixture(params=EXAMPLES, ids=str)
 def example(request: pytest.FixtureRequest) -> Path:
-    """The platform file of each example."""
+    """Return the platform file of each example."""
     return EXAMPLES[request.param]
 
 
 @pytest.fixture
 def platform() -> Platform:
-    """A small platform with everything in it: two pools, a runtime on each, two tenants, an engine."""
+    """Return a small platform with two pools, a runtime on each, two tenants and an engine."""
     return Platform.model_validate(small_platform())
 
 
 def small_platform() -> dict[str, Any]:
-    """The same as plain data, for tests that change it first."""
+    """Return the small platform as plain data, for tests that change it."""
     return {
         "platform": "small",
         "release": "1.0.0",
@@ -94,7 +94,7 @@ NEW_YEAR = "1767225600"
 
 @pytest.fixture
 def mpigen(tmp_path: Path) -> Run:
-    """Run `mpigen ARGUMENTS…` in an empty folder, in a process of its own."""
+    """Return a function that runs `mpigen ARGUMENTS…` in an empty folder, as its own process."""
 
     def run(*arguments: str | Path, cwd: Path = tmp_path, **environment: str) -> subprocess.CompletedProcess[str]:
         stdin = environment.pop("stdin", "")

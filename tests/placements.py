@@ -1,4 +1,4 @@
-"""Jobs that come and end on nodes in racks, drawn by lot, and where Kueue itself placed their pods.
+"""Random jobs on nodes in racks, and the real Kueue's placement of their pods.
 
 `tests/fixtures/placements.jsonl` has them one in a line; `python -m tests.update_placements` asks Kueue anew.
 """
@@ -26,7 +26,7 @@ Answer = Mapping[str, Mapping[str, int]] | None
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Nodes with the levels of their topology, and what happens there.
+    """Nodes with topology levels, and jobs that start and end on them.
 
     Attributes:
         levels: from the widest to the narrowest.
@@ -40,7 +40,7 @@ class Question:
 
 
 def recorded() -> Iterator[tuple[Question, Sequence[Answer]]]:
-    """What Kueue said to each."""
+    """Return the recorded answers of Kueue."""
     for line in FIXTURE.read_text().splitlines():
         both = json.loads(line)
         yield Question(**both["question"]), both["answers"]
@@ -52,7 +52,7 @@ def written(question: Question, answers: Sequence[Answer]) -> str:
 
 
 def predicted(question: Question) -> list[Answer]:
-    """What mpigen says."""
+    """Return the placements that mpigen predicts."""
     flavor = Flavor("f", topology="t", levels=tuple(question.levels))
     sites = Sites({"f": flavor}, read_machines(Manifest(each, "nodes.yaml") for each in question.nodes))
     answers: list[Answer] = []
@@ -87,7 +87,7 @@ def _answer(event: Body, stays: Sequence[Stay]) -> Answer:
 
 
 def drawn(seed: int) -> Question:
-    """A question by lot."""
+    """Draw a question."""
     lot = Random(seed)
     levels = lot.choice([[BLOCK, RACK, HOST], [RACK, HOST], [HOST], [BLOCK, RACK]])
     racks = [(f"b{block}", f"r{rack}") for block in range(lot.randint(1, 3)) for rack in range(lot.randint(1, 3))]
@@ -115,7 +115,7 @@ def _node(lot: Random, name: str, block: str, rack: str) -> Body:
 
 
 def _pods(lot: Random, levels: list[str], most: int) -> list[Body]:
-    """Hosts, alone, with a launcher that is to be close to them, or with one that is not."""
+    """Draw hosts alone, or with a launcher in or outside their topology group."""
     how = lot.choice(("required", "preferred", "required", "preferred", "unconstrained", ""))
     wish: Body = {"unconstrained": True} if how == "unconstrained" else {how: lot.choice(levels)} if how else {}
     group = {"podSetGroupName": "hosts"} if how in ("required", "preferred") and lot.random() < 0.6 else {}

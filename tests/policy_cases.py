@@ -1,4 +1,4 @@
-"""Folders of tests/fixtures/policy-cases: policies with what they read, and cases for them."""
+"""Read the folders of tests/fixtures/policy-cases: policies, the objects that they read, and cases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDERS = sorted(path for path in (ROOT / "tests/fixtures/policy-cases").iterdir
 
 @dataclass(frozen=True, slots=True)
 class CaseFolder:
-    """What is in a folder.
+    """The content of a folder.
 
     Attributes:
         manifests: what is in the cluster.

@@ -1,4 +1,4 @@
-"""What mpigen claims about random queue trees, compared with the recorded answers of the real Kueue."""
+"""Compare mpigen's claims about random queue trees with the recorded answers of the real Kueue."""
 
 from __future__ import annotations
 

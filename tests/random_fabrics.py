@@ -1,4 +1,4 @@
-"""Fabrics of all kinds, each sound: every attachment that a type and an operator allow, and fabrics by chance."""
+"""Valid fabrics of all kinds: every attachment that a type and an operator allow, and random ones."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def platform_with(fabric: dict[str, Any], **more: Any) -> Platform:
-    """Two teams on a pool of four nodes with this fabric, one of them in two namespaces; a third has none of it."""
+    """Return a platform with this fabric on four nodes: two teams share it, and a third has no part of it."""
     return Platform.model_validate(
         {
             "platform": "example",
@@ -112,7 +112,7 @@ def platform_with(fabric: dict[str, Any], **more: Any) -> Platform:
 
 
 def random_fabric(number: int) -> dict[str, Any]:
-    """One of `KINDS` with other sizes, names and partitions, as sound as it was."""
+    """Return a fabric of `KINDS` with other sizes, names and partitions."""
     chance = Random(number)
     fabric = {**KINDS[chance.choice(sorted(KINDS))]}
     if chance.random() < 0.5 and fabric["type"] in ("infiniband", "efa") and fabric.get("attach") != "ipoib":

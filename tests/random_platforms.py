@@ -1,4 +1,4 @@
-"""Platforms by chance: pools, groups, teams and runtimes of all kinds, each sound, the same for the same number."""
+"""Draw valid random platforms with all kinds of pools, groups, teams and runtimes, the same for the same number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FAMILIES = {
 
 
 def random_platform(number: int, *, slack: bool | None = None, counts_otherwise: bool = False) -> Platform:
-    """A platform whose every name begins with `r<number>`, so that many fit on one cluster where none has slack.
+    """Return a platform whose names begin with `r<number>`, so that many fit on one cluster without slack.
 
     `counts_otherwise`: Kueue is told not to count some resources, and to count others as something else.
     """
@@ -44,7 +44,7 @@ def random_platform(number: int, *, slack: bool | None = None, counts_otherwise:
 
 
 def _counting(chance: Random) -> dict[str, Any]:
-    """Of every kind of device, and of cpu."""
+    """Draw the counting of every kind of device, and of CPU."""
     transformations = [
         {
             "input": resource,
@@ -118,7 +118,7 @@ def _tenant(
 
 
 def _limits(chance: Random, pools: list[dict[str, Any]]) -> dict[str, Any]:
-    """A second limit is at least all that the pools have."""
+    """Draw limits; a second limit is at least the total of the pools."""
     limits: dict[str, Any] = {"trainJobs": chance.randint(1, 50)}
     devices = {
         resource: sum(int(pool["allocatable"].get(resource, 0)) * pool["nodes"] * 2 for pool in pools)

@@ -1,4 +1,4 @@
-"""The platform that docs/explanations/compliance.md shows, which meets the profile `regulated`."""
+"""Read the platform of docs/explanations/compliance.md, which meets the profile `regulated`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DOCUMENT = ROOT / "docs/explanations/compliance.md"
 
 
 def regulated() -> dict[str, Any]:
-    """What its file says, to be changed at will."""
+    """Return the platform file as data, for tests that change it."""
     shown = re.search(r"```yaml\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
     assert shown
     data: dict[str, Any] = yaml.safe_load(shown[1])
@@ -22,5 +22,5 @@ def regulated() -> dict[str, Any]:
 
 
 def regulated_platform() -> Platform:
-    """The platform."""
+    """Return the platform."""
     return Platform.model_validate(regulated())

@@ -32,7 +32,7 @@ Layout = Sequence[tuple[Sequence[str], Sequence[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Queues, and what happens to them.
+    """Queues and the events on them.
 
     Attributes:
         objects: flavors, cohorts and queues.
@@ -58,7 +58,7 @@ def written(scenario: Scenario, outcomes: Mapping[str, Outcomes]) -> str:
 
 
 def predicted(scenario: Scenario, version: str) -> Outcomes:
-    """What mpigen says of a scenario, as Kueue's outcomes are recorded."""
+    """Return mpigen's prediction for a scenario, in the form of Kueue's recorded outcomes."""
     tree = read_queue_tree((Manifest(body, "scenario") for body in scenario.objects), version)
     steps = [Finished(step["finish"]) if "finish" in step else _job(step) for step in scenario.steps]
     return {name: _outcome(each) for name, each in predict(tree, steps, scenario.fair).items()}
@@ -159,7 +159,7 @@ def _quotas(lot: Random, keys: list[str], most: int, *, is_limited: bool) -> Quo
 
 
 def _rules(lot: Random, *, is_fair: bool) -> dict[str, Any]:
-    """Of a queue: whom it drives out, which flavor it takes, and its order."""
+    """Draw the preemption rules, flavor fungibility and queueing strategy of a queue."""
     preemption: Body = {
         "reclaimWithinCohort": lot.choice(("Any", "Any", "Any", "LowerPriority", "Never")),
         "withinClusterQueue": lot.choice(("LowerPriority", "LowerPriority", "LowerOrNewerEqualPriority", "Never")),

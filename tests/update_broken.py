@@ -18,7 +18,7 @@ FILE = Path("platform.yaml")
 
 
 def complaint(content: bytes) -> str:
-    """What is wrong with a platform file, in a folder of its own where it is called platform.yaml.
+    """Return the problems of a platform file named platform.yaml in its own folder.
 
     Raises:
         AssertionError: nothing is.
@@ -37,7 +37,7 @@ def complaint(content: bytes) -> str:
 
 
 def main() -> None:
-    """Update every expectation."""
+    """Record every expectation."""
     for file in sorted(BROKEN.glob("*.yaml")):
         file.with_suffix(".txt").write_text(complaint(file.read_bytes()), "utf-8")
 

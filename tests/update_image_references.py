@@ -1,4 +1,4 @@
-"""Record what github.com/distribution/reference says of image references: `python -m tests.update_image_references`.
+"""Record the verdicts of github.com/distribution/reference: `python -m tests.update_image_references`.
 
 It needs Go, and fetches the library as a Go module. The kubelet calls the same function.
 """
@@ -71,7 +71,7 @@ _ROWS = 2500
 
 
 def candidates() -> list[str]:
-    """Return texts near the border between what is an image reference and what is not, always the same."""
+    """Return strings near the border between valid and invalid image references, always the same."""
     chance, found = Random(7), set(_SEEDS)
     while len(found) < _ROWS:
         text = chance.choice(_SEEDS)

@@ -1,4 +1,4 @@
-"""Ask Kueue itself again where it places pods by topology: `python -m tests.update_placements`.
+"""Record Kueue's topology placements again: `python -m tests.update_placements`.
 
 It compiles tests/cluster/go/placements inside a copy of the Kueue that the control plane runs: `python -m
 tests.update_placements 1000` asks a thousand questions. All answers are compared with what mpigen predicts, and the
@@ -19,7 +19,7 @@ KEPT = 60
 
 
 def main(count: int = KEPT) -> int:
-    """Ask so many, and write the fixture; how many of them mpigen predicts otherwise."""
+    """Ask Kueue about so many questions, write the fixture, and return the number of wrong predictions."""
     questions = [drawn(seed) for seed in range(count)]
     binary = compiled(versions("default")["kueue"], "pkg/cache/scheduler", "placements/placements_test.go")
     answers: list[list[Answer]] = [

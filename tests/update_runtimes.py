@@ -1,4 +1,4 @@
-"""Write down again what each family and each option of `runtimes` becomes: `python -m tests.update_runtimes`.
+"""Record the manifests of each family and each option of `runtimes` again: `python -m tests.update_runtimes`.
 
 A family on CPUs is a whole file; another device, and an option, is what it changes, as a diff to read in review.
 """
@@ -110,7 +110,7 @@ ON_FABRICS: tuple[tuple[FamilyName, DeviceKind], ...] = (
 
 
 def goldens() -> Iterator[tuple[str, str]]:
-    """File name → content."""
+    """Return file name → content."""
     for name, family in FAMILIES.items():
         base = rendered(family.devices[0], use=name)
         yield f"families/{name}-{family.devices[0]}.yaml", base
@@ -128,7 +128,7 @@ def goldens() -> Iterator[tuple[str, str]]:
 
 
 def on_fabrics() -> Iterator[tuple[str, str]]:
-    """What each fabric changes on CPUs and on GPUs; of other families and devices only one."""
+    """Yield the changes of each fabric on CPUs and GPUs; for other families and devices only one fabric."""
     for name in FABRICS:
         for use, device in ON_FABRICS if name == "ib" else ON_FABRICS[:4]:
             on, without = wired(POOLS[device], name), rendered(device, use=use)
@@ -136,25 +136,25 @@ def on_fabrics() -> Iterator[tuple[str, str]]:
 
 
 def wired(pool: Pool, fabric: str) -> Pool:
-    """The pool with a fabric."""
+    """Return the pool with a fabric."""
     return pool.model_copy(update={"fabric": fabric}).wired(FABRICS.values())
 
 
 def rendered(on: Pool | str, cluster: Cluster | None = None, **options: Any) -> str:
-    """A runtime as YAML."""
+    """Return a runtime as YAML."""
     pool = POOLS[on] if isinstance(on, str) else on  # type: ignore[index]
     runtime = Runtime.model_validate({"name": "runtime", "pool": pool.name, "image": IMAGE, **options})
     return Emitter().emit(training_runtimes(runtime, pool, cluster or Cluster()))
 
 
 def diff(before: str, after: str) -> str:
-    """What changes, with a little around it."""
+    """Return the changes with a little context."""
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=2)
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    """Update every file, and remove those of what is gone."""
+    """Update every file, and remove obsolete ones."""
     wanted = dict(goldens())
     for file in FOLDER.rglob("*.*"):
         if str(file.relative_to(FOLDER)) not in wanted:

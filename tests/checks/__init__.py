@@ -34,7 +34,7 @@ _OLD = "old.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way to break a rule.
+    """A bad manifest, and perhaps a similar good one, for one check.
 
     Attributes:
         check: the id of the rule.
@@ -62,17 +62,17 @@ class Case:
 
     @property
     def id(self) -> str:
-        """The family and the name."""
+        """Return the family and the name."""
         return f"{self.family}/{self.name}"
 
     @property
     def file(self) -> str:
-        """The name of the file in findings."""
+        """Return the name of the file in findings."""
         return f"{self.name}.yaml"
 
     @property
     def family(self) -> str:
-        """The family of the check."""
+        """Return the family of the check."""
         return self.check.partition("/")[0]
 
     def find(self, text: str) -> list[Finding]:

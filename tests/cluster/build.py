@@ -112,7 +112,7 @@ def _scratch(program: Program, name: str) -> Iterator[Path]:
 
 @contextmanager
 def alone(name: str, options: int = 0) -> Iterator[None]:
-    """Lock a program while it is built, so that a second build waits for the first. The kernel frees the lock on exit."""
+    """Lock a program while it is built, so that a second build waits. The kernel frees the lock on exit."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / f"{name}.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX | options)

@@ -1,4 +1,4 @@
-"""All generated pages of the docs: `python -m tests.docs` writes them, a test compares them with their sources."""
+"""Generate pages of the docs: `python -m tests.docs` writes them, a test compares them with their sources."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Session:
         }
 
     def replay(self, page: str) -> str:
-        """Return the page with what its commands print now."""
+        """Return the page with the current output of its commands."""
         return _STEP.sub(self._step, page)
 
     def _step(self, step: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Console blocks of the docs show what their commands print; generated pages are what their sources say."""
+"""Test that console blocks of the docs contain the current output, and that generated pages are current."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ README = ROOT / "README.md"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PLAYED, ids=name)
-def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
-    """`python -m tests.docs` records what they print."""
+def test_commands_print_the_recorded_output(page: Path, tmp_path: Path) -> None:
+    """`python -m tests.docs` records the output."""
     text = page.read_text("utf-8")
     assert Session(tmp_path).replay(text) == text
 
 
 @pytest.mark.parametrize("page", GENERATED, ids=name)
 def test_generated_pages_are_current(page: Path) -> None:
-    """`python -m tests.docs` writes them."""
+    """`python -m tests.docs` writes the pages."""
     assert page.read_text("utf-8") == GENERATED[page]
 
 
-def test_nothing_else_lies_among_the_pages_of_the_platform_file() -> None:
+def test_the_platform_reference_has_only_generated_pages() -> None:
     folder = ROOT / "docs/reference/platform"
     assert {*folder.iterdir()} == {file for file in GENERATED if file.parent == folder}
 
@@ -46,7 +46,7 @@ def test_every_field_has_an_example_that_the_schema_accepts() -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if page not in GENERATED], ids=name)
-def test_commands_that_need_a_cluster_use_options_that_exist(page: Path) -> None:
+def test_commands_that_need_a_cluster_use_existing_options(page: Path) -> None:
     for block in blocks(page):
         for line in block.text.replace("\\\n", " ").splitlines() if block.language == "sh" else ():
             for part in re.split(r"[|;]|&&", line):
@@ -68,30 +68,30 @@ def unknown_words(command: click.Command, words: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if page not in GENERATED], ids=name)
-def test_yaml_of_the_docs_is_yaml(page: Path) -> None:
+def test_yaml_blocks_of_the_docs_are_valid_yaml(page: Path) -> None:
     for block in blocks(page):
         if block.language == "yaml":
             assert yaml.safe_load(block.text), block.text
 
 
-def test_the_platform_of_the_readme_is_the_example() -> None:
+def test_the_platform_of_the_readme_is_an_example() -> None:
     (shown,) = [block.text for block in blocks(README) if block.language == "yaml"]
     assert shown == EXAMPLES["cpu-kubernetes"].read_text()
 
 
-def test_two_commands_set_up_and_test_everything() -> None:
+def test_the_readme_needs_two_commands_for_setup_and_tests() -> None:
     (commands,) = [block.text for block in blocks(README) if block.language == "sh"]
     assert [line.partition("  ")[0].strip() for line in commands.splitlines()] == ["make", "make test"]
 
 
 @pytest.mark.parametrize("file", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
-def test_links_of_the_repository_lead_somewhere(file: str) -> None:
+def test_links_of_repository_pages_exist(file: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)", (ROOT / file).read_text("utf-8")):
         assert target.startswith("https://") or (ROOT / target).exists(), target
 
 
 @pytest.mark.parametrize("page", pages(), ids=name)
-def test_make_targets_exist(page: Path) -> None:
+def test_make_targets_on_pages_exist(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text()
     text = page.read_text("utf-8")
     for target in re.findall(r"(?:`|^\$? ?)make ([a-z-]+)", text, flags=re.MULTILINE):

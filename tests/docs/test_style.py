@@ -1,4 +1,4 @@
-"""Pages are easy to read: short paragraphs, and tables that fit a terminal."""
+"""Test that pages have short paragraphs and that tables fit a terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_paragraphs_have_at_most_five_lines(page: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
-def test_other_texts_have_short_paragraphs(file: str) -> None:
+def test_repository_pages_have_short_paragraphs(file: str) -> None:
     assert [text for text in paragraphs(ROOT / file) if len(text) > _PARAGRAPH] == []
 
 

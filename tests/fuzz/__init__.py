@@ -1,1 +1,1 @@
-"""A fuzzer for everything that mpigen reads: `python -m tests.fuzz --help`."""
+"""A fuzzer for all input of mpigen: `python -m tests.fuzz --help`."""

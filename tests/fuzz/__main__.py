@@ -18,7 +18,7 @@ _PROGRESS = 1_000
 
 
 def main() -> int:
-    """Run the cases that are asked for; return 1 if any of them fails."""
+    """Run the requested cases, and return 1 if any of them fails."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="of the cases; default: 1")
     parser.add_argument("--platforms", type=int, default=10_000, metavar="NUMBER", help="default: 10,000")

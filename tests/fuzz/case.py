@@ -20,7 +20,7 @@ _SOUND = 0.7
 
 @dataclass(slots=True)
 class Case:
-    """Files, and how they are read.
+    """Files and a command line.
 
     Attributes:
         files: path below the folder → content.
@@ -51,7 +51,7 @@ def case(seed: int, kind: str, number: int) -> Case:
 
 
 def prepare() -> None:
-    """Read all that cases are made of, once for all processes."""
+    """Read the sources of cases once for all processes."""
     for corpus in (platforms, manifests, cases):
         corpus()
     hostile.platforms()
@@ -95,7 +95,7 @@ def _text(chance: Random, corpus: Corpus, group: dict[str, list[Any]], varied: f
 
 
 def _varied(chance: Random, data: Any, corpus: Corpus) -> Any:
-    """Return data whose numbers and words are others that occur in the same place elsewhere: much of it is sound."""
+    """Return data with numbers and words from the same place elsewhere, so that much of it is valid."""
     if isinstance(data, dict):
         return {
             key: chance.choice(corpus.values[key])
@@ -131,7 +131,7 @@ def _manifest(chance: Random) -> Case:
 
 
 def _folder(chance: Random, corpus: Corpus, name: str) -> dict[str, bytes]:
-    """Return files of one folder, or of several; some of them after accidents, some as they are."""
+    """Return files of one or several folders, some of them mutated."""
     made: dict[str, bytes] = {}
     for _ in range(chance.choice((1, 1, 2))):
         group = chance.choice(corpus.groups)

@@ -20,7 +20,7 @@ _MOST_VALUES = 40
 
 @dataclass(slots=True)
 class Corpus:
-    """Inputs of one kind, and the words that occur in them.
+    """Inputs of one kind, with their words.
 
     Attributes:
         groups: files that belong together, as name → documents.
@@ -35,7 +35,7 @@ class Corpus:
     values: dict[str, list[Any]] = field(default_factory=dict)
 
     def add(self, files: dict[str, bytes]) -> None:
-        """Add files that belong together; those that are no YAML are kept as texts only."""
+        """Add files that belong together; invalid YAML is kept as text only."""
         group: dict[str, list[Any]] = {}
         for name, text in files.items():
             if len(text) > _LARGEST:
@@ -83,7 +83,7 @@ def platforms() -> Corpus:
 
 @cache
 def manifests() -> Corpus:
-    """Return the manifests: those that checks are tested with, and the releases of the examples, by folder."""
+    """Return the manifests by folder: fixtures of checks, and releases of the examples."""
     corpus = Corpus()
     folders = {file.parent for file in ROOT.glob("tests/fixtures/**/*.yaml")} - {ROOT / "tests/fixtures/broken"}
     folders |= {file.parent for file in ROOT.glob("output/**/*.yaml")}

@@ -1,4 +1,4 @@
-"""Inputs that are made to exhaust memory, time or the stack: each has been a class of bugs in readers of YAML."""
+"""Inputs that try to exhaust memory, time or the stack, each from a class of bugs in YAML readers."""
 
 from __future__ import annotations
 

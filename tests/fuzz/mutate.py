@@ -1,4 +1,4 @@
-"""Mutations: of data, which stays YAML and nearly what it was, and of bytes, which need not."""
+"""Mutate data, which stays YAML, and bytes, which may not."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _DEEPER = 500
 
 
 def mutated(chance: Random, data: Any, corpus: Corpus) -> Any:
-    """Return the data after one to four accidents."""
+    """Return the data after one to four mutations."""
     data = copy.deepcopy(data)
     for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 4))):
         places = _places(data)
@@ -93,7 +93,7 @@ def _change(chance: Random, holder: Any, key: Any, places: list[tuple[Any, Any]]
 
 
 def value_for(chance: Random, name: str, corpus: Corpus) -> Any:
-    """Return a value that this key has somewhere, or that any key has, or one at the edge."""
+    """Return a value that this key or any key has elsewhere, or an extreme value."""
     known = corpus.values.get(name)
     if known and chance.random() < 0.6:
         return copy.deepcopy(chance.choice(known))
@@ -109,7 +109,7 @@ def _typo(chance: Random, word: str) -> str:
 
 
 def mutated_text(chance: Random, text: bytes, others: list[bytes]) -> bytes:
-    """Return the bytes after one to four accidents."""
+    """Return the bytes after one to four mutations."""
     for _ in range(chance.choice((1, 1, 2, 4))):
         start = chance.randrange(len(text) + 1)
         end = min(len(text), start + chance.choice((0, 1, 1, 3, 20, 500)))
@@ -134,7 +134,7 @@ def mutated_text(chance: Random, text: bytes, others: list[bytes]) -> bytes:
 
 
 def written(documents: list[Any]) -> bytes:
-    """Return the YAML text of documents, also of such that no JSON could hold."""
+    """Return documents as YAML, including values without a JSON form."""
     try:
         text = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
     except RecursionError:  # PyYAML's own
@@ -143,7 +143,7 @@ def written(documents: list[Any]) -> bytes:
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Writes every value out: aliases are a mutation of bytes."""
+    """Write every value out, because aliases are a mutation of bytes."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return data is not None

@@ -1,4 +1,4 @@
-"""Run cases in worker processes with limits, by the entry of the command line: exit codes are those of users."""
+"""Run cases in worker processes with limits, through the command line's entry, so that exit codes are real."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BLOCKED = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a case did.
+    """The result of a case.
 
     Attributes:
         command: the command and its options, without paths.
@@ -56,7 +56,7 @@ class Outcome:
 
 
 class HangError(BaseException):
-    """A command takes too long. Not an Exception: the command line would make an exit code of it."""
+    """A command takes too long. It is not an Exception, because the command line would turn that into an exit code."""
 
 
 def execute(kind: str, number: int, made: Case, *, has_limits: bool = True) -> Outcome:
@@ -97,7 +97,7 @@ def _failure(code: int | None, output: str) -> str:
 
 @contextmanager
 def _alarm() -> Iterator[None]:
-    """Raise in the main thread once it has used too much of a processor."""
+    """Raise in the main thread after too much processor time."""
 
     def ring(_signal: int, _frame: FrameType | None) -> None:
         raise HangError
@@ -112,7 +112,7 @@ def _alarm() -> Iterator[None]:
 
 
 def run_all(seed: int, wanted: Sequence[tuple[str, int]], workers: int) -> Iterator[Outcome]:
-    """Run cases, given as (kind, number), in worker processes; a process that ends is one failure, and is replaced."""
+    """Run cases, given as (kind, number), in worker processes; a dead process is one failure and is replaced."""
     chunks = [list(wanted[start : start + _CHUNK]) for start in range(0, len(wanted), _CHUNK)][::-1]
     _prepare()
     context = get_context("fork")

@@ -40,7 +40,7 @@ def answers(name: str) -> list[dict[str, Any]]:
 
 
 def read(said: dict[str, Any], *pools: Manifest) -> list[Range]:
-    """Return the ranges of a network with this `ipam`, as checks read them."""
+    """Return the ranges of a network with this `ipam`, as the checks read them."""
     config = json.dumps({"cniVersion": "1.0.0", "name": "net", "type": "sriov", "ipam": said})
     body = {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "spec": {"config": config}}
     found = attachment(Manifest({**body, "metadata": {"name": "net", "namespace": "team"}}, "x.yaml"))
@@ -54,20 +54,20 @@ def pool(kind: str, spec: dict[str, Any], name: str = "p") -> Manifest:
 
 
 def per_node(given: Supply) -> list[int | None]:
-    """Return the addresses of each node, in the order in which nodes get theirs."""
+    """Return the number of addresses per node, in allocation order."""
     found = [given.per_node] * (given.nodes or 0)
     for number, count in given.short:
         found[number] = count
     return found
 
 
-def test_a_range_of_whereabouts_has_as_many_addresses_as_whereabouts_assigns() -> None:
+def test_a_whereabouts_range_has_the_addresses_that_whereabouts_assigns() -> None:
     for answer in answers("whereabouts.jsonl"):
         counts = [each.supply.count for each in read(answer["ipam"])]
         assert counts == [each["count"] for each in answer["ranges"]], answer
 
 
-def test_nodes_get_as_many_addresses_of_a_pool_as_nv_ipam_gives_them() -> None:
+def test_nodes_get_the_pool_addresses_that_nv_ipam_assigns() -> None:
     accepted = [answer for answer in answers("nv-ipam.jsonl") if not answer["error"]]
     for answer in accepted:
         kind = answer["kind"]
@@ -102,14 +102,14 @@ def test_host_local_keeps_the_gateway(said: dict[str, str], count: int) -> None:
     ("size", "found"),
     [("/30", [(2, 64)]), ("28", [(14, 16)]), ("/31", [(0, 128)]), ("/20", []), ("many", []), (28, [])],
 )
-def test_a_slice_of_whereabouts_is_a_network_of_a_node(size: object, found: list[tuple[int, int]]) -> None:
+def test_a_whereabouts_slice_is_a_network_per_node(size: object, found: list[tuple[int, int]]) -> None:
     said = {"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.0.0/25"], "node_slice_size": size}
     assert [(each.supply.per_node, each.supply.nodes) for each in read(said)] == found
 
 
 @st.composite
 def fabrics(draw: st.DrawFn) -> Fabric:
-    """Fabrics with one to four rails, in IPv4 and IPv6, with exclusions and a gateway anywhere in the range."""
+    """Draw fabrics with one to four rails, in IPv4 and IPv6, with exclusions and a gateway anywhere in the range."""
     is_v6, rails, pods = draw(st.booleans()), draw(st.integers(1, 4)), draw(st.integers(1, 3))
     bits = draw(st.integers(5, 10))
     whole = ipaddress.ip_network(f"fd00:9::/{128 - bits}" if is_v6 else f"10.9.0.0/{32 - bits}")
@@ -141,7 +141,7 @@ def fabrics(draw: st.DrawFn) -> Fabric:
 
 @settings(max_examples=300, deadline=None)
 @given(fabrics())
-def test_checks_count_in_what_is_built_what_the_platform_file_counts(fabric: Fabric) -> None:
+def test_checks_and_platform_file_count_the_same_addresses(fabric: Fabric) -> None:
     size, by = addresses_per_node(fabric), allocator(fabric)
     pools = [Manifest(body, "x.yaml") for body in ip_pools(fabric, [], [], "nvidia-network-operator")]
     counted = []
@@ -155,8 +155,8 @@ def test_checks_count_in_what_is_built_what_the_platform_file_counts(fabric: Fab
 
 @settings(max_examples=300, deadline=None)
 @given(fabrics())
-def test_no_node_gets_part_of_a_block_of_what_is_built(fabric: Fabric) -> None:
-    """But for the gateway, for which each block has one address more."""
+def test_built_pools_never_split_a_block(fabric: Fabric) -> None:
+    """The gateway is an exception, because each block has one address more for it."""
     for body in ip_pools(fabric, [], [], "nvidia-network-operator"):
         built = Manifest(body, "x.yaml")
         spans = exclusions(built)
@@ -177,7 +177,7 @@ def test_no_node_gets_part_of_a_block_of_what_is_built(fabric: Fabric) -> None:
 
 
 def _given(found: Range, size: int, spans: list[tuple[int, int]]) -> set[int]:
-    """Return the addresses of blocks that nodes get."""
+    """Return the addresses of the blocks that nodes get."""
     start, last = int(found.network.network_address) + 1, int(found.network.broadcast_address)
     usable = last if found.network.version == 6 else last - 1
     blocks = [range(first, first + size) for first in range(start, usable - size + 2, size)]

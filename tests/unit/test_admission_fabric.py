@@ -1,4 +1,4 @@
-"""What the rule about fabrics is told of runtimes: the devices and variables that their jobs may not drop."""
+"""Test the annotations that list the devices and variables that jobs on a fabric must keep."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _platform(runtimes: list[dict[str, Any]], **fabric: Any) -> Platform:
 
 
 def _said(tree: list[Manifest], parameter: str) -> list[str]:
-    """What the namespace of team-a says."""
+    """Return an annotation of the namespace team-a as a list."""
     home = next(found for found in tree if (found.kind, found.name) == ("Namespace", "team-a"))
     text = home.body["metadata"]["annotations"].get(f"mpigen.dev/{parameter}", "")
     return [each for each in text.split(",") if each]
@@ -53,42 +53,42 @@ def _rendered(platform: Platform) -> list[Manifest]:
     return pipeline.render(platform, App(platform))[0]
 
 
-def test_devices_are_named_with_how_many_a_host_has() -> None:
+def test_devices_are_listed_with_their_count_per_host() -> None:
     tree = _rendered(_platform([{"name": "mpi"}]))
     assert _said(tree, "fabrics") == ["ClusterTrainingRuntime/mpi=openshift.io/fast=8"]
 
 
-def test_each_rail_is_a_device_of_its_own() -> None:
+def test_every_rail_is_a_separate_device() -> None:
     tree = _rendered(_platform([{"name": "mpi"}], type="roce"))
     rails = ["openshift.io/fast_rail0=1", "openshift.io/fast_rail1=1"]
     assert _said(tree, "fabrics") == [f"ClusterTrainingRuntime/mpi={rail}" for rail in rails]
 
 
-def test_a_runtime_of_fewer_devices_names_those() -> None:
+def test_a_runtime_with_fewer_devices_lists_its_own_count() -> None:
     tree = _rendered(_platform([{"name": "mpi", "resources": {"openshift.io/fast": "2"}}]))
     assert _said(tree, "fabrics") == ["ClusterTrainingRuntime/mpi=openshift.io/fast=2"]
 
 
-def test_hosts_of_a_separate_launcher_keep_their_devices_whatever_a_job_says() -> None:
+def test_hosts_of_a_separate_launcher_need_no_device_rule() -> None:
     tree = _rendered(_platform([{"name": "mpi", "launcher": "separate"}]))
     assert _said(tree, "fabrics") == []
     assert "ClusterTrainingRuntime/mpi=UCX_TLS" in _said(tree, "fabric-variables")
     assert _has_rule(tree)
 
 
-def test_a_runtime_that_is_kept_off_the_fabric_names_nothing_and_there_is_no_rule() -> None:
+def test_a_runtime_without_the_fabric_gets_no_rule() -> None:
     tree = _rendered(_platform([{"name": "mpi", "fabric": "none"}]))
     assert _said(tree, "fabrics") + _said(tree, "fabric-variables") == []
     assert not _has_rule(tree)
 
 
-def test_ranks_that_may_use_tcp_may_be_told_to() -> None:
+def test_ranks_with_fallback_may_use_tcp() -> None:
     tree = _rendered(_platform([{"name": "mpi"}], fallback=True))
     assert _said(tree, "fabric-variables") == []
     assert _has_rule(tree)  # of devices
 
 
-def test_a_runtime_that_admins_write_is_named_too() -> None:
+def test_a_runtime_of_an_admin_is_listed() -> None:
     platform = _platform([])
     app = App(platform)
     MpiRuntime(app, "own", runtime=Runtime(name="own", pool="gpu", image="quay.io/acme/a:1"))
@@ -99,7 +99,7 @@ def test_a_runtime_that_admins_write_is_named_too() -> None:
 
 @pytest.mark.parametrize("kind", _FABRICS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_has_variables_that_lead_to_a_fabric(family: FamilyName, kind: str) -> None:
+def test_every_family_has_transport_variables(family: FamilyName, kind: str) -> None:
     pool = "cpu" if FAMILIES[family].framework == "mpi" else "gpu"
     platform = _platform([{"name": "a", "use": family, "pool": pool}], type=kind)
     found = _said(_rendered(platform), "fabric-variables")
@@ -108,7 +108,7 @@ def test_every_family_has_variables_that_lead_to_a_fabric(family: FamilyName, ki
 
 
 @pytest.mark.parametrize("name", ["eks-p5", "openshift-h100", "roce-h200"])
-def test_what_measures_a_fabric_passes_the_rule(name: str) -> None:
+def test_benchmark_jobs_pass_the_fabric_rule(name: str) -> None:
     platform, app = pipeline.load(EXAMPLES[name])
     tree, _ = pipeline.render(platform, app)
     for tenant in platform.tenants:
@@ -134,5 +134,5 @@ def test_what_measures_a_fabric_passes_the_rule(name: str) -> None:
         ({"OMP_NUM_THREADS": "4", "A": "net1"}, []),
     ],
 )
-def test_what_leads_to_tcp_or_nowhere_is_free(environment: dict[str, str], names: list[str]) -> None:
+def test_variables_that_select_tcp_are_not_protected(environment: dict[str, str], names: list[str]) -> None:
     assert transport_variables(environment) == names

@@ -1,4 +1,4 @@
-"""The pack of admission policies: what it refuses and lets pass, which tests/cluster holds to the API server."""
+"""Test the decisions of the admission policies, which tests/cluster compares with the API server."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ def _world() -> PolicyCluster:
 
 
 @pytest.mark.parametrize("case", _CASES, ids=lambda case: case.name)
-def test_each_case_comes_out_as_written(case: Case) -> None:
+def test_every_case_has_its_expected_decision(case: Case) -> None:
     assert run_case(case, _world()).complaint == ""
 
 
 @pytest.mark.parametrize("name", ["openshift", "trainer-2.2"])
-def test_each_case_of_another_platform_comes_out_as_written(name: str) -> None:
+def test_every_case_of_another_platform_has_its_expected_decision(name: str) -> None:
     folder = CaseFolder.of(next(folder for folder in FOLDERS if folder.name == name))
     world = PolicyCluster(folder.manifests, Catalog.bundled())
     (cases,) = folder.files.values()
     assert [complaint for case in cases if (complaint := run_case(case, world).complaint)] == []
 
 
-def test_every_demand_of_every_rule_refuses_something() -> None:
+def test_every_validation_of_every_rule_rejects_a_case() -> None:
     rules = compute_coverage(_world(), [run_case(case, _world()) for case in _CASES])
     assert len(rules) > 25
     idle = [rule.policy.name for rule in rules if not rule.rejecting]
     assert idle == []
 
 
-def test_every_rule_is_for_the_namespaces_of_its_platform_only() -> None:
+def test_every_rule_applies_only_to_namespaces_of_its_platform() -> None:
     for body in _of("ValidatingAdmissionPolicyBinding", _PACK.manifests).values():
         selected = body["spec"].get("matchResources", {}).get("namespaceSelector", {}).get("matchLabels", {})
         assert selected.get("app.kubernetes.io/part-of") == "pack" or body["metadata"]["name"] in {
@@ -56,26 +56,26 @@ def test_every_rule_is_for_the_namespaces_of_its_platform_only() -> None:
         }
 
 
-def test_a_rule_can_be_tried_before_it_refuses() -> None:
+def test_a_rule_can_warn_or_audit_instead_of_rejecting() -> None:
     bindings = _of("ValidatingAdmissionPolicyBinding", _rendered({"default": "warn", "rules": {"queue": "audit"}}))
     actions = {name: body["spec"]["validationActions"] for name, body in bindings.items()}
     assert actions.pop("small-queue") == ["Audit"]
     assert set(map(tuple, actions.values())) == {("Warn", "Audit")}
 
 
-def test_a_rule_that_is_off_is_not_there() -> None:
+def test_a_rule_that_is_off_is_not_rendered() -> None:
     assert _of("ValidatingAdmissionPolicy", _rendered("off")) == {}
     found = _of("ValidatingAdmissionPolicy", _rendered({"rules": {"priority": "off"}}))
     assert "small-queue" in found
     assert "small-priority" not in found
 
 
-def test_rules_without_anything_to_say_are_not_there() -> None:
+def test_rules_without_settings_are_not_rendered() -> None:
     found = _of("ValidatingAdmissionPolicy", _rendered({}))
     assert not {"small-images", "small-runtime-images", "small-labels", "small-size"} & found.keys()
 
 
-def test_runtimes_that_admins_add_are_open_to_the_tenants() -> None:
+def test_runtimes_that_admins_add_are_available_to_tenants() -> None:
     named = {
         found.name: found.body["metadata"]["annotations"]["mpigen.dev/runtimes"]
         for found in _PACK.manifests
@@ -96,7 +96,7 @@ def _of(kind: str, manifests: list[Manifest] | tuple[Manifest, ...]) -> dict[str
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_a_release_brings_cases_for_all_of_its_rules(name: str) -> None:
+def test_a_release_has_cases_for_all_its_rules(name: str) -> None:
     platform, app = pipeline.load(EXAMPLES[name])
     tree, _ = pipeline.render(platform, app)
     cases = own_cases(tree)
@@ -107,7 +107,7 @@ def test_a_release_brings_cases_for_all_of_its_rules(name: str) -> None:
     assert idle == set()
 
 
-def test_where_every_rule_is_on_all_of_them_have_cases() -> None:
+def test_the_pack_with_every_rule_has_cases_for_all_of_them() -> None:
     cases = own_cases(_PACK.manifests)
     world = PolicyCluster([*_PACK.manifests, *cases[0].given], Catalog.bundled())
     outcomes = [run_case(case, world) for case in cases]
@@ -116,7 +116,7 @@ def test_where_every_rule_is_on_all_of_them_have_cases() -> None:
     assert idle == set()
 
 
-def test_a_rule_is_tried_where_no_team_is_relaxed_from_it() -> None:
+def test_cases_use_a_team_without_an_exemption() -> None:
     data = small_platform()
     data["tenants"][0]["relax"] = [{"rule": "priority", "reason": "a case", "until": "2099-12-31"}]
     platform = Platform.model_validate(data)
@@ -128,21 +128,21 @@ def test_a_rule_is_tried_where_no_team_is_relaxed_from_it() -> None:
     assert tried == {platform.tenants[1].name}
 
 
-def test_policies_of_others_have_no_cases_of_ours() -> None:
+def test_foreign_policies_have_no_generated_cases() -> None:
     folder = CaseFolder.of(next(folder for folder in FOLDERS if folder.name == "semantics"))
     assert own_cases(folder.manifests) == []
 
 
 @pytest.mark.parametrize("odd", [None, [], "text", 7, {"labels": []}, {"labels": "text"}, {"annotations": [1]}])
-def test_objects_with_odd_metadata_have_no_cases_of_ours(odd: object) -> None:
-    """Files of any shape are asked, and an object may lack its metadata."""
+def test_objects_with_malformed_metadata_have_no_generated_cases(odd: object) -> None:
+    """Input files may have any shape, and an object may lack its metadata."""
     for manifest in _PACK.manifests:
         body = {key: value for key, value in manifest.body.items() if key != "metadata"}
         changed = replace(manifest, body=body if odd is None else {**body, "metadata": odd})
         assert own_cases([changed, *_PACK.manifests]) is not None
 
 
-def test_a_time_limit_of_many_digits_is_no_number() -> None:
+def test_a_time_limit_with_too_many_digits_is_ignored() -> None:
     key = "mpigen.dev/seconds-per-job"
     homes = [each for each in _PACK.manifests if each.kind == "Namespace"]
     odd = [replace(each, body=_annotated(each.body, {key: "9" * 5_000})) for each in homes]

@@ -1,4 +1,4 @@
-"""What Kueue admits, nothing in the namespace refuses afterwards: 200 platforms by chance, their largest jobs."""
+"""Test that ResourceQuotas and LimitRanges allow the largest jobs that Kueue admits, on 200 random platforms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLATFORMS, _AT_ONCE = 200, 25
 
 
 @pytest.mark.parametrize("first", range(0, _PLATFORMS, _AT_ONCE))
-def test_the_largest_job_of_each_team_on_each_runtime_is_refused_by_nothing(first: int) -> None:
+def test_quotas_and_limit_ranges_allow_the_largest_jobs(first: int) -> None:
     jobs = 0
     for number in range(first, first + _AT_ONCE):
         platform = random_platform(number)
@@ -38,7 +38,7 @@ def test_the_largest_job_of_each_team_on_each_runtime_is_refused_by_nothing(firs
 
 
 def largest(tree: list[Manifest]) -> Iterator[tuple[str, tuple[PodSet, ...]]]:
-    """Namespace and pods of the largest job that Kueue ever admits there, of each runtime."""
+    """Yield namespace and pods of the largest job that Kueue ever admits, for each runtime."""
     runtimes = {found.name: found.body for found in tree if found.kind.endswith("TrainingRuntime")}
     for found in largest_jobs(read_queue_tree(tree), tree):
         if found.idle:
@@ -47,7 +47,7 @@ def largest(tree: list[Manifest]) -> Iterator[tuple[str, tuple[PodSet, ...]]]:
 
 
 def refusals(tree: list[Manifest], namespace: str, pods: tuple[PodSet, ...]) -> Iterator[str]:
-    """What a ResourceQuota has too little of for the pods, and what a LimitRange keeps out."""
+    """Yield the ResourceQuota shortages and LimitRange violations of the pods."""
     for found in tree:
         if found.namespace == namespace and found.kind == "ResourceQuota":
             for key, amount in found.body["spec"]["hard"].items():
@@ -61,7 +61,7 @@ def refusals(tree: list[Manifest], namespace: str, pods: tuple[PodSet, ...]) -> 
             yield from (f"{limit}" for limit in found.body["spec"]["limits"] if {"max", "min"} & limit.keys())
 
 
-def test_a_quota_that_is_too_small_would_be_found() -> None:
+def test_an_insufficient_resource_quota_is_detected() -> None:
     trees = (render(platform, App(platform))[0] for platform in map(random_platform, range(_AT_ONCE)))
     tree, namespace, pods = next((tree, *found) for tree in trees for found in largest(tree))
     for found in tree:

@@ -1,4 +1,4 @@
-"""A repository adopts the checks: settings, selection, waivers, baseline and changed files."""
+"""Test the adoption of checks by a repository: settings, selection, waivers, baseline and changed files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def checks(adoption: Adoption, *findings: Finding, files: tuple[str, ...] = ()) 
         ("./x", "x/y.yaml", True),
     ],
 )
-def test_patterns_of_paths(pattern: str, path: str, is_match: bool) -> None:
+def test_path_patterns_match_files_and_folders(pattern: str, path: str, is_match: bool) -> None:
     assert matches(pattern, path) is is_match
 
 
@@ -111,14 +111,14 @@ until = "2026-02-30"
 
 
 @pytest.mark.parametrize("text", ["a = [", "a = 1\na = 2", "\udcff"])
-def test_settings_that_are_no_toml_are_one_problem(text: str, tmp_path: Path) -> None:
+def test_settings_with_invalid_toml_are_one_problem(text: str, tmp_path: Path) -> None:
     file = tmp_path / "mpigen.toml"
     file.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ConfigError, match="is not TOML"):
         load_settings(file, CHECKS)
 
 
-def test_settings_of_a_project_stand_in_their_table(tmp_path: Path) -> None:
+def test_settings_of_a_project_are_in_the_tool_table(tmp_path: Path) -> None:
     file = tmp_path / "pyproject.toml"
     file.write_text("[project]\nname = 'x'\n\n[tool.mpigen]\nignore = ['schema']\nbaselin = 'x'\n")
     with pytest.raises(ConfigError, match=r"pyproject\.toml:6:1: baselin: unknown field"):
@@ -127,7 +127,7 @@ def test_settings_of_a_project_stand_in_their_table(tmp_path: Path) -> None:
     assert load_settings(file, CHECKS).ignore == ("schema",)
 
 
-def test_the_nearest_settings_of_a_repository_count(tmp_path: Path) -> None:
+def test_the_nearest_settings_of_a_repository_apply(tmp_path: Path) -> None:
     inner = tmp_path / "repository" / "deep"
     inner.mkdir(parents=True)
     (tmp_path / "mpigen.toml").touch()
@@ -156,25 +156,25 @@ def test_checks_and_families_are_selected(
     assert checks(Adoption(Settings(select=select, ignore=ignore)), FINDING, OTHER) == reported
 
 
-def test_settings_of_a_path_are_for_its_files() -> None:
+def test_path_settings_apply_to_matching_files() -> None:
     adoption = Adoption(Settings(paths=(PathSettings("tenants/a/**", ignore=("schema",)),)))
     assert checks(adoption, FINDING, replace(FINDING, file="tenants/b/x.yaml")) == ["schema/unknown-field"]
 
 
-def test_a_waiver_accepts_its_finding_until_its_day(tmp_path: Path) -> None:
+def test_a_waiver_suppresses_its_finding_until_its_date(tmp_path: Path) -> None:
     adoption = Adoption(settings(tmp_path, WAIVER), TODAY)
     assert checks(adoption, FINDING, OTHER, files=(FINDING.file,)) == ["quota/lends-nobody"]
     later = replace(adoption, today=TODAY + dt.timedelta(days=1))
     assert sorted(checks(later, FINDING, files=(FINDING.file,))) == ["schema/unknown-field", "waiver/expired"]
 
 
-def test_a_waiver_of_one_object_accepts_no_other(tmp_path: Path) -> None:
+def test_a_waiver_of_one_object_suppresses_no_other(tmp_path: Path) -> None:
     adoption = Adoption(settings(tmp_path, f'{WAIVER}resource = "LocalQueue a/main"\n'), TODAY)
     assert checks(adoption, FINDING) == []
     assert checks(adoption, replace(FINDING, resource="LocalQueue a/other")) == ["schema/unknown-field"]
 
 
-def test_an_unused_waiver_is_a_finding_where_its_files_were_checked(tmp_path: Path) -> None:
+def test_an_unused_waiver_is_a_finding_if_its_files_were_checked(tmp_path: Path) -> None:
     adoption = Adoption(settings(tmp_path, WAIVER), TODAY)
     (unused,) = adoption.apply([], Run(files=("tenants/a/queue.yaml",))).findings
     assert (unused.check, unused.line, unused.severity) == ("waiver/unused", 2, Severity.WARNING)
@@ -201,7 +201,7 @@ def annotated(text: str) -> tuple[Manifest, Run]:
     return manifest, Run([manifest], ("q.yaml",), text_of=lambda _: text)
 
 
-def test_an_object_declares_its_own_waivers() -> None:
+def test_an_object_can_declare_its_own_waivers() -> None:
     _, run = annotated(QUEUE)
     own = replace(FINDING, file="q.yaml")
     assert Adoption(today=TODAY).apply([own], run).findings == []
@@ -222,7 +222,7 @@ def test_an_object_declares_its_own_waivers() -> None:
         ("schema/nope until 2026-06-01: x", "there is no check `schema/nope`"),
     ],
 )
-def test_an_annotation_that_is_no_waiver_is_a_finding(line: str, message: str) -> None:
+def test_an_invalid_waiver_annotation_is_a_finding(line: str, message: str) -> None:
     _, run = annotated(QUEUE.replace("schema/unknown-field until 2026-06-01: fixed in the next release", line))
     found = Adoption(today=TODAY, checks=lambda: CHECKS).apply([replace(FINDING, file="q.yaml")], run).findings
     assert [(each.check, each.message) for each in found] == [
@@ -231,7 +231,7 @@ def test_an_annotation_that_is_no_waiver_is_a_finding(line: str, message: str) -
     ]
 
 
-def test_a_baseline_hides_what_it_holds_wherever_its_lines_moved(tmp_path: Path) -> None:
+def test_a_baseline_hides_its_findings_after_lines_move(tmp_path: Path) -> None:
     file = tmp_path / "baseline.json"
     assert write_baseline(file, [FINDING, replace(FINDING, line=9), OTHER], Path()) == 3
     adoption = Adoption(known=load_baseline(file))
@@ -243,7 +243,7 @@ def test_a_baseline_hides_what_it_holds_wherever_its_lines_moved(tmp_path: Path)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": "x", "findings": []}', '{"version": 1', "[" * 100_000])
-def test_a_file_that_is_no_baseline_is_a_problem(text: str, tmp_path: Path) -> None:
+def test_an_invalid_baseline_file_is_a_problem(text: str, tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(text)
     with pytest.raises(ConfigError, match="is not a baseline of mpigen"):
         load_baseline(tmp_path / "b.json")
@@ -251,7 +251,7 @@ def test_a_file_that_is_no_baseline_is_a_problem(text: str, tmp_path: Path) -> N
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository with a commit on main, a branch that changes one file, and files that no commit has."""
+    """Create a repository with a commit on main, a branch that changes one file, and uncommitted files."""
     folder = tmp_path / "repository"
     folder.mkdir()
     for name in ("same.yaml", "changed.yaml", "edited.yaml"):
@@ -272,7 +272,7 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *own, *arguments], cwd=folder, check=True, capture_output=True)
 
 
-def test_files_differ_from_where_a_branch_began(repository: Path) -> None:
+def test_changed_files_are_compared_with_the_merge_base(repository: Path) -> None:
     git(repository, "checkout", "--quiet", "main", "--", "same.yaml")
     changed = ChangedFiles("main", repository)
     names = ("same.yaml", "changed.yaml", "edited.yaml", "new.yaml")
@@ -281,7 +281,7 @@ def test_files_differ_from_where_a_branch_began(repository: Path) -> None:
     assert changed.has("same.yaml", "")
 
 
-def test_what_happened_on_the_other_branch_since_is_no_change(repository: Path) -> None:
+def test_changes_on_the_other_branch_are_ignored(repository: Path) -> None:
     git(repository, "stash", "--quiet")
     git(repository, "checkout", "--quiet", "main")
     (repository / "same.yaml").write_text("a: 9\n")
@@ -291,7 +291,7 @@ def test_what_happened_on_the_other_branch_since_is_no_change(repository: Path) 
 
 
 @pytest.mark.parametrize("revision", ["nope", "--output=/tmp/x", ""])
-def test_a_revision_that_is_not_there_is_a_problem(revision: str, repository: Path) -> None:
+def test_an_unknown_revision_is_a_problem(revision: str, repository: Path) -> None:
     with pytest.raises(ConfigError, match="there is no revision"):
         ChangedFiles(revision, repository)
 

@@ -1,4 +1,4 @@
-"""Server-side apply: which object is stored when a manifest is applied over an older one."""
+"""Test which object the API server stores when a manifest is applied over an older one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAP = {"type": "object", "additionalProperties": {"type": "string"}}
 
 
 def result(field: dict[str, Any], written: Any, stored: Any, new: Any) -> tuple[Any, list[Any]]:
-    """The field after the apply, and the paths that become null."""
+    """Return the field after the apply, and the paths that become null."""
     schema: Schema = {**node({"type": "object", "properties": {"f": field}}), "definitions": {}}
     old, live, now = ({"kind": "A", **({} if value is None else {"f": value})} for value in (written, stored, new))
     found = apply(old, live, now, schema)
@@ -33,7 +33,7 @@ def result(field: dict[str, Any], written: Any, stored: Any, new: Any) -> tuple[
         (None, {"b": "set by a default"}, {"a": "1"}, {"a": "1", "b": "set by a default"}),
     ],
 )
-def test_fields_that_no_manifest_had_stay_and_others_go(written: Any, stored: Any, new: Any, expected: Any) -> None:
+def test_unowned_fields_stay_and_removed_fields_are_deleted(written: Any, stored: Any, new: Any, expected: Any) -> None:
     assert result(ITEM, written, stored, new) == (expected, [])
 
 
@@ -43,7 +43,7 @@ def test_an_atomic_mapping_is_replaced() -> None:
     assert result(atomic, {"a": "1"}, {"a": "1"}, {}) == ({}, [])
 
 
-def test_items_are_merged_by_their_keys() -> None:
+def test_list_items_are_merged_by_their_keys() -> None:
     field = {"type": "array", "items": ITEM, **KEYED}
     written = [{"name": "x", "a": "1"}, {"name": "y", "a": "1"}]
     stored = [{**item, "b": "set by a default"} for item in written]

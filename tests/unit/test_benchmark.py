@@ -1,4 +1,4 @@
-"""The measurement of a fabric: what it expects, what it computes, and what it says of low numbers."""
+"""Test the benchmark of a fabric: expected values, computed bandwidth, and messages about low numbers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FRAMEWORK = (
 
 
 def platform(**changes: Any) -> Platform:
-    """The small one, with InfiniBand on its GPU nodes, and `changes` made to the runtime there."""
+    """Return the small platform with InfiniBand on its GPU nodes, and `changes` of the runtime."""
     data = small_platform()
     data["fabrics"] = [INFINIBAND]
     data["pools"][0]["fabric"] = "ib"
@@ -72,7 +72,7 @@ def measured(family: FamilyName, device: DeviceKind, **fabric: Any) -> Benchmark
 
 
 @pytest.mark.parametrize(("family", "device"), CATALOGUE, ids=lambda value: value)
-def test_every_family_starts_a_program_that_knows_what_is_expected(family: FamilyName, device: DeviceKind) -> None:
+def test_every_family_runs_a_program_with_the_expected_values(family: FamilyName, device: DeviceKind) -> None:
     words = benchmark_command(measured(family, device))
     assert words[:3] == ["mpirun", "python3", "-c"]
     compile(words[3], family, "exec")
@@ -80,7 +80,7 @@ def test_every_family_starts_a_program_that_knows_what_is_expected(family: Famil
     assert not any("$(" in word or "$$" in word for word in words)
 
 
-def test_a_fabric_is_measured_on_the_only_runtime_that_is_on_it_between_two_hosts() -> None:
+def test_a_fabric_is_measured_on_its_only_runtime_with_two_hosts() -> None:
     body = job().body
     assert body["metadata"]["name"] == "openmpi-gpu-bench"
     assert body["spec"]["runtimeRef"] == {"name": "openmpi-gpu"}
@@ -88,7 +88,7 @@ def test_a_fabric_is_measured_on_the_only_runtime_that_is_on_it_between_two_host
     assert job(nodes=3).body["spec"]["trainer"]["command"][4:6] == ["3", "24"]
 
 
-def test_measurements_of_every_fabric_of_the_examples_pass_the_checks() -> None:
+def test_benchmarks_of_every_fabric_of_the_examples_pass_the_checks() -> None:
     texts = []
     for theirs in map(load_declared, EXAMPLES.values()):
         for runtime in theirs.runtimes:
@@ -101,12 +101,12 @@ def test_measurements_of_every_fabric_of_the_examples_pass_the_checks() -> None:
     assert (checked.findings, checked.objects) == ([], len(texts))
 
 
-def test_a_fabric_names_the_runtime_of_other_jobs_too() -> None:
+def test_a_fabric_selects_the_runtime_of_other_jobs() -> None:
     found = new_job(platform(), Request("", "team-a", fabric="ib", command=("mpirun", "./a.out")))
     assert (found.body["spec"]["runtimeRef"], found.notes) == ({"name": "openmpi-gpu"}, ())
 
 
-def test_hosts_are_judged_by_one_nic_and_by_small_messages_devices_by_all_nics() -> None:
+def test_mpi_is_expected_to_reach_one_nic_and_frameworks_all_nics() -> None:
     assert job().notes[0] == (
         "expected of `ib`: 320 Gbit/s from one host to another or more, and less than 10 us for a small message"
     )
@@ -120,7 +120,7 @@ def test_half_of_the_devices_of_a_node_can_use_half_of_its_nics() -> None:
     assert job(changes=changes).notes[0] == "expected of `ib`: 160 GB/s of bus bandwidth or more"
 
 
-def test_amazons_small_messages_and_those_of_tcp_are_not_judged() -> None:
+def test_small_messages_on_efa_and_tcp_have_no_expected_latency() -> None:
     for fabric in ({"name": "efa", "server": "p5.48xlarge"}, {"name": "eth", "type": "ethernet"}):
         more = {"nics": {"ports": ["eth1"]}, "addresses": {"range": "10.0.0.0/16"}} if fabric["name"] == "eth" else {}
         found = Fabric.model_validate({**fabric, **more})
@@ -129,12 +129,12 @@ def test_amazons_small_messages_and_those_of_tcp_are_not_judged() -> None:
         assert "us for a small message" not in "\n".join(benchmark_notes(asked))
 
 
-def test_hosts_that_nvlink_joins_measure_something_else() -> None:
+def test_hosts_connected_by_nvlink_do_not_measure_the_fabric() -> None:
     told = "\n".join(benchmark_notes(measured("pytorch-mpi", "nvidia", server="gb200-nvl72")))
     assert "NCCL connects the hosts of one rack by NVLink and does not use the fabric: place them in two racks" in told
 
 
-def test_ones_own_program_is_taken_instead_and_what_to_expect_is_said_all_the_same() -> None:
+def test_a_custom_program_is_used_and_expected_values_are_noted() -> None:
     found = job(command=("mpirun", "all_reduce_perf", "-b", "8", "-e", "8G", "-f", "2", "-g", "1"))
     assert found.body["spec"]["trainer"]["command"][:2] == ["mpirun", "all_reduce_perf"]
     assert (
@@ -151,7 +151,7 @@ def test_ones_own_program_is_taken_instead_and_what_to_expect_is_said_all_the_sa
         ("intel-mpi", "mpirun -ppn 1 -n 2 IMB-MPI1 PingPong"),
     ],
 )
-def test_each_mpi_has_other_programs(family: FamilyName, other: str) -> None:
+def test_every_mpi_has_a_suggested_benchmark(family: FamilyName, other: str) -> None:
     assert f"with other programs in the image pass `-- {other}`" in benchmark_notes(measured(family, "cpu"))
 
 
@@ -181,21 +181,21 @@ def test_each_mpi_has_other_programs(family: FamilyName, other: str) -> None:
     ],
     ids=["fabric", "runtime", "none", "off", "alone"],
 )
-def test_what_cannot_be_measured_is_refused(changes: dict[str, Any], wanted: dict[str, Any], told: str) -> None:
+def test_impossible_measurements_are_rejected(changes: dict[str, Any], wanted: dict[str, Any], told: str) -> None:
     asked = {"runtime": "", "tenant": "team-a", "is_smoke": True, "fabric": "ib", **wanted}
     with pytest.raises(JobError) as refused:
         new_job(platform(**changes), Request(**asked))
     assert list(map(str, refused.value.problems)) == [told]
 
 
-def test_of_several_runtimes_on_a_fabric_one_is_named() -> None:
+def test_several_runtimes_on_a_fabric_require_a_choice() -> None:
     data = platform().model_dump(mode="json", by_alias=True, exclude_defaults=True)
     data["runtimes"].append({"name": "torch", "use": "pytorch-mpi", "pool": "gpu", "image": "quay.io/acme/torch:1"})
     with pytest.raises(JobError, match="several runtimes are on the fabric `ib`; name one of: openmpi-gpu, torch"):
         new_job(Platform.model_validate(data), Request("", "team-a", is_smoke=True, fabric="ib"))
 
 
-def test_images_without_programs_and_links_that_nobody_knows_measure_nothing() -> None:
+def test_images_without_programs_and_unknown_link_speeds_are_rejected() -> None:
     data = small_platform()
     data["fabrics"] = [{"name": "ib", "type": "infiniband", "nics": {"vendor": "15b3"}}]
     data["pools"][1] |= {"fabric": "ib", "labels": {"example.com/pool": "cpu"}}
@@ -205,7 +205,7 @@ def test_images_without_programs_and_links_that_nobody_knows_measure_nothing() -
     assert "no program of docker.io/mpioperator/openmpi" in str(refused.value)
 
 
-def test_sums_of_cpus_do_not_measure_a_fabric() -> None:
+def test_a_cpu_reduction_cannot_measure_a_fabric() -> None:
     data = small_platform()
     data["fabrics"] = [{"name": "ib", "type": "infiniband", "nics": {"vendor": "15b3"}}]
     data["pools"][1] |= {"fabric": "ib", "labels": {"example.com/pool": "cpu"}}
@@ -229,9 +229,7 @@ def run(program: str, *arguments: str, **environment: str) -> subprocess.Complet
     ],
     ids=["sound", "loss", "part", "tcp"],
 )
-def test_an_allreduce_is_computed_as_bus_bandwidth_and_judged(
-    gigabytes: float, code: int, told: str, tmp_path: Path
-) -> None:
+def test_an_allreduce_is_judged_by_its_bus_bandwidth(gigabytes: float, code: int, told: str, tmp_path: Path) -> None:
     (tmp_path / "torch").mkdir()
     text = FRAMEWORK.format(gigabytes=gigabytes)
     (tmp_path / "torch" / "__init__.py").write_text(f"{text}from torch import distributed\n")
@@ -289,13 +287,13 @@ PAIRS = (
     ],
     ids=["sound", "tcp", "slow", "amazon", "others", "spoiled"],
 )
-def test_what_hosts_sent_is_judged_by_the_first_rank(given: dict[str, Any], code: int, told: str) -> None:
+def test_the_first_rank_judges_the_bandwidth_between_hosts(given: dict[str, Any], code: int, told: str) -> None:
     values = {"rank": 0, "best": 0.0, "latency": 1.9, "spoiled": False, "limit": 10, **given}
     ran = run(PAIRS.format(**values) + script("measure/pairs-verdict"))
     assert (ran.returncode, (ran.stdout + ran.stderr).strip()) == (code, told)
 
 
-def test_every_family_that_measures_devices_says_how_to_wait_for_them() -> None:
+def test_every_family_with_devices_waits_for_them() -> None:
     for family in FAMILIES.values():
         if family.framework != "mpi" and "nvidia" in family.devices:
             text = benchmark_command(measured(family.name, "nvidia"))[3]

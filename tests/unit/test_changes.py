@@ -1,4 +1,4 @@
-"""Each check of a change from one tree to the next finds its case, in the right words, and passes what looks alike."""
+"""Test that every change check finds its case and passes similar good trees."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def found(new: str, old: str = TREE, targets: Mapping[str, str] | None = None) -
     return find_changes(new, old, targets)
 
 
-def test_a_tree_that_stays_as_it_is_breaks_nothing() -> None:
+def test_an_unchanged_tree_has_no_findings() -> None:
     assert found(TREE) == []
 
 
-def test_a_first_tree_breaks_nothing_and_tells_which_nodes_restart() -> None:
+def test_a_first_tree_reports_only_restarting_nodes() -> None:
     assert {(each.check, each.severity) for each in found(TREE, old="")} == {("change/reboots", Severity.INFO)}
 
 
-def test_what_the_api_server_refuses_is_an_error_and_the_rest_a_warning() -> None:
+def test_only_immutable_changes_are_errors() -> None:
     severities = {
         (finding.check, finding.severity)
         for case in CHANGES.values()
@@ -56,12 +56,12 @@ def test_what_the_api_server_refuses_is_an_error_and_the_rest_a_warning() -> Non
     }
 
 
-def test_a_runtime_that_was_deprecated_may_go() -> None:
+def test_a_deprecated_runtime_may_be_removed() -> None:
     case = CHANGES["runtime"]
     assert found(case.bad, old=case.good) == []
 
 
-def test_a_runtime_goes_with_its_namespace_without_a_word_of_its_own() -> None:
+def test_a_runtime_removed_with_its_namespace_has_no_own_finding() -> None:
     new = "---\n".join(part for part in TREE.split("---\n") if "namespace: changing" not in part)
     checks = {
         finding.check
@@ -71,12 +71,12 @@ def test_a_runtime_goes_with_its_namespace_without_a_word_of_its_own() -> None:
     assert {finding.check for finding in found(new)} == {"change/runtime-removed", "change/queue-removed"}
 
 
-def test_an_object_of_another_version_is_the_same_object() -> None:
+def test_an_object_in_another_api_version_is_the_same_object() -> None:
     new = CHANGES["local-queue"].bad.replace("v1beta2\nkind: LocalQueue", "v1beta1\nkind: LocalQueue")
     assert [finding.check for finding in found(new)] == ["change/immutable"]
 
 
-def test_reasons_name_what_each_version_of_trainer_does() -> None:
+def test_reasons_depend_on_the_version_of_trainer() -> None:
     whys = {
         (name, minor): found(CHANGES[name].bad, targets={"trainer": minor})[0].why
         for name in ("runtime", "image")
@@ -107,7 +107,7 @@ def test_trainer_2_2_rejects_every_change_of_the_pods_of_a_job(before: str, afte
 
 
 def variations(body: Any, node: Any) -> Iterator[Any]:
-    """The body with each of its nodes replaced by each odd value in turn."""
+    """Yield the body with each of its nodes replaced by each odd value."""
     for key in node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
         kept = node[key]
         for odd in ODD:
@@ -118,7 +118,7 @@ def variations(body: Any, node: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("number", range(len(list(read(TREE, "tree.yaml")))))
-def test_whatever_stands_anywhere_the_rules_do_not_fail(number: int) -> None:
+def test_change_rules_accept_any_value_in_any_place(number: int) -> None:
     body = list(read(TREE, "tree.yaml"))[number].body
     sound = [Manifest(deepcopy(body), "tree.yaml")]
     looked_at = 0
@@ -130,7 +130,7 @@ def test_whatever_stands_anywhere_the_rules_do_not_fail(number: int) -> None:
 
 
 @pytest.mark.parametrize("lock", RELEASES, ids=lambda lock: lock.parent.parent.name)
-def test_a_release_over_itself_breaks_nothing(lock: Any) -> None:
+def test_a_release_compared_with_itself_has_no_findings(lock: Any) -> None:
     tree = [found for file in sorted(lock.parent.rglob("*.yaml")) for found in read(file.read_bytes(), str(file))]
     again = [Manifest(yaml.safe_load(yaml.safe_dump(manifest.body)), manifest.file) for manifest in tree]
     assert len(tree) > 10

@@ -1,4 +1,4 @@
-"""Every fixture of a check: the bad manifests are reported in the reviewed words, and the good ones are not."""
+"""Test the cases of checks: bad manifests have the recorded findings, and good ones have none."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ WORDS = {case: words for family in FAMILIES for case, words in expected(family).
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_bad_case_is_reported_in_the_reviewed_words(case: Case) -> None:
-    """After a change of words: `python -m tests.checks`."""
+def test_a_bad_case_has_the_recorded_findings(case: Case) -> None:
+    """After a change of wording run `python -m tests.checks`."""
     findings = case.find(case.bad)
     assert {finding.check for finding in findings} == {case.check, *case.also}
     assert case.describe(case.bad) == WORDS[case.id]
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_good_case_passes(case: Case) -> None:
+def test_a_good_case_has_no_findings(case: Case) -> None:
     assert case.describe(case.good) == ""
 
 
-def test_the_base_of_a_good_case_differs_from_it_for_a_reason() -> None:
+def test_bad_cases_differ_from_their_base_and_good_case() -> None:
     assert [case.id for case in CASES.values() if case.bad in (case.base, case.good)] == []
 
 
-def test_no_words_are_left_of_a_case_that_is_gone() -> None:
+def test_recorded_findings_belong_to_existing_cases() -> None:
     assert WORDS.keys() == CASES.keys()
     assert sorted(file.parent.name for file in FOLDER.glob("*/expected.txt")) == FAMILIES

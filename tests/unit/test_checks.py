@@ -1,4 +1,4 @@
-"""Each check finds its bad fixture, at its line, and passes the good one."""
+"""Test that every check reports its bad fixture at its line, and passes the good one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def config_map(**metadata: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
-def test_the_good_fixture_is_good() -> None:
+def test_the_good_fixture_has_no_findings() -> None:
     assert found(GOOD) == []
 
 
@@ -67,7 +67,7 @@ def test_every_check_has_a_bad_fixture() -> None:
 
 
 @pytest.mark.parametrize("check", BAD)
-def test_a_bad_fixture_is_found_at_its_place_with_reason_and_fix(check: str) -> None:
+def test_a_bad_fixture_has_a_location_reason_and_fix(check: str) -> None:
     (before, after), place = BAD[check]
     assert before in GOOD
     (finding,) = found(GOOD.replace(before, after))
@@ -77,18 +77,18 @@ def test_a_bad_fixture_is_found_at_its_place_with_reason_and_fix(check: str) -> 
     assert finding.fix
 
 
-def test_what_is_close_is_suggested() -> None:
+def test_a_similar_value_is_suggested() -> None:
     (finding,) = found(GOOD.replace("stopPolicy: None", "stopPolicy: Hould"))
     assert finding.fix == "did you mean `Hold`?"
 
 
-def test_a_name_may_be_generated_and_a_review_needs_none() -> None:
+def test_generate_name_and_access_reviews_need_no_name() -> None:
     assert found(GOOD.replace("name: default", "generateName: queue-")) == []
     review = "apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectAccessReview\nspec: {}\n"
     assert found(review) == []
 
 
-def test_an_object_that_is_there_twice_is_found_where_it_comes_again() -> None:
+def test_a_duplicate_object_is_reported_at_its_second_place() -> None:
     here, there = config_map(name="a", namespace="x"), config_map(name="a", namespace="y")
     assert rendered(here, there) == []
     (finding,) = rendered(here, there, here)
@@ -99,14 +99,14 @@ def test_an_object_that_is_there_twice_is_found_where_it_comes_again() -> None:
     )
 
 
-def test_a_namespaced_object_of_a_release_says_where_it_belongs() -> None:
+def test_a_namespaced_object_of_a_release_needs_a_namespace() -> None:
     (finding,) = rendered(config_map(name="a"))
     assert (finding.check, finding.line) == ("object/no-namespace", 4)
     assert rendered({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}) == []
     assert found("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n") == []  # kubectl -n says it
 
 
-def test_an_object_of_a_cluster_scoped_kind_says_no_namespace_and_is_the_same_in_each() -> None:
+def test_a_namespace_on_a_cluster_scoped_object_is_reported_and_ignored() -> None:
     here: dict[str, object] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
     there = {**here, "metadata": {"name": "a", "namespace": "x"}}
     duplicate, misplaced = rendered(here, there)
@@ -131,17 +131,17 @@ def test_an_object_of_a_cluster_scoped_kind_says_no_namespace_and_is_the_same_in
         ("kind: List\nitems:\n- 7\n", (3, 3), "an item is `7`, not an object"),
     ],
 )
-def test_what_is_no_object_is_told_in_the_right_words(text: str, place: tuple[int, int], message: str) -> None:
+def test_a_document_without_an_object_has_a_specific_message(text: str, place: tuple[int, int], message: str) -> None:
     (finding,) = found(text)
     assert (finding.check, (finding.line, finding.column), finding.message) == ("schema/not-an-object", place, message)
 
 
-def test_documents_after_one_that_is_no_object_are_checked() -> None:
+def test_documents_after_an_invalid_document_are_checked() -> None:
     first, second = found(f"- a\n---\n{GOOD.replace('stopPolicy', 'stopPolicies')}")
     assert (first.check, second.check, second.line) == ("schema/not-an-object", "schema/unknown-field", 10)
 
 
-def test_a_finding_carries_the_value_in_short() -> None:
+def test_a_finding_has_a_shortened_value() -> None:
     (number,) = found(GOOD.replace("clusterQueue: team-a", "clusterQueue: 7"))
     (text,) = found(GOOD.replace("stopPolicy: None", f"stopPolicy: {'x' * 5000}"))
     (absent,) = found(GOOD.replace("metadata:\n", "metadata:\n  ownerReferences: [{kind: X, name: x, uid: u}]\n"))
@@ -151,13 +151,13 @@ def test_a_finding_carries_the_value_in_short() -> None:
     assert json.loads(render(Result(findings=[unknown])))["findings"][0]["value"] == {"a": [1]}
 
 
-def test_findings_with_values_that_have_no_order_are_sorted() -> None:
+def test_findings_with_unorderable_values_are_sorted() -> None:
     (finding,) = found(GOOD.replace("stopPolicy: None", "more: {a: [1]}"))
     both = [replace(finding, value={}), replace(finding, value=1)]
     assert len(Checked(findings=both).in_order()) == 1
 
 
-def test_nothing_in_a_finding_moves_the_terminal() -> None:
+def test_findings_contain_no_terminal_escapes() -> None:
     findings = found(GOOD.replace("name: default", r'name: "a\e[2Jb"').replace("stopPolicy", r'"x\e[1A"'))
     assert [finding.path for finding in findings] == ["$.metadata.name", r'$.spec["x\x1b[1A"]']
     for finding in findings:

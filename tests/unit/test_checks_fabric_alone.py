@@ -1,4 +1,4 @@
-"""Rules over single objects of fabrics: valid objects pass, and odd values raise no exception."""
+"""Test rules over single fabric objects: valid objects pass, and odd values raise no exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The addresses of networks, and the segments that they connect to."""
+"""Test the addresses of networks and the segments to which they connect."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_whereabouts_assigns_neither_the_first_nor_the_last_address(ipam: dict[s
         ("CIDRPool", {"cidr": "10.0.0.0/16", "perNodeNetworkPrefix": 31}, 2, 32768),
     ],
 )
-def test_nv_ipam_gives_each_node_a_block(kind: str, spec: dict[str, Any], per_node: int, nodes: int) -> None:
+def test_nv_ipam_assigns_a_block_per_node(kind: str, spec: dict[str, Any], per_node: int, nodes: int) -> None:
     by = {"poolType": kind.lower()} if kind == "CIDRPool" else {}
     defined = attachment(network(type="sriov", ipam={"type": "nv-ipam", "poolName": "p", **by}))
     assert defined is not None
@@ -93,7 +93,7 @@ def test_an_invalid_pool_has_no_ranges(spec: dict[str, Any]) -> None:
         ({"type": "host-device"}, {"type": "sriov"}, False),
     ],
 )
-def test_networks_share_a_vlan_a_partition_or_an_interface(
+def test_networks_in_one_vlan_partition_or_interface_share_a_segment(
     one: dict[str, Any],
     other: dict[str, Any],
     is_same: bool,

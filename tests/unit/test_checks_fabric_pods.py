@@ -1,4 +1,4 @@
-"""Checks of pods on fabrics in kinds without a schema here, which the cases of checks cannot show."""
+"""Test checks of pods on fabrics, in kinds that have no schema here and no check cases."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_valid_mpijob_has_no_findings() -> None:
         ),
     ],
 )
-def test_variables_of_an_mpijob_reach_ranks_by_the_launcher(changes: list[tuple[str, str]], lost: int) -> None:
+def test_mpijob_variables_reach_ranks_only_through_the_launcher(changes: list[tuple[str, str]], lost: int) -> None:
     assert checks(*changes).count("fabric/environment-lost") == lost
 
 

@@ -1,4 +1,4 @@
-"""Each check of MPI runtimes and TrainJobs finds its case, in the right words, and passes what only looks alike."""
+"""Test that every check of MPI runtimes and TrainJobs finds its case, and passes similar good objects."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ ODD: tuple[Any, ...] = (None, True, 0, -1.5, "", "x", [], {}, [None], ["x", 1], 
 
 
 @pytest.mark.parametrize("file", SOUND)
-def test_a_sound_object_is_sound(file: str) -> None:
+def test_a_valid_object_has_no_findings(file: str) -> None:
     assert find(SOUND[file], file) == []
 
 
 @pytest.mark.parametrize("case", OF_TRAINER.values(), ids=OF_TRAINER)
-def test_a_runtime_for_the_cluster_is_judged_like_one_of_a_namespace(case: Case) -> None:
+def test_cluster_runtimes_have_the_same_findings_as_namespaced_ones(case: Case) -> None:
     def whole(text: str) -> str:
         return text.replace("kind: TrainingRuntime", "kind: ClusterTrainingRuntime")
 
@@ -50,14 +50,14 @@ def test_a_runtime_for_the_cluster_is_judged_like_one_of_a_namespace(case: Case)
         ("    mpi:\n", "    torch:\n"),
     ],
 )
-def test_other_objects_are_passed_over(before: str, after: str) -> None:
+def test_objects_of_other_kinds_are_ignored(before: str, after: str) -> None:
     text = CASES["mpi/launchers"].bad
     assert before in text
     assert not {finding.check for finding in find(text.replace(before, after), "x.yaml")} & CHECKS
 
 
 def variations(body: Any, node: Any) -> Iterator[Any]:
-    """The body with each of its nodes replaced by each odd value in turn."""
+    """Yield the body with each of its nodes replaced by each odd value."""
     for key in node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
         kept = node[key]
         for odd in ODD:
@@ -68,26 +68,26 @@ def variations(body: Any, node: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("file", SOUND)
-def test_whatever_stands_anywhere_the_rules_do_not_fail(file: str) -> None:
-    """A wrong type is the business of the schema, whose findings come with these."""
+def test_mpi_rules_accept_any_value_in_any_place(file: str) -> None:
+    """Schema checks report wrong types."""
     body = yaml.safe_load(SOUND[file])
     looked_at = [list(run.judge(Manifest(odd, file), {})) for odd in variations(body, body)]
     assert len(looked_at) > len(ODD) * 10
 
 
 @pytest.mark.parametrize("name", ["mpi/ssh-key-group", "trainjob/reserved-variable", "trainjob/dropped-field"])
-def test_what_trainer_2_2_does_otherwise_is_not_said_for_it(name: str) -> None:
+def test_findings_about_trainer_2_3_are_not_reported_for_2_2(name: str) -> None:
     manifest = Manifest(yaml.safe_load(CASES[name].bad), CASES[name].file)
     assert list(run.judge(manifest, {"trainer": "2.2"})) == []
     assert [breach.check for _, breach in run.judge(manifest, {"trainer": "2.3"})] == [CASES[name].check]
 
 
 @pytest.mark.parametrize("file", FAMILIES, ids=lambda file: file.stem)
-def test_nothing_is_said_of_what_the_generator_makes(file: Path) -> None:
+def test_rendered_runtimes_have_no_findings(file: Path) -> None:
     assert describe(find(file.read_text("utf-8"), file.name)) == ""
 
 
-def test_what_an_admin_changes_in_a_runtime_is_judged_too(platform: Platform) -> None:
+def test_runtime_changes_of_an_admin_are_checked(platform: Platform) -> None:
     runtime = platform.runtimes[1]
     variables = {"OMPI_MCA_plm_rsh_args": "-p 22"}
     bodies = training_runtimes(runtime, platform.pool(runtime.pool), platform.cluster, variables=variables)
@@ -96,7 +96,7 @@ def test_what_an_admin_changes_in_a_runtime_is_judged_too(platform: Platform) ->
     assert (finding.check, finding.severity) == ("mpi/overridden-variable", Severity.WARNING)
 
 
-def test_a_fix_of_the_number_of_nodes_counts_the_launcher_where_it_is_none() -> None:
+def test_the_fix_of_num_nodes_accounts_for_a_separate_launcher() -> None:
     text = CASES["mpi/launchers"].bad.replace("runLauncherAsNode: true", "runLauncherAsNode: false")
     (finding,) = find(text, "runtime.yaml")
     assert finding.fix == "set `numNodes: 1`; for 3 hosts by default, set `parallelism: 3` in the Job of `node`"

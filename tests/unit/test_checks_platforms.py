@@ -1,4 +1,4 @@
-"""Of two folders each platform is compared with itself: as the release that is applied, and with no other's objects."""
+"""Test that folders are compared platform by platform, each with its applied release."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TARGETS = (("trainer", "2.3"),)
 
 
 def released(root: Path, platform: str, version: str) -> str:
-    """A release folder with one manifest."""
+    """Write a release folder with one manifest."""
     folder = root / platform / version
     folder.mkdir(parents=True)
     lock = Lock(platform, version, {}, inputs="sha256:0", targets=dict(TARGETS))
@@ -26,7 +26,7 @@ def released(root: Path, platform: str, version: str) -> str:
 
 
 def pointed(root: Path, platform: str, version: str) -> str:
-    """The Application of a platform."""
+    """Write the Application of a platform."""
     file = root / platform / "argocd" / "application.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
     said = (
@@ -47,7 +47,7 @@ def test_files_belong_to_the_platform_of_their_release(tmp_path: Path) -> None:
     assert by_platform([Path(one)])["one"].targets == TARGETS
 
 
-def test_of_several_releases_that_counts_which_the_application_names(tmp_path: Path) -> None:
+def test_the_application_selects_one_of_several_releases(tmp_path: Path) -> None:
     old, new = released(tmp_path, "one", "1.0.0"), released(tmp_path, "one", "1.1.0")
     for version, file in {"1.0.0": old, "1.1.0": new}.items():
         application = pointed(tmp_path, "one", version)
@@ -55,7 +55,7 @@ def test_of_several_releases_that_counts_which_the_application_names(tmp_path: P
 
 
 @pytest.mark.parametrize("version", ["", "2.0.0"], ids=["no application", "another release"])
-def test_where_nothing_says_which_release_is_applied_nobody_guesses(version: str, tmp_path: Path) -> None:
+def test_several_releases_without_an_application_are_rejected(version: str, tmp_path: Path) -> None:
     files = [released(tmp_path, "one", "1.0.0"), released(tmp_path, "one", "1.1.0")]
     files += [pointed(tmp_path, "one", version)] if version else []
     with pytest.raises(OutputError) as refused:
@@ -64,13 +64,13 @@ def test_where_nothing_says_which_release_is_applied_nobody_guesses(version: str
     assert str(tmp_path / "one/1.0.0") in str(refused.value)
 
 
-def test_an_application_of_another_platform_says_nothing(tmp_path: Path) -> None:
+def test_an_application_of_another_platform_is_ignored(tmp_path: Path) -> None:
     files = [released(tmp_path, "one", "1.0.0"), released(tmp_path, "one", "1.1.0"), pointed(tmp_path, "two", "1.1.0")]
     with pytest.raises(OutputError):
         found(*files)
 
 
-def test_a_damaged_application_says_nothing(tmp_path: Path) -> None:
+def test_an_unreadable_application_is_ignored(tmp_path: Path) -> None:
     one, application = released(tmp_path, "one", "1.0.0"), pointed(tmp_path, "one", "1.0.0")
     Path(application).write_text("a: [")
     assert found(one, application) == {"one": (one,), "": (application,)}
@@ -79,12 +79,12 @@ def test_a_damaged_application_says_nothing(tmp_path: Path) -> None:
 A, B, STRAY = Applied(("a.yaml",), TARGETS), Applied(("b.yaml",), TARGETS), Applied(("stray.yaml",))
 
 
-def test_each_platform_is_compared_with_itself() -> None:
+def test_every_platform_is_compared_with_itself() -> None:
     old, new = {"one": A, "two": B, "": STRAY}, {"two": A, "": Applied(), "three": A}
     assert list(pairs(old, new)) == [(A, Applied()), (B, A), (STRAY, Applied())]
 
 
-def test_where_one_side_knows_no_release_all_of_it_is_compared() -> None:
+def test_folders_without_a_release_are_compared_as_a_whole() -> None:
     everything = Applied(("a.yaml", "stray.yaml"), TARGETS)
     assert list(pairs({"one": A, "": STRAY}, {"": B})) == [(everything, B)]
     assert list(pairs({"": B}, {"one": A, "": STRAY})) == [(B, everything)]
@@ -100,7 +100,7 @@ def test_where_one_side_knows_no_release_all_of_it_is_compared() -> None:
     ],
     ids=["other", "before", "after"],
 )
-def test_what_cannot_take_the_place_of_the_other_is_refused(
+def test_trees_of_different_platforms_cannot_be_compared(
     old: dict[str, Applied], new: dict[str, Applied], said: str
 ) -> None:
     with pytest.raises(OutputError) as refused:

@@ -1,4 +1,4 @@
-"""Each check of policies finds its case, in the right words, and passes what only looks alike."""
+"""Test that every policy check finds its case, and passes similar good policies."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def _found(text: str, kubernetes: str = "1.34") -> list[Finding]:
     return check_text(text.encode(), "policy.yaml", Engine(Catalog.bundled({"kubernetes": kubernetes}))).in_order()
 
 
-def test_a_sound_policy_is_sound() -> None:
+def test_a_valid_policy_has_no_findings() -> None:
     assert _found(_SOUND) == []
 
 
-def test_what_a_release_has_its_policies_may_use_from_the_next_on() -> None:
+def test_policies_may_use_functions_from_the_release_after_their_introduction() -> None:
     text = _SOUND.replace("'team' in variables.labels", "['team'].exists(i, v, v in variables.labels)")
     assert _found(text, "1.34") == _found(text, "1.33") == []
     text = _SOUND.replace("'team' in variables.labels", "isSemver('1.0.0')")
@@ -36,7 +36,7 @@ def test_what_a_release_has_its_policies_may_use_from_the_next_on() -> None:
 
 
 @pytest.mark.parametrize("odd", _ODD, ids=repr)
-def test_policies_of_any_shape_are_judged(odd: Any) -> None:
+def test_policies_with_malformed_fields_are_checked(odd: Any) -> None:
     for manifest in read(_SOUND, "policy.yaml"):
         for key, value in {"spec": odd, **dict.fromkeys(manifest.body["spec"], odd)}.items():
             body = {**manifest.body, "spec": value if key == "spec" else {**manifest.body["spec"], key: value}}

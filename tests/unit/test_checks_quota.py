@@ -1,4 +1,4 @@
-"""What quota/* says of whole trees is what the arithmetic of Kueue says; of what nobody can know it says nothing."""
+"""Test that quota findings agree with Kueue's arithmetic, and that unknown values have no findings."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def checks(text: str) -> set[str]:
 
 
 def two(name: str, text: str) -> str:
-    """A case, and another object beside it."""
+    """Return a case together with another object."""
     return f"{CASES[name].bad}---\n{text}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("counts_otherwise", [False, True], ids=["as asked", "otherwise"])
 @pytest.mark.parametrize("first", range(0, 100, 20))
-def test_a_runtime_is_too_large_where_the_largest_job_has_no_nodes(first: int, counts_otherwise: bool) -> None:
-    """A queue that has nothing of what a runtime needs is not told of it."""
+def test_a_runtime_is_too_large_if_its_largest_job_has_no_nodes(first: int, counts_otherwise: bool) -> None:
+    """Queues without any quota of the needed resources are left out."""
     told = fine = 0
     for number in range(first, first + 20):
         platform = random_platform(number, counts_otherwise=counts_otherwise)
@@ -68,7 +68,7 @@ def test_a_runtime_is_too_large_where_the_largest_job_has_no_nodes(first: int, c
 
 
 def has_nothing(tree: list[Manifest], queue: str, runtime: str) -> bool:
-    """Whether a queue has none at all of what a random platform's runtime asks for, on the flavor of its own name."""
+    """Return True if a queue has no quota of a resource of the runtime, on the flavor with its own name."""
     known = Queues.read(Objects(tuple(tree), {}))
     assert known
     job = next(job for job in known.jobs[queue] if job.runtime.name == runtime)
@@ -78,14 +78,14 @@ def has_nothing(tree: list[Manifest], queue: str, runtime: str) -> bool:
 
 
 @pytest.mark.parametrize("lock", RELEASES, ids=lambda lock: lock.parent.parent.name)
-def test_what_mpigen_writes_has_neither_errors_nor_warnings(lock: Path) -> None:
+def test_rendered_releases_have_no_quota_errors_or_warnings(lock: Path) -> None:
     tree = [found for file in sorted(lock.parent.rglob("*.yaml")) for found in read(file.read_bytes(), str(file))]
     assert {each.kind for each in tree} >= {"ClusterQueue", "LocalQueue", "ResourceFlavor"}
     assert [breach.message for _, breach in breaches(tree) if breach.severity != "info"] == []
 
 
 def test_files_of_several_clusters_are_not_computed_together() -> None:
-    """One says that a queue has 4 devices, the other that it has 16."""
+    """The files give the queue 4 and 16 devices."""
     other = next(part for part in CASES["quota/too-large"].bad.split("---\n") if "kind: ClusterQueue" in part)
     text = two("quota/too-large", other.replace("nvidia.com/gpu, nominalQuota: 4", "nvidia.com/gpu, nominalQuota: 16"))
     assert Queues.read(Objects(tuple(objects(text)), {})) is None
@@ -93,20 +93,20 @@ def test_files_of_several_clusters_are_not_computed_together() -> None:
     assert checks(CASES["quota/too-large"].bad) == {"quota/too-large"}
 
 
-def test_an_amount_that_is_none_silences_what_is_computed_and_nothing_else() -> None:
+def test_an_invalid_amount_disables_only_computed_checks() -> None:
     text = CASES["quota/repeated-resource"].bad.replace("nominalQuota: 64", "nominalQuota: many")
     assert Queues.read(Objects(tuple(objects(text)), {})) is None
     assert checks(text) == {"quota/repeated"}
 
 
 @pytest.mark.parametrize("kind", ["Cohort", "ClusterQueue", "ResourceFlavor"])
-def test_what_has_no_name_yet_is_left_out(kind: str) -> None:
+def test_objects_with_generate_name_are_ignored(kind: str) -> None:
     text = f"apiVersion: kueue.x-k8s.io/v1beta2\nkind: {kind}\nmetadata: {{generateName: a-}}\nspec: {{}}\n"
     for case in QUEUES.values():
         assert checks(f"{case.good}---\n{text}") == set()
 
 
-def test_without_a_day_no_reservation_is_over() -> None:
+def test_expired_reservations_need_a_date() -> None:
     manifests = objects(CASES["quota/reservation-over"].bad)
     assert breaches(manifests) == []
     days = {day: list(run.judge_together(manifests, {}, day)) for day in map(dt.date.fromisoformat, DAYS)}
@@ -120,7 +120,7 @@ def test_without_a_day_no_reservation_is_over() -> None:
 DAYS = ("2026-01-31", "2026-02-01", "2027-06-01")
 
 
-def test_whoever_says_nothing_of_nodes_is_judged_by_quotas_alone() -> None:
+def test_capacity_checks_need_node_annotations() -> None:
     text = CASES["quota/over-capacity"].bad
     assert checks(text) == {"quota/over-capacity"}
     for annotation in ("mpigen.dev/nodes", "mpigen.dev/allocatable"):
@@ -182,11 +182,11 @@ COUNTED = Counting(classes={})
         ),
     ],
 )
-def test_kueues_own_configuration_is_read_wherever_it_stands(texts: tuple[str, ...], expected: Settings) -> None:
+def test_the_kueue_configuration_is_read_from_any_file(texts: tuple[str, ...], expected: Settings) -> None:
     assert read_settings(each for text in texts for each in objects(text)) == expected
 
 
-def test_what_kueue_counts_otherwise_is_not_judged() -> None:
+def test_unsupported_kueue_settings_disable_quota_checks() -> None:
     silent = CONFIGURATION.format(version="v1beta2", text="resources: {quotaCheckStrategy: IgnoreUndeclared}")
     for name in ("quota/uncovered", "quota/too-large", "quota/never-admitted"):
         assert checks(two(name, silent)) == set()
@@ -204,7 +204,7 @@ def test_what_kueue_counts_otherwise_is_not_judged() -> None:
         ("{image: x}", ""),
     ],
 )
-def test_a_trainjob_is_told_how_many_nodes_it_could_have(change: str, expected: str) -> None:
+def test_a_trainjob_finding_contains_the_largest_size(change: str, expected: str) -> None:
     text = CASES["quota/never-admitted-topology"].bad
     job = next(line for line in text.splitlines() if line.startswith("  trainer: "))
     quota_of_cpu = text.replace("name: cpu, nominalQuota: 64", "name: cpu, nominalQuota: 999")
@@ -213,7 +213,7 @@ def test_a_trainjob_is_told_how_many_nodes_it_could_have(change: str, expected: 
 
 
 @pytest.mark.parametrize("field", ["tolerations: []", "affinity: {}"])
-def test_a_trainjob_that_says_where_its_pods_may_go_is_not_judged(field: str) -> None:
+def test_a_trainjob_with_its_own_placement_is_not_checked(field: str) -> None:
     pod = f"template: {{spec: {{template: {{spec: {{{field}}}}}}}}}"
     patch = f"{{manager: a, trainingRuntimeSpec: {{template: {{spec: {{replicatedJobs: [{{name: node, {pod}}}]}}}}}}}}"
     text = CASES["quota/never-admitted"].bad
@@ -221,8 +221,8 @@ def test_a_trainjob_that_says_where_its_pods_may_go_is_not_judged(field: str) ->
     assert checks(text.replace("  trainer: ", "  managedBy: kueue.x-k8s.io/multikueue\n  trainer: ")) == set()
 
 
-def test_what_a_finding_asks_for_ends_it() -> None:
-    """The quota that is told would do, and one less would not."""
+def test_the_fix_of_a_double_counted_quota_is_sufficient_and_minimal() -> None:
+    """The recommended quota resolves the finding, and one less does not."""
     text = CASES["quota/double-counted"].bad
     (_, breach), *others = breaches(objects(text))
     enough = int(parse(breach.fix.split()[1]).value)
@@ -239,7 +239,7 @@ spec: {controllerName: kueue.x-k8s.io/multikueue}
 
 
 @pytest.mark.parametrize("case", ["quota/too-large-nodes", "quota/double-counted"])
-def test_what_runs_on_other_clusters_has_neither_nodes_nor_pods_here(case: str) -> None:
+def test_multikueue_queues_have_no_local_nodes_or_pods(case: str) -> None:
     away = "  admissionChecksStrategy: {admissionChecks: [{name: others}]}\n  namespaceSelector"
     text = CASES[case].bad.replace("  namespaceSelector", away)
     assert checks(text) == {CASES[case].check}
@@ -270,7 +270,7 @@ spec:
         ({"gpu, nominalQuota: 8": "gpu, nominalQuota: 0"}, set()),
     ],
 )
-def test_each_group_of_resources_has_its_own_flavors(change: dict[str, str], expected: set[str]) -> None:
+def test_every_resource_group_has_its_own_flavors(change: dict[str, str], expected: set[str]) -> None:
     parts = [part for part in CASES["quota/too-large"].bad.split("---\n") if "kind: ClusterQueue" not in part]
     cores = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: cores}\nspec: {}\n"
     split = SPLIT
@@ -283,7 +283,7 @@ def test_each_group_of_resources_has_its_own_flavors(change: dict[str, str], exp
     ("name", "expected"), [("missing-flavor", "error"), ("missing-queue", "error"), ("missing-cohort", "warning")]
 )
 def test_a_dangling_reference_is_an_error_in_a_complete_release(name: str, expected: str) -> None:
-    """Kueue needs no object for a cohort."""
+    """Kueue does not need a Cohort object for a cohort."""
     manifests, targets = objects(CASES[f"quota/{name}"].bad), {"kueue": "0.19", "trainer": "2.3"}
     severities = {
         is_complete: [each.severity for _, each in run.judge_together(manifests, targets, is_complete=is_complete)]

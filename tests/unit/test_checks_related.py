@@ -1,4 +1,4 @@
-"""Rules over several objects: each finds its case, and only objects that belong together are judged together."""
+"""Test rules over several objects, which are checked together only if they belong together."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def told(validation: Validation) -> list[tuple[str, int, str]]:
 
 
 def released(folder: Path, *texts: str) -> None:
-    """A release for Trainer 2.2 with some files."""
+    """Write a release for Trainer 2.2 with some files."""
     folder.mkdir(parents=True)
     lock = Lock("p", folder.name, {}, inputs=f"sha256:{0:064}", targets=Catalog.bundled(OLD).targets)
     (folder / release.LOCK).write_bytes(lock.encode())
@@ -43,7 +43,7 @@ def released(folder: Path, *texts: str) -> None:
 
 
 @pytest.mark.parametrize("case", TOGETHER.values(), ids=TOGETHER)
-def test_whatever_stands_anywhere_the_rules_do_not_fail(case: Case) -> None:
+def test_related_rules_accept_any_value_in_any_place(case: Case) -> None:
     manifests = list(read(case.bad, "x.yaml"))
     looked_at = 0
     for number, manifest in enumerate(manifests):
@@ -54,7 +54,7 @@ def test_whatever_stands_anywhere_the_rules_do_not_fail(case: Case) -> None:
     assert looked_at > 100
 
 
-def test_objects_of_several_files_are_judged_together(tmp_path: Path) -> None:
+def test_objects_of_several_files_are_checked_together(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(f"# told with its line\n{JOB}")
     (tmp_path / "runtime.yaml").write_text(RUNTIME)
     expected = [("job.yaml", 9, "trainjob/lost-devices")]
@@ -62,14 +62,14 @@ def test_objects_of_several_files_are_judged_together(tmp_path: Path) -> None:
     assert told(validate(Subject([tmp_path / "job.yaml"], targets=OLD), "embedded", Path())) == []
 
 
-def test_standard_input_belongs_to_the_files_of_no_release(tmp_path: Path) -> None:
+def test_standard_input_belongs_to_files_outside_releases(tmp_path: Path) -> None:
     (tmp_path / "runtime.yaml").write_text(RUNTIME)
     subject = Subject([tmp_path], stdin=JOB.encode(), targets=OLD)
     assert told(validate(subject, "embedded", Path())) == [("stdin", 8, "trainjob/lost-devices")]
 
 
 @pytest.mark.parametrize("targets", [{}, OLD])
-def test_releases_are_never_mixed(tmp_path: Path, targets: dict[str, str]) -> None:
+def test_objects_of_two_releases_are_not_checked_together(tmp_path: Path, targets: dict[str, str]) -> None:
     released(tmp_path / "1.0.0", CPUS_ONLY, JOB.replace("cpu: 8", "cpu: 4"))
     released(tmp_path / "2.0.0", RUNTIME, "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n")
     assert told(validate(Subject([tmp_path], targets=targets), "embedded", Path())) == []
@@ -78,8 +78,8 @@ def test_releases_are_never_mixed(tmp_path: Path, targets: dict[str, str]) -> No
     assert [each.file for each in found] == [str(tmp_path / "2.0.0" / "2.yaml")]
 
 
-def test_what_files_disagree_on_nobody_refers_to(tmp_path: Path) -> None:
-    """They are then for several clusters."""
+def test_conflicting_objects_are_not_referenced(tmp_path: Path) -> None:
+    """Conflicting objects belong to different clusters."""
     for name, text in {"job": JOB, "east": RUNTIME, "west": RUNTIME.replace("cpu: 16", "cpu: 12")}.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     subject = Subject([tmp_path], targets=OLD)
@@ -88,7 +88,7 @@ def test_what_files_disagree_on_nobody_refers_to(tmp_path: Path) -> None:
     assert told(validate(subject, "embedded", Path())) == [("job.yaml", 8, "trainjob/lost-devices")]
 
 
-def test_what_is_rendered_is_judged_together() -> None:
+def test_rendered_objects_are_checked_together() -> None:
     manifests = [Manifest(yaml.safe_load(text), f"{name}.yaml") for name, text in {"b": JOB, "a": RUNTIME}.items()]
     for targets, expected in ((OLD, ["trainjob/lost-devices"]), ({"trainer": "2.3"}, [])):
         found = check_rendered(manifests, write(manifests), Catalog.bundled(targets)).in_order()
@@ -113,8 +113,8 @@ def test_several_processes_keep_the_same_objects(tmp_path: Path) -> None:
     assert len(first) == 5
 
 
-def test_a_file_that_changes_meanwhile_is_told() -> None:
-    """Its places would be wrong."""
+def test_a_file_that_changes_during_a_check_is_reported() -> None:
+    """The locations of its findings would be wrong."""
     text = CASES["trainjob/lost-devices"].bad.encode()
     engine = Engine(Catalog.bundled(OLD))
     kept = check_text(text, "x.yaml", engine).related
@@ -123,7 +123,7 @@ def test_a_file_that_changes_meanwhile_is_told() -> None:
         assert (finding.check, finding.message) == ("yaml/unreadable", "the file changed during the check")
 
 
-def test_a_file_that_goes_meanwhile_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_deleted_during_a_check_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "all.yaml").write_text(CASES["trainjob/lost-devices"].bad)
     opened = os.open
     opens: list[Path] = []

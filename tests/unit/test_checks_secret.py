@@ -1,4 +1,4 @@
-"""No secret value passes: by what it is, by its form, or by the name it goes by; and little else is taken for one."""
+"""Test that secret values are detected by kind, format or name, and that similar values pass."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def found(body: dict[str, Any]) -> list[Finding]:
 
 
 @pytest.mark.parametrize("what", TOKENS)
-def test_a_credential_is_known_by_its_form_and_not_repeated(what: str) -> None:
+def test_a_credential_is_detected_by_its_format_and_not_printed(what: str) -> None:
     (finding,) = found(config_map(TOKENS[what]))
     assert (finding.check, finding.path, finding.message) == (CHECK, "$.data.text", f"this field holds {what}")
     said = plain(finding) + render(Result(findings=[finding]))
@@ -121,7 +121,7 @@ def test_a_credential_is_known_by_its_form_and_not_repeated(what: str) -> None:
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_a_variable_is_known_by_its_name(name: str) -> None:
+def test_a_credential_is_detected_by_its_variable_name(name: str) -> None:
     (finding,) = found(pod([{"name": "A", "value": "b"}, {"name": name, "value": WORD}]))
     assert (finding.path, finding.message) == (
         "$.spec.containers[0].env[1].value",
@@ -131,7 +131,7 @@ def test_a_variable_is_known_by_its_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOT_BY_NAME)
-def test_what_only_says_where_a_secret_is_or_is_none_passes(name: str) -> None:
+def test_harmless_values_of_secret_names_pass(name: str) -> None:
     assert found(pod([{"name": name, "value": NOT_BY_NAME[name]}])) == []
 
 
@@ -141,12 +141,12 @@ def test_a_reference_to_a_secret_passes() -> None:
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_a_text_that_only_looks_alike_passes(text: str) -> None:
+def test_harmless_similar_values_pass(text: str) -> None:
     assert found(config_map(text)) == []
 
 
 @pytest.mark.parametrize("key", ["AWS_SECRET_ACCESS_KEY", "password", "clientSecret"])
-def test_a_key_of_any_mapping_is_known_by_its_name(key: str) -> None:
+def test_a_credential_is_detected_by_its_key(key: str) -> None:
     body = config_map("x")
     body["data"] = {key: WORD}
     (finding,) = found(body)
@@ -154,7 +154,7 @@ def test_a_key_of_any_mapping_is_known_by_its_name(key: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["data", "stringData"])
-def test_a_secret_with_values_is_found_whatever_they_look_like(field: str) -> None:
+def test_any_value_in_a_secret_is_reported(field: str) -> None:
     value = base64.b64encode(b"plain").decode() if field == "data" else "plain"
     (finding,) = found(secret(**{field: {"a": value, "b": ""}}))
     assert (finding.check, finding.path, finding.message) == (CHECK, f"$.{field}.a", f"`{field}` holds a value")
@@ -162,24 +162,24 @@ def test_a_secret_with_values_is_found_whatever_they_look_like(field: str) -> No
 
 
 @pytest.mark.parametrize("value", ["pa$$word", "postgres://u:p@h/d", "/9j/x", "true", "1234"])
-def test_a_secret_with_values_that_look_like_something_else_is_found(value: str) -> None:
+def test_secret_values_with_special_formats_are_reported(value: str) -> None:
     assert [finding.check for finding in found(secret(stringData={"a": value}))] == [CHECK]
 
 
-def test_a_secret_that_holds_nothing_or_what_is_filled_in_later_passes() -> None:
+def test_an_empty_secret_or_one_with_placeholders_passes() -> None:
     placeholder = base64.b64encode(b"<path:secret/data/x#y>").decode()
     assert found(secret()) == []
     assert found(secret(data={"a": placeholder}, stringData={"b": "${TOKEN}", "c": "ENC[AES256_GCM,data:x]"})) == []
 
 
-def test_logins_are_found_in_base64_wherever_they_begin() -> None:
+def test_registry_logins_are_detected_in_base64_at_any_offset() -> None:
     text = '{"auths": {"quay.io": {"auth": "eDp5"}}}'
     for before in ("", " ", "  "):
         (finding,) = found(config_map(base64.b64encode((before + text).encode()).decode()))
         assert finding.message == "this field holds a login to a registry"
 
 
-def test_a_store_that_holds_the_values_is_no_store() -> None:
+def test_a_fake_secret_store_with_values_is_reported() -> None:
     store = {
         "apiVersion": "external-secrets.io/v1",
         "kind": "SecretStore",
@@ -190,7 +190,7 @@ def test_a_store_that_holds_the_values_is_no_store() -> None:
     assert (finding.check, finding.path) == (CHECK, "$.spec.provider.fake")
 
 
-def test_the_pods_of_runtimes_and_jobs_are_looked_into() -> None:
+def test_pods_of_runtimes_are_checked_for_credentials() -> None:
     text = (ROOT / "tests/checks/bases/runtime.yaml").read_text("utf-8")
     spoilt = text.replace(
         "env: [{name: PRTE_MCA_prte_default_hostfile, value: /etc/mpi/hostfile}]",
@@ -201,7 +201,7 @@ def test_the_pods_of_runtimes_and_jobs_are_looked_into() -> None:
     assert finding.path.endswith(".containers[0].env[1].value")
 
 
-def test_nothing_in_this_repository_is_taken_for_a_secret() -> None:
+def test_this_repository_has_no_false_positives() -> None:
     engine, looked_at = Engine(Catalog.bundled()), 0
     for folder in ("output", "examples", "tests/checks", "tests/fixtures/runtimes"):
         for file in (ROOT / folder).rglob("*.yaml"):
@@ -211,7 +211,7 @@ def test_nothing_in_this_repository_is_taken_for_a_secret() -> None:
     assert looked_at > 400
 
 
-def test_the_whole_output_passes_read_as_one() -> None:
+def test_the_committed_output_has_external_secrets_only() -> None:
     texts = [file.read_bytes() for file in (ROOT / "output").rglob("secrets.yaml")]
     kinds = [manifest.kind for text in texts for manifest in read(text, "x.yaml")]
     assert "ExternalSecret" in kinds
@@ -220,7 +220,7 @@ def test_the_whole_output_passes_read_as_one() -> None:
 
 @pytest.mark.parametrize("what", FORMS)
 @given(data=st.data())
-def test_no_text_of_a_form_is_passed_over_for_want_of_its_words(what: str, data: st.DataObject) -> None:
+def test_every_credential_format_contains_its_keywords(what: str, data: st.DataObject) -> None:
     words, form = FORMS[what]
     text = data.draw(st.from_regex(form))
     assert any(word in text for word in words.split())

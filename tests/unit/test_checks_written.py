@@ -1,4 +1,4 @@
-"""What Kueue cannot write of a TrainJob is told; tests/cluster/test_trainjob_checks.py shows the same to Kueue."""
+"""Test the check of empty TrainJob fields; tests/cluster/test_trainjob_checks.py compares it with Kueue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.cluster.queued import EMPTY, train_job
 
 
 @pytest.mark.parametrize("name", EMPTY["stuck"])
-def test_what_keeps_a_job_from_running_is_found_where_it_stands(name: str) -> None:
+def test_a_value_that_blocks_the_job_is_reported_at_its_path(name: str) -> None:
     body = train_job(name, "plain", EMPTY["stuck"][name])
     (breach,) = empty_value(TrainJob(body))
     node: Any = body
@@ -22,5 +22,5 @@ def test_what_keeps_a_job_from_running_is_found_where_it_stands(name: str) -> No
 
 
 @pytest.mark.parametrize("name", EMPTY["runs"])
-def test_what_is_written_or_may_go_is_passed(name: str) -> None:
+def test_values_that_kueue_can_write_have_no_finding(name: str) -> None:
     assert list(empty_value(TrainJob(train_job(name, "plain", EMPTY["runs"][name])))) == []

@@ -1,4 +1,4 @@
-"""The comparison behind the acceptance tests: a judge that sees nothing would pass everything."""
+"""Test the comparison of the acceptance tests, because an ineffective judge would accept everything."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def stored(**spec: object) -> dict[str, Any]:
         ({"more": 1}, []),
     ],
 )
-def test_every_change_is_seen(spec: dict[str, Any], said: list[str]) -> None:
+def test_every_change_is_detected(spec: dict[str, Any], said: list[str]) -> None:
     assert list(changed(WRITTEN, stored(**spec))) == said
 
 
-def test_every_addition_is_seen() -> None:
+def test_every_addition_is_detected() -> None:
     found = additions(WRITTEN, stored(more={"b.c": 1}, list=[{"a": 1, "z": 0}, {"a": 2}, {"a": 3}]))
     assert found == {"spec.more": {"b.c": 1}, "spec.list[].z": 0, "spec.list[]": {"a": 3}}
 
 
-def test_what_the_api_server_keeps_for_itself_is_no_addition() -> None:
+def test_fields_of_the_api_server_are_not_additions() -> None:
     assert additions(WRITTEN, stored()) == {}

@@ -1,4 +1,4 @@
-"""The rule for what an older Kueue says of a job over quota: it must not take anything for an answer."""
+"""Test the rule that compares quota messages of an older Kueue with the recorded ones."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ START = "couldn't assign flavors to pod set node: "
 ALL = f"{START}{CPU}, {OTHER}, {GPU}, {TAINT}"
 
 
-def test_the_release_that_was_recorded_says_nothing_else() -> None:
+def test_the_recorded_release_has_one_possible_message() -> None:
     assert possible(ALL, "v0.19.2") == {ALL}
 
 
-def test_the_older_release_names_one_resource_for_each_flavor_and_all_other_reasons() -> None:
+def test_the_older_release_reports_one_resource_per_flavor_and_all_other_reasons() -> None:
     assert possible(ALL, "v0.18.3") == {f"{START}{CPU}, {OTHER}, {TAINT}", f"{START}{OTHER}, {GPU}, {TAINT}"}
 
 
-def test_what_is_not_about_quota_is_the_same_in_both() -> None:
+def test_messages_without_quota_are_the_same_in_both_releases() -> None:
     message = "couldn't assign flavors to pod set node: flavor a doesn't match node affinity"
     assert possible(message, "v0.18.3") == {message}
     assert possible("LocalQueue x doesn't exist", "v0.18.3") == {"LocalQueue x doesn't exist"}
 
 
-def test_what_means_the_same_is_said_in_the_recorded_words() -> None:
+def test_equivalent_messages_are_replaced_by_the_recorded_ones() -> None:
     recorded = {"openmpi": {"status": "False", "message": ALL}}
     said = {"openmpi": {"status": "False", "message": f"{START}{OTHER}, {GPU}, {TAINT}"}}
     assert in_recorded_words(said, recorded, "v0.18.3") == recorded

@@ -1,4 +1,4 @@
-"""Profiles: what `regulated` demands, what it adds, and that docs/explanations/compliance.md says so."""
+"""Test the requirements and additions of the profile `regulated`, and the page docs/explanations/compliance.md."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def complaints(data: dict[str, Any]) -> list[str]:
     return [str(each["msg"]) for each in caught.value.errors()]
 
 
-def test_the_platform_of_the_page_is_regulated_and_sound() -> None:
+def test_the_platform_of_the_page_is_regulated_and_valid() -> None:
     platform = Platform.model_validate(regulated())
     tree, pointer = pipeline.render(platform, App(platform))
     assert platform.policies.profile == "regulated"
@@ -64,7 +64,7 @@ def test_the_platform_of_the_page_is_regulated_and_sound() -> None:
 
 
 @pytest.mark.parametrize("setting", WEAKER)
-def test_without_each_setting_it_is_refused_for_just_that(setting: str) -> None:
+def test_a_missing_setting_of_the_regulated_profile_is_rejected(setting: str) -> None:
     weaken, said = WEAKER[setting]
     data = regulated()
     weaken(data["policies"])
@@ -74,14 +74,14 @@ def test_without_each_setting_it_is_refused_for_just_that(setting: str) -> None:
 
 
 @pytest.mark.parametrize("setting", WEAKER)
-def test_a_standard_platform_may_leave_out_any_of_them(setting: str) -> None:
+def test_a_standard_platform_may_leave_out_every_setting(setting: str) -> None:
     data = regulated()
     data["policies"]["profile"] = "standard"
     WEAKER[setting][0](data["policies"])
     assert Platform.model_validate(data).policies.profile == "standard"
 
 
-def test_somebody_changes_a_regulated_platform() -> None:
+def test_a_regulated_platform_needs_an_admin_or_gitops() -> None:
     data = regulated()
     del data["access"]
     assert Platform.model_validate(data).gitops
@@ -91,7 +91,7 @@ def test_somebody_changes_a_regulated_platform() -> None:
     assert Platform.model_validate(data).gitops is None
 
 
-def test_a_profile_changes_nothing_but_the_file_of_the_log() -> None:
+def test_a_profile_adds_only_the_audit_policy_file() -> None:
     data = regulated()
     files = write(rendered(data))
     data["policies"]["profile"] = "standard"
@@ -100,7 +100,7 @@ def test_a_profile_changes_nothing_but_the_file_of_the_log() -> None:
     assert {file: text for file, text in files.items() if file != AUDIT_POLICY_FILE} == standard
 
 
-def test_a_platform_that_says_nothing_is_standard_and_has_none_of_it() -> None:
+def test_a_platform_without_a_profile_is_standard_and_has_no_additions() -> None:
     files = write(rendered(small_platform()))
     assert not {
         AUDIT_POLICY_FILE,
@@ -108,7 +108,7 @@ def test_a_platform_that_says_nothing_is_standard_and_has_none_of_it() -> None:
     } & {*files}
 
 
-def test_every_pod_of_a_runtime_selects_its_place_a_separate_launcher_only_that() -> None:
+def test_runtime_pods_select_their_region_and_a_separate_launcher_only_that() -> None:
     (runtime,) = [each for each in rendered(regulated()) if each.name == "openmpi"]
     jobs = runtime.body["spec"]["template"]["spec"]["replicatedJobs"]
     selected = {job["name"]: job["template"]["spec"]["template"]["spec"].get("nodeSelector") for job in jobs}
@@ -122,7 +122,7 @@ def test_every_pod_of_a_runtime_selects_its_place_a_separate_launcher_only_that(
     assert "nodeSelector" not in launcher
 
 
-def test_what_is_left_of_a_job_is_kept() -> None:
+def test_finished_jobs_are_retained_for_the_declared_time() -> None:
     data = regulated()
     data["queues"] = {"retainFinished": "2159h"}
     assert complaints(data) == ["`2159h` is less than the 90 days of `policies.retention.jobs`"]
@@ -133,7 +133,7 @@ def test_what_is_left_of_a_job_is_kept() -> None:
     assert ["runs a failed TrainJob again" in each for each in complaints(data)] == [True]
 
 
-def test_on_openshift_it_is_the_audit_profile_and_nobody_sets_how_long_it_is_kept() -> None:
+def test_openshift_uses_an_audit_profile_without_a_retention_setting() -> None:
     data = regulated() | {"cluster": {"distribution": "openshift"}}
     assert complaints(data) == ["OpenShift has no such setting for its API servers"]
     del data["policies"]["retention"]["audit"]
@@ -145,7 +145,7 @@ def test_on_openshift_it_is_the_audit_profile_and_nobody_sets_how_long_it_is_kep
     )
 
 
-def test_argo_cd_leaves_the_file_alone_and_needs_no_right_for_it() -> None:
+def test_argo_cd_skips_the_audit_policy_and_needs_no_right_for_it() -> None:
     assert AUDIT_POLICY_FILE in NOT_APPLIED
     platform = Platform.model_validate(regulated() | {"cluster": {"distribution": "kubernetes"}})
     tree, pointer = pipeline.render(platform, App(platform))
@@ -156,7 +156,7 @@ def test_argo_cd_leaves_the_file_alone_and_needs_no_right_for_it() -> None:
     assert "audit.k8s.io" not in yaml.safe_dump(role.body)
 
 
-def test_the_log_is_kept_for_so_many_days_in_as_many_files_as_there_are() -> None:
+def test_audit_logs_are_kept_for_the_declared_days_without_a_limit_of_files() -> None:
     flags = audit_policy([], 30)["metadata"]["annotations"][FLAGS]
     assert flags == "--audit-log-maxage=30 --audit-log-maxbackup=0"
 
@@ -173,7 +173,7 @@ def test_the_log_is_kept_for_so_many_days_in_as_many_files_as_there_are() -> Non
         ("omitStages", ["Never"], "Never"),
     ],
 )
-def test_a_policy_that_the_api_server_would_not_read_is_found(field: str, value: object, said: str) -> None:
+def test_an_invalid_audit_policy_is_detected(field: str, value: object, said: str) -> None:
     body = audit_policy([], 30)
     rule = {**body["rules"][0], field: value}
     wrong = {**body, "rules": [{key: each for key, each in rule.items() if each is not None}]}
@@ -183,7 +183,7 @@ def test_a_policy_that_the_api_server_would_not_read_is_found(field: str, value:
     assert Engine(Catalog.bundled()).violations(body) == []
 
 
-def test_each_test_that_the_page_names_is_there() -> None:
+def test_tests_in_the_compliance_page_exist() -> None:
     file = ""
     named = re.findall(r"`(tests/[a-z_/]+\.py)?(?:::(test_[a-z_0-9]+))?`", PAGE)
     assert len(named) > 10
@@ -193,7 +193,7 @@ def test_each_test_that_the_page_names_is_there() -> None:
             assert f"def {test}(" in (ROOT / file).read_text("utf-8"), (file, test)
 
 
-def test_each_rule_that_the_page_names_is_one() -> None:
+def test_rules_in_the_compliance_page_exist() -> None:
     named = {
         rule for row in re.findall(r"[Tt]he rules? ((?:`[a-z-]+`(?: and )?)+)", PAGE) for rule in row.split("`")[1::2]
     }
@@ -201,7 +201,7 @@ def test_each_rule_that_the_page_names_is_one() -> None:
     assert named <= {*get_args(RuleName)}
 
 
-def test_controls_are_written_as_their_standards_write_them() -> None:
+def test_control_ids_have_the_format_of_their_standards() -> None:
     rows = [line.split("|")[2:4] for line in PAGE.splitlines() if line.startswith("| `")]
     assert len(rows) > 10
     for nist, iso in rows:

@@ -1,4 +1,4 @@
-"""The callers that operate the platform, and the accounts that tenants can impersonate."""
+"""Test the callers that operate the platform, and the accounts that tenants can impersonate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every problem of a broken platform.yaml is reported with its place and its fix.
+"""Test that every problem of a broken platform.yaml is reported with its location and fix.
 
 A case is a pair of files in tests/fixtures/broken: NAME.yaml, and NAME.txt with the exact words, one problem a line.
 """
@@ -42,7 +42,7 @@ HUGE = {
 }
 
 
-def test_there_are_cases() -> None:
+def test_the_corpus_has_at_least_46_broken_files() -> None:
     assert len(CASES) >= 46
     assert {path.stem for path in BROKEN.glob("*.txt")} == set(CASES)
 
@@ -74,14 +74,14 @@ def test_a_thousand_problems_are_all_reported() -> None:
 
 
 @pytest.mark.parametrize("text", [SOUND, b"---\n" + SOUND + b"---\n", b"# prod\n---\n---\n" + SOUND + b"...\n"])
-def test_the_smallest_sound_file_is_accepted_with_separators_or_without(tmp_path: Path, text: bytes) -> None:
+def test_the_smallest_valid_file_is_accepted_with_or_without_separators(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / FILE
     file.write_bytes(text)
     assert load_platform(file).pool("cpu").nodes == 4
 
 
 @pytest.mark.parametrize("name", ["missing.yaml", "."])
-def test_a_file_that_cannot_be_read_is_bad_input(tmp_path: Path, name: str) -> None:
+def test_an_unreadable_file_is_an_input_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=r"(cannot be read: [^;]+|is a folder, not a file); name") as caught:
         load_platform(tmp_path / name)
     assert caught.value.exit_code is ExitCode.INVALID_INPUT

@@ -10,7 +10,7 @@ from generator.config.model.queues import Queues
 
 
 def retained(value: object) -> str | None:
-    """A duration as the platform keeps it."""
+    """Return a duration as the platform stores it."""
     return Queues.model_validate({"retainFinished": value}).retain_finished
 
 

@@ -21,13 +21,13 @@ Change = Callable[[dict[str, Any]], object]
 
 
 def field(model: Any, name: str) -> Any:
-    """The type of one field of a section, with all its rules."""
+    """Return the type of one field of a section, with all its rules."""
     info = model.model_fields[name]
     return Annotated[info.annotation, *info.metadata]
 
 
 def only(model: Any, field_name: str, **others: Any) -> Any:
-    """A section in which all but one field is sound."""
+    """Return a section with valid values for all but one field."""
     return Annotated[Any, AfterValidator(lambda value: getattr(model(**{field_name: value}, **others), field_name))]
 
 

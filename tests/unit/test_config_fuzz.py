@@ -1,4 +1,4 @@
-"""A mangled platform file loads, or has problems with places and texts."""
+"""Test that a mutated platform file loads, or has problems with locations and messages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ junk = st.recursive(
 
 
 def places(value: Any, path: Path_ = ()) -> list[Path_]:
-    """Every path of the data but the empty one."""
+    """Return every path of the data except the empty one."""
     if not isinstance(value, dict | list):
         return []
     items = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
@@ -59,7 +59,7 @@ def places(value: Any, path: Path_ = ()) -> list[Path_]:
 
 
 def at(value: Any, path: Path_) -> Any:
-    """What stands at a path."""
+    """Return the value at a path."""
     for step in path:
         value = value[step]
     return value
@@ -67,7 +67,7 @@ def at(value: Any, path: Path_) -> Any:
 
 @st.composite
 def mangled(draw: st.DrawFn) -> dict[str, Any]:
-    """A sound platform after a few accidents."""
+    """Draw a valid platform with a few mutations."""
     data = small_platform()
     for _ in range(draw(st.integers(1, 4))):
         all_places = places(data)
@@ -90,7 +90,7 @@ def mangled(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def outcome(content: bytes) -> Platform | ConfigError:
-    """The platform, or what is wrong with it."""
+    """Return the platform, or the error."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "platform.yaml")
         file.write_bytes(content)
@@ -101,7 +101,7 @@ def outcome(content: bytes) -> Platform | ConfigError:
 
 
 def assert_well_told(error: ConfigError, content: bytes) -> None:
-    """Every problem has a place inside the file, words for one line, and no pydantic in it."""
+    """Assert that every problem has a location in the file and a one-line message without pydantic terms."""
     lines = content.decode(errors="replace").count("\n") + 1
     assert error.problems
     for problem in error.problems:
@@ -115,7 +115,7 @@ def assert_well_told(error: ConfigError, content: bytes) -> None:
 
 @settings(deadline=None, max_examples=200)
 @given(mangled())
-def test_a_mangled_platform_loads_or_has_problems_with_places(data: dict[str, Any]) -> None:
+def test_a_mutated_platform_loads_or_has_problems_with_locations(data: dict[str, Any]) -> None:
     content = Emitter().emit([data]).encode()
     found = outcome(content)
     if isinstance(found, ConfigError):
@@ -153,7 +153,7 @@ SOUND = Emitter().emit([small_platform()])
     | st.text(max_size=2)
     | st.sampled_from(["\n---\n", "\n...\n", "<<: "]),
 )
-def test_a_text_with_a_typing_error_loads_or_has_problems(start: int, length: int, inserted: str) -> None:
+def test_a_file_with_a_typo_loads_or_has_problems(start: int, length: int, inserted: str) -> None:
     content = (SOUND[:start] + inserted + SOUND[start + length :]).encode(errors="surrogatepass")
     found = outcome(content)
     if isinstance(found, ConfigError):

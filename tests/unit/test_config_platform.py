@@ -1,4 +1,4 @@
-"""Platforms are equal whatever the order and spelling of their files."""
+"""Test that platforms are equal for any order and spelling of their files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Change = Callable[[dict[str, Any]], object]
 
 
 def rich_platform() -> dict[str, Any]:
-    """The small platform with several entries wherever there can be several."""
+    """Return the small platform with several entries in every list."""
     data = small_platform()
     data["pools"][0]["labels"] |= {"example.com/rack": "7", "a": "b"}
     data["pools"][0]["taints"] += [{"key": "nvidia.com/gpu", "effect": "NoExecute"}, {"key": "a", "value": "b"}]
@@ -36,12 +36,12 @@ def rich_platform() -> dict[str, Any]:
 
 
 def written(platform: Platform) -> str:
-    """Everything in it, in the order in which builders meet it."""
+    """Return everything in the platform, in the order of the builders."""
     return json.dumps(platform.model_dump(mode="json", by_alias=True))
 
 
 def shuffled(value: Any, random: Random) -> Any:
-    """The same data with every list and every mapping in another order."""
+    """Return the data with every list and mapping in another order."""
     if isinstance(value, dict):
         return {key: shuffled(value[key], random) for key in random.sample(list(value), len(value))}
     if isinstance(value, list):
@@ -122,7 +122,7 @@ CHANGES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_any_change_but_the_release_changes_the_digest(change: str) -> None:
+def test_any_change_except_the_release_changes_the_digest(change: str) -> None:
     data = small_platform()
     CHANGES[change](data)
     assert Platform.model_validate(data).digest() != Platform.model_validate(small_platform()).digest()
@@ -141,7 +141,7 @@ def test_a_platform_cannot_be_changed() -> None:
         platform.release = "2.0.0"  # type: ignore[misc]
 
 
-def test_camel_case_is_for_yaml_and_snake_case_for_python(tmp_path: Path) -> None:
+def test_yaml_uses_camel_case_and_python_snake_case(tmp_path: Path) -> None:
     data = small_platform()
     data["runtimes"][0]["processes_per_node"] = 4
     assert Platform.model_validate(data).runtimes[1].processes_per_node == 4

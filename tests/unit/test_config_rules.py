@@ -1,4 +1,4 @@
-"""The same rules reject a platform and report its problems, in YAML and in Python."""
+"""Test that the same rules reject a platform in YAML and in Python."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def lacking(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The data without each of its sections, without each entry, and with each entry renamed."""
+    """Yield the data without each section, without each entry, and with each entry renamed."""
     for section, entries in data.items():
         yield {key: value for key, value in data.items() if key != section}
         for index, entry in enumerate(entries if section in SORTED else []):
@@ -64,13 +64,13 @@ def lacking(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_a_dangling_reference_is_reported_with_its_place(file: Path, tmp_path: Path) -> None:
+def test_a_dangling_reference_is_reported_with_its_location(file: Path, tmp_path: Path) -> None:
     data = read(file)
     counts = [len(problems(changed, tmp_path)) for changed in lacking(data)]
     assert any(counts)
 
 
-def test_a_runtime_for_tenants_that_no_section_declares_is_reported(tmp_path: Path) -> None:
+def test_a_runtime_for_undeclared_tenants_is_reported(tmp_path: Path) -> None:
     data = small_platform()
     data["runtimes"][0]["tenants"] = ["a"]
     del data["tenants"]
@@ -79,7 +79,7 @@ def test_a_runtime_for_tenants_that_no_section_declares_is_reported(tmp_path: Pa
 
 
 def test_yaml_and_python_have_the_same_problems(tmp_path: Path) -> None:
-    """Where every section is sound, only the rules between sections are left to refuse a platform."""
+    """If every section is valid, only the rules between sections can reject a platform."""
     compared = 0
     for case in sorted(BROKEN.glob("[!y]*.yaml")):  # those of yaml-*.yaml are no YAML
         data = read(case)
@@ -94,7 +94,7 @@ def test_yaml_and_python_have_the_same_problems(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_contradiction_is_reported_at_its_position_in_the_file(order: int, tmp_path: Path) -> None:
+def test_a_contradiction_is_reported_at_its_location(order: int, tmp_path: Path) -> None:
     data = small_platform()
     data["runtimes"] = [
         {"name": name, "pool": "cpu", "tenants": [f"no-{name}"]} for name in ("a", "c", "b", "d")[::order]
@@ -105,7 +105,7 @@ def test_a_contradiction_is_reported_at_its_position_in_the_file(order: int, tmp
     assert len(problems(data, tmp_path)) == 4
 
 
-def test_of_entries_with_one_name_the_second_in_the_file_is_reported(tmp_path: Path) -> None:
+def test_the_second_of_two_entries_with_one_name_is_reported(tmp_path: Path) -> None:
     data = small_platform()
     data["pools"] = [data["pools"][1], data["pools"][0], {**data["pools"][1], "labels": {"example.com/x": "y"}}]
     assert any(
@@ -113,8 +113,8 @@ def test_of_entries_with_one_name_the_second_in_the_file_is_reported(tmp_path: P
     )
 
 
-def test_every_leaf_of_a_platform_can_be_anything(tmp_path: Path) -> None:
-    """Accepted or refused with a place: no value of any field ends in neither."""
+def test_every_field_accepts_or_rejects_any_value(tmp_path: Path) -> None:
+    """Every value is accepted, or rejected with a location."""
     data = small_platform()
     for path in places(data):
         for value in VALUES:

@@ -1,4 +1,4 @@
-"""Server types are data with sources, and each builds a fabric."""
+"""Test that server types are data with sources, and that each builds a fabric."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PORTS = [f"eth{number}" for number in range(8)]
 
 @pytest.fixture(params=SERVERS.values(), ids=lambda server: server.name)
 def server(request: pytest.FixtureRequest) -> Server:
-    """Every server type."""
+    """Return every server type."""
     found: Server = request.param
     return found
 
@@ -30,13 +30,13 @@ def built(server: Server, **own: Any) -> Fabric:
 
 
 def own(server: Server) -> dict[str, Any]:
-    """What is left to say of a fabric of such servers."""
+    """Return the settings that a fabric of this server type still needs."""
     needs_ports = server.name == "hgx-spectrum-x"
     has_addresses = server.fabric["type"] == "roce" and server.fabric.get("attach") != "dra"
     return {**(OWN if has_addresses else {}), **({"nics": {"ports": PORTS}} if needs_ports else {})}
 
 
-def test_every_name_that_may_be_written_is_known() -> None:
+def test_every_declared_name_has_data() -> None:
     assert list(SERVERS) == list(get_args(ServerName))
     assert list(FAMILIES) == list(get_args(FamilyName))
 
@@ -64,12 +64,12 @@ def test_links_have_a_known_speed(server: Server) -> None:
 
 
 def test_measured_bandwidth_is_near_the_speed_of_the_links(server: Server) -> None:
-    """At least four fifths of it, by which a benchmark judges; trees over two hosts get beyond it."""
+    """A benchmark requires four fifths of it; trees over two hosts exceed it."""
     for measured in server.measured:
         assert 0.8 <= measured.gigabytes * 8 / server.line_rate <= 1.6, measured
 
 
-def test_a_network_for_each_nic_needs_the_names_of_the_interfaces() -> None:
+def test_a_network_per_nic_requires_interface_names() -> None:
     with pytest.raises(ValidationError, match="each NIC is a network of its own, and needs a name") as refused:
         built(SERVERS["hgx-spectrum-x"], **OWN)
     assert refused.value.errors()[0]["ctx"]["fix"] == "list the NICs in `nics.ports`"
@@ -80,5 +80,5 @@ def test_fields_of_a_fabric_override_its_server_type() -> None:
     assert (fabric.per_node, fabric.nics.device) == (4, "1021")
 
 
-def test_a_class_of_a_driver_has_dots() -> None:
+def test_a_server_type_sets_a_fully_qualified_device_class() -> None:
     assert built(SERVERS["a3-ultragpu-8g"]).device_class == "mrdma.google.com"

@@ -1,4 +1,4 @@
-"""Classes of mistakes that mpigen once accepted, as properties. tests/fixtures/broken has examples."""
+"""Test classes of mistakes that mpigen once accepted, as properties. tests/fixtures/broken has examples."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ ONE_LINE = {what: token for what, token in TOKENS.items() if "\n" not in token a
 
 
 @given(st.sampled_from(IN_BYTES), st.integers(1, 2**20 - 1))
-def test_less_than_a_mebibyte_is_a_forgotten_unit(resource: str, amount: int) -> None:
+def test_less_than_a_mebibyte_is_reported_as_a_missing_unit(resource: str, amount: int) -> None:
     assert check_amount(resource, str(amount))
 
 
 @given(st.sampled_from(IN_BYTES), st.integers(1, 10**6).filter(lambda number: number % 1000))
-def test_thousandths_of_bytes_are_refused(resource: str, amount: int) -> None:
+def test_millibytes_are_rejected(resource: str, amount: int) -> None:
     assert check_amount(resource, f"{amount}m")
 
 
 @given(st.integers(1, 10**6), st.sampled_from(("Ki", "Mi", "Gi", "Ti")))
-def test_cores_in_bytes_are_refused(amount: int, unit: str) -> None:
+def test_cpu_in_bytes_is_rejected(amount: int, unit: str) -> None:
     assert check_amount("cpu", f"{amount}{unit}")
 
 
@@ -68,11 +68,11 @@ def test_no_node_has_thousands_of_devices(count: int) -> None:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_a_pool_may_have_the_resource_of_any_real_device_plugin(name: str) -> None:
+def test_resources_of_real_device_plugins_are_accepted(name: str) -> None:
     Platform(platform="a", release="1.0.0", pools=[_pool({name: 1})])
 
 
-def test_a_name_that_resembles_a_real_one_is_refused_unless_the_cluster_declares_it() -> None:
+def test_a_misspelled_resource_is_rejected_unless_declared() -> None:
     pools = [_pool({"nvidia.com/gpus": 8})]
     with pytest.raises(ValidationError, match=r"nvidia\.com/gpu"):
         Platform(platform="a", release="1.0.0", pools=pools)
@@ -82,12 +82,14 @@ def test_a_name_that_resembles_a_real_one_is_refused_unless_the_cluster_declares
 
 
 @given(st.ip_addresses())
-def test_an_address_is_no_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+def test_a_bare_address_is_not_a_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     assert not _is_taken(Network, str(address))
 
 
 @given(st.ip_addresses(), st.integers(0, 128))
-def test_a_network_has_no_host_bits(address: ipaddress.IPv4Address | ipaddress.IPv6Address, bits: int) -> None:
+def test_a_network_with_host_bits_is_rejected(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address, bits: int
+) -> None:
     bits = min(bits, address.max_prefixlen)
     network = ipaddress.ip_network(f"{address}/{bits}", strict=False)
     is_mapped = isinstance(network, ipaddress.IPv6Network) and network.network_address.ipv4_mapped and bits >= 96
@@ -96,7 +98,7 @@ def test_a_network_has_no_host_bits(address: ipaddress.IPv4Address | ipaddress.I
 
 
 @pytest.mark.parametrize("folder", [row["path"] for row in read_table("folders")["folders"]])
-def test_no_volume_hides_a_folder_that_pods_need(folder: str) -> None:
+def test_a_volume_cannot_hide_a_required_folder(folder: str) -> None:
     parts = folder.split("/")[1:]
     around = ["/" + "/".join(parts[:length]) for length in range(1, len(parts) + 1)]
     for path in ["/", *around]:
@@ -106,7 +108,7 @@ def test_no_volume_hides_a_folder_that_pods_need(folder: str) -> None:
 @pytest.mark.parametrize(
     "path", ["data", "./data", "/data/..", "/data/../x", "//data", "/data/", "", ".", "/da\nta", "/a:b"]
 )
-def test_a_volume_is_at_an_absolute_path(path: str) -> None:
+def test_a_volume_needs_an_absolute_path(path: str) -> None:
     assert not _is_mounted(path)
 
 
@@ -124,14 +126,14 @@ def test_a_volume_is_at_an_absolute_path(path: str) -> None:
         "/database",
     ],
 )
-def test_a_volume_may_be_anywhere_else(path: str) -> None:
+def test_a_volume_is_accepted_in_other_folders(path: str) -> None:
     assert _is_mounted(path)
     assert hidden_by(path) == ""
 
 
 @pytest.mark.parametrize("role", ["admin", "edit", "submit"])
 @pytest.mark.parametrize("row", read_table("subjects")["subjects"], ids=lambda row: f"{row['kind']}:{row['name']}")
-def test_no_team_is_a_part_of_the_cluster(row: dict[str, str], role: str) -> None:
+def test_subjects_of_the_cluster_cannot_be_team_members(row: dict[str, str], role: str) -> None:
     with pytest.raises(ValidationError):
         Access.model_validate({role: [f"{row['kind']}:{row['name'].replace('*', 'x')}"]})
 
@@ -139,27 +141,27 @@ def test_no_team_is_a_part_of_the_cluster(row: dict[str, str], role: str) -> Non
 @pytest.mark.parametrize(
     "image", ["ubuntu", "quay.io/acme/openmpi:5.0", f"[::1]:5000/a@sha256:{'a' * 64}", "localhost/x"]
 )
-def test_an_image_is_taken(image: str) -> None:
+def test_a_valid_image_is_accepted(image: str) -> None:
     assert _is_taken(Image, image)
 
 
 @pytest.mark.parametrize(
     "registry", ["quay.io", "quay.io/acme/", "registry.example.com:5000", "localhost/x", "[::1]:5000/x"]
 )
-def test_a_registry_is_taken(registry: str) -> None:
+def test_a_valid_registry_is_accepted(registry: str) -> None:
     assert _is_taken(Registry, registry)
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("what", ONE_LINE)
-def test_a_credential_is_found_in_every_place_and_never_repeated(place: str, what: str) -> None:
+def test_a_credential_is_detected_in_every_place_and_not_printed(place: str, what: str) -> None:
     token = ONE_LINE[what]
     told = complaint(PLACES[place].replace("TOKEN", token).encode())
     assert f" holds {what}" in told or f" is {what}" in told
     assert token[:16] not in told
 
 
-def test_a_platform_in_python_exposes_no_credential_either(tmp_path: Path) -> None:
+def test_a_credential_in_a_python_platform_is_not_printed(tmp_path: Path) -> None:
     file = tmp_path / "mpigen_platform.py"
     file.write_text(f"# {TOKENS['a token of GitHub']}\nraise SystemExit('not run')\n")
     with pytest.raises(ConfigError, match=r":1:3: this line holds a token of GitHub") as told:

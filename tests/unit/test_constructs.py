@@ -1,4 +1,4 @@
-"""The bridge to cdk8s: our components in our app and in a plain one, and what admins put beside them."""
+"""Test the bridge to cdk8s: our constructs in our app and in a plain one, and additional objects of admins."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def config_map(name: str, **metadata: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}, "data": {"k": "v"}}
 
 
-def test_a_component_in_our_app_is_collected_as_it_is(platform: Platform) -> None:
+def test_a_component_in_our_app_is_collected_unchanged(platform: Platform) -> None:
     app = App(platform)
     mine = Manifest(POLICY, "site/closed.yaml")
     Component(app, "mine", [mine])
     assert mine in collect(app)
 
 
-def test_in_a_plain_app_components_become_api_objects_and_synth_writes_them(platform: Platform, tmp_path: Path) -> None:
+def test_a_plain_app_writes_components_as_api_objects(platform: Platform, tmp_path: Path) -> None:
     app = cdk8s.App(outdir=str(tmp_path))
     tenant = platform.tenants[0]
     components = [
@@ -61,7 +61,7 @@ def test_a_plain_app_is_collected_like_ours(platform: Platform) -> None:
     ]
 
 
-def test_in_a_plain_app_a_runtime_must_be_told_its_platform() -> None:
+def test_a_runtime_in_a_plain_app_requires_a_platform() -> None:
     with pytest.raises(ValueError, match="pass platform="):
         MpiRuntime(cdk8s.App(), "runtime", runtime=Runtime(name="mine", pool="cpu"))
 
@@ -72,7 +72,7 @@ def test_empty_mappings_and_lists_survive_cdk8s() -> None:
     assert [manifest.body for manifest in collect(app)] == [POLICY]
 
 
-def test_api_objects_lie_in_a_folder_for_their_namespace(platform: Platform) -> None:
+def test_api_objects_are_written_to_a_folder_per_namespace(platform: Platform) -> None:
     app = App(platform)
     chart = cdk8s.Chart(app, "site")
     place_api_object(chart, "here", config_map("a", namespace="team-a"))
@@ -81,7 +81,7 @@ def test_api_objects_lie_in_a_folder_for_their_namespace(platform: Platform) -> 
     assert files == {"a": "custom/team-a/configmap-a.yaml", "b": "custom/cluster/configmap-b.yaml"}
 
 
-def test_an_api_object_inside_a_component_is_collected_too(platform: Platform) -> None:
+def test_an_api_object_inside_a_component_is_collected(platform: Platform) -> None:
     class WithExtra(MpiRuntime):
         def __init__(self, scope: constructs.Construct, name: str) -> None:
             super().__init__(scope, name, runtime=Runtime(name=name, pool="cpu"))
@@ -103,7 +103,7 @@ def test_an_api_object_inside_a_component_is_collected_too(platform: Platform) -
         ({**POLICY, "metadata": {"name": "x", "annotations": None}}, "not a mapping"),
     ],
 )
-def test_what_is_no_object_of_plain_data_is_the_users_to_mend(body: Any, what: str, platform: Platform) -> None:
+def test_a_body_that_is_not_plain_data_is_a_user_error(body: Any, what: str, platform: Platform) -> None:
     app = App(platform)
     Component(app, "mine", [Manifest(body, "site/x.yaml")])
     with pytest.raises(ConfigError, match=what):
@@ -111,14 +111,14 @@ def test_what_is_no_object_of_plain_data_is_the_users_to_mend(body: Any, what: s
 
 
 @pytest.mark.parametrize("file", ["../x.yaml", "/x.yaml", "release.json", "argocd/project.yaml", "a//b.yaml", ""])
-def test_a_file_outside_the_release_is_refused(file: str, platform: Platform) -> None:
+def test_a_file_outside_the_release_is_rejected(file: str, platform: Platform) -> None:
     app = App(platform)
     Component(app, "mine", [Manifest(POLICY, file)])
     with pytest.raises(ConfigError, match="is not a valid path in a release"):
         collect(app)
 
 
-def test_names_that_files_cannot_have_get_files_of_their_own(platform: Platform) -> None:
+def test_names_that_are_invalid_as_files_get_their_own_files(platform: Platform) -> None:
     app = App(platform)
     chart = cdk8s.Chart(app, "site")
     for number, name in enumerate(("sys:A", "sys:a", "../..", "plain")):
@@ -129,7 +129,7 @@ def test_names_that_files_cannot_have_get_files_of_their_own(platform: Platform)
     assert not any(".." in file for file in files)
 
 
-def test_an_object_that_cdk8s_cannot_render_is_told_with_its_path(platform: Platform) -> None:
+def test_an_object_that_cdk8s_cannot_render_is_reported_with_its_path(platform: Platform) -> None:
     app = App(platform)
     broken = place_api_object(cdk8s.Chart(app, "site"), "broken", config_map("x"))
     broken.add_json_patch(cdk8s.JsonPatch.replace("/no/such/place", 1))
@@ -137,7 +137,7 @@ def test_an_object_that_cdk8s_cannot_render_is_told_with_its_path(platform: Plat
         collect(app)
 
 
-def test_a_constructs_own_validations_are_heard(platform: Platform) -> None:
+def test_validations_of_constructs_are_reported(platform: Platform) -> None:
     @jsii.implements(constructs.IValidation)
     class Never:
         def validate(self) -> list[str]:
@@ -149,7 +149,7 @@ def test_a_constructs_own_validations_are_heard(platform: Platform) -> None:
         collect(app)
 
 
-def test_a_runtime_in_python_is_held_to_the_rules_of_the_file(platform: Platform) -> None:
+def test_a_runtime_in_python_obeys_the_rules_of_the_platform_file(platform: Platform) -> None:
     app = App(platform)
     with pytest.raises(ConfigError, match="`image` is missing"):
         MpiRuntime(app, "one", runtime=Runtime(name="one", pool="gpu"))
@@ -157,8 +157,8 @@ def test_a_runtime_in_python_is_held_to_the_rules_of_the_file(platform: Platform
         MpiRuntime(app, "two", runtime=Runtime(name="two", pool="cpu", resources={"cpu": 1000}))
 
 
-def test_a_plain_app_beside_a_platform_is_refused(tmp_path: Path) -> None:
-    """It would leave out, and Argo CD would prune, all that the platform declares."""
+def test_a_plain_app_in_a_platform_file_is_rejected(tmp_path: Path) -> None:
+    """The release would lack all objects of the platform, and Argo CD would prune them."""
     (tmp_path / "mpigen_platform.py").write_text("import cdk8s\napp = cdk8s.App()\n")
     with pytest.raises(ConfigError, match="plain cdk8s App"):
         pipeline.load(tmp_path / "mpigen_platform.py")
@@ -171,6 +171,6 @@ def test_a_file_of_plain_yaml_can_be_included(platform: Platform, tmp_path: Path
     assert config_map("included") in [manifest.body for manifest in collect(app)]
 
 
-def test_our_app_is_not_written_past_its_checks(platform: Platform) -> None:
+def test_our_app_cannot_be_written_without_checks(platform: Platform) -> None:
     with pytest.raises(Exception, match="mpigen synth"):
         App(platform).synth()

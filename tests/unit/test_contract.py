@@ -1,4 +1,4 @@
-"""What is told of families and runtimes is what is built."""
+"""Test that the descriptions of families and runtimes match the built manifests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = {"cpu", *(device.kind for device in devices())}
 
 @pytest.fixture(params=FAMILIES.values(), ids=lambda family: family.name)
 def family(request: pytest.FixtureRequest) -> Family:
-    """Every family."""
+    """Return every family."""
     found: Family = request.param
     return found
 
@@ -27,7 +27,7 @@ def told(points: Iterable[tuple[str, str]], topic: str) -> list[str]:
     return [point for about, point in points if about == topic]
 
 
-def test_every_family_is_told_in_full_and_briefly(family: Family) -> None:
+def test_every_family_is_described_in_at_most_25_points(family: Family) -> None:
     points = list(contract.describe_family(family))
     topics = {topic for topic, _ in points}
     assert topics == {
@@ -42,28 +42,28 @@ def test_every_device_is_either_supported_or_explained(family: Family) -> None:
     assert set(facts["devices"]) | set(facts["notOn"]) <= KINDS
 
 
-def test_the_variables_that_are_told_are_set(family: Family) -> None:
+def test_described_variables_are_set(family: Family) -> None:
     pool = POOLS[family.devices[0]]
     (_, names) = told(contract.describe_family(family), "variables")
     body = build(Runtime(name="r", use=family.name, pool=pool.name, image="i"), pool)
     assert names.split(", ") == list(variables(body))
 
 
-def test_the_launcher_is_where_it_is_said_to_be(family: Family) -> None:
+def test_the_described_launcher_is_built(family: Family) -> None:
     pool = POOLS[family.devices[0]]
     body = build(Runtime(name="r", use=family.name, pool=pool.name, image="i"), pool)
     is_node = body["spec"]["mlPolicy"]["mpi"]["runLauncherAsNode"]
     assert contract.family_facts(family)["launcher"] == ("node" if is_node else "separate")
 
 
-def test_the_options_are_fields_of_the_platform_file(family: Family) -> None:
+def test_described_options_are_fields_of_the_platform_file(family: Family) -> None:
     (names,) = told(contract.describe_family(family), "options")
     fields = {field.alias or name for name, field in Runtime.model_fields.items()}
     assert set(names.split(", ")) <= fields
     assert ("launcher" in names.split(", ")) == (not family.rank_variables)
 
 
-def test_the_numbers_of_a_runtime_are_those_of_its_manifest(platform: Platform) -> None:
+def test_described_numbers_equal_the_manifest(platform: Platform) -> None:
     for runtime in platform.runtimes:
         facts = contract.runtime_facts(platform, runtime)
         (body,) = training_runtimes(runtime, platform.pool(runtime.pool), platform.cluster)
@@ -75,7 +75,7 @@ def test_the_numbers_of_a_runtime_are_those_of_its_manifest(platform: Platform) 
         assert facts["image"] == node["image"]
 
 
-def test_who_can_have_how_many_hosts_is_told(platform: Platform) -> None:
+def test_a_runtime_lists_the_hosts_per_tenant(platform: Platform) -> None:
     hosts = {runtime.name: contract.runtime_facts(platform, runtime)["hosts"] for runtime in platform.runtimes}
     assert hosts == {
         "openmpi-cpu": {"team-a": {"owned": 4, "reclaimable": 4, "idle": 4}},
@@ -83,7 +83,7 @@ def test_who_can_have_how_many_hosts_is_told(platform: Platform) -> None:
     }
 
 
-def test_a_tenant_is_not_told_of_where_the_runtime_is_not_for_it(platform: Platform) -> None:
+def test_a_runtime_lists_no_hosts_for_excluded_tenants(platform: Platform) -> None:
     (cpu,) = [each for each in platform.runtimes if each.name == "openmpi-cpu"]
     theirs = cpu.model_copy(update={"tenants": ("team-b",)})
     assert contract.runtime_facts(platform, theirs)["hosts"] == {}

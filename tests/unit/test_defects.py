@@ -1,4 +1,4 @@
-"""The rows of upstream defects are complete: every supported release is decided, every check and test exists."""
+"""Test that rows of upstream defects are complete: every supported release, check and test is resolved."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REFUSED: Mapping[str, dict[str, Any]] = {
 """Field → the smallest platform below, changed so that it sets the field."""
 
 
-def test_the_rows_have_the_form_of_their_schema() -> None:
+def test_the_rows_match_their_schema() -> None:
     jsonschema.validate(ROWS, SCHEMA)
     assert len(defects()) == len(ROWS["defects"]) >= 10
 
@@ -64,7 +64,7 @@ def test_the_rows_have_the_form_of_their_schema() -> None:
     ],
     ids=str,
 )
-def test_the_schema_refuses_rows_that_decide_nothing(change: dict[str, Any]) -> None:
+def test_the_schema_rejects_incomplete_rows(change: dict[str, Any]) -> None:
     rows = copy.deepcopy(ROWS)
     rows["defects"][0] |= change
     with pytest.raises(jsonschema.ValidationError):
@@ -73,7 +73,7 @@ def test_the_schema_refuses_rows_that_decide_nothing(change: dict[str, Any]) -> 
 
 @EVERY
 def test_every_supported_release_is_decided(defect: Defect) -> None:
-    """A release newer than all that were looked at is undecided until somebody reads its source."""
+    """A newer release is undecided until a maintainer has read its source."""
     for component in defect.affected:
         releases = [each.version for each in SUPPORTED if each.name == component]
         assert releases
@@ -87,13 +87,13 @@ def test_every_supported_release_is_decided(defect: Defect) -> None:
 
 
 @EVERY
-def test_every_check_and_every_refusal_exists(defect: Defect) -> None:
+def test_every_check_and_every_rejected_field_exists(defect: Defect) -> None:
     assert set(defect.checks) <= CHECKS
     assert set(defect.refuses) <= set(REFUSED)
 
 
 @EVERY
-def test_every_test_exists_and_cluster_tests_are_named_where_the_controllers_show_it(defect: Defect) -> None:
+def test_every_test_exists_and_defects_verified_on_controllers_have_a_cluster_test(defect: Defect) -> None:
     for name in defect.tests:
         file, function = name.split("::")
         tree = ast.parse((ROOT / file).read_text("utf-8"))
@@ -103,13 +103,13 @@ def test_every_test_exists_and_cluster_tests_are_named_where_the_controllers_sho
 
 @EVERY
 def test_every_source_is_a_file_of_a_pinned_release(defect: Defect) -> None:
-    """Of a component that comes in no release that is pinned, it is a commit."""
+    """For a component without a pinned release, the source is a commit."""
     pinned = {each.version for each in SUPPORTED}
     refs = {re.split("/blob/", source)[1].partition("/")[0] for source in defect.sources}
     assert all(ref in pinned or re.fullmatch("[0-9a-f]{40}", ref) for ref in refs)
 
 
-def test_every_refused_field_has_a_row() -> None:
+def test_every_rejected_field_has_a_row() -> None:
     assert {field for defect in defects().values() for field in defect.refuses} == set(REFUSED)
 
 
@@ -123,7 +123,7 @@ def merged(base: Any, change: Any) -> Any:
 
 @pytest.mark.parametrize("field", REFUSED)
 @pytest.mark.parametrize("targets", [{}, OLD, {"kueue": "0.18"}], ids=["newest", "previous", "old Kueue"])
-def test_refusals_hold_only_for_affected_releases(field: str, targets: Mapping[str, str], tmp_path: Any) -> None:
+def test_rejections_apply_only_to_affected_releases(field: str, targets: Mapping[str, str], tmp_path: Any) -> None:
     base = {
         "platform": "small",
         "release": "1.0.0",
@@ -146,7 +146,7 @@ def test_refusals_hold_only_for_affected_releases(field: str, targets: Mapping[s
         assert not any("defect of" in message for message in messages)
 
 
-def test_a_runtime_may_not_expire_job_sets() -> None:
+def test_a_runtime_cannot_expire_job_sets() -> None:
     """Every supported Trainer runs failed jobs again."""
     assert sound_minors(defects()["trainer-failed-jobs-run-again"], {}) == {}
 
@@ -169,7 +169,7 @@ def test_ranges_compare_numbers(ranges: list[Range], release: str, expected: boo
     assert (True if True in found else None if None in found else False) is expected
 
 
-def test_checks_of_defects_alone_are_silent_where_no_release_has_one() -> None:
+def test_checks_of_defects_are_silent_for_unaffected_releases() -> None:
     assert {"runtime/grouped-placement", "quota/runs-twice", "quota/no-candidates"} <= silent({})
     assert not {"runtime/grouped-placement", "quota/runs-twice", "quota/no-candidates"} & silent(OLD)
     assert {"trainjob/dropped-field", "trainjob/uncounted-resources"} <= silent(OLD)

@@ -1,4 +1,4 @@
-"""YAML is read as kubectl reads it, and what readers would not read alike is refused with its place."""
+"""Test that YAML is read as kubectl reads it, and that ambiguous input is rejected with its location."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ READ = {row["text"]: row["json"] for row in TABLE if "refused" not in row}
 
 
 def data(text: str | bytes) -> list[Any]:
-    """The data of every document."""
+    """Return the data of every document."""
     return [document.data for document in load(text)]
 
 
 @pytest.mark.parametrize("text", READ)
-def test_a_scalar_is_what_go_takes_it_for(text: str) -> None:
+def test_a_scalar_has_the_type_that_go_gives_it(text: str) -> None:
     value, expected = resolve(text), READ[text]
     assert data(f"x: {text}") == [{"x": value}]
     assert value == (float(expected) if isinstance(value, float) else expected)
@@ -36,7 +36,7 @@ def test_a_scalar_is_what_go_takes_it_for(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [row["text"] for row in TABLE if "refused" in row])
-def test_a_number_that_json_does_not_have_is_refused(text: str) -> None:
+def test_a_number_outside_json_is_rejected(text: str) -> None:
     with pytest.raises(DocumentError, match=f"1:4: `{text.replace('+', '[+]')}` is not a number in JSON"):
         data(f"x: {text}")
     assert data(f"x: '{text}'") == [{"x": text}]
@@ -46,7 +46,7 @@ def test_a_number_that_json_does_not_have_is_refused(text: str) -> None:
 @example("9" * 5000)
 @example("0x" + "f" * 5000)
 @example("." + "1" * 5000 + "e" + "9" * 50)
-def test_every_scalar_is_a_value_or_the_text_itself(text: str) -> None:
+def test_every_scalar_is_a_value_or_its_own_text(text: str) -> None:
     value = resolve(text)
     if isinstance(value, str):
         assert value == text
@@ -79,7 +79,7 @@ def test_every_scalar_is_a_value_or_the_text_itself(text: str) -> None:
         ("x: " + "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1), None),
     ],
 )
-def test_what_kubectl_reads_is_read(text: str, expected: Any) -> None:
+def test_input_that_kubectl_accepts_is_read(text: str, expected: Any) -> None:
     assert expected is None or data(text) == [expected]
     assert len(data(text)) == 1
 
@@ -127,19 +127,19 @@ def test_what_kubectl_reads_is_read(text: str, expected: Any) -> None:
         ),
     ],
 )
-def test_what_readers_disagree_on_is_refused_with_its_place(text: str | bytes, said: str) -> None:
+def test_ambiguous_input_is_rejected_with_its_location(text: str | bytes, said: str) -> None:
     with pytest.raises(DocumentError) as caught:
         data(text)
     assert str(caught.value) == said
     assert caught.value.exit_code is ExitCode.INVALID_INPUT
 
 
-def test_documents_know_their_index_and_their_first_line() -> None:
+def test_documents_have_an_index_and_a_first_line() -> None:
     documents = list(load("# a\n---\n# b\nx: 1\n---\n---\n- z\n"))
     assert [(each.data, each.index, each.line) for each in documents] == [({"x": 1}, 0, 4), (None, 1, 6), (["z"], 2, 7)]
 
 
-def test_documents_before_the_broken_one_are_read() -> None:
+def test_documents_before_an_invalid_one_are_read() -> None:
     documents = load("a: 1\n---\nb: [c\n")
     assert next(documents).data == {"a": 1}
     with pytest.raises(DocumentError, match=r"3:4: the `\[` on line 3 is not closed"):
@@ -148,7 +148,7 @@ def test_documents_before_the_broken_one_are_read() -> None:
 
 @settings(deadline=None)
 @given(st.text(max_size=30) | st.text("ab:-?[]{}&*!|>'\"%@#, \n\t<~.1", max_size=30) | st.binary(max_size=30))
-def test_any_text_is_read_or_refused_with_its_place(text: str | bytes) -> None:
+def test_any_text_is_read_or_rejected_with_its_location(text: str | bytes) -> None:
     try:
         read = data(text)
     except DocumentError as error:
@@ -175,7 +175,7 @@ def test_any_text_is_read_or_refused_with_its_place(text: str | bytes) -> None:
         (("k" * 400,), '["' + "k" * 317 + '..."]'),
     ],
 )
-def test_a_path_is_one_line_that_a_terminal_does_not_obey(path: tuple[str | int, ...], text: str) -> None:
+def test_a_path_is_one_line_without_terminal_escapes(path: tuple[str | int, ...], text: str) -> None:
     assert format_path(path) == text
 
 
@@ -192,12 +192,12 @@ def test_a_path_is_one_line_that_a_terminal_does_not_obey(path: tuple[str | int,
         ("x" * 61, f"`{'x' * 57}...`"),
     ],
 )
-def test_a_value_is_shown_in_a_few_words(value: object, text: str) -> None:
+def test_a_value_is_formatted_in_few_words(value: object, text: str) -> None:
     assert format_value(value) == text
 
 
-def test_aliases_nest_no_deeper_than_what_is_written_out() -> None:
-    """Each line is shallow; what the last one stands for is 6,000 levels deep."""
+def test_aliases_respect_the_depth_limit() -> None:
+    """Every line is shallow, but the last alias expands to 6,000 levels."""
     lines = [f"a0: &a0 {'[' * 100}x{']' * 100}"]
     lines += [f"a{n}: &a{n} {'[' * 100}*a{n - 1}{']' * 100}" for n in range(1, 60)]
     with pytest.raises(DocumentError, match="2:109: nested more than 128 levels deep"):
@@ -206,7 +206,7 @@ def test_aliases_nest_no_deeper_than_what_is_written_out() -> None:
     assert document.data["c"] == document.data["a"]
 
 
-def test_aliases_of_many_documents_expand_to_no_more_than_those_of_one() -> None:
+def test_aliases_of_all_documents_share_one_limit() -> None:
     document = f"a: &a [{','.join('x' * 1000)}]\nb: [{','.join(['*a'] * 100)}]\n"
     with pytest.raises(DocumentError, match="aliases expand to more than 200,000 nodes"):
         list(load("---\n".join([document] * 3)))

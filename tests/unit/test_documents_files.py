@@ -1,4 +1,4 @@
-"""Every command reads regular files of limited size, and refuses everything else before it can block or fill memory."""
+"""Test that commands read only regular files of limited size, and reject others before they block or fill memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ COMMANDS = {
 
 @pytest.fixture
 def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with one of each file that must not be read, and with some that may."""
+    """Create a folder with one of each unreadable file, and some readable ones."""
     for suffix in (".yaml", ".py"):
         with (tmp_path / f"large{suffix}").open("wb") as file:
             file.truncate(50_000_000)
@@ -66,7 +66,7 @@ def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def printed(*arguments: str, stdin: bytes = b"") -> tuple[int, str]:
-    """Run a command line in this process; return its exit code and all that it prints."""
+    """Run a command line in this process, and return its exit code and output."""
     with click.testing.CliRunner().isolation(input=stdin) as streams:
         code = run(list(arguments))
         return code, (streams[0].getvalue() + streams[1].getvalue()).decode()
@@ -75,7 +75,9 @@ def printed(*arguments: str, stdin: bytes = b"") -> tuple[int, str]:
 @pytest.mark.parametrize("suffix", [".yaml", ".py"])
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_refuses_what_is_no_file_of_limited_size(command: str, name: str, suffix: str, odd: Path) -> None:
+def test_every_command_rejects_files_that_are_not_regular_or_too_large(
+    command: str, name: str, suffix: str, odd: Path
+) -> None:
     assert odd.is_dir()
     code, output = printed(*COMMANDS[command], f"{name}{suffix}")
     if "--" in command and name in {"loop", "dangling"}:  # options of click that need an existing path
@@ -86,14 +88,14 @@ def test_every_command_refuses_what_is_no_file_of_limited_size(command: str, nam
 
 
 @pytest.mark.parametrize("command", ["validate", "queues", "can-i", "policy test"])
-def test_standard_input_without_end_is_refused(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_endless_standard_input_is_rejected(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(files, "MAX_STDIN", 1000)
     code, output = printed(*command.split(), "-", stdin=b"a: b\n" * 1000)
     assert (code, "standard input does not end within 1,000 bytes" in output) == (2, True), output
 
 
-def test_a_stream_is_read_no_further_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_is_read_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_STDIN", 3_000_000)
     stream = io.BytesIO(b"x" * 9_000_000)
     with pytest.raises(InputError):
@@ -112,8 +114,8 @@ def test_a_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
-def test_a_file_without_a_size_is_read_as_far_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files below /proc are regular files of no size: only reading them tells how large they are."""
+def test_a_file_without_a_size_is_read_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files below /proc are regular files with size 0, whose real size appears only on reading."""
     assert read_file(Path("/proc/self/status")).startswith(b"Name:")
     monkeypatch.setattr(files, "MAX_FILE", 10)
     with pytest.raises(InputError, match="does not end"):
@@ -121,12 +123,12 @@ def test_a_file_without_a_size_is_read_as_far_as_it_goes(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\udfff", "x" * 5000, "a/../../\0"])
-def test_a_name_that_no_file_can_have_is_refused(name: str) -> None:
+def test_an_impossible_file_name_is_rejected(name: str) -> None:
     with pytest.raises(InputError, match="cannot be read: "):
         read_file(Path(name))
 
 
-def test_more_files_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_too_many_files_are_rejected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("generator.checks.files.MAX_FILES", 3)
     for number in range(4):
         (tmp_path / f"{number}.yaml").write_text("")
@@ -135,7 +137,7 @@ def test_more_files_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize("command", ["validate", "queues", "can-i"])
-def test_links_that_lead_in_a_circle_are_not_followed(command: str, tmp_path: Path) -> None:
+def test_symlink_cycles_are_not_followed(command: str, tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "up").symlink_to("..")
@@ -143,7 +145,7 @@ def test_links_that_lead_in_a_circle_are_not_followed(command: str, tmp_path: Pa
     assert printed(command, str(tmp_path))[0] == 0
 
 
-def test_folders_deeper_than_python_recurses_are_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_deeper_than_the_recursion_limit_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for _ in range(1200):
         os.mkdir("a")  # noqa: PTH102 - a path of that length has to be made step by step

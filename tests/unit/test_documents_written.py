@@ -1,4 +1,4 @@
-"""What is written as YAML means the same to every reader, and every path in it is found where it stands."""
+"""Test that written YAML reads the same with every parser, and that every path is located."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ documents = st.dictionaries(texts, values, max_size=4)
 
 
 def exact(value: Any) -> Any:
-    """The value with the type of each part and the order of its keys, which `==` leaves out."""
+    """Return the value with the type of each part and the order of its keys, which `==` ignores."""
     if isinstance(value, dict):
         return [(key, exact(item)) for key, item in value.items()]
     if isinstance(value, list):
@@ -46,7 +46,7 @@ def exact(value: Any) -> Any:
 @given(st.lists(documents, max_size=2))
 @example([{text: text} for text in TREACHEROUS])
 @example([{"x": [[text], {"y": [text]}]} for text in TREACHEROUS])
-def test_every_reader_reads_what_was_written(written: list[dict[str, Any]]) -> None:
+def test_every_parser_reads_the_written_documents(written: list[dict[str, Any]]) -> None:
     text = Emitter().emit(written)
     assert exact([document.data for document in load(text)]) == exact(written)
     assert exact(list(yaml.safe_load_all(text))) == exact(written)
@@ -55,7 +55,7 @@ def test_every_reader_reads_what_was_written(written: list[dict[str, Any]]) -> N
 
 @settings(deadline=None)
 @given(st.lists(documents, max_size=3))
-def test_the_same_data_is_the_same_text_whatever_was_written_before(written: list[dict[str, Any]]) -> None:
+def test_the_same_data_is_always_written_as_the_same_text(written: list[dict[str, Any]]) -> None:
     emitter = Emitter()
     first = emitter.emit(written)
     assert emitter.emit(written) == first == Emitter().emit(written)
@@ -68,7 +68,7 @@ def test_the_same_data_is_the_same_text_whatever_was_written_before(written: lis
 )
 @example("a:b")
 @example("n-")
-def test_a_text_that_needs_no_quotes_is_itself_to_every_reader(text: str) -> None:
+def test_a_plain_scalar_is_a_string_for_every_parser(text: str) -> None:
     for document, expected in ((f"x: {text}", {"x": text}), (f"- {text}", [text]), (f"{text}: 1", {text: 1})):
         assert [each.data for each in load(document)] == [expected]
         assert yaml.safe_load(document) == expected
@@ -76,12 +76,12 @@ def test_a_text_that_needs_no_quotes_is_itself_to_every_reader(text: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["nginx", "quay.io/a/b:1", "a b", "/etc/ssh", "_x", "a=b", "x" * 200, "group:ml-all"])
-def test_ordinary_words_need_no_quotes(text: str) -> None:
+def test_ordinary_words_are_written_without_quotes(text: str) -> None:
     assert Emitter().emit([{"x": text}]) == f"---\nx: {text}\n"
 
 
 @pytest.mark.parametrize("text", TREACHEROUS)
-def test_treacherous_words_never_stand_without_quotes(text: str) -> None:
+def test_ambiguous_words_are_never_plain(text: str) -> None:
     assert not is_plain_safe(text)
 
 
@@ -98,7 +98,7 @@ def test_treacherous_words_never_stand_without_quotes(text: str) -> None:
         ({None: 2}, "a key must be a string"),
     ],
 )
-def test_what_readers_could_not_read_back_is_never_written(value: object, said: str) -> None:
+def test_values_without_a_json_form_are_rejected(value: object, said: str) -> None:
     with pytest.raises(TypeError, match=said):
         Emitter().emit([{"x": value}])
 
@@ -108,12 +108,12 @@ def test_a_long_line_stays_one_line(text: str) -> None:
     assert max(map(len, Emitter().emit([{"x": text}]).splitlines())) > 300
 
 
-def test_several_lines_are_shown_as_lines() -> None:
+def test_multiline_strings_are_written_as_blocks() -> None:
     assert Emitter().emit([{"x": "#!/bin/sh\n  echo 'a: b'\n"}]) == "---\nx: |\n  #!/bin/sh\n    echo 'a: b'\n"
 
 
 def places(node: yaml.Node, path: tuple[str | int, ...], holder: yaml.Node) -> dict[tuple[str | int, ...], Place]:
-    """Every path below a composed node, placed by PyYAML's own marks."""
+    """Return every path below a composed node, with PyYAML's positions."""
     is_scalar = isinstance(node, yaml.ScalarNode)
     found = {
         path: Place(
@@ -134,7 +134,7 @@ def places(node: yaml.Node, path: tuple[str | int, ...], holder: yaml.Node) -> d
 
 @settings(deadline=None)
 @given(st.lists(documents, min_size=1, max_size=3))
-def test_every_path_is_located_where_it_stands(written: list[dict[str, Any]]) -> None:
+def test_every_path_has_its_exact_location(written: list[dict[str, Any]]) -> None:
     text = Emitter().emit(written)
     everywhere: dict[tuple[int, Path], Place] = {}
     for index, node in enumerate(yaml.compose_all(text, yaml.SafeLoader)):
@@ -159,7 +159,7 @@ def test_every_path_is_located_where_it_stands(written: list[dict[str, Any]]) ->
         (("missing", 3), (1, 1)),
     ],
 )
-def test_a_path_that_is_not_there_is_located_at_its_nearest_parent(
+def test_a_missing_path_is_located_at_its_nearest_parent(
     path: tuple[str | int, ...], position: tuple[int, int]
 ) -> None:
     text = "a: &a\n  b: 1\nc:\n- x\n- on: 2\nempty:\nquoted: ''\nalias: *a\n"

@@ -1,4 +1,4 @@
-"""NICs that are claimed of a driver count in quotas, and in how large a job can be."""
+"""Test that NICs claimed from a DRA driver count in quotas and in the size of jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NODES = {"cpu": 384, "memory": "4Ti", "nvidia.com/gpu": 32}
 
 
 def _platform(quota: dict[str, Any] | None = None, **changes: Any) -> Platform:
-    """A team on four nodes whose NICs are claimed."""
+    """Return a platform with a team on four nodes whose NICs are claimed."""
     data = small_platform() | changes
     data["fabrics"] = [{"name": "fast", "type": "infiniband", "attach": "dra", "perNode": 2}]
     data["pools"][0]["fabric"] = "fast"
@@ -37,17 +37,17 @@ def _tree(platform: Platform) -> list[Manifest]:
 
 
 @pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
-def test_what_claims_count_as_is_read_from_what_kueue_is_told(distribution: str) -> None:
+def test_device_class_mappings_are_read_from_the_kueue_configuration(distribution: str) -> None:
     tree = _tree(_platform(cluster={"distribution": distribution}))
     assert read_settings(tree).counting.classes == {"fast": "dra.net/fast"}
 
 
 def _largest(tree: list[Manifest]) -> Largest:
-    """The largest job of the team on the nodes with the fabric."""
+    """Return the largest job of the team on the nodes with the fabric."""
     return next(each for each in largest_jobs(read_queue_tree(tree), tree) if each.runtime == "openmpi-gpu")
 
 
-def test_the_queues_cover_claimed_devices() -> None:
+def test_queues_cover_claimed_devices() -> None:
     queues = [each.body for each in _tree(_platform()) if (each.kind, each.name) == ("ClusterQueue", "team-a")]
     (group,) = queues[0]["spec"]["resourceGroups"]
     flavors = {flavor["name"]: flavor["resources"] for flavor in group["flavors"]}
@@ -55,13 +55,13 @@ def test_the_queues_cover_claimed_devices() -> None:
     assert quotas["dra.net/fast"] == "8"
 
 
-def test_a_job_of_whole_nodes_is_as_large_as_without() -> None:
+def test_claims_do_not_reduce_jobs_of_whole_nodes() -> None:
     platform = _platform()
     runtime = next(each for each in platform.runtimes if each.name == "openmpi-gpu")
     assert reach(platform, platform.tenants[0], runtime).idle == _largest(_tree(platform)).idle == 4
 
 
-def test_a_job_is_no_larger_than_the_quota_of_claimed_devices() -> None:
+def test_the_quota_of_claimed_devices_limits_a_job() -> None:
     platform = _platform(quota={"gpu": _NODES | {"dra.net/fast": 5}})
     found = _largest(_tree(platform))
     assert (found.idle, "6 dra.net/fast" in found.reason) == (2, True), found.reason
@@ -69,7 +69,7 @@ def test_a_job_is_no_larger_than_the_quota_of_claimed_devices() -> None:
     assert reach(platform, platform.tenants[0], runtime).idle == 2
 
 
-def test_what_kueue_is_not_told_of_it_never_admits() -> None:
+def test_a_job_with_unmapped_claims_is_never_admitted() -> None:
     tree = _tree(_platform())
     (found,) = (each for each in tree if each.file == "kueue/configuration.yaml")
     told = yaml.safe_load(found.body["data"][KEY])
@@ -86,7 +86,7 @@ def test_what_kueue_is_not_told_of_it_never_admits() -> None:
     ],
     ids=["prefixes", "transformations"],
 )
-def test_what_kueue_cannot_be_told_of_claims_is_refused(queues: dict[str, Any]) -> None:
+def test_settings_that_exclude_claimed_devices_are_rejected(queues: dict[str, Any]) -> None:
     with pytest.raises(ValidationError) as refused:
         _platform(queues=queues)
     assert "Kueue counts dra.net/fast in spite of `queues`, because pods claim it" in str(refused.value)

@@ -1,4 +1,4 @@
-"""Every field of a fabric has a consequence: the manifests of a platform that sets it differ from one that does not."""
+"""Test that every field of a fabric changes the manifests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CORES = {"reservedCpus": "0-3", "isolatedCpus": "4-63"}
 
 @dataclass(frozen=True)
 class Case:
-    """A fabric, and what is set of it.
+    """A fabric, and the value of one field.
 
     Attributes:
         kind: of `KINDS`.
@@ -109,7 +109,7 @@ CASES = {
 
 
 def tree(case: Case, section: str, said: Mapping[str, Any]) -> dict[str, str]:
-    """File → text, where a section of the fabric says this."""
+    """Return file → text of a platform whose fabric has these settings."""
     fabric = {**KINDS[case.kind]}
     if section == "share":
         share = {"name": "fast", **said}
@@ -122,12 +122,12 @@ def tree(case: Case, section: str, said: Mapping[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("section", "name", "case"), CASES.values(), ids=CASES)
-def test_what_a_field_says_changes_the_manifests(section: str, name: str, case: Case) -> None:
+def test_every_fabric_field_changes_the_manifests(section: str, name: str, case: Case) -> None:
     before, after = (tree(case, section, {**case.beside, **more}) for more in ({}, {name: case.value}))
     assert before != after
 
 
 @pytest.mark.parametrize("model", FIELDS, ids=lambda model: model.__name__)
-def test_no_field_is_left_out(model: type[BaseModel]) -> None:
+def test_every_field_has_a_case(model: type[BaseModel]) -> None:
     fields = {info.alias or name for name, info in model.model_fields.items()} - {"name"}
     assert fields == FIELDS[model][1].keys()

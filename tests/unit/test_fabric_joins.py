@@ -1,4 +1,4 @@
-"""Whatever kind of fabric a platform has: where one end of its join is changed, a check says so."""
+"""Test that a check reports every broken reference between objects of a fabric, for each kind of fabric."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _IMAGE = f"quay.io/acme/mpi@sha256:{'0' * 64}"
 
 
 def rendered(kind: str) -> list[Manifest]:
-    """All objects of a platform with that fabric, and a runtime on it."""
+    """Return all objects of a platform with this fabric and a runtime on it."""
     runtimes = [{"name": "mpi", "use": "openmpi", "pool": "gpu", "image": _IMAGE}]
     manifests = collect(App(platform_with(KINDS[kind], runtimes=runtimes)))
     return [Manifest(deepcopy(each.body), each.file, number) for number, each in enumerate(manifests)]
 
 
 def told(manifests: list[Manifest]) -> set[str]:
-    """The checks that find something."""
+    """Return the checks with findings."""
     found = run.judge_together(manifests, TARGETS)
     return {breach.check for _, breach in found if breach.severity != "info"}
 
@@ -39,7 +39,7 @@ def of(manifests: list[Manifest], *kinds: str) -> list[Body]:
 
 
 def pods(manifests: list[Manifest]) -> list[Body]:
-    """The pods of the runtime."""
+    """Return the pods of the runtime."""
     jobs = [job for body in of(manifests, "ClusterTrainingRuntime") for job in replicated(body)]
     return [job["template"]["spec"]["template"] for job in jobs]
 
@@ -49,7 +49,7 @@ def replicated(runtime: Body) -> list[Body]:
 
 
 def amounts(manifests: list[Manifest]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Each place where pods ask for a device that is no GPU."""
+    """Yield each place where pods request a device other than a GPU."""
     for template in pods(manifests):
         for container in template["spec"]["containers"]:
             for field in container.get("resources", {}).values():
@@ -58,7 +58,7 @@ def amounts(manifests: list[Manifest]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def other_device(manifests: list[Manifest]) -> bool:
-    """A network hands out devices that nobody offers."""
+    """Let a network use a device that no node offers."""
     networks = [body for body in of(manifests, "NetworkAttachmentDefinition") if "annotations" in body["metadata"]]
     named = [body["metadata"]["annotations"] for body in networks if RESOURCE in body["metadata"]["annotations"]]
     for said in named:
@@ -70,7 +70,7 @@ def other_device(manifests: list[Manifest]) -> bool:
 
 
 def other_policy(manifests: list[Manifest]) -> bool:
-    """Who offers devices calls them otherwise, and networks and pods do not know."""
+    """Rename the device of the policy, but not in networks and pods."""
     policies = of(manifests, "SriovNetworkNodePolicy")
     for body in policies:
         body["spec"]["resourceName"] += "_other"
@@ -89,7 +89,7 @@ def other_policy(manifests: list[Manifest]) -> bool:
 
 
 def fewer_devices(manifests: list[Manifest]) -> bool:
-    """Hosts ask for none."""
+    """Remove the devices from hosts."""
     found = list(amounts(manifests))
     for field, name in found:
         del field[name]
@@ -97,7 +97,7 @@ def fewer_devices(manifests: list[Manifest]) -> bool:
 
 
 def fewer_networks(manifests: list[Manifest]) -> bool:
-    """Hosts do not attach the last one, though each comes with a device."""
+    """Remove the last network from hosts, although each network has a device."""
     attached = [each["metadata"].get("annotations", {}) for each in pods(manifests)]
     attached = [each for each in attached if NETWORKS in each]
     for said in attached:
@@ -111,7 +111,7 @@ def _definitions(manifests: list[Manifest]) -> list[Body]:
 
 
 def no_network(manifests: list[Manifest]) -> bool:
-    """A team that may use the runtime has no network."""
+    """Remove the network of a team that can use the runtime."""
     kinds = ("NetworkAttachmentDefinition", "SriovNetwork", "SriovIBNetwork")
     gone = [each for each in manifests if each.kind in kinds and each.namespace == "team-a-dev"]
     for each in gone:
@@ -120,7 +120,7 @@ def no_network(manifests: list[Manifest]) -> bool:
 
 
 def shared_mode(manifests: list[Manifest]) -> bool:
-    """Nodes share RDMA devices, and a network moves them into pods."""
+    """Share RDMA devices on nodes, while a network moves them into pods."""
     pools = [body["spec"] for body in of(manifests, "SriovNetworkPoolConfig") if body["spec"].get("rdmaMode")]
     for spec in pools:
         spec["rdmaMode"] = {"exclusive": "shared", "shared": "exclusive"}[spec["rdmaMode"]]
@@ -128,7 +128,7 @@ def shared_mode(manifests: list[Manifest]) -> bool:
 
 
 def other_link(manifests: list[Manifest]) -> bool:
-    """A policy is for the other kind of link."""
+    """Change the link type of a policy."""
     policies = of(manifests, "SriovNetworkNodePolicy")
     for body in policies:
         body["spec"]["linkType"] = {"ib": "eth", "eth": "ib"}[body["spec"]["linkType"].lower()]
@@ -136,7 +136,7 @@ def other_link(manifests: list[Manifest]) -> bool:
 
 
 def elsewhere(manifests: list[Manifest]) -> bool:
-    """Nobody reads what nodes are to be."""
+    """Move the node configuration to a namespace without its operator."""
     policies = of(manifests, "SriovNetworkNodePolicy", "SriovNetworkPoolConfig")
     for body in policies:
         body["metadata"]["namespace"] = "team-b"
@@ -144,7 +144,7 @@ def elsewhere(manifests: list[Manifest]) -> bool:
 
 
 def not_covered(manifests: list[Manifest]) -> bool:
-    """Queues count everything but the devices of the fabric."""
+    """Remove the devices of the fabric from the queues."""
     names = {name for _, name in amounts(manifests)}
     for body in of(manifests, "ClusterQueue"):
         for group in body["spec"]["resourceGroups"]:
@@ -155,7 +155,7 @@ def not_covered(manifests: list[Manifest]) -> bool:
 
 
 def no_template(manifests: list[Manifest]) -> bool:
-    """A team that may use the runtime has no template of its claims."""
+    """Remove the claim template of a team that can use the runtime."""
     gone = [each for each in manifests if (each.kind, each.namespace) == ("ResourceClaimTemplate", "team-a-dev")]
     for each in gone:
         manifests.remove(each)
@@ -163,7 +163,7 @@ def no_template(manifests: list[Manifest]) -> bool:
 
 
 def other_claim(manifests: list[Manifest]) -> bool:
-    """Containers claim what their pods do not."""
+    """Let containers claim a device that their pods do not."""
     claims = [
         claim
         for template in pods(manifests)
@@ -192,7 +192,7 @@ BREAKS: dict[str, tuple[Callable[[list[Manifest]], bool], set[str]]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_sound_fabric_joins_and_a_broken_one_is_found(kind: str) -> None:
+def test_every_broken_reference_of_a_fabric_is_reported(kind: str) -> None:
     sound = rendered(kind)
     assert not {check for check in told(sound) if check.startswith("fabric/")}
     for name, (change, checks) in BREAKS.items():
@@ -201,7 +201,7 @@ def test_a_sound_fabric_joins_and_a_broken_one_is_found(kind: str) -> None:
             assert told(broken) & checks, name
 
 
-def test_every_way_to_break_is_tried_on_some_fabric() -> None:
+def test_every_break_applies_to_a_fabric() -> None:
     unused = set(BREAKS)
     for kind in KINDS:
         unused -= {name for name, (change, _) in BREAKS.items() if name in unused and change(rendered(kind))}
@@ -210,7 +210,7 @@ def test_every_way_to_break_is_tried_on_some_fabric() -> None:
 
 @pytest.mark.parametrize("kind", ["efa", "infiniband", "roce-rails", "infiniband-shared"])
 @pytest.mark.parametrize("trainer", ["2.2", "2.3"])
-def test_a_job_that_changes_the_devices_of_its_runtime_is_told_what_its_ranks_use_then(kind: str, trainer: str) -> None:
+def test_a_job_that_replaces_fabric_devices_gets_a_tcp_warning(kind: str, trainer: str) -> None:
     manifests = rendered(kind)
     (device, *_) = sorted({name for _, name in amounts(manifests)})
     for said, check in (({"cpu": 8}, "trainjob/lost-devices"), ({"cpu": 8, device: 0}, "fabric/tcp-fallback")):

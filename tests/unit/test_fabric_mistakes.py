@@ -1,4 +1,4 @@
-"""The ten most common mistakes with fabrics have findings that name both conflicting objects."""
+"""Test that the ten most common mistakes with fabrics have findings that name both conflicting objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def find_all(files: Sequence[str]) -> list[Finding]:
     return [finding for file, text in texts.items() for finding in find(text, file)]
 
 
-def test_the_ten_mistakes_are_numbered() -> None:
+def test_the_ten_mistakes_have_consecutive_numbers() -> None:
     assert [name.split()[0] for name in MISTAKES] == [str(number) for number in range(1, 11)]
 
 

@@ -1,4 +1,4 @@
-"""Devices of a fabric are in quotas: of nodes and of themselves, for whoever asks how large a job can be."""
+"""Test that devices of a fabric count in quotas, and limit the size of jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHARED = {"type": "infiniband", "attach": "rdma-shared", "operator": "none", "p
 
 
 def _platform(fabric: dict[str, Any], quota: dict[str, Any], **changes: Any) -> Platform:
-    """A team on four nodes with a fabric."""
+    """Return a platform with a team on four nodes with a fabric."""
     data = small_platform() | changes
     data["fabrics"] = [{"name": "fast", **fabric}]
     data["pools"][0]["fabric"] = "fast"
@@ -29,7 +29,7 @@ def _platform(fabric: dict[str, Any], quota: dict[str, Any], **changes: Any) -> 
 
 
 def _quotas(platform: Platform) -> dict[str, str]:
-    """What the team has of the pool, by resource."""
+    """Return the team's quota of the pool, by resource."""
     tree, _ = pipeline.render(platform, App(platform))
     (queue,) = (each.body for each in tree if (each.kind, each.name) == ("ClusterQueue", "team-a"))
     (group,) = queue["spec"]["resourceGroups"]
@@ -38,7 +38,7 @@ def _quotas(platform: Platform) -> dict[str, str]:
 
 
 def _reach(platform: Platform) -> Reach:
-    """That of the runtime on the nodes with the fabric, which the queues of the release say too."""
+    """Return the largest job of the runtime on the fabric, and compare it with the rendered queues."""
     runtime = next(each for each in platform.runtimes if each.pool == "gpu")
     found = reach(platform, platform.tenants[0], runtime)
     tree, _ = pipeline.render(platform, App(platform))
@@ -57,9 +57,7 @@ def _reach(platform: Platform) -> Reach:
     ],
     ids=["functions", "shared", "efa", "several pods"],
 )
-def test_a_quota_of_nodes_has_all_devices_that_they_offer(
-    fabric: dict[str, Any], device: str, of_two_nodes: str
-) -> None:
+def test_a_quota_in_nodes_includes_all_their_devices(fabric: dict[str, Any], device: str, of_two_nodes: str) -> None:
     platform = _platform(fabric, {"gpu": 2})
     assert _quotas(platform)[device] == of_two_nodes
     assert _reach(platform).idle == 2
@@ -68,18 +66,18 @@ def test_a_quota_of_nodes_has_all_devices_that_they_offer(
 @pytest.mark.parametrize(
     ("fabric", "device", "each"), [(_WHOLE, "openshift.io/fast", 8), (_SHARED, "rdma/fast", 1)], ids=["whole", "shared"]
 )
-def test_a_job_is_no_larger_than_the_quota_of_devices(fabric: dict[str, Any], device: str, each: int) -> None:
+def test_the_quota_of_devices_limits_a_job(fabric: dict[str, Any], device: str, each: int) -> None:
     found = _reach(_platform(fabric, {"gpu": _NODES | {device: 2 * each}}))
     assert found.idle == 2
     assert f"3 nodes take {3 * each} {device} of flavor `gpu`" in found.reason
 
 
-def test_more_devices_than_nodes_have_are_no_quota() -> None:
+def test_a_quota_above_the_existing_devices_is_rejected() -> None:
     with pytest.raises(ValidationError, match=r"`40` is more than the 32 openshift\.io/fast of pool `gpu`"):
         _platform(_WHOLE, {"gpu": _NODES | {"openshift.io/fast": 40}})
 
 
-def test_devices_that_kueue_is_told_not_to_count_limit_nobody() -> None:
+def test_excluded_devices_limit_no_job() -> None:
     platform = _platform(_WHOLE, {"gpu": 2}, queues={"excludeResourcePrefixes": ["openshift.io/"]})
     assert "openshift.io/fast" not in _quotas(platform)
     assert _reach(platform).idle == 2

@@ -1,4 +1,4 @@
-"""Teams with a part in some pools only, beside pools with other fabrics: what is no fault of theirs is no finding."""
+"""Test that teams with quota in only some pools have no findings about fabrics of other pools."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _found(platform: Platform) -> list[tuple[str, str, str]]:
     [{"h100": 1}, {"mig": 1}, {"h200": 1}, {"h100": 1, "h200": 1}, {"mig": 1, "h200": 1}],
     ids="+".join,
 )
-def test_a_team_without_a_part_in_a_pool_has_neither_its_network_nor_its_devices_and_needs_none(
+def test_a_team_without_quota_in_a_pool_needs_neither_its_network_nor_its_devices(
     quota: dict[str, int],
 ) -> None:
     found = _found(
@@ -71,7 +71,7 @@ def test_a_team_without_a_part_in_a_pool_has_neither_its_network_nor_its_devices
     assert [each for each in found if each[1].startswith("fabric/") or each[1] == "quota/uncovered"] == []
 
 
-def test_a_queue_that_forgets_the_devices_of_a_pool_of_its_own_is_told() -> None:
+def test_a_queue_without_the_devices_of_its_pool_is_reported() -> None:
     manifests = _rendered(_platform([{"name": "all", "quota": {"h100": 2, "h200": 2}}]))
     (queue,) = (each for each in manifests if each.kind == "ClusterQueue" and each.name == "all")
     (group,) = queue.body["spec"]["resourceGroups"]
@@ -83,7 +83,7 @@ def test_a_queue_that_forgets_the_devices_of_a_pool_of_its_own_is_told() -> None
     assert any(each.check == "quota/uncovered" and forgotten in each.message for each in breaches)
 
 
-def test_a_network_that_is_taken_from_a_team_of_the_pool_is_missed() -> None:
+def test_a_missing_network_of_a_team_is_reported() -> None:
     tenants = [{"name": name, "quota": {"h100": 1, "h200": 1}} for name in ("one", "two")]
     manifests = _rendered(_platform(tenants))
     kept = [each for each in manifests if (each.kind, each.name, each.namespace) != _IB_OF_TWO]
@@ -96,7 +96,7 @@ def test_a_network_that_is_taken_from_a_team_of_the_pool_is_missed() -> None:
 _IB_OF_TWO = ("NetworkAttachmentDefinition", "ib", "two")
 
 
-def test_a_runtime_that_is_kept_off_the_fabric_on_purpose_is_not_warned_of() -> None:
+def test_a_runtime_with_fabric_none_has_no_tcp_warning() -> None:
     tenants = [{"name": "all", "quota": {"h100": 2, "mig": 2, "h200": 2}}]
     manifests = _rendered(_platform(tenants, fabric="none"))
     assert [each.message for _, each in run.judge_together(manifests, _TARGETS) if each.check == _TCP] == []
@@ -114,7 +114,7 @@ def _forget_the_purpose(manifest: Manifest) -> None:
             del job["template"]["spec"]["template"]["metadata"]["annotations"]["mpigen.dev/fabric"]
 
 
-def test_what_both_kinds_of_pods_of_a_runtime_claim_is_named_once() -> None:
+def test_a_claim_of_hosts_and_launcher_is_reported_once() -> None:
     platform = platform_with(
         KINDS["infiniband-dra"], runtimes=[{"name": "mpi", "pool": "gpu", "image": "q.io/a/mpi:1"}]
     )

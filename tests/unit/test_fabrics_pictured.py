@@ -1,4 +1,4 @@
-"""Every object and every name in the pictures of docs/explanations/fabrics.md is in the release of the example."""
+"""Test that every object in the diagrams of docs/explanations/fabrics.md is in the example's release."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def _release(example: str) -> str:
     return "\n".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.yaml")))
 
 
-def test_there_is_a_picture_of_each_fabric() -> None:
+def test_every_fabric_example_has_a_diagram() -> None:
     assert set(_PICTURES) == {"openshift-h100", "roce-h200", "eks-p5"}
 
 
 @pytest.mark.parametrize("example", _PICTURES)
-def test_every_object_of_the_picture_is_in_the_release(example: str) -> None:
+def test_every_object_of_a_diagram_is_in_the_release(example: str) -> None:
     release, found = _release(example), _OBJECT.findall(_PICTURES[example])
     assert found
     for kind, name in found:
@@ -33,7 +33,7 @@ def test_every_object_of_the_picture_is_in_the_release(example: str) -> None:
 
 
 @pytest.mark.parametrize("example", _PICTURES)
-def test_every_device_and_variable_of_the_picture_is_in_the_release(example: str) -> None:
+def test_every_device_and_variable_of_a_diagram_is_in_the_release(example: str) -> None:
     release, picture = _release(example), _PICTURES[example]
     devices, variables = _DEVICE.findall(picture), _VARIABLE.findall(picture)
     assert devices

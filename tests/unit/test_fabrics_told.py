@@ -1,4 +1,4 @@
-"""What `mpigen fabrics` says of a platform: how hosts are attached, who shares what, and what it costs."""
+"""Test the output of `mpigen fabrics`: attachment, sharing and costs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ETHERNET = {"type": "ethernet", "nics": {"ports": ["eth1"]}, "addresses": {"rang
 
 
 def platform(fabric: dict[str, Any], **shares: dict[str, Any]) -> Platform:
-    """The small one, whose GPU nodes have a fabric; `shares` are parts of it that teams own."""
+    """Return the small platform with a fabric on its GPU nodes; `shares` are the teams' partitions."""
     data = small_platform()
     data["fabrics"] = [{"name": "fast", **fabric}]
     data["pools"][0]["fabric"] = "fast"
@@ -36,7 +36,7 @@ def told(platform: Platform, topic: str) -> list[str]:
 
 
 @pytest.mark.parametrize("server", SERVERS.values(), ids=lambda server: server.name)
-def test_what_is_told_of_a_server_can_be_followed_up(server: Any) -> None:
+def test_a_server_type_is_described_with_sources_and_measurements(server: Any) -> None:
     points = list(describe_server(server))
     assert [point for topic, point in points if topic == "source"] == list(server.sources)
     assert sum(topic == "measured" for topic, _ in points) == len(server.measured)
@@ -53,13 +53,13 @@ def test_what_is_told_of_a_server_can_be_followed_up(server: Any) -> None:
     ],
     ids=["infiniband", "roce", "shared", "efa"],
 )
-def test_how_hosts_are_attached_and_what_they_take(fabric: dict[str, Any], attached: str, taken: str) -> None:
+def test_attachment_and_devices_per_host_are_described(fabric: dict[str, Any], attached: str, taken: str) -> None:
     found = platform(fabric)
     assert told(found, "attached")[0] == attached
     assert told(found, "nics")[1] == f"each host of a job requests {taken}"
 
 
-def test_a_network_without_devices_takes_none() -> None:
+def test_a_network_without_devices_requests_none() -> None:
     assert told(platform(ETHERNET), "nics") == ["1 on each of 4 nodes of gpu"]
 
 
@@ -74,13 +74,13 @@ def test_a_network_without_devices_takes_none() -> None:
     ],
     ids=["infiniband", "roce", "shared", "ethernet", "efa"],
 )
-def test_teams_that_share_are_named_and_what_would_separate_them(fabric: dict[str, Any], fix: str) -> None:
+def test_teams_sharing_a_fabric_are_listed_with_a_way_to_separate_them(fabric: dict[str, Any], fix: str) -> None:
     who, what = told(platform(fabric), "teams")
     assert who == "team-a, team-b: share the fabric without separation; their ranks reach each other"
     assert what.startswith(f"NetworkPolicies do not apply to this fabric; {fix}")
 
 
-def test_teams_with_partitions_of_their_own_are_said_to_be_apart_and_by_whom() -> None:
+def test_teams_with_partitions_are_listed_with_their_enforcement() -> None:
     found = platform(INFINIBAND, team_a={"pkey": "0x101"}, team_b={"pkey": "0x102"})
     assert told(found, "teams") == [
         "team-a: pkey 0x101, of this team alone; the subnet manager enforces it",
@@ -95,25 +95,25 @@ def test_teams_with_partitions_of_their_own_are_said_to_be_apart_and_by_whom() -
     assert told(found, "teams")[0] == ("team-b: the default partition, shared with all other hosts on the switches")
 
 
-def test_a_partition_of_the_whole_fabric_separates_nobody_on_it() -> None:
+def test_one_partition_for_the_whole_fabric_separates_no_teams() -> None:
     found = platform({**INFINIBAND, "pkey": "0x5"})
     assert told(found, "teams")[0] == "team-a, team-b: share pkey 0x5; their ranks reach each other"
 
 
-def test_only_teams_with_a_share_of_its_nodes_are_on_it() -> None:
+def test_only_teams_with_quota_of_its_nodes_share_a_fabric() -> None:
     data = platform(INFINIBAND).model_dump(mode="json", by_alias=True, exclude_defaults=True)
     data["tenants"][1]["quota"] = {"cpu": 2}
     assert told(Platform.model_validate(data), "teams") == ["team-a: the only team on this fabric"]
 
 
-def test_a_fabric_that_no_runtime_uses_is_said_to_be_idle() -> None:
+def test_a_fabric_without_runtimes_is_described_as_unused() -> None:
     data = platform(INFINIBAND).model_dump(mode="json", by_alias=True, exclude_defaults=True)
     data["runtimes"][1]["fabric"] = "none"
     assert data["runtimes"][1]["name"] == "openmpi-gpu"
     assert told(Platform.model_validate(data), "runtimes") == ["none: no runtime uses a pool with this fabric"]
 
 
-def test_addresses_are_counted() -> None:
+def test_available_addresses_are_counted() -> None:
     assert told(platform(ROCE), "addresses") == [
         "192.168.0.0/24 by whereabouts: jobs can use 8 of 252 at the same time"
     ]
@@ -123,7 +123,7 @@ def test_addresses_are_counted() -> None:
     assert found["addresses"] == {"range": "192.168.0.0/24", "by": "nv-ipam", "needed": 8, "available": 252}
 
 
-def test_what_restarts_nodes_is_said() -> None:
+def test_objects_that_restart_nodes_are_listed() -> None:
     assert told(platform(INFINIBAND), "restarts") == [
         "SriovNetworkPoolConfig restarts the 4 nodes of pool gpu, 1 at a time, if their RDMA mode changes",
         (
@@ -142,13 +142,13 @@ def test_what_restarts_nodes_is_said() -> None:
     assert told(found, "memory") == ["openmpi-gpu: unlimited on these nodes, by this release"]
 
 
-def test_what_is_not_known_of_memory_is_said_too() -> None:
+def test_an_unknown_memory_limit_is_described() -> None:
     (line,) = told(platform(INFINIBAND), "memory")
     assert line.startswith("openmpi-gpu: limited by the nodes, whose limit is unknown")
     assert told(platform(ETHERNET), "memory") == ["openmpi-gpu: none to lock, because there is no RDMA"]
 
 
-def test_machines_are_told_the_same() -> None:
+def test_fabric_facts_in_json_equal_the_description() -> None:
     found = platform(INFINIBAND, team_a={"pkey": "0x101"})
     facts = fabrics.fabric_facts(found, found.fabrics[0])
     assert facts["eachHostTakes"] == {"openshift.io/fast": 8}

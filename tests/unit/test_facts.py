@@ -1,4 +1,4 @@
-"""A fact stands once: what two packages both spell out is a fact that one of them can get wrong."""
+"""Test that every fact has one place, because duplicates can differ."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def spelled_out(root: Path) -> dict[str, set[str]]:
     return found
 
 
-def test_no_name_is_spelled_out_by_two_packages() -> None:
-    """Give it a constant in generator/facts, or a reason in REVIEWED."""
+def test_no_name_is_written_in_two_packages() -> None:
+    """Define it as a constant in generator/facts, or give a reason in REVIEWED."""
     twins = {name: sorted(packages) for name, packages in spelled_out(GENERATOR).items() if len(packages) > 1}
     assert twins == {}
 
 
 @pytest.mark.parametrize("name", ["example.com/team", "NCCL_IB_HCA", "IPC_LOCK", "/etc/mpi/hostfile"])
-def test_a_twin_is_found(name: str, tmp_path: Path) -> None:
+def test_a_duplicated_name_is_detected(name: str, tmp_path: Path) -> None:
     for package, text in (("checks", f"LABEL = {name!r}\n"), ("runtimes", f"def label():\n    return [{name!r}]\n")):
         (tmp_path / package).mkdir()
         (tmp_path / package / "module.py").write_text(text)
@@ -72,13 +72,13 @@ def test_a_twin_is_found(name: str, tmp_path: Path) -> None:
     assert spelled_out(tmp_path) == {name: {"checks", "runtimes"}}
 
 
-def test_a_variable_has_its_own_name() -> None:
+def test_every_variable_constant_equals_its_name() -> None:
     spelled = {name: value for name, value in vars(env).items() if isinstance(value, str) and not name.startswith("__")}
     assert spelled == {name: name for name in spelled}
 
 
-def test_no_helper_reads_manifests_in_two_ways() -> None:
-    """One implementation of each: a mapping, a list of strings, an amount."""
+def test_manifest_accessors_have_one_implementation() -> None:
+    """There is one function each for a mapping, a list of strings, and an amount."""
     names = {"mapping", "texts", "amount_of", "parse_address"}
     found: dict[str, list[str]] = defaultdict(list)
     for file in sorted(GENERATOR.rglob("*.py")):

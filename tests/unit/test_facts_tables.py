@@ -1,4 +1,4 @@
-"""The tables of facts keep to their schemas, and agree with what vendors publish."""
+"""Test that the tables of facts match their schemas, and agree with the data of vendors."""
 
 from __future__ import annotations
 
@@ -68,25 +68,25 @@ OF_DEVICE = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_keeps_to_its_schema(name: str) -> None:
+def test_a_table_matches_its_schema(name: str) -> None:
     schema = json.loads((ROOT / f"generator/facts/{name}.schema.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(read_table(name), schema)
 
 
-def test_every_table_is_checked() -> None:
+def test_every_table_has_a_schema_test() -> None:
     found = {path.stem for path in (ROOT / "generator/facts").glob("*.yaml")}
     assert found >= set(TABLES)
 
 
-def test_every_table_of_patterns_compiles() -> None:
+def test_all_patterns_of_tables_compile() -> None:
     patterns = [pattern for row in read_table("mig")["gpus"] for pattern in row["products"]]
     patterns += [row["pattern"] for row in read_table("devices")["vendors"] if "pattern" in row]
     assert all(re.compile(pattern) for pattern in patterns)
     assert all(ipaddress.ip_network(address) for address in metadata_of_clouds())
 
 
-def test_every_nvidia_server_has_a_gpu_and_every_server_of_a_gpu_exists() -> None:
+def test_every_nvidia_server_has_a_gpu_and_every_listed_server_exists() -> None:
     named = {server for gpu in gpus() for server in gpu.servers}
     assert named <= SERVERS.keys()
     assert named == {name for name, server in SERVERS.items() if "NVIDIA" in server.accelerators}
@@ -94,7 +94,7 @@ def test_every_nvidia_server_has_a_gpu_and_every_server_of_a_gpu_exists() -> Non
 
 
 @pytest.mark.parametrize("row", MIG_PARTED, ids=lambda row: str(row["instances"]))
-def test_mig_parted_configures_only_profiles_that_we_know_and_no_more_of_them(row: dict[str, Any]) -> None:
+def test_mig_parted_configurations_use_known_profiles_within_their_limits(row: dict[str, Any]) -> None:
     models = [_named(OF_DEVICE[device]) for device in row["devices"] if device in OF_DEVICE] or gpus()
     for profile, count in row["instances"].items():
         counts = {gpu.profiles.get(profile.replace("+", "."), 0) for gpu in models}
@@ -105,8 +105,8 @@ def test_mig_parted_configures_only_profiles_that_we_know_and_no_more_of_them(ro
 
 
 @pytest.mark.parametrize("gpu", gpus(), ids=lambda gpu: gpu.name)
-def test_instances_follow_from_the_slices_of_the_gpu(gpu: Gpu) -> None:
-    """Of `+me` a GPU has one; else compute and memory slices decide, as placements are aligned to powers of two."""
+def test_mig_instances_follow_from_the_slices_of_the_gpu(gpu: Gpu) -> None:
+    """A GPU has one `+me` instance; the others are limited by compute and memory slices, in powers of two."""
     row = next(row for row in read_table("mig")["gpus"] if row["name"] == gpu.name)
     sizes = {profile: _size(profile) for profile in gpu.profiles}
     for profile, count in gpu.profiles.items():
@@ -132,16 +132,16 @@ def test_products_of_gpu_feature_discovery_are_known() -> None:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_the_name_of_a_real_device_plugin_is_no_misspelling(name: str) -> None:
+def test_real_device_plugin_names_are_not_misspellings(name: str) -> None:
     assert likely_meant(name) == ""
 
 
-def test_names_that_no_vendor_fixes_are_unknown() -> None:
+def test_names_chosen_by_administrators_are_unknown() -> None:
     unknown = {name for name in REAL if not is_known(name)}
     assert unknown == {"acme.com/fpga", "example.com/dongle", "hardware-vendor.example/foo"}
 
 
-def test_every_edit_of_a_fixed_name_is_found_unless_it_is_a_name_itself() -> None:
+def test_every_single_edit_of_a_fixed_name_is_reported() -> None:
     fixed = {f"{vendor.prefix}/{name}" for vendor in vendors().values() for name in vendor.names}
     for name in sorted(fixed):
         for edit in _edits(name):
@@ -151,14 +151,14 @@ def test_every_edit_of_a_fixed_name_is_found_unless_it_is_a_name_itself() -> Non
             assert bool(likely_meant(edit)) == (not is_real), edit
 
 
-def test_a_digit_makes_another_name_where_administrators_choose_names() -> None:
+def test_digits_distinguish_names_that_administrators_choose() -> None:
     chosen = frozenset({"openshift.io/ib_rail0", "rdma/shared_ib"})
     assert likely_meant("openshift.io/ib_rail1", chosen) == ""
     assert likely_meant("openshift.io/ib_rial0", chosen) == "openshift.io/ib_rail0"
     assert likely_meant("rdma/shared_bi", chosen) == "rdma/shared_ib"
 
 
-def test_the_domain_of_a_vendor_may_be_forgotten_and_letters_may_be_upper_case() -> None:
+def test_missing_vendor_domains_and_upper_case_are_corrected() -> None:
     assert likely_meant("nvidia/gpu") == "nvidia.com/gpu"
     assert likely_meant("vpc.amazonaws.com/EFA") == "vpc.amazonaws.com/efa"
 
@@ -170,17 +170,17 @@ def test_the_domain_of_a_vendor_may_be_forgotten_and_letters_may_be_upper_case()
         *(("ab", "cd", False), ("abc", "cba", False), ("", "a", True), ("a", "abc", False)),
     ],
 )
-def test_one_edit_is_a_letter_or_a_swap(one: str, two: str, is_edit: bool) -> None:
+def test_one_edit_is_a_changed_letter_or_a_swap(one: str, two: str, is_edit: bool) -> None:
     assert is_one_edit(one, two) is is_one_edit(two, one) is is_edit
 
 
-def test_images_are_read_as_the_library_of_the_kubelet_reads_them() -> None:
+def test_image_references_are_parsed_as_by_the_kubelet() -> None:
     rows = [json.loads(line) for line in (ROOT / "tests/fixtures/image-references.jsonl").read_text().splitlines()]
     assert len(rows) == 2500
     assert [text for text, is_right in rows if is_image(text) != is_right] == []
 
 
-def test_devices_that_run_ranks_are_known_resources() -> None:
+def test_accelerators_are_known_resources() -> None:
     slices = {f"nvidia.com/mig-{profile}" for profile in known_profiles()}
     kinds = {name: device.kind for name in known_resources() | slices if (device := device_of(name))}
     assert {kinds[name] for name in slices} == {"nvidia-mig"}

@@ -1,4 +1,4 @@
-"""A sample of the fuzzer's cases, and what it or its author has found: `python -m tests.fuzz` runs 20,000."""
+"""Test a sample of the fuzzer's cases and its former bugs; `python -m tests.fuzz` runs 20,000 cases."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ KUEUE = "kueue.x-k8s.io/v1beta2"
 
 @pytest.mark.parametrize("kind", ["platform", "manifest"])
 @pytest.mark.parametrize("first", [0, 25, 2_000])
-def test_no_case_of_a_sample_is_a_bug(kind: str, first: int) -> None:
-    """A time is not compared here: an ordinary test may run on a busy machine."""
+def test_sampled_fuzz_cases_succeed(kind: str, first: int) -> None:
+    """Times are not compared, because tests may run on a busy machine."""
     for number in range(first, first + 25):
         outcome = execute(kind, number, case(7, kind, number), has_limits=False)
         assert not outcome.failure, outcome
 
 
-def test_a_case_is_the_same_whenever_it_is_made() -> None:
+def test_fuzz_cases_are_reproducible() -> None:
     made = [case(3, kind, 2_000) for kind in ("platform", "manifest")]
     again = [case(3, kind, 2_000) for kind in ("platform", "manifest")]
     assert made == again
 
 
 @pytest.mark.slow
-def test_the_tool_reports_what_it_ran() -> None:
+def test_the_fuzzer_reports_its_cases() -> None:
     command = [
         sys.executable,
         "-m",
@@ -106,7 +106,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("what", NUMBERS)
 @pytest.mark.parametrize("command", ["validate", "queues", "can-i"])
-def test_digits_beyond_every_integer_are_no_bug(what: str, command: str, tmp_path: Path) -> None:
+def test_huge_integers_are_not_internal_errors(what: str, command: str, tmp_path: Path) -> None:
     code, output = printed(tmp_path, [NUMBERS[what]], command)
     assert code in (0, 1, 2), output
 
@@ -116,7 +116,7 @@ def test_digits_are_an_integer_of_at_most_64_bits() -> None:
     assert [int64(text) for text in ("", "-1", "1.0", "٣", "²", "9" * 20, MANY)] == [None] * 7
 
 
-def test_every_reader_of_digits_has_an_answer_for_many() -> None:
+def test_every_digit_parser_handles_huge_numbers() -> None:
     assert _functions_of(f"a#0-{MANY}") == (-1, -1)
     assert _number(MANY) != _number(MANY)  # not a number, which is no less and no more than any
     assert (_number("-7"), _number("7")) == (-7, 7)
@@ -127,12 +127,12 @@ def test_every_reader_of_digits_has_an_answer_for_many() -> None:
 
 
 @pytest.mark.parametrize("exponent", ["1e2000000000", "1e-2000000000", f"1e{MANY}", f"1e-{MANY}"])
-def test_a_quantity_of_any_exponent_is_an_error_and_no_work_without_end(exponent: str) -> None:
+def test_a_quantity_with_a_huge_exponent_is_rejected(exponent: str) -> None:
     with pytest.raises(ValueError, match=r"digits|suffix"):
         _parse_quantity(exponent)
 
 
-def test_bases_of_cases_build_on_each_other_deeper_than_python_calls(tmp_path: Path) -> None:
+def test_case_bases_may_be_nested_deeper_than_the_recursion_limit(tmp_path: Path) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
     bases: dict[str, Any] = {"b0": {"object": body, "set": {"data.b0": "x"}}}
     bases |= {f"b{n}": {"base": f"b{n - 1}", "set": {"metadata.name": f"x{n}"}} for n in range(1, 1_500)}
@@ -142,7 +142,7 @@ def test_bases_of_cases_build_on_each_other_deeper_than_python_calls(tmp_path: P
     assert (found.object["metadata"]["name"], found.object["data"]) == ("x1499", {"b0": "x"})
 
 
-def test_more_findings_than_anybody_reads_are_counted(tmp_path: Path) -> None:
+def test_excess_findings_are_counted(tmp_path: Path) -> None:
     code, output = printed(tmp_path, [{"a": "b"}] * 1_200, "validate")
     assert (code, output.count("schema/not-an-object")) == (1, 1)
     assert "and 1,197 more; pass `--format json` to see all" in output
@@ -150,7 +150,7 @@ def test_more_findings_than_anybody_reads_are_counted(tmp_path: Path) -> None:
     assert report.count('"check": "schema/not-an-object"') == 1_200
 
 
-def test_more_problems_than_anybody_reads_are_counted(tmp_path: Path) -> None:
+def test_excess_problems_are_counted(tmp_path: Path) -> None:
     tenants = [{"name": f"t{n}", "quota": {"gpu": 1}} for n in range(1_200)]
     pools = [{"name": "cpu", "nodes": 4, "allocatable": {"cpu": 64, "memory": "256Gi"}}]
     file = tmp_path / "platform.yaml"
@@ -163,17 +163,17 @@ def test_more_problems_than_anybody_reads_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", ["{{", "${", "$(", "<a", "{{ }", "a", "\n"])
-def test_a_long_text_is_judged_in_linear_time(unit: str) -> None:
-    """A pattern that goes back for each `{{` would take hours for these."""
+def test_a_long_text_is_searched_in_linear_time(unit: str) -> None:
+    """A pattern that backtracks at each `{{` would take hours."""
     assert not is_placeholder(f"x{unit * 500_000}x")
 
 
-def test_a_text_is_a_placeholder_wherever_its_braces_stand() -> None:
+def test_a_placeholder_is_detected_anywhere_in_a_text() -> None:
     assert all(is_placeholder(text) for text in ("{{ x }}", "a {{ b }} c", "{{{ x }}", "{{ {{ x }}", "\n{{\n}}\n"))
     assert not is_placeholder("}} sEcReT1234 {{")
 
 
-def test_so_many_names_are_neither_listed_nor_compared_one_by_one() -> None:
+def test_suggestions_from_many_names_are_not_listed() -> None:
     names = [f"team-{n}" for n in range(1_000)] + ["vision"]
     assert suggest("visoin", names) == "did you mean `vision`?"
     assert suggest("robotics", names) == "write one of the 1,001 that are declared, such as team-0"

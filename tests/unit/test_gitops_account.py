@@ -1,4 +1,4 @@
-"""What Argo CD may do: apply what a platform can consist of, and nothing else."""
+"""Test the rights of Argo CD's account: it can apply all kinds of a platform, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CATALOG = Catalog.bundled()
 
 
 def about(found: list[Body], verb: str) -> dict[tuple[str, str], list[str]]:
-    """(group, resource) → the names that the verb is limited to."""
+    """Return (group, resource) → the names to which the verb is limited."""
     return {
         (group, resource): rule.get("resourceNames", [])
         for rule in found
@@ -34,7 +34,7 @@ def role(kind: str, name: str, **others: object) -> Manifest:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
-def test_every_kind_is_called_as_the_api_server_calls_it(kind: object) -> None:
+def test_every_kind_has_the_resource_name_of_the_api_server(kind: object) -> None:
     found = {
         (entry.api_version.rpartition("/")[0], entry.kind, entry.plural, entry.scope == "Namespaced")
         for entry in CATALOG.everything
@@ -42,7 +42,7 @@ def test_every_kind_is_called_as_the_api_server_calls_it(kind: object) -> None:
     assert (kind.group, kind.kind, kind.resource, kind.namespaced) in found  # type: ignore[attr-defined]
 
 
-def test_what_an_example_consists_of_may_be_applied(example: Path) -> None:
+def test_the_account_can_apply_every_object_of_an_example(example: Path) -> None:
     platform, app = pipeline.load(example)
     tree, _ = pipeline.render(platform, app)
     found = account_rules(tree, CATALOG)
@@ -52,7 +52,7 @@ def test_what_an_example_consists_of_may_be_applied(example: Path) -> None:
             assert (manifest.group, CATALOG.entries[manifest.api_version, manifest.kind].plural) in written
 
 
-def test_rights_that_the_account_has_not_are_granted_by_name() -> None:
+def test_roles_beyond_its_rights_are_granted_by_name() -> None:
     tree = [
         role("ClusterRole", "ours"),
         role("ClusterRoleBinding", "x", roleRef={"kind": "ClusterRole", "name": "theirs"}),
@@ -65,20 +65,20 @@ def test_rights_that_the_account_has_not_are_granted_by_name() -> None:
     assert about(found, "bind") == {(rbac, "clusterroles"): ["theirs", "view"], (rbac, "roles"): ["local"]}
 
 
-def test_it_reads_no_secrets_and_starts_nothing() -> None:
+def test_the_account_reads_no_secrets_and_creates_no_workloads() -> None:
     resources = {resource for _, resource in about(account_rules([], CATALOG), "get")}
     assert not resources & {"secrets", "pods", "pods/log", "trainjobs", "jobs"}
     assert "*" not in str(account_rules([], CATALOG))
 
 
-def test_kinds_of_the_admins_own_come_on_top() -> None:
+def test_kinds_of_admin_objects_are_added() -> None:
     body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}}
     assert ("scheduling.k8s.io", "priorityclasses") in about(
         account_rules([Manifest(body, "a.yaml")], CATALOG), "delete"
     )
 
 
-def test_the_role_is_there_where_the_platform_grants_it() -> None:
+def test_the_role_is_rendered_if_the_platform_grants_it() -> None:
     platform, app = pipeline.load(EXAMPLES["openshift-h100"])
     tree, _ = pipeline.render(platform, app)
     granted, binding = [found for found in tree if found.file == "cluster/access/gitops.yaml"]
@@ -93,6 +93,6 @@ def test_the_role_is_there_where_the_platform_grants_it() -> None:
     assert ACCOUNT_ROLE in about(granted.body["rules"], "escalate")["rbac.authorization.k8s.io", "clusterroles"]
 
 
-def test_nothing_is_granted_unasked(platform: Platform) -> None:
+def test_no_role_is_granted_by_default(platform: Platform) -> None:
     assert platform.gitops
     assert not platform.gitops.grant

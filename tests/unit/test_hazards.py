@@ -1,4 +1,4 @@
-"""Hazards of platform files in examples, in `synth` and in Python. tests/checks/platform has a case of each check."""
+"""Test hazards of platform files in examples, in `synth` and in Python; tests/checks/platform has a case per check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference images keep the contract that their README states, as far as their text shows it."""
+"""Test that the text of the reference images follows the rules of their README."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ GOOD = CONTAINERFILES["openmpi/Containerfile"].read_text()
 
 
 def instructions(text: str) -> list[tuple[str, str]]:
-    """`(FROM, debian:…)`, …: comments gone, continued lines joined."""
+    """Return `(FROM, debian:…)`, … without comments and with continued lines joined."""
     joined = re.sub(r"\\\n\s*", " ", re.sub(r"(?m)^\s*#.*\n", "", text))
     return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in joined.splitlines() if line.strip()]
 
 
 def complaints(text: str) -> Iterator[str]:
-    """What breaks the contract, or could be another image tomorrow."""
+    """Yield violations of the README's rules, and unpinned parts."""
     steps = instructions(text)
     stages = {name for word, rest in steps if word == "FROM" for name in re.findall(r" AS (\w+)$", rest)}
     for word, rest in steps:
@@ -64,7 +64,7 @@ def _run_complaints(command: str) -> Iterator[str]:
             yield f"pip takes what comes: {install}"
 
 
-def test_every_family_of_the_catalogue_has_an_image_and_a_line_in_the_readme() -> None:
+def test_every_family_has_an_image_and_a_row_in_the_readme() -> None:
     folders = {SHARED.get(family, family) for family in FAMILIES}
     assert folders == {name.split("/")[0] for name in CONTAINERFILES}
     named = set(
@@ -74,7 +74,7 @@ def test_every_family_of_the_catalogue_has_an_image_and_a_line_in_the_readme() -
 
 
 @pytest.mark.parametrize("name", CONTAINERFILES)
-def test_images_keep_the_contract(name: str) -> None:
+def test_images_follow_the_rules(name: str) -> None:
     assert list(complaints(CONTAINERFILES[name].read_text())) == []
 
 
@@ -95,13 +95,13 @@ def test_images_keep_the_contract(name: str) -> None:
         ("ENV PATH", "ENV REGISTRY_TOKEN=a1b2 PATH"),
     ],
 )
-def test_a_broken_image_is_noticed(good: str, bad: str) -> None:
+def test_a_broken_image_is_detected(good: str, bad: str) -> None:
     assert good in GOOD
     assert list(complaints(GOOD.replace(good, bad)))
 
 
 @pytest.mark.parametrize("name", CONTAINERFILES)
-def test_what_an_image_copies_is_there(name: str) -> None:
+def test_files_that_an_image_copies_exist(name: str) -> None:
     text = CONTAINERFILES[name].read_text()
     for word, rest in instructions(text):
         *sources, _target = (part for part in rest.split() if not part.startswith("--"))
@@ -111,7 +111,7 @@ def test_what_an_image_copies_is_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_locks_have_what_is_asked_for_and_a_hash_for_everything(name: str) -> None:
+def test_locks_have_all_requirements_with_hashes(name: str) -> None:
     lock = LOCKS[name].with_suffix(".txt").read_text()
     locked = dict(re.findall(r"(?m)^([a-z][\w.-]*)==(\S+) \\\n +--hash=sha256:", lock))
     assert len(locked) == len(re.findall(r"(?m)^[^\s#]", lock))
@@ -122,14 +122,14 @@ def test_locks_have_what_is_asked_for_and_a_hash_for_everything(name: str) -> No
         assert locked[package] == (version or locked[package])
 
 
-def test_sshd_and_ssh_meet_on_the_port_that_trainer_expects() -> None:
+def test_sshd_and_ssh_use_the_port_of_trainer() -> None:
     configs = [(IMAGES / "ssh" / name).read_text() for name in ("sshd_config", "ssh_config")]
     assert all(re.search(rf"(?m)^\s*Port {SSH_PORT}$", config) for config in configs)
     assert (IMAGES / "entrypoint.sh").stat().st_mode & 0o111 == 0o111
 
 
 @pytest.mark.parametrize("linter", ["hadolint", "shellcheck"])
-def test_linters_find_nothing(linter: str) -> None:
+def test_linters_report_nothing(linter: str) -> None:
     program = shutil.which(linter, path=Path(sys.executable).parent) or shutil.which(linter)
     if program is None:
         pytest.skip(f"{linter} is not installed")

@@ -1,4 +1,4 @@
-"""Isolation: what the policies of a tenant let through, and what the platform file may ask for."""
+"""Test the traffic that the policies of a tenant allow, and the requests that the platform file may make."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HTTPS = [{"protocol": "TCP", "port": 443}]
 
 
 def made(**isolation: Any) -> dict[str, Body]:
-    """The policies of a tenant of the small platform, by name."""
+    """Return the policies of a tenant of the small platform, by name."""
     cluster = isolation.pop("cluster", {})
     egress = isolation.pop("egress", [])
     data = {**small_platform(), "cluster": cluster, "isolation": isolation}
@@ -41,12 +41,12 @@ def made(**isolation: Any) -> dict[str, Body]:
     return {body["metadata"]["name"]: body for body in found}
 
 
-def test_nothing_is_allowed_that_no_policy_names(platform: Platform) -> None:
+def test_default_deny_allows_no_traffic(platform: Platform) -> None:
     spec = default_deny(platform.tenants[0])["spec"]
     assert spec == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
-def test_the_policy_that_denies_says_what_it_does_not_deny(platform: Platform) -> None:
+def test_the_default_deny_policy_lists_traffic_outside_its_control(platform: Platform) -> None:
     said = default_deny(platform.tenants[0])["metadata"]["annotations"][NOT_ISOLATED]
     assert {"SR-IOV", "RDMA", "hostNetwork"} <= {word.strip("(),") for word in said.split()}
 
@@ -54,7 +54,7 @@ def test_the_policy_that_denies_says_what_it_does_not_deny(platform: Platform) -
 @pytest.mark.parametrize(
     ("cluster", "where", "port"), [(Cluster(), "kube-system", 53), (OPENSHIFT, "openshift-dns", 5353)]
 )
-def test_names_are_found_over_udp_and_tcp_on_the_resolvers_own_port(
+def test_dns_is_allowed_over_udp_and_tcp_on_the_port_of_the_resolver(
     cluster: Cluster, where: str, port: int, platform: Platform
 ) -> None:
     (rule,) = dns(platform.tenants[0], cluster)["spec"]["egress"]
@@ -65,13 +65,13 @@ def test_names_are_found_over_udp_and_tcp_on_the_resolvers_own_port(
 
 
 @pytest.mark.parametrize(("cache", "network"), [("169.254.20.10", "169.254.20.10/32"), ("fd00::a", "fd00::a/128")])
-def test_names_are_found_in_the_cache_of_the_node(cache: str, network: str) -> None:
+def test_dns_is_allowed_to_the_node_cache(cache: str, network: str) -> None:
     _, rule = made(dnsCache=cache)["np-dns"]["spec"]["egress"]
     assert rule["to"] == [{"ipBlock": {"cidr": network}}]
     assert {port["protocol"] for port in rule["ports"]} == {"UDP", "TCP"}
 
 
-def test_mpi_pods_reach_each_other_on_every_port_and_nobody_else(platform: Platform) -> None:
+def test_mpi_pods_reach_only_mpi_pods_on_every_port(platform: Platform) -> None:
     assert mpi(platform.tenants[0])["spec"] == {
         "podSelector": MPI_PODS,
         "policyTypes": ["Ingress", "Egress"],
@@ -94,7 +94,7 @@ def test_prometheus_reaches_one_port_of_mpi_pods() -> None:
     }
 
 
-def test_egress_names_the_network_and_the_ports() -> None:
+def test_egress_has_the_declared_network_and_ports() -> None:
     found = made(egress=[{"name": "log", "cidr": "10.20.0.0/16", "ports": [514], "protocol": "UDP"}])
     (rule,) = found["np-egress-log"]["spec"]["egress"]
     assert rule == {"to": [{"ipBlock": {"cidr": "10.20.0.0/16"}}], "ports": [{"protocol": "UDP", "port": 514}]}
@@ -109,21 +109,21 @@ def test_egress_names_the_network_and_the_ports() -> None:
         ("169.254.0.0/17", None),
     ],
 )
-def test_a_network_never_holds_the_metadata_service(network: str, without: list[str] | None) -> None:
+def test_a_network_excludes_the_metadata_service(network: str, without: list[str] | None) -> None:
     found = made(egress=[{"name": "wide", "cidr": network, "ports": [443]}])
     (rule,) = found["np-egress-wide"]["spec"]["egress"]
     assert rule["to"][0]["ipBlock"].get("except") == without
 
 
-def test_the_api_server_is_reached_at_its_addresses_or_as_cilium_knows_it() -> None:
+def test_the_api_server_is_reached_by_address_or_by_cilium_entity() -> None:
     (rule,) = made(apiServer={"networks": ["10.0.0.8/32"]})["np-api-server"]["spec"]["egress"]
     assert rule == {"to": [{"ipBlock": {"cidr": "10.0.0.8/32"}}], "ports": [{"protocol": "TCP", "port": 6443}]}
     (rule,) = made(cluster={"network": "cilium"}, apiServer={})["cnp-api-server"]["spec"]["egress"]
     assert rule["toEntities"] == ["kube-apiserver"]
 
 
-def test_cilium_sees_every_answer_of_a_tenant_that_reaches_names() -> None:
-    """A second rule for the resolver's port, without `rules`, would let answers pass by Cilium's proxy."""
+def test_cilium_proxies_all_dns_of_a_tenant_with_fqdn_egress() -> None:
+    """A second DNS rule without `rules` would let answers bypass Cilium's proxy."""
     found = made(cluster={"network": "cilium"}, egress=[{"name": "s3", "fqdn": "s3.example.com", "ports": [443]}])
     assert "np-dns" not in found
     (rule,) = found["cnp-dns"]["spec"]["egress"]
@@ -140,15 +140,15 @@ def test_cilium_sees_every_answer_of_a_tenant_that_reaches_names() -> None:
 
 
 @pytest.mark.parametrize(("domain", "how"), [("s3.example.com", "matchName"), ("*.example.com", "matchPattern")])
-def test_a_name_is_reached_on_its_ports(domain: str, how: str, platform: Platform) -> None:
+def test_an_fqdn_is_reached_on_its_ports(domain: str, how: str, platform: Platform) -> None:
     body = cilium_egress(platform.tenants[0], Egress(name="s3", fqdn=domain, ports=(443,)), domain)
     (rule,) = body["spec"]["egress"]
     assert rule == {"toFQDNs": [{how: domain}], "toPorts": [{"ports": [{"port": "443", "protocol": "TCP"}]}]}
     assert body["spec"]["endpointSelector"] == {}
 
 
-def test_no_policy_can_be_called_as_a_trainjob_is() -> None:
-    """opendatahub-io/trainer pkg/rhai/networkpolicy.go overwrites the policy with a TrainJob's name."""
+def test_policy_names_cannot_equal_a_trainjob_name() -> None:
+    """opendatahub-io/trainer pkg/rhai/networkpolicy.go overwrites a policy with the name of a TrainJob."""
     everything = made(
         metrics={"namespace": "monitoring"},
         apiServer={"networks": ["10.0.0.8/32"]},
@@ -157,7 +157,7 @@ def test_no_policy_can_be_called_as_a_trainjob_is() -> None:
     assert {name.partition("-")[0] for name in everything} == {"np"}
 
 
-def test_a_team_has_nothing_to_do_with_others_whatever_its_namespaces_say() -> None:
+def test_admin_policies_separate_teams_regardless_of_namespace_policies() -> None:
     spec = admin_network_policy("team-a", Guard())["spec"]
     assert spec["subject"] == {"namespaces": {"matchLabels": {"mpigen.dev/tenant": "team-a"}}}
     assert {rule["action"] for rule in (*spec["ingress"], *spec["egress"])} == {"Deny"}
@@ -168,7 +168,7 @@ def test_a_team_has_nothing_to_do_with_others_whatever_its_namespaces_say() -> N
 
 
 @pytest.mark.parametrize("network", ["standard", "openshift-ovn"])
-def test_admin_policies_are_there_where_the_cluster_has_them(network: str) -> None:
+def test_admin_policies_are_rendered_if_the_cluster_supports_them(network: str) -> None:
     data = {**small_platform(), "cluster": {"distribution": "openshift", "network": network}}
     if network == "openshift-ovn":
         data["isolation"] = {"guard": {"baseline": True, "priority": 7}}
@@ -224,7 +224,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_no_policy_could_keep_is_refused(case: str) -> None:
+def test_isolation_that_no_policy_can_enforce_is_rejected(case: str) -> None:
     change, said = REFUSED[case]
     data = {**small_platform(), **{key: value for key, value in change.items() if key != "egress"}}
     if "egress" in change:
@@ -233,7 +233,7 @@ def test_what_no_policy_could_keep_is_refused(case: str) -> None:
         Platform.model_validate(data)
 
 
-def test_jobs_that_are_kept_apart_bring_a_policy_each() -> None:
+def test_jobs_isolated_one_by_one_have_their_own_policy() -> None:
     assert "np-mpi" not in made(unit="job")
     platform = Platform.model_validate({**small_platform(), "isolation": {"unit": "job"}})
     job = new_job(platform, Request("openmpi-cpu", tenant="team-a", name="fft")).body
@@ -254,7 +254,7 @@ def test_jobs_that_are_kept_apart_bring_a_policy_each() -> None:
 
 
 @pytest.mark.parametrize("unit", ["namespace", "job"])
-def test_submitters_write_policies_only_where_something_keeps_their_shape(unit: str) -> None:
+def test_submitters_can_create_policies_only_under_an_admission_rule(unit: str) -> None:
     lenient = {"admission": "audit"}
     platform = Platform.model_validate({**small_platform(), "isolation": {"unit": unit}, "policies": lenient})
     bodies = [found.body for found in collect(App(platform))]
@@ -273,6 +273,6 @@ def test_submitters_write_policies_only_where_something_keeps_their_shape(unit: 
     assert [body["spec"].get("validationActions", []) for body in guarded] == ([[], ["Deny"]] if unit == "job" else [])
 
 
-def test_by_default_nothing_is_open_but_mpi_and_names() -> None:
+def test_only_mpi_and_dns_are_allowed_by_default() -> None:
     assert Isolation() == Isolation(metrics=None, api_server=None, dns_cache=None, guard=Guard())
     assert list(made()) == ["np-default-deny", "np-dns", "np-mpi"]

@@ -1,4 +1,4 @@
-"""TrainJobs for a platform: what is written, and every reason not to write it."""
+"""Test the TrainJobs of `job new`, and every reason to reject one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.conftest import small_platform
 
 
 def platform(**changes: Any) -> Platform:
-    """The small one, with `changes` made to the runtime on CPUs."""
+    """Return the small platform with `changes` of its CPU runtime."""
     data = small_platform()
     data["runtimes"][1] |= changes
     return Platform.model_validate(data)
@@ -44,7 +44,7 @@ def problems(**wanted: Any) -> list[str]:
     return list(map(str, refused.value.problems))
 
 
-def test_a_job_is_ten_lines_with_a_queue_of_its_own() -> None:
+def test_a_job_has_at_most_ten_lines() -> None:
     text = BriefEmitter().emit([job(nodes=3, queue="night", command=("mpirun", "./a.out")).body])
     assert text == (
         "---\n"
@@ -61,7 +61,7 @@ def test_a_job_is_ten_lines_with_a_queue_of_its_own() -> None:
 
 @pytest.mark.parametrize("is_smoke", [False, True], ids=["job", "smoke"])
 def test_jobs_on_every_runtime_of_every_example_pass_the_checks(example: Path, is_smoke: bool) -> None:
-    """One of the examples has every family on every device."""
+    """The catalogue example has every family on every device."""
     theirs = load_declared(example)
     texts = [
         BriefEmitter().emit([new_job(theirs, Request(runtime.name, tenant.name, nodes=2, is_smoke=is_smoke)).body])
@@ -74,39 +74,39 @@ def test_jobs_on_every_runtime_of_every_example_pass_the_checks(example: Path, i
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1))
-def test_every_word_of_a_command_arrives(words: list[str]) -> None:
+def test_every_command_argument_is_preserved(words: list[str]) -> None:
     text = BriefEmitter().emit([job(command=tuple(words)).body])
     assert trainer(yaml.safe_load(text))["command"] == words
 
 
-def test_what_is_left_out_comes_from_runtime_and_family() -> None:
+def test_defaults_come_from_runtime_and_family() -> None:
     body = job(changes={"nodes": 4}).body
     assert body["metadata"] == {"name": "openmpi-cpu", "namespace": "team-a"}
     assert trainer(body) == {"numNodes": 4, "command": ["mpirun", "./my-program"]}
     assert trainer(job().body)["numNodes"] == 2
 
 
-def test_a_runtime_of_some_tenants_is_referred_to_in_their_namespace() -> None:
+def test_a_runtime_with_tenants_is_referenced_in_their_namespace() -> None:
     assert job(changes={"tenants": ["team-a"]}).body["spec"]["runtimeRef"] == {
         "name": "openmpi-cpu",
         "kind": "TrainingRuntime",
     }
 
 
-def test_the_only_tenant_that_can_have_a_runtime_need_not_be_named() -> None:
-    """Half a node of the other one's holds no host."""
+def test_the_only_tenant_with_quota_is_the_default() -> None:
+    """The other tenant's half node is too small for a host."""
     assert job(tenant="").body["metadata"]["namespace"] == "team-a"
     assert job("openmpi-gpu", tenant="").body["metadata"]["namespace"] == "team-a"
 
 
-def test_which_of_several_tenants_has_to_be_said() -> None:
+def test_several_tenants_require_a_choice() -> None:
     data = small_platform()
     data["tenants"][1]["quota"]["cpu"] = 2
     with pytest.raises(JobError, match=r"^--tenant: several tenants can use .*; name one of: team-a, team-b$"):
         new_job(Platform.model_validate(data), Request("openmpi-cpu"))
 
 
-def test_a_platform_where_nobody_can_have_a_runtime_is_told_what_is_missing() -> None:
+def test_a_runtime_without_tenants_is_rejected_with_a_fix() -> None:
     data = {**small_platform(), "tenants": []}
     with pytest.raises(JobError, match=r"^--runtime: no tenant can use a host .*; give a tenant quota in pool `cpu`$"):
         new_job(Platform.model_validate(data), Request("openmpi-cpu"))
@@ -157,16 +157,16 @@ def test_a_platform_where_nobody_can_have_a_runtime_is_told_what_is_missing() ->
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )
-def test_what_would_not_run_is_refused_with_a_way_out(wanted: dict[str, Any], told: str) -> None:
+def test_jobs_that_cannot_run_are_rejected_with_a_fix(wanted: dict[str, Any], told: str) -> None:
     assert problems(**wanted) == [told]
 
 
-def test_a_runtime_of_other_tenants_is_refused() -> None:
+def test_a_runtime_of_other_tenants_is_rejected() -> None:
     (told,) = problems(changes={"tenants": ["team-b"]})
     assert told == "--runtime: runtime `openmpi-cpu` is not available to `team-a`; it can use: openmpi-gpu"
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     assert [told.partition(":")[0] for told in problems(name="1", nodes=100, queue="-")] == [
         "--name",
         "--nodes",
@@ -174,8 +174,8 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     ]
 
 
-def test_names_are_as_long_as_jobset_can_use() -> None:
-    """jobset v0.12.0 refuses the JobSet, and Trainer tells nobody but an event."""
+def test_job_names_are_limited_by_jobset() -> None:
+    """jobset v0.12.0 rejects longer names, which Trainer reports only in an event."""
     longest = "a" * LONGEST_NAME
     assert len(f"{longest}-launcher-0-0-abcde") == 63
     assert job(name=longest).body["metadata"]["name"] == longest
@@ -197,13 +197,13 @@ def test_a_separate_launcher_may_have_a_single_node() -> None:
     ],
     ids=["example", "deprecated", "no mpirun", "launch only"],
 )
-def test_what_its_owner_should_know_is_noted(wanted: dict[str, Any], changes: dict[str, Any], note: str) -> None:
+def test_notes_for_the_owner_are_printed(wanted: dict[str, Any], changes: dict[str, Any], note: str) -> None:
     (told,) = job(changes=changes, **wanted).notes
     assert told.startswith(note)
 
 
 @pytest.mark.parametrize("command", [("mpirun", "x"), ("bash", "-c", "set -e; mpiexec x"), ("horovodrun", "x")])
-def test_a_command_that_starts_ranks_is_not_commented_on(command: tuple[str, ...]) -> None:
+def test_a_command_that_starts_ranks_has_no_note(command: tuple[str, ...]) -> None:
     assert job(command=command).notes == ()
 
 
@@ -219,7 +219,7 @@ def test_borrowed_hosts_are_noted() -> None:
     )
 
 
-def test_hosts_that_no_other_team_can_borrow_are_not_noted() -> None:
+def test_hosts_that_no_other_team_can_borrow_have_no_note() -> None:
     data = small_platform()
     data["tenants"][0]["preemption"] = "never"
     data["tenants"][1]["quota"] = {"gpu": 1}
@@ -227,7 +227,7 @@ def test_hosts_that_no_other_team_can_borrow_are_not_noted() -> None:
     assert found.notes == ()
 
 
-def test_hosts_that_kueue_may_have_to_reclaim_are_noted() -> None:
+def test_hosts_that_kueue_must_reclaim_are_noted() -> None:
     data = small_platform()
     data["tenants"][1] |= {"quota": {"gpu": 1}, "borrow": {"gpu": 3}}
     found = new_job(Platform.model_validate(data), Request("openmpi-gpu", "team-a", nodes=2, command=("mpirun", "x")))
@@ -238,9 +238,7 @@ def test_hosts_that_kueue_may_have_to_reclaim_are_noted() -> None:
 
 @pytest.mark.parametrize("placement", [None, {"required": "example.com/rack"}])
 @pytest.mark.parametrize("launcher", ["node", "separate"])
-def test_a_job_on_a_pool_with_a_topology_is_as_large_as_on_any_other(
-    launcher: str, placement: dict[str, str] | None
-) -> None:
+def test_a_topology_does_not_change_the_size_of_jobs(launcher: str, placement: dict[str, str] | None) -> None:
     data = small_platform()
     data["pools"][0]["topology"] = ["example.com/rack", "kubernetes.io/hostname"]
     data["runtimes"][0] |= {"launcher": launcher, "placement": placement}
@@ -255,7 +253,7 @@ def test_a_job_on_a_pool_with_a_topology_is_as_large_as_on_any_other(
     assert ("all must be in one example.com/rack" in problem) is bool(placement)
 
 
-def test_where_a_single_host_is_allowed_the_launcher_needs_a_place_of_its_own() -> None:
+def test_a_limit_of_one_host_requires_a_separate_launcher() -> None:
     data = small_platform()
     data["tenants"][0]["limits"] = {"hostsPerJob": 1}
     with pytest.raises(
@@ -268,12 +266,12 @@ def test_where_a_single_host_is_allowed_the_launcher_needs_a_place_of_its_own() 
     assert body["spec"]["trainer"]["numNodes"] == 1
 
 
-def test_a_job_says_who_may_stop_it_where_it_is_asked_to() -> None:
+def test_a_job_has_the_requested_owner() -> None:
     assert job(owner="ada").body["metadata"]["annotations"] == {"mpigen.dev/owner": "ada"}
     assert "annotations" not in job().body["metadata"]
 
 
-def test_a_job_says_what_its_platform_asks_of_it_as_far_as_that_is_known() -> None:
+def test_a_job_has_the_required_labels() -> None:
     data = small_platform()
     data["policies"] = {"labels": ["example.com/cost-centre", "example.com/owner"]}
     data["tenants"][0] |= {"labels": {"example.com/cost-centre": "4711"}, "limits": {"timePerJob": "2h"}}
@@ -289,7 +287,7 @@ def test_a_job_says_what_its_platform_asks_of_it_as_far_as_that_is_known() -> No
     assert new_job(Platform.model_validate(data), Request(runtime, tenant)).body
 
 
-def test_a_priority_that_is_not_the_teams_is_refused() -> None:
+def test_a_priority_of_another_team_is_rejected() -> None:
     data = small_platform()
     data["tenants"][0]["priorities"] = ["research"]
     platform = Platform.model_validate(data)

@@ -1,4 +1,4 @@
-"""JSON in a text: read as Go reads it, and refused in words that do not depend on the version of Python."""
+"""Test that JSON is read as Go reads it, and rejected with messages that do not depend on the Python version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_what_is_json_is_read(value: Any) -> None:
+def test_valid_json_is_read(value: Any) -> None:
     try:
         text = json.dumps(value)
         text.encode()
@@ -49,7 +49,7 @@ def test_what_is_json_is_read(value: Any) -> None:
         ("[" * 200 + "]" * 200, "it is nested too deeply"),
     ],
 )
-def test_what_is_none_is_refused_with_a_reason(text: str, reason: str) -> None:
+def test_invalid_json_is_rejected_with_a_reason(text: str, reason: str) -> None:
     with pytest.raises(JsonTextError) as caught:
         read_json(text)
     assert str(caught.value) == reason

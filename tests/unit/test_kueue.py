@@ -1,4 +1,4 @@
-"""Queues: quotas in nodes and in resources, borrowing, cohorts, and what Kueue's webhooks demand."""
+"""Test queues: quotas in nodes and in resources, borrowing, cohorts, and the requirements of Kueue's webhooks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conftest import small_platform
 
 
 def quotas(body: dict[str, Any]) -> dict[str, dict[str, tuple[str, str]]]:
-    """Flavor → resource → (nominalQuota, borrowingLimit)."""
+    """Return flavor → resource → (nominalQuota, borrowingLimit)."""
     (group,) = body["spec"]["resourceGroups"]
     return {
         flavor["name"]: {each["name"]: (each["nominalQuota"], each["borrowingLimit"]) for each in flavor["resources"]}
@@ -36,20 +36,20 @@ def with_quota(**quota: Any) -> Platform:
     return Platform.model_validate(data)
 
 
-def test_nodes_of_a_pool_become_all_their_resources(platform: Platform) -> None:
+def test_a_quota_in_nodes_includes_all_their_resources(platform: Platform) -> None:
     assert quotas(queue(platform, "team-a")) == {
         "cpu": {"cpu": ("254", "0"), "memory": ("1000Gi", "0"), "nvidia.com/gpu": ("0", "0")},
         "gpu": {"cpu": ("192", "96"), "memory": ("2Ti", "1Ti"), "nvidia.com/gpu": ("16", "8")},
     }
 
 
-def test_a_resource_brings_the_others_along_in_proportion(platform: Platform) -> None:
+def test_a_quota_in_one_resource_adds_the_others_in_proportion(platform: Platform) -> None:
     assert quotas(queue(platform, "team-b")) == {
         "gpu": {"cpu": ("48", "0"), "memory": ("512Gi", "0"), "nvidia.com/gpu": ("4", "0")}
     }
 
 
-def test_quotas_are_of_what_kueue_counts() -> None:
+def test_quotas_are_in_the_resources_that_kueue_counts() -> None:
     data = small_platform()
     data["queues"] = {
         "excludeResourcePrefixes": ["mem"],
@@ -69,7 +69,7 @@ def test_quotas_are_of_what_kueue_counts() -> None:
     assert json.loads(flavor["metadata"]["annotations"]["mpigen.dev/allocatable"])["nvidia.com/gpu"] == "8"
 
 
-def test_resources_of_a_pool_are_taken_as_written_and_the_rest_in_proportion() -> None:
+def test_listed_resources_of_a_quota_are_exact_and_the_rest_in_proportion() -> None:
     platform = with_quota(gpu={"nvidia.com/gpu": 4, "cpu": 10})
     assert quotas(queue(platform, "team"))["gpu"] == {
         "cpu": ("10", "0"),
@@ -78,7 +78,7 @@ def test_resources_of_a_pool_are_taken_as_written_and_the_rest_in_proportion() -
     }
 
 
-def test_every_flavor_has_the_covered_resources_in_their_order(platform: Platform) -> None:
+def test_every_flavor_has_the_covered_resources_in_order(platform: Platform) -> None:
     """kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go validateResourceGroups."""
     for name in ("team-a", "team-b"):
         (group,) = queue(platform, name)["spec"]["resourceGroups"]
@@ -86,7 +86,7 @@ def test_every_flavor_has_the_covered_resources_in_their_order(platform: Platfor
             assert [each["name"] for each in flavor["resources"]] == group["coveredResources"]
 
 
-def test_a_job_without_devices_is_offered_cpu_nodes_first(platform: Platform) -> None:
+def test_cpu_flavors_come_before_device_flavors(platform: Platform) -> None:
     (group,) = queue(platform, "team-a")["spec"]["resourceGroups"]
     assert [flavor["name"] for flavor in group["flavors"]] == ["cpu", "gpu"]
 
@@ -98,17 +98,17 @@ def test_quantities_are_canonical_strings(platform: Platform) -> None:
                 assert amount == str(parse(amount))
 
 
-def test_a_queue_admits_its_own_namespace_only(platform: Platform) -> None:
+def test_a_queue_admits_only_its_own_namespace(platform: Platform) -> None:
     selector = queue(platform, "team-a")["spec"]["namespaceSelector"]
     assert selector == {"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}
 
 
-def test_the_local_queue_is_the_default_one_of_its_namespace(platform: Platform) -> None:
+def test_the_local_queue_is_the_default_of_its_namespace(platform: Platform) -> None:
     (body,) = local_queues(platform.tenants[0])
     assert (body["metadata"], body["spec"]["clusterQueue"]) == ({"name": "default", "namespace": "team-a"}, "team-a")
 
 
-def test_every_cohort_that_a_queue_names_exists_and_leads_to_the_platforms(platform: Platform) -> None:
+def test_every_referenced_cohort_exists_below_the_platform_cohort(platform: Platform) -> None:
     bodies = [manifest.body for manifest in collect(App(platform))]
     cohorts = {body["metadata"]["name"]: body["spec"].get("parentName") for body in bodies if body["kind"] == "Cohort"}
     named = {body["spec"]["cohortName"] for body in bodies if body["kind"] == "ClusterQueue"}
@@ -116,11 +116,11 @@ def test_every_cohort_that_a_queue_names_exists_and_leads_to_the_platforms(platf
     assert named == {"small", "research"}
 
 
-def test_the_platforms_own_cohort_has_no_parent(platform: Platform) -> None:
+def test_the_platform_cohort_has_no_parent(platform: Platform) -> None:
     assert next(cohorts(platform))["spec"] == {}
 
 
-def test_a_flavor_names_labels_and_taints_and_adds_no_tolerations(platform: Platform) -> None:
+def test_a_flavor_has_labels_and_taints_and_no_tolerations(platform: Platform) -> None:
     assert resource_flavor(platform.pool("gpu"))["spec"] == {
         "nodeLabels": {"example.com/pool": "gpu"},
         "nodeTaints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}],
@@ -162,12 +162,12 @@ CAMPUS: dict[str, Any] = {
 
 
 def campus(**team: Any) -> Platform:
-    """A platform with groups in groups, and more about its team."""
+    """Return a platform with nested cohorts and more settings of its team."""
     return Platform.model_validate(CAMPUS | {"tenants": [CAMPUS["tenants"][0] | team, CAMPUS["tenants"][1]]})
 
 
 def spec(platform: Platform, kind: str, name: str) -> dict[str, Any]:
-    """What a tree says of an object."""
+    """Return the spec of a rendered object."""
     bodies = [manifest.body for manifest in collect(App(platform))]
     (found,) = [body for body in bodies if (body["kind"], body["metadata"]["name"]) == (kind, name)]
     said: dict[str, Any] = found["spec"]
@@ -175,32 +175,32 @@ def spec(platform: Platform, kind: str, name: str) -> dict[str, Any]:
 
 
 def limits(spec: dict[str, Any], limit: str) -> dict[str, str | None]:
-    """Flavor → that limit of its GPUs."""
+    """Return flavor → the given limit of its GPUs."""
     (group,) = spec["resourceGroups"]
     at = group["coveredResources"].index("nvidia.com/gpu")
     return {flavor["name"]: flavor["resources"][at].get(limit) for flavor in group["flavors"]}
 
 
-def test_groups_are_in_groups_down_to_the_platforms_own() -> None:
+def test_cohorts_are_nested_below_the_platform_cohort() -> None:
     parents = {name: spec(campus(), "Cohort", name).get("parentName") for name in ("campus", "faculty", "department")}
     assert parents == {"campus": None, "faculty": "campus", "department": "faculty"}
 
 
-def test_a_group_may_borrow_what_is_written_and_nothing_of_other_pools() -> None:
+def test_a_cohort_borrows_only_in_the_declared_pools() -> None:
     faculty = spec(campus(), "Cohort", "faculty")
     assert limits(faculty, "borrowingLimit") == {"cpu": "0", "gpu": "16"}
     assert limits(faculty, "nominalQuota") == {"cpu": "0", "gpu": "0"}
     assert limits(faculty, "lendingLimit") == {"cpu": None, "gpu": None}
 
 
-def test_a_group_owns_and_lends_nodes_and_has_a_weight() -> None:
+def test_a_cohort_has_its_own_quota_lending_limit_and_weight() -> None:
     department = spec(campus(), "Cohort", "department")
     assert limits(department, "nominalQuota") == limits(department, "lendingLimit") == {"cpu": "0", "gpu": "8"}
     assert limits(department, "borrowingLimit") == {"cpu": None, "gpu": None}
     assert department["fairSharing"] == {"weight": "2"}
 
 
-def test_nodes_are_worth_what_daemons_leave() -> None:
+def test_a_quota_in_nodes_excludes_reserved_resources() -> None:
     (group,) = spec(campus(), "ClusterQueue", "team")["resourceGroups"]
     assert {each["name"]: each["nominalQuota"] for each in group["flavors"][0]["resources"]} == {
         "cpu": "124",
@@ -209,20 +209,20 @@ def test_nodes_are_worth_what_daemons_leave() -> None:
     }
 
 
-def test_what_no_quota_owns_is_lent_by_a_queue_that_nobody_enters() -> None:
+def test_unassigned_quota_is_lent_by_a_queue_without_jobs() -> None:
     slack = spec(campus(), "ClusterQueue", "slack")
     assert "namespaceSelector" not in slack
     assert limits(slack, "nominalQuota") == {"gpu": "40"}
     assert limits(slack, "lendingLimit") == {"gpu": None}
 
 
-def test_without_slack_nobody_has_it() -> None:
+def test_unassigned_quota_is_not_lent_without_slack() -> None:
     queues = {"slack": False, "fairSharing": True}
     bodies = [manifest.body for manifest in collect(App(Platform.model_validate(CAMPUS | {"queues": queues})))]
     assert "slack" not in {body["metadata"]["name"] for body in bodies}
 
 
-def test_a_team_lends_all_or_what_is_written() -> None:
+def test_a_team_lends_all_its_quota_or_the_declared_amount() -> None:
     assert limits(spec(campus(), "ClusterQueue", "team"), "lendingLimit") == {"gpu": None}
     assert limits(spec(campus(lend={"gpu": 1}), "ClusterQueue", "team"), "lendingLimit") == {"gpu": "8"}
     assert limits(spec(campus(lend={}), "ClusterQueue", "team"), "lendingLimit") == {"gpu": "0"}
@@ -236,7 +236,7 @@ def test_a_team_lends_all_or_what_is_written() -> None:
         ("reclaim", "LowerPriority", "Any"),
     ],
 )
-def test_whose_jobs_are_stopped_is_a_choice(intent: str, within: str, reclaim: str) -> None:
+def test_preemption_follows_the_declared_policy(intent: str, within: str, reclaim: str) -> None:
     assert spec(campus(preemption=intent), "ClusterQueue", "team")["preemption"] == {
         "withinClusterQueue": within,
         "reclaimWithinCohort": reclaim,
@@ -245,11 +245,11 @@ def test_whose_jobs_are_stopped_is_a_choice(intent: str, within: str, reclaim: s
 
 
 @pytest.mark.parametrize(("stop", "policy"), [("none", "None"), ("hold", "Hold"), ("drain", "HoldAndDrain")])
-def test_a_queue_can_be_closed(stop: str, policy: str) -> None:
+def test_a_queue_can_be_stopped(stop: str, policy: str) -> None:
     assert spec(campus(stop=stop), "ClusterQueue", "team")["stopPolicy"] == policy
 
 
-def test_a_reservation_is_quota_with_its_last_day_written_on_the_queue() -> None:
+def test_a_reservation_adds_quota_and_its_last_day_as_an_annotation() -> None:
     until = {"name": "neurips", "quota": {"gpu": 1}, "until": "2027-05-01", "reason": "the deadline"}
     platform = campus(reservations=[until])
     body = cluster_queue(next(each for each in platform.tenants if each.name == "team"), platform)
@@ -258,7 +258,7 @@ def test_a_reservation_is_quota_with_its_last_day_written_on_the_queue() -> None
     assert limits(spec(platform, "ClusterQueue", "slack"), "nominalQuota") == {"gpu": "32"}
 
 
-def test_a_pool_with_a_topology_has_one_of_its_own() -> None:
+def test_a_pool_with_a_topology_has_its_own_topology_object() -> None:
     platform = campus()
     assert spec(platform, "ResourceFlavor", "gpu")["topologyName"] == "gpu"
     assert spec(platform, "Topology", "gpu")["levels"] == [
@@ -268,21 +268,21 @@ def test_a_pool_with_a_topology_has_one_of_its_own() -> None:
     assert "topologyName" not in spec(platform, "ResourceFlavor", "cpu")
 
 
-def test_a_flavor_says_how_many_nodes_there_are_and_what_each_offers() -> None:
+def test_a_flavor_has_its_number_of_nodes_and_allocatable_as_annotations() -> None:
     assert resource_flavor(campus().pool("gpu"))["metadata"]["annotations"] == {
         "mpigen.dev/nodes": "8",
         "mpigen.dev/allocatable": '{"cpu": "62", "memory": "504Gi", "nvidia.com/gpu": "8"}',
     }
 
 
-def test_priorities_are_classes_of_kueue_alone() -> None:
+def test_priorities_are_workload_priority_classes_only() -> None:
     bodies = [manifest.body for manifest in collect(App(campus()))]
     values = {body["metadata"]["name"]: body["value"] for body in bodies if body["kind"] == "WorkloadPriorityClass"}
     assert values == {"production": 1000, "interactive": 500, "research": 100, "best-effort": -100}
     assert not [body for body in bodies if body["kind"] == "PriorityClass"]
 
 
-def test_all_namespaces_of_a_team_lead_to_its_queue_and_are_alike() -> None:
+def test_all_namespaces_of_a_team_share_its_queue_and_settings() -> None:
     platform = campus(namespaces=["team-dev"], access={"edit": ["group:team"]})
     tree = collect(App(platform))
     mine = {
@@ -302,7 +302,7 @@ def test_all_namespaces_of_a_team_lead_to_its_queue_and_are_alike() -> None:
     assert labels["team-dev"]["mpigen.dev/tenant"] == "team"
 
 
-def test_a_runtime_of_a_team_is_in_all_of_its_namespaces() -> None:
+def test_a_team_runtime_is_in_all_its_namespaces() -> None:
     data = CAMPUS | {"tenants": [CAMPUS["tenants"][0] | {"namespaces": ["team-dev"]}, CAMPUS["tenants"][1]]}
     data |= {"runtimes": [{"name": "own", "pool": "cpu", "tenants": ["team"]}]}
     tree = collect(App(Platform.model_validate(data)))

@@ -1,4 +1,4 @@
-"""Admission checks: nodes that are made when a job needs them, and jobs that run on other clusters."""
+"""Test admission checks: nodes that are provisioned for a job, and jobs that run on other clusters."""
 
 from __future__ import annotations
 
@@ -58,23 +58,23 @@ def checks(queue: str) -> list[Body] | None:
     return spec["admissionChecksStrategy"]["admissionChecks"] if "admissionChecksStrategy" in spec else None
 
 
-def test_a_queue_asks_for_the_nodes_of_those_of_its_flavors_that_are_made_on_demand() -> None:
-    """Of what it may only borrow as well."""
+def test_a_queue_has_provisioning_checks_for_its_provisioned_flavors() -> None:
+    """This includes flavors that it can only borrow."""
     assert checks("team-both") == [{"name": name, "onFlavors": [name]} for name in ("burst", "gpu")]
     assert checks("team-cpu") is None
 
 
-def test_a_queue_without_jobs_asks_nobody() -> None:
+def test_a_queue_without_jobs_has_no_checks() -> None:
     assert rendered("ClusterQueue")["slack"]["spec"]["resourceGroups"]
     assert checks("slack") is None
 
 
-def test_who_runs_elsewhere_asks_for_no_nodes_here() -> None:
-    """Kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go: no both, and no other clusters for some flavors only."""
+def test_a_multikueue_queue_has_no_provisioning_checks() -> None:
+    """Kueue v0.19.2 pkg/cache/scheduler/clusterqueue.go rejects both checks together, and MultiKueue per flavor."""
     assert checks("team-away") == [{"name": "multikueue"}]
 
 
-def test_every_check_that_a_queue_names_exists_and_so_does_what_it_refers_to() -> None:
+def test_every_referenced_check_and_its_parameters_exist() -> None:
     made = rendered("AdmissionCheck")
     asked = {check["name"] for queue in rendered("ClusterQueue") for check in checks(queue) or ()}
     assert set(made) == asked == {"gpu", "burst", "multikueue"}
@@ -83,7 +83,7 @@ def test_every_check_that_a_queue_names_exists_and_so_does_what_it_refers_to() -
         assert parameters["name"] in rendered(parameters["kind"])
 
 
-def test_only_pods_with_devices_wait_for_nodes_with_devices() -> None:
+def test_only_pods_with_devices_wait_for_provisioned_device_nodes() -> None:
     configs = {name: body["spec"] for name, body in rendered("ProvisioningRequestConfig").items()}
     retry = {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
     assert configs == {
@@ -100,12 +100,12 @@ def test_only_pods_with_devices_wait_for_nodes_with_devices() -> None:
     }
 
 
-def test_clusters_are_asked_in_the_order_in_which_they_were_written() -> None:
-    """Kueue's incremental dispatcher takes the first ones first."""
+def test_worker_clusters_keep_their_declared_order() -> None:
+    """Kueue's incremental dispatcher tries the first clusters first."""
     assert rendered("MultiKueueConfig")["multikueue"]["spec"] == {"clusters": ["west", "east"]}
 
 
-def test_how_to_reach_a_cluster_stands_in_a_secret_that_is_not_in_the_tree() -> None:
+def test_the_kubeconfig_of_a_cluster_is_in_a_secret_outside_the_release() -> None:
     clusters = rendered("MultiKueueCluster")
     assert {name: body["spec"]["clusterSource"]["kubeConfig"] for name, body in clusters.items()} == {
         name: {"location": f"{name}-kubeconfig", "locationType": "Secret"} for name in ("west", "east")
@@ -113,7 +113,7 @@ def test_how_to_reach_a_cluster_stands_in_a_secret_that_is_not_in_the_tree() -> 
     assert rendered("Secret") == {}
 
 
-def test_what_is_referred_to_comes_before_what_refers_to_it() -> None:
+def test_referenced_objects_have_an_earlier_sync_wave() -> None:
     kinds = ("MultiKueueCluster", "MultiKueueConfig", "ProvisioningRequestConfig", "AdmissionCheck", "ClusterQueue")
     waves = [WAVES[kind] for kind in kinds]
     assert waves == sorted(waves)
@@ -121,7 +121,7 @@ def test_what_is_referred_to_comes_before_what_refers_to_it() -> None:
     assert {("kueue.x-k8s.io", kind) for kind in kinds} <= set(CLUSTER_KINDS)
 
 
-def test_who_runs_elsewhere_takes_no_nodes_here_and_shares_with_its_kind_alone() -> None:
+def test_a_multikueue_team_uses_no_local_nodes_and_its_own_cohort() -> None:
     tenants = [
         *CLOUD["tenants"],
         {"name": "team-far", "quota": {"gpu": 20}, "borrow": {"gpu": 2}, "cohort": "far", "multiKueue": True},
@@ -150,7 +150,7 @@ def test_who_runs_elsewhere_takes_no_nodes_here_and_shares_with_its_kind_alone()
     assert set(rendered("Cohort")) == {"cloud", "cloud-multikueue"}
 
 
-def test_a_platform_without_either_has_no_checks() -> None:
+def test_a_platform_without_provisioning_or_multikueue_has_no_checks() -> None:
     pools = [{key: value for key, value in pool.items() if key != "provisioning"} for pool in CLOUD["pools"]]
     plain = {**CLOUD, "pools": pools, "queues": {}, "tenants": CLOUD["tenants"][:2]}
     assert rendered("AdmissionCheck", plain) == {}

@@ -1,4 +1,4 @@
-"""What Kueue must be told: upstream's ConfigMap, or the resource of OpenShift's operator."""
+"""Test Kueue's configuration: the upstream ConfigMap, or the resource of OpenShift's operator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cluster(distribution: str, version: str = VERSIONS[0]) -> Cluster:
 
 
 def operator(queues: dict[str, Any], version: str = VERSIONS[0]) -> dict[str, Any]:
-    """What OpenShift's operator is told."""
+    """Return the configuration of OpenShift's operator."""
     config: dict[str, Any] = kueue_object(Queues.model_validate(queues), cluster("openshift", version))["spec"][
         "config"
     ]
@@ -45,7 +45,7 @@ def test_the_configmap_holds_the_whole_configuration(version: str) -> None:
     assert yaml.safe_load(body["data"][KEY]) == configuration(queues, version)
 
 
-def test_each_wish_of_a_platform_is_in_the_configuration() -> None:
+def test_every_platform_setting_is_in_the_configuration() -> None:
     body = configuration(Queues.model_validate({**EVERYTHING, "retainFinished": "24h"}), VERSIONS[0])
     assert body["fairSharing"] == {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]}
     assert body["waitForPodsReady"] == {
@@ -58,7 +58,7 @@ def test_each_wish_of_a_platform_is_in_the_configuration() -> None:
     assert body["objectRetentionPolicies"] == {"workloads": {"afterFinished": "24h"}}
 
 
-def test_what_counts_as_something_else_is_in_the_configuration() -> None:
+def test_resource_transformations_are_in_the_configuration() -> None:
     wishes = {
         "excludeResourcePrefixes": ["rdma/", "ephemeral-storage", "rdma/"],
         "transformations": [
@@ -76,19 +76,19 @@ def test_what_counts_as_something_else_is_in_the_configuration() -> None:
     assert "resources" not in configuration(Queues(), VERSIONS[0])
 
 
-def test_only_what_tenants_start_is_held_when_it_is_in_no_queue() -> None:
+def test_only_tenant_namespaces_require_a_queue() -> None:
     held = configuration(Queues(manage_jobs_without_queue_name=True), VERSIONS[0])["managedJobsNamespaceSelector"]
     assert held == {"matchExpressions": [{"key": "mpigen.dev/tenant", "operator": "Exists"}]}
     assert "managedJobsNamespaceSelector" not in configuration(Queues(), VERSIONS[0])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_trainjobs_are_queued_everywhere(version: str) -> None:
+def test_trainjobs_are_always_an_integrated_framework(version: str) -> None:
     assert "trainer.kubeflow.org/trainjob" in configuration(Queues(), version)["integrations"]["frameworks"]
     assert "TrainJob" in operator({}, version)["integrations"]["frameworks"]
 
 
-def test_the_operator_is_told_the_same_in_its_own_words() -> None:
+def test_the_operator_configuration_has_equivalent_fields() -> None:
     told = operator(EVERYTHING)
     assert told["preemption"] == {"preemptionPolicy": "FairSharing"}
     assert told["workloadManagement"] == {"labelPolicy": "None"}
@@ -100,19 +100,19 @@ def test_the_operator_is_told_the_same_in_its_own_words() -> None:
     }
 
 
-def test_the_operator_that_waits_for_five_minutes_only_is_told_not_to() -> None:
+def test_gang_scheduling_is_off_for_the_operator_of_kueue_0_18() -> None:
     assert operator({}, "0.18")["gangScheduling"] == {"policy": "None"}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
 @pytest.mark.parametrize("queues", [{}, EVERYTHING], ids=["nothing", "everything"])
-def test_it_passes_mpigens_own_checks(version: str, distribution: str, queues: dict[str, Any]) -> None:
+def test_the_configuration_passes_the_embedded_engine(version: str, distribution: str, queues: dict[str, Any]) -> None:
     body = kueue_object(Queues.model_validate(queues), cluster(distribution, version))
     assert Engine(Catalog.bundled({"kueue": version})).violations(body) == []
 
 
-def test_the_schema_of_the_operator_refuses_what_it_does_not_know() -> None:
+def test_the_operator_schema_rejects_unknown_fields() -> None:
     body = kueue_object(Queues(), cluster("openshift"))
     body["spec"]["config"]["gangScheduling"]["byWorkload"]["timeout"] = "30m"
     (found,) = Engine(Catalog.bundled()).violations(body) or []
@@ -120,7 +120,7 @@ def test_the_schema_of_the_operator_refuses_what_it_does_not_know() -> None:
 
 
 @pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
-def test_no_engine_may_touch_it(distribution: str) -> None:
+def test_argo_cd_cannot_change_the_kueue_configuration(distribution: str) -> None:
     data = small_platform()
     data["cluster"] = {"distribution": distribution}
     platform = Platform.model_validate(data)

@@ -1,4 +1,4 @@
-"""Whatever YAML an object comes from, it is the same object, and its place is known."""
+"""Test that an object and its location are the same in every YAML form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ manifests = st.builds(Manifest, body=bodies, file=st.sampled_from(["a.yaml", "b/
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "team-a"}}
 
 
-def test_an_object_knows_what_makes_it_unique() -> None:
+def test_an_object_has_a_unique_identity() -> None:
     job = Manifest(JOB, "a.yaml")
     assert job.identity == ("batch", "Job", "team-a", "train")
     assert (job.api_version, job.group, job.resource) == ("batch/v1", "batch", "Job team-a/train")
@@ -47,14 +47,14 @@ def test_an_object_knows_what_makes_it_unique() -> None:
         ({"metadata": {"name": {}, "namespace": None}}, ("", "", "", ""), "object"),
     ],
 )
-def test_whatever_is_missing_or_of_another_type_is_empty(
+def test_missing_or_malformed_identity_fields_are_empty(
     body: dict[str, Any], identity: tuple[str, ...], resource: str
 ) -> None:
     assert Manifest(body, "a.yaml").identity == identity
     assert Manifest(body, "a.yaml").resource == resource
 
 
-def test_documents_are_counted_as_they_stand_and_empty_ones_passed_over() -> None:
+def test_documents_keep_their_index_and_empty_ones_are_skipped() -> None:
     text = "# only a comment\n---\n---\nkind: A\n---\n\n---\nkind: B\n---\n"
     assert [(each.kind, each.index) for each in read(text, "f")] == [("A", 1), ("B", 3)]
     assert list(read("", "f")) == []
@@ -70,13 +70,13 @@ def test_documents_are_counted_as_they_stand_and_empty_ones_passed_over() -> Non
         ),
     ],
 )
-def test_what_is_not_yaml_is_refused_with_its_file_and_place(text: str, said: str) -> None:
+def test_invalid_yaml_is_rejected_with_file_and_location(text: str, said: str) -> None:
     with pytest.raises(DocumentError) as caught:
         list(read(text, "f.yaml"))
     assert str(caught.value).startswith(said)
 
 
-def test_a_document_that_is_no_object_says_what_it_is_and_hides_nothing_behind_it() -> None:
+def test_documents_without_an_object_are_described_and_later_ones_are_read() -> None:
     found = list(read("- a\n---\nhello\n---\ntrue\n---\nkind: A\n", "f"))
     assert [(each.index, each.kind, each.instead) for each in found] == [
         (0, "", "a list"),
@@ -86,12 +86,12 @@ def test_a_document_that_is_no_object_says_what_it_is_and_hides_nothing_behind_i
     ]
 
 
-def test_objects_before_the_broken_document_are_given_out() -> None:
+def test_objects_before_an_invalid_document_are_returned() -> None:
     found = read("kind: A\n---\nb: [c\n", "f.yaml")
     assert next(found).kind == "A"
 
 
-def test_lists_are_opened_however_deep() -> None:
+def test_nested_lists_are_expanded() -> None:
     job = json.dumps(JOB)
     text = f"kind: List\nitems:\n- {job}\n- kind: List\n  items:\n  - {job}\n  - kind: ConfigMap\n- nothing\n"
     assert [(each.kind, each.inside) for each in read(text, "f")] == [
@@ -102,7 +102,7 @@ def test_lists_are_opened_however_deep() -> None:
     ]
 
 
-def test_items_of_a_typed_list_are_what_the_list_says_unless_they_say_it() -> None:
+def test_items_of_a_typed_list_inherit_its_kind() -> None:
     text = "apiVersion: v1\nkind: SecretList\nitems:\n- data: {}\n- {kind: ConfigMap}\n- {apiVersion: v2, kind: A}\n"
     found = [(each.api_version, each.kind) for each in read(text, "f")]
     assert found == [("v1", "Secret"), ("", "ConfigMap"), ("v2", "A")]
@@ -112,11 +112,11 @@ def test_items_of_a_typed_list_are_what_the_list_says_unless_they_say_it() -> No
 @pytest.mark.parametrize(
     "text", ["kind: Playlist\nspec: {items: [a]}\n", "kind: ConfigMapList\nitems: {}\n", "kind: Menu\nitems: [a]\n"]
 )
-def test_what_only_resembles_a_list_is_one_object(text: str) -> None:
+def test_kinds_that_only_resemble_a_list_are_one_object(text: str) -> None:
     assert len(list(read(text, "f"))) == 1
 
 
-def test_a_place_inside_an_item_is_a_place_in_the_text() -> None:
+def test_a_path_in_a_list_item_is_located_in_the_file() -> None:
     text = "kind: A\n---\nkind: List\nitems:\n- kind: B\n- kind: C\n  spec:\n    x: 1\n"
     *_, last = read(text, "f")
     assert locate(text, last.index, last.inside) == (6, 3)
@@ -126,7 +126,7 @@ def test_a_place_inside_an_item_is_a_place_in_the_text() -> None:
 
 @settings(deadline=None)
 @given(st.lists(manifests, max_size=6))
-def test_what_is_written_is_read_back_in_the_same_order(given: list[Manifest]) -> None:
+def test_written_manifests_are_read_back_in_the_same_order(given: list[Manifest]) -> None:
     files = write(given)
     assert list(files) == sorted({each.file for each in given})
     for file, text in files.items():
@@ -136,12 +136,12 @@ def test_what_is_written_is_read_back_in_the_same_order(given: list[Manifest]) -
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(manifests, min_size=1, max_size=4))
-def test_bytes_and_text_are_read_alike(given: list[Manifest]) -> None:
+def test_bytes_and_strings_are_read_alike(given: list[Manifest]) -> None:
     for file, text in write(given).items():
         assert list(read(text.encode(), file)) == list(read(text, file))
 
 
-def test_documents_are_read_only_as_they_are_asked_for(tmp_path: Path) -> None:
+def test_documents_are_read_lazily(tmp_path: Path) -> None:
     file = tmp_path / "large.yaml"
     file.write_text("---\nkind: ConfigMap\n" * 20_000 + "---\nx: [\n", "utf-8")
     found = read(file.read_bytes(), str(file))

@@ -1,4 +1,4 @@
-"""Networks: what fabrics become on nodes and in the namespaces of teams, and that all of it agrees."""
+"""Test the node and namespace objects of fabrics, and that they agree."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.random_fabrics import KINDS, platform_with, random_fabric
 
 
 def built(platform: Platform) -> list[Manifest]:
-    """What the fabrics of a platform are made of."""
+    """Return the network objects of a platform."""
     return [each for each in collect(App(platform)) if each.file.endswith("network.yaml") or "/networks/" in each.file]
 
 
@@ -34,7 +34,7 @@ def of_kind(platform: Platform, kind: str) -> list[Body]:
 
 
 def definitions(platform: Platform, namespace: str = "team-a") -> dict[str, Any]:
-    """Network → its configuration."""
+    """Return network → its configuration."""
     return {
         body["metadata"]["name"]: json.loads(body["spec"]["config"])
         for body in of_kind(platform, "NetworkAttachmentDefinition")
@@ -43,7 +43,7 @@ def definitions(platform: Platform, namespace: str = "team-a") -> dict[str, Any]
 
 
 def offered(platform: Platform) -> set[str]:
-    """The resources that operators are told to offer."""
+    """Return the resources that operators offer."""
     (fabric,) = platform.fabrics
     prefix = fabric.device.rpartition("/")[0]
     names = {f"{prefix}/{each['spec']['resourceName']}" for each in of_kind(platform, "SriovNetworkNodePolicy")}
@@ -56,7 +56,7 @@ def offered(platform: Platform) -> set[str]:
 
 
 def agrees(platform: Platform) -> None:
-    """Networks, devices and namespaces fit together."""
+    """Assert that networks, devices and namespaces agree."""
     (fabric,) = platform.fabrics
     if fabric.operated != "none" and fabric.device:
         assert offered(platform) == set(fabric.requests)
@@ -79,7 +79,7 @@ def agrees(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_fabric_passes_every_check_and_agrees_with_itself(name: str) -> None:
+def test_every_fabric_passes_every_check_and_is_consistent(name: str) -> None:
     platform = platform_with(KINDS[name])
     tree, pointer = render(platform, App(platform))
     assert not [each for each in check(platform, tree, pointer).findings if each.severity != "info"]
@@ -88,14 +88,14 @@ def test_every_fabric_passes_every_check_and_agrees_with_itself(name: str) -> No
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(min_value=0))
-def test_whatever_the_sizes_and_names_all_parts_agree(number: int) -> None:
+def test_random_fabrics_are_consistent(number: int) -> None:
     platform = platform_with(random_fabric(number))
     agrees(platform)
     _addresses_are_enough(platform)
 
 
 def _addresses_are_enough(platform: Platform) -> None:
-    """Every rail hands out a network of its own, in which every node finds an address for each NIC of each pod."""
+    """Every rail has its own network, with an address on every node for each NIC of each pod."""
     (fabric,) = platform.fabrics
     networks: list[Any] = []
     for body in of_kind(platform, "IPPool"):
@@ -120,11 +120,11 @@ def _addresses_are_enough(platform: Platform) -> None:
     assert not any(one.overlaps(other) for number, one in enumerate(networks) for other in networks[:number])
 
 
-def test_nothing_is_made_for_a_team_that_has_nothing_of_the_fabric() -> None:
+def test_a_team_without_quota_on_the_fabric_gets_no_objects() -> None:
     assert not [each for each in built(platform_with(KINDS["roce"])) if each.namespace == "team-c"]
 
 
-def test_the_partition_of_a_team_is_in_its_own_network_alone() -> None:
+def test_the_partition_of_a_team_is_only_in_its_own_network() -> None:
     fabric = {**KINDS["infiniband"], "pkey": "0x111"}
     tenants = [
         {"name": "team-a", "quota": {"gpu": 2}, "fabrics": [{"name": "fast", "pkey": "0x222"}]},
@@ -148,7 +148,7 @@ def test_addresses_of_a_team_come_from_its_own_pool() -> None:
     assert definitions(platform, "team-b")["fast-rail1"]["plugins"][0]["ipam"]["poolName"] == "fast-rail1"
 
 
-def test_every_rail_has_its_own_router_at_the_same_place() -> None:
+def test_every_rail_has_its_own_gateway_at_the_same_offset() -> None:
     configs = definitions(platform_with(KINDS["roce-rails"]))
     ipam = [each["plugins"][0]["ipam"] for each in configs.values()]
     assert [each["gateway"] for each in ipam] == ["192.168.0.1", "192.168.64.1", "192.168.128.1"]
@@ -169,12 +169,12 @@ def test_every_rail_has_its_own_router_at_the_same_place() -> None:
         ("ethernet-sriov", ["sriov"]),
     ],
 )
-def test_plugins_are_chained_as_the_attachment_needs(name: str, chain: list[str]) -> None:
+def test_plugins_are_chained_as_the_attachment_requires(name: str, chain: list[str]) -> None:
     for config in definitions(platform_with(KINDS[name])).values():
         assert [each["type"] for each in config["plugins"]] == chain
 
 
-def test_an_rdma_mode_is_told_to_nodes_and_to_pods_alike() -> None:
+def test_nodes_and_pods_have_the_same_rdma_mode() -> None:
     for mode, chained in (("exclusive", True), ("shared", False)):
         platform = platform_with({**KINDS["infiniband"], "rdma": mode})
         (config,) = of_kind(platform, "SriovNetworkPoolConfig")
@@ -182,7 +182,7 @@ def test_an_rdma_mode_is_told_to_nodes_and_to_pods_alike() -> None:
         assert ({"type": "rdma"} in definitions(platform)["fast"]["plugins"]) is chained
 
 
-def test_objects_that_take_nodes_away_say_which_and_how_many_at_a_time() -> None:
+def test_objects_that_restart_nodes_list_their_pools_and_limits() -> None:
     platform = platform_with({**KINDS["infiniband"], "nodes": {"maxUnavailable": 2}})
     for kind in ("SriovNetworkPoolConfig", "SriovNetworkNodePolicy"):
         (body,) = of_kind(platform, kind)
@@ -198,7 +198,7 @@ def test_objects_that_take_nodes_away_say_which_and_how_many_at_a_time() -> None
         ("kubernetes", "sriov", "networks", "networks"),
     ],
 )
-def test_the_operator_finds_its_objects_in_its_namespace(
+def test_objects_of_an_operator_are_in_its_namespace(
     distribution: str, operator: str, given: str | None, namespace: str
 ) -> None:
     fabric = {**KINDS["infiniband"], "operator": operator, **({"operatorNamespace": given} if given else {})}
@@ -207,7 +207,7 @@ def test_the_operator_finds_its_objects_in_its_namespace(
     assert body["metadata"]["namespace"] == namespace
 
 
-def test_a_device_plugin_runs_where_taints_keep_others_off() -> None:
+def test_a_device_plugin_tolerates_the_taints_of_the_pool() -> None:
     (body,) = of_kind(platform_with(KINDS["infiniband-shared"]), "NicNodePolicy")
     assert body["spec"]["tolerations"] == [
         {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
@@ -215,7 +215,7 @@ def test_a_device_plugin_runs_where_taints_keep_others_off() -> None:
     ]
 
 
-def test_the_name_of_a_nic_node_policy_is_never_longer_than_its_webhook_allows() -> None:
+def test_the_name_of_a_nic_node_policy_fits_the_limit_of_its_webhook() -> None:
     data = platform_with(KINDS["infiniband-shared"]).model_dump(mode="json", by_alias=True, exclude_defaults=True)
     data["pools"][1]["name"] = "a-pool-with-a-name-that-goes-on-and-on"
     data["tenants"] = []
@@ -223,7 +223,7 @@ def test_the_name_of_a_nic_node_policy_is_never_longer_than_its_webhook_allows()
     assert len(body["metadata"]["name"]) <= 30
 
 
-def test_machines_of_one_pool_are_set_up_once_for_all_fabrics() -> None:
+def test_nodes_of_one_pool_are_configured_once_for_all_fabrics() -> None:
     nodes = {"memlock": True, "numa": "restricted", "machineConfigPool": "gpu"}
     platform = platform_with({**KINDS["infiniband"], "nodes": nodes}, cluster={"distribution": "openshift"})
     data = platform.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -232,7 +232,7 @@ def test_machines_of_one_pool_are_set_up_once_for_all_fabrics() -> None:
     assert len(of_kind(both, "MachineConfig")) == len(of_kind(both, "KubeletConfig")) == 1
 
 
-def test_a_performance_profile_takes_the_place_of_a_kubelet_config() -> None:
+def test_a_performance_profile_replaces_a_kubelet_config() -> None:
     nodes = {"numa": "restricted", "reservedCpus": "0-3", "isolatedCpus": "4-63"}
     platform = platform_with({**KINDS["infiniband"], "nodes": nodes}, cluster={"distribution": "openshift"})
     (profile,) = of_kind(platform, "PerformanceProfile")
@@ -240,7 +240,7 @@ def test_a_performance_profile_takes_the_place_of_a_kubelet_config() -> None:
     assert not of_kind(platform, "KubeletConfig")
 
 
-def test_a_team_whose_jobs_run_elsewhere_has_no_network_here() -> None:
+def test_a_multikueue_team_has_no_local_networks() -> None:
     tenants = [{"name": "team-a", "quota": {"gpu": 2}, "multiKueue": True}]
     queues = {"multiKueue": {"clusters": [{"name": "west", "kubeConfigSecret": "west"}]}}
     assert not [
@@ -250,7 +250,7 @@ def test_a_team_whose_jobs_run_elsewhere_has_no_network_here() -> None:
     ]
 
 
-def test_all_that_is_made_for_fabrics_changes_by_a_release_alone_and_by_no_team() -> None:
+def test_fabric_objects_are_rendered_by_releases_and_not_writable_by_teams() -> None:
     admins = {"access": {"admin": ["group:admins"]}}
     machines = [{"memlock": True, "numa": "restricted"}, {"reservedCpus": "0-3", "isolatedCpus": "4-63"}]
     platforms = [
@@ -277,7 +277,7 @@ def test_all_that_is_made_for_fabrics_changes_by_a_release_alone_and_by_no_team(
 
 
 @pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
-def test_kueue_knows_what_a_claim_counts_as(distribution: str) -> None:
+def test_kueue_maps_device_classes_of_claims(distribution: str) -> None:
     platform = platform_with(KINDS["efa-dra"], cluster={"distribution": distribution})
     (body,) = [each.body for each in collect(App(platform)) if each.file == CONFIGURATION_FILE]
     resources = (

@@ -1,4 +1,4 @@
-"""Which Node cdk8s gets."""
+"""Test the selection of Node for cdk8s."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def provided(**environment: str) -> str:
     return environment["JSII_NODE"]
 
 
-def test_what_the_user_chose_stays() -> None:
+def test_a_node_chosen_by_the_user_is_kept() -> None:
     assert provided(JSII_NODE="mine", PATH="/nowhere") == "mine"
 
 
-def test_a_recent_node_on_the_path_is_taken(tmp_path: Path) -> None:
+def test_a_recent_node_on_the_path_is_used(tmp_path: Path) -> None:
     mine = node(tmp_path, f"echo v{OLDEST_NODE}.1.0")
     assert provided(PATH=str(tmp_path)) == str(mine)
 
 
 @pytest.mark.parametrize("answer", [f"echo v{OLDEST_NODE - 1}.9.9", "echo hello", "exit 1"])
-def test_another_one_is_passed_over(answer: str, tmp_path: Path) -> None:
+def test_an_old_or_broken_node_is_skipped(answer: str, tmp_path: Path) -> None:
     node(tmp_path, answer)
     assert not provided(PATH=str(tmp_path)).startswith(str(tmp_path))
 

@@ -1,4 +1,4 @@
-"""What pods of a team are held to, and the one exception: memory that ranks lock."""
+"""Test the Pod Security of teams, and the exemption for locked memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
 def platform(*relaxed: dict[str, str], distribution: str = "kubernetes", **policies: Any) -> Platform:
-    """The small one, whose first team is relaxed, in two namespaces."""
+    """Return the small platform with an exempt first team in two namespaces."""
     data = small_platform()
     data["cluster"] = {"distribution": distribution}
     data["tenants"][0] |= {"relax": [*relaxed], "namespaces": [f"{data['tenants'][0]['name']}-dev"]}
@@ -34,7 +34,7 @@ def only(tree: list[Manifest], kind: str) -> list[Body]:
     return [found.body for found in tree if found.kind == kind]
 
 
-def test_a_namespace_says_what_is_relaxed_until_when_and_why() -> None:
+def test_a_namespace_lists_its_exemptions_with_dates_and_reasons() -> None:
     relaxed = platform(MEMLOCK, IMAGES)
     theirs = {home.name for home in relaxed.tenants[0].homes}
     for body in only(rendered(relaxed), "Namespace"):
@@ -49,7 +49,7 @@ def test_a_namespace_says_what_is_relaxed_until_when_and_why() -> None:
 
 
 @pytest.mark.parametrize("standard", ["baseline", "privileged"])
-def test_kubernetes_own_standards_are_enforced_as_they_are(standard: str) -> None:
+def test_other_pod_security_levels_are_enforced_unchanged(standard: str) -> None:
     tree = rendered(platform({**MEMLOCK, "to": standard}))
     labels = only(tree, "Namespace")[0]["metadata"]["labels"]
     assert labels[ENFORCE] == standard
@@ -58,7 +58,7 @@ def test_kubernetes_own_standards_are_enforced_as_they_are(standard: str) -> Non
 
 
 @pytest.mark.parametrize("admission", ["audit", "off"])
-def test_what_memlock_leaves_is_denied_whatever_becomes_of_other_rules(admission: str) -> None:
+def test_the_memlock_policy_denies_regardless_of_other_rules(admission: str) -> None:
     tree = rendered(platform(MEMLOCK, admission=admission))
     (binding,) = [
         body for body in only(tree, "ValidatingAdmissionPolicyBinding") if "memlock" in body["spec"]["policyName"]
@@ -68,7 +68,7 @@ def test_what_memlock_leaves_is_denied_whatever_becomes_of_other_rules(admission
     assert selector == {"matchLabels": {"app.kubernetes.io/part-of": "small", "mpigen.dev/pod-security": "memlock"}}
 
 
-def test_policies_are_there_before_the_namespaces_that_need_them() -> None:
+def test_policies_are_applied_before_the_namespaces_that_need_them() -> None:
     waves = {
         found.kind: int(found.body["metadata"]["annotations"]["argocd.argoproj.io/sync-wave"])
         for found in rendered(platform(MEMLOCK))
@@ -79,7 +79,7 @@ def test_policies_are_there_before_the_namespaces_that_need_them() -> None:
     assert max(waves.values()) < namespace
 
 
-def test_on_openshift_the_scc_is_that_of_everybody_but_for_two_things() -> None:
+def test_the_memlock_scc_differs_from_restricted_v2_in_two_fields() -> None:
     """openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests/*_scc-restricted-v2.yaml."""
     (scc,) = only(rendered(platform(MEMLOCK, distribution="openshift")), "SecurityContextConstraints")
     assert scc["allowedCapabilities"] == ["IPC_LOCK", "NET_BIND_SERVICE"]
@@ -95,7 +95,7 @@ def test_on_openshift_the_scc_is_that_of_everybody_but_for_two_things() -> None:
     assert (scc["users"], scc["groups"], scc["priority"]) == ([], [], 0)
 
 
-def test_it_is_granted_to_one_service_account_in_the_namespaces_that_ask() -> None:
+def test_the_memlock_scc_is_granted_to_one_service_account_in_exempt_namespaces() -> None:
     relaxed = platform(MEMLOCK, distribution="openshift")
     tree = rendered(relaxed)
     (role,) = [body for body in only(tree, "ClusterRole") if body["metadata"]["name"] == "mpigen-memlock"]
@@ -108,7 +108,7 @@ def test_it_is_granted_to_one_service_account_in_the_namespaces_that_ask() -> No
 
 
 @pytest.mark.parametrize("relaxed", [[], [IMAGES], [{**MEMLOCK, "to": "privileged"}]])
-def test_nobody_else_has_it(relaxed: list[dict[str, str]]) -> None:
+def test_teams_without_the_memlock_exemption_have_no_scc(relaxed: list[dict[str, str]]) -> None:
     tree = rendered(platform(*relaxed, distribution="openshift"))
     assert only(tree, "SecurityContextConstraints") == []
     assert not [found for found in tree if found.name == "mpigen-memlock"]
@@ -119,7 +119,7 @@ def test_kubernetes_has_no_scc() -> None:
 
 
 @pytest.mark.parametrize(("day", "found"), [(DAY, "policy/relaxed"), ("2027-04-01", "policy/relaxation-over")])
-def test_every_report_tells_of_it_and_none_is_written_after_its_last_day(day: str, found: str) -> None:
+def test_exemptions_are_reported_and_block_synth_after_their_last_day(day: str, found: str) -> None:
     relaxed = platform(MEMLOCK)
     tree, pointer = pipeline.render(relaxed, App(relaxed))
     checked = pipeline.check(relaxed, tree, pointer, dt.date.fromisoformat(day))

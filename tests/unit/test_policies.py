@@ -1,4 +1,4 @@
-"""Tenancy: what a team's namespace allows, and what it does not."""
+"""Test the rights and limits in a team's namespace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPENSHIFT = Cluster(distribution="openshift")
 
 
 def granted(role: str) -> set[tuple[str, str, str]]:
-    """(group, resource, verb) of a role."""
+    """Return (group, resource, verb) of a role."""
     (body,) = [body for body in access.tenant_roles(Isolation()) if body["metadata"]["name"] == role]
     return {
         (group, resource, verb)
@@ -24,13 +24,13 @@ def granted(role: str) -> set[tuple[str, str, str]]:
     }
 
 
-def test_the_enforced_standard_is_pinned_to_the_clusters_version(platform: Platform) -> None:
+def test_the_enforced_standard_is_pinned_to_the_version_of_the_cluster(platform: Platform) -> None:
     labels = namespace.namespace(platform.tenants[0], "team-a", platform)["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
     assert labels["pod-security.kubernetes.io/enforce-version"] == "v1.34"
 
 
-def test_openshift_namespaces_are_known_to_kueue_and_left_alone_by_the_label_syncer(platform: Platform) -> None:
+def test_openshift_namespaces_are_managed_by_kueue_and_skipped_by_the_label_syncer(platform: Platform) -> None:
     labels = namespace.namespace(platform.tenants[0], "team-a", platform.model_copy(update={"cluster": OPENSHIFT}))[
         "metadata"
     ]["labels"]
@@ -40,24 +40,24 @@ def test_openshift_namespaces_are_known_to_kueue_and_left_alone_by_the_label_syn
     assert not [label for label in plain if "openshift" in label]
 
 
-def test_a_namespace_is_deleted_only_when_a_person_confirms(platform: Platform) -> None:
+def test_a_namespace_is_deleted_only_after_confirmation(platform: Platform) -> None:
     body = namespace.namespace(platform.tenants[0], "team-a", platform)
     options = body["metadata"]["annotations"]["argocd.argoproj.io/sync-options"]
     assert options == "Prune=confirm,Delete=confirm"
 
 
-def test_each_role_holds_the_one_before() -> None:
+def test_every_role_includes_the_weaker_ones() -> None:
     assert granted("mpigen-view") < granted("mpigen-submit") < granted("mpigen-edit") < granted("mpigen-admin")
 
 
-def test_viewers_read_jobs_logs_and_queues_and_change_nothing() -> None:
+def test_viewers_can_only_read_jobs_logs_and_queues() -> None:
     view = granted("mpigen-view")
     assert {verb for _, _, verb in view} == {"get", "list", "watch"}
     assert ("", "pods/log", "get") in view
     assert ("trainer.kubeflow.org", "trainingruntimes", "list") in view  # without it the SDK fails for everybody
 
 
-def test_nobody_reads_secrets_enters_pods_or_writes_what_bounds_them() -> None:
+def test_team_roles_cannot_read_secrets_enter_pods_or_change_limits() -> None:
     admin = granted("mpigen-admin")
     assert not {(group, resource) for group, resource, verb in admin if resource == "secrets" and verb in access.READ}
     assert not {
@@ -69,21 +69,21 @@ def test_nobody_reads_secrets_enters_pods_or_writes_what_bounds_them() -> None:
     assert written == {"trainjobs", "persistentvolumeclaims", "secrets", "rolebindings", "clusterroles"}
 
 
-def test_who_submits_jobs_creates_and_deletes_them_and_changes_nothing() -> None:
+def test_submitters_can_only_create_and_delete_jobs() -> None:
     assert granted("mpigen-submit") - granted("mpigen-view") == {
         ("trainer.kubeflow.org", "trainjobs", "create"),
         ("trainer.kubeflow.org", "trainjobs", "delete"),
     }
 
 
-def test_admins_may_bind_the_four_roles_and_no_other() -> None:
+def test_admins_can_bind_only_the_four_roles() -> None:
     (body,) = [body for body in access.tenant_roles(Isolation()) if body["metadata"]["name"] == "mpigen-admin"]
     (rule,) = [rule for rule in body["rules"] if "clusterroles" in rule["resources"]]
     assert rule["verbs"] == ["bind"]
     assert rule["resourceNames"] == ["mpigen-admin", "mpigen-edit", "mpigen-submit", "mpigen-view"]
 
 
-def test_writing_a_secret_answers_with_no_more_than_was_sent() -> None:
+def test_secrets_can_be_written_but_not_patched() -> None:
     """The answer to a patch is the whole object, so an empty patch would read it."""
     assert {verb for _, resource, verb in granted("mpigen-admin") if resource == "secrets"} == {
         "create", "update", "delete",
@@ -95,7 +95,7 @@ def test_no_rule_has_a_wildcard() -> None:
         assert "*" not in str(body["rules"])
 
 
-def test_access_is_bound_as_it_is_written(platform: Platform) -> None:
+def test_access_is_bound_as_declared(platform: Platform) -> None:
     bound = {body["metadata"]["name"]: body["subjects"] for body in access.role_bindings(platform.tenants[0])}
     rbac = "rbac.authorization.k8s.io"
     assert bound == {
@@ -105,18 +105,18 @@ def test_access_is_bound_as_it_is_written(platform: Platform) -> None:
     }
 
 
-def test_all_of_a_tenants_people_read_the_clusters_runtimes(platform: Platform) -> None:
+def test_all_users_of_a_tenant_can_read_the_cluster_runtimes(platform: Platform) -> None:
     binding = access.runtime_reader_binding(platform.tenants[0])
     assert binding is not None
     assert [subject["name"] for subject in binding["subjects"]] == ["a", "reader", "ada"]
     assert access.runtime_reader_binding(platform.tenants[1]) is None
 
 
-def test_the_pods_account_mounts_no_token(platform: Platform) -> None:
+def test_the_service_account_of_pods_mounts_no_token(platform: Platform) -> None:
     assert namespace.service_account(platform.tenants[0], platform.cluster)["automountServiceAccountToken"] is False
 
 
-def test_what_kueue_counts_has_no_second_quota(platform: Platform) -> None:
+def test_resources_of_kueue_have_no_resource_quota(platform: Platform) -> None:
     assert namespace.resource_quota(platform.tenants[0])["spec"]["hard"] == {
         "count/trainjobs.trainer.kubeflow.org": "1k",
         "services.loadbalancers": "0",
@@ -124,7 +124,7 @@ def test_what_kueue_counts_has_no_second_quota(platform: Platform) -> None:
     }
 
 
-def test_objects_storage_and_what_is_asked_for_are_limited() -> None:
+def test_objects_storage_and_requests_are_limited() -> None:
     limits = {"trainJobs": 50, "volumes": 20, "storage": "10Ti", "resources": {"nvidia.com/gpu": 24}}
     data = small_platform()
     data["tenants"][0]["limits"] = limits
@@ -138,7 +138,7 @@ def test_objects_storage_and_what_is_asked_for_are_limited() -> None:
     }
 
 
-def test_the_limits_of_a_tenant_stand_beside_its_jobs_and_its_people_cannot_change_them() -> None:
+def test_limits_of_a_tenant_are_on_its_namespace_and_not_writable() -> None:
     data = small_platform()
     data["tenants"][0]["limits"] = {"hostsPerJob": 4, "timePerJob": "2h", "devicesPerHost": {"nvidia.com/gpu": 2}}
     platform = Platform.model_validate(data)
@@ -153,12 +153,12 @@ def test_the_limits_of_a_tenant_stand_beside_its_jobs_and_its_people_cannot_chan
     assert {verb for _, resource, verb in granted("mpigen-admin") if resource == "namespaces"} == {"get"}
 
 
-def test_containers_that_ask_for_nothing_get_little_and_no_limit(platform: Platform) -> None:
+def test_containers_without_requests_get_small_defaults_and_no_limit(platform: Platform) -> None:
     (limit,) = namespace.limit_range(platform.tenants[0])["spec"]["limits"]
     assert limit == {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "256Mi"}}
 
 
-def test_a_weaker_standard_is_a_choice(platform: Platform) -> None:
+def test_a_weaker_standard_can_be_chosen(platform: Platform) -> None:
     data = small_platform() | {"policies": {"podSecurity": "baseline"}}
     chosen = Platform.model_validate(data)
     body = namespace.namespace(platform.tenants[0], "team-a", chosen)
@@ -167,7 +167,7 @@ def test_a_weaker_standard_is_a_choice(platform: Platform) -> None:
     assert labels["pod-security.kubernetes.io/warn"] == "restricted"
 
 
-def test_who_runs_the_platform_has_roles_of_their_own(platform: Platform) -> None:
+def test_platform_operators_have_their_own_roles(platform: Platform) -> None:
     assert access.platform_access(platform.access) == []
     data = small_platform() | {"access": {"admin": ["group:ops"], "ci": ["serviceaccount:ci/bot"]}}
     bodies = access.platform_access(Platform.model_validate(data).access)

@@ -1,4 +1,4 @@
-"""Whose a job is: what the policy asks for; what it does is tried on a real API server."""
+"""Test the settings of the owner policies; a real API server tests their decisions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def rule(name: str, action: str = "deny") -> list[Manifest]:
 
 
 @pytest.mark.parametrize(("name", "operations"), [("owner", ["CREATE", "UPDATE"]), ("own-jobs", ["CREATE", "DELETE"])])
-def test_it_looks_at_jobs_that_come_change_and_go(name: str, operations: list[str]) -> None:
+def test_owner_policies_apply_to_creation_update_and_deletion_of_jobs(name: str, operations: list[str]) -> None:
     policy, binding = rule(name)
     (looked_at,) = policy.body["spec"]["matchConstraints"]["resourceRules"]
     assert (looked_at["resources"], looked_at["operations"]) == (["trainjobs"], operations)
     assert binding.body["spec"]["validationActions"] == ["Deny"]
 
 
-def test_the_authorizer_says_who_is_an_editor_and_is_asked_about_nobodys_own_job() -> None:
+def test_the_authorizer_decides_only_about_jobs_of_other_users() -> None:
     spec: Body = rule("own-jobs")[0].body["spec"]
     assert [each["name"] for each in spec["matchConditions"]] == [
         "not-a-controller",
@@ -38,5 +38,5 @@ def test_the_authorizer_says_who_is_an_editor_and_is_asked_about_nobodys_own_job
 
 
 @pytest.mark.parametrize(("action", "number"), [("off", 0), ("warn", 2)])
-def test_it_can_be_left_to_people(action: str, number: int) -> None:
+def test_owner_rules_can_be_switched_off_or_warn(action: str, number: int) -> None:
     assert len(rule("own-jobs", action)) == number

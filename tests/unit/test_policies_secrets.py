@@ -1,4 +1,4 @@
-"""What is made of a team's secrets and volumes: all that fetches and keeps them, and no value."""
+"""Test the objects of a team's secrets and volumes, which contain no secret value."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_team_without_secrets_has_no_objects_for_them() -> None:
     assert list(namespace.persistent_volume_claims(tenant({}))) == []
 
 
-def test_a_store_of_its_own_holds_the_provider_as_given_and_its_account_mounts_no_token() -> None:
+def test_a_team_store_has_the_declared_provider_and_its_account_mounts_no_token() -> None:
     account = {"name": "vault", "annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/a"}}
     bodies = made({"store": {**VAULT, "serviceAccount": account, "refreshInterval": 300}})
     assert bodies["SecretStore/team"]["spec"] == {"refreshInterval": 300, "provider": VAULT["provider"]}
@@ -49,7 +49,7 @@ def test_a_store_of_its_own_holds_the_provider_as_given_and_its_account_mounts_n
     assert bodies["ServiceAccount/vault"]["metadata"]["annotations"] == account["annotations"]
 
 
-def test_stores_that_are_equal_are_written_alike() -> None:
+def test_equal_stores_are_written_alike() -> None:
     one, other = ({"b": {"d": 1, "c": [{"f": 1, "e": 2}]}}, {"b": {"c": [{"e": 2, "f": 1}], "d": 1}})
     assert str(Store(provider=one).provider) == str(Store(provider=other).provider)
 
@@ -61,7 +61,7 @@ def test_stores_that_are_equal_are_written_alike() -> None:
         ({"store": VAULT}, {"kind": "SecretStore", "name": "team"}),
     ],
 )
-def test_everything_is_fetched_from_the_one_store(secrets: dict[str, Any], reference: dict[str, str]) -> None:
+def test_all_secrets_are_fetched_from_one_store(secrets: dict[str, Any], reference: dict[str, str]) -> None:
     external = {"name": "wandb", "keys": {"B": {"key": "b"}, "A": {"key": "a"}}}
     bodies = made({**secrets, "external": [external], "connections": [S3], "pullSecrets": [PULL]})
     fetched = [body for body in bodies.values() if body["kind"] == "ExternalSecret"]
@@ -72,8 +72,8 @@ def test_everything_is_fetched_from_the_one_store(secrets: dict[str, Any], refer
     assert [each["secretKey"] for each in bodies["ExternalSecret/wandb"]["spec"]["data"]] == ["A", "B"]
 
 
-def test_no_secret_takes_over_the_labels_of_what_fetches_it() -> None:
-    """External Secrets copies them where there is no template: Argo CD and admission would take it for generated."""
+def test_fetched_secrets_do_not_inherit_labels() -> None:
+    """Without a template, External Secrets copies the labels, and Argo CD would treat the Secret as generated."""
     bodies = made(
         {"clusterStore": "v", "external": [{"name": "w", "keys": {"A": {"key": "a"}}}], "pullSecrets": [PULL]}
     )
@@ -83,7 +83,7 @@ def test_no_secret_takes_over_the_labels_of_what_fetches_it() -> None:
         assert "metadata" not in template
 
 
-def test_a_connection_is_one_to_the_dashboard_and_has_all_keys_of_s3() -> None:
+def test_a_connection_has_the_dashboard_labels_and_all_keys_of_s3() -> None:
     spec = made({"clusterStore": "vault", "connections": [S3]})["ExternalSecret/training-data"]["spec"]
     template = spec["target"]["template"]
     assert template["mergePolicy"] == "Merge"  # else the keys that are fetched were lost
@@ -100,20 +100,20 @@ def test_a_connection_is_one_to_the_dashboard_and_has_all_keys_of_s3() -> None:
     assert spec["data"][1]["remoteRef"]["version"] == "3"
 
 
-def test_pods_pull_with_the_secrets_of_their_account() -> None:
+def test_pods_pull_images_with_the_secrets_of_their_account() -> None:
     team = tenant({"clusterStore": "vault", "pullSecrets": [PULL]})
     assert namespace.service_account(team, Cluster())["imagePullSecrets"] == [{"name": "quay"}]
     assert "imagePullSecrets" not in namespace.service_account(tenant({}), Cluster())
 
 
-def test_openshift_finds_its_own_login_in_the_list_and_leaves_it_alone() -> None:
+def test_openshift_keeps_its_own_pull_secret_in_the_list() -> None:
     body = namespace.service_account(tenant({"clusterStore": "vault", "pullSecrets": [PULL]}), OPENSHIFT)
     login = body["metadata"]["annotations"]["openshift.io/internal-registry-pull-secret-ref"]
     assert body["imagePullSecrets"] == [{"name": login}, {"name": "quay"}]
     assert "annotations" not in namespace.service_account(tenant({}), OPENSHIFT)["metadata"]
 
 
-def test_each_namespace_of_a_team_has_all_of_it() -> None:
+def test_every_namespace_of_a_team_has_its_secrets_and_volumes() -> None:
     wanted = {"clusterStore": "vault", "connections": [S3]}
     team = tenant(wanted, namespaces=["team-a-dev"], volumes=[{"name": "d", "size": "1Ti"}])
     for make in (policies_secrets.secrets, namespace.persistent_volume_claims):
@@ -121,7 +121,7 @@ def test_each_namespace_of_a_team_has_all_of_it() -> None:
         assert found == ["team-a", "team-a-dev"]
 
 
-def test_a_volume_is_shared_and_goes_only_when_a_person_confirms() -> None:
+def test_a_volume_is_shared_and_deleted_only_after_confirmation() -> None:
     volume = {"name": "d", "size": "1024Gi", "class": "cephfs"}
     (body,) = namespace.persistent_volume_claims(tenant({}, volumes=[volume]))
     assert body["metadata"]["annotations"]["argocd.argoproj.io/sync-options"] == "Prune=confirm,Delete=confirm"
@@ -133,7 +133,7 @@ def test_a_volume_is_shared_and_goes_only_when_a_person_confirms() -> None:
     }
 
 
-def test_the_class_of_the_cluster_is_not_named() -> None:
+def test_the_default_storage_class_is_not_set() -> None:
     (body,) = namespace.persistent_volume_claims(
         tenant({}, volumes=[{"name": "d", "size": "1Ti", "accessModes": ["ReadOnlyMany"]}])
     )
@@ -141,8 +141,8 @@ def test_the_class_of_the_cluster_is_not_named() -> None:
     assert body["spec"]["accessModes"] == ["ReadOnlyMany"]
 
 
-def test_nothing_waits_for_what_others_must_fill() -> None:
-    """The last wave is applied and not waited for: a team's slip holds up no other team."""
+def test_secrets_and_claims_are_in_the_last_sync_wave() -> None:
+    """Argo CD does not wait for the last wave, so a team's mistake blocks no other team."""
     last = {"SecretStore", "ExternalSecret", "PersistentVolumeClaim"}
     body = {"apiVersion": "v1", "metadata": {"name": "x"}}
     waves = {
@@ -155,14 +155,14 @@ def test_nothing_waits_for_what_others_must_fill() -> None:
     assert {kind for kind, wave in WAVES.items() if wave >= 1} == last
 
 
-def test_limits_that_refuse_the_platforms_own_volumes_are_refused_in_python_too() -> None:
+def test_a_storage_limit_below_the_own_volumes_is_rejected_in_python() -> None:
     said = small_platform()
     said["tenants"][0] |= {"limits": {"storage": "1Ti"}, "volumes": [{"name": "d", "size": "2Ti"}]}
     with pytest.raises(ValidationError, match="the 2Ti that the `volumes` of the team request"):
         Platform.model_validate(said)
 
 
-def test_python_writes_the_same_names() -> None:
+def test_python_names_equal_yaml_aliases() -> None:
     assert DataVolume(name="d", size="1Ti", class_name="cephfs") == DataVolume.model_validate(
         {"name": "d", "size": "1Ti", "class": "cephfs"}
     )

@@ -1,4 +1,4 @@
-"""A finding of `synth` names the line of the platform file that causes it, in the words of that file."""
+"""Test that a finding of `synth` has the line and the words of the platform file."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ CHANGES: dict[tuple[str, ...], Any] = {
 
 @cache
 def _leaves(changed: tuple[str, ...] = ()) -> dict[tuple[str, str, str], tuple[Any, tuple[str, ...]]]:
-    """Render the platform, with one field changed; return (file, resource, path) → (value, source) of each scalar."""
+    """Render the platform with one changed field; return (file, resource, path) → (value, source) of each scalar."""
     data = copy.deepcopy(yaml.safe_load(PLATFORM))
     if changed:
         *sections, last = changed
@@ -115,7 +115,7 @@ def _source(manifest: Manifest, path: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("field", CHANGES, ids=".".join)
-def test_a_changed_field_is_the_source_of_something_that_changes(field: tuple[str, ...]) -> None:
+def test_a_changed_field_is_the_source_of_a_changed_value(field: tuple[str, ...]) -> None:
     before, after = _leaves(), _leaves(field)
     differing = {key for key in before.keys() | after.keys() if before.get(key, ())[:1] != after.get(key, ())[:1]}
     sources = {(after.get(key) or before[key])[1] for key in differing}
@@ -134,14 +134,14 @@ def test_every_generated_file_comes_from_a_section_of_the_platform_file(example:
         assert source[0] in sections, name
 
 
-def test_the_file_of_an_object_that_a_platform_in_python_adds_has_no_source() -> None:
+def test_a_file_that_a_platform_in_python_adds_has_no_source() -> None:
     finding = Finding(
         "custom/cluster/priorityclass-urgent.yaml", 1, 1, "$", "test/test", "PriorityClass urgent", "", "", ""
     )
     assert find_source(finding, {}) == ()
 
 
-def test_a_finding_names_the_line_and_the_field_of_the_platform_file(tmp_path: Path, mpigen: Run) -> None:
+def test_a_finding_has_the_line_and_the_field_of_the_platform_file(tmp_path: Path, mpigen: Run) -> None:
     file = tmp_path / "platform.yaml"
     text = PLATFORM.replace("    cohort: science\n", "").replace("cohorts:\n  - name: science\n", "")
     text = text.replace("lend: {cpu: 1}", "lend: {cpu: 0}").replace("nodes: 6", "nodes: 3")
@@ -167,7 +167,7 @@ def test_a_finding_has_the_values_of_the_platform_file(tmp_path: Path) -> None:
     assert (pointed.why, pointed.fix) == ("None of the jobs runs", "`stop: drain`")
 
 
-def test_values_follow_the_name_of_their_field_in_every_finding(tmp_path: Path) -> None:
+def test_values_after_their_field_are_translated_in_every_finding(tmp_path: Path) -> None:
     file = tmp_path / "platform.yaml"
     file.write_text(PLATFORM, "utf-8")
     texts = ("the nodes restart", "`Hold` the line", "set `stopPolicy: Hold`, or `borrowingLimit: 2`")
@@ -180,5 +180,5 @@ _STEPS = st.one_of(st.integers(0, 99), st.text(min_size=1, max_size=20).filter(s
 
 
 @given(st.lists(_STEPS).map(tuple).filter(lambda path: not path or isinstance(path[0], str)))
-def test_a_written_path_reads_as_the_same_path(path: tuple[str | int, ...]) -> None:
+def test_a_formatted_path_is_parsed_as_the_same_path(path: tuple[str | int, ...]) -> None:
     assert parse_path(format_path(path, root="$")) == path

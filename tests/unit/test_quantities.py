@@ -1,4 +1,4 @@
-"""Quantities mean and look what they do to the API server."""
+"""Test that quantities have the value and the text of the API server."""
 
 from __future__ import annotations
 
@@ -30,36 +30,36 @@ def test_a_quantity_has_the_value_that_go_gives_it(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", READ)
-def test_a_quantity_is_written_as_go_writes_it(text: str) -> None:
+def test_a_quantity_is_formatted_as_in_go(text: str) -> None:
     assert str(parse(text)) == READ[text]["canonical"]
 
 
 @pytest.mark.parametrize("text", [row["text"] for row in TABLE if "refused" in row])
-def test_what_go_refuses_is_refused(text: str) -> None:
+def test_quantities_that_go_rejects_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="not a quantity"):
         parse(text)
 
 
 @pytest.mark.parametrize("text", [".", "-", "+", "Gi", "e3"])
-def test_a_quantity_needs_a_digit_though_go_takes_nothing_for_zero(text: str) -> None:
+def test_a_quantity_needs_a_digit_although_go_accepts_none(text: str) -> None:
     with pytest.raises(ValueError, match="not a quantity"):
         parse(text)
 
 
 @pytest.mark.parametrize("text", ["9223372036854775808", "8Ei", "-8.1Ei", "9.3E", "1000E", "1e22", "9" * 40])
-def test_what_the_api_server_would_cap_or_write_without_its_zeros_is_refused(text: str) -> None:
+def test_a_quantity_that_the_api_server_would_cap_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="more than a quantity can hold"):
         parse(text)
 
 
 @pytest.mark.parametrize("text", ["1e999999999", "1E-999999999", "9" * 100_000])
-def test_an_absurd_number_is_refused_before_it_is_computed(text: str) -> None:
+def test_a_huge_number_is_rejected_before_it_is_computed(text: str) -> None:
     with pytest.raises(ValueError, match="not a quantity"):
         parse(text)
 
 
 @given(numbers, suffixes)
-def test_writing_what_was_read_loses_nothing_beyond_a_nano(number: str, suffix: str) -> None:
+def test_a_quantity_keeps_its_value_down_to_nanos(number: str, suffix: str) -> None:
     try:
         quantity = parse(number + suffix)
     except ValueError:
@@ -72,7 +72,7 @@ def test_writing_what_was_read_loses_nothing_beyond_a_nano(number: str, suffix: 
 
 
 @given(amounts, st.booleans())
-def test_any_amount_of_whole_nanos_survives_its_text(value: Fraction, is_binary: bool) -> None:
+def test_any_amount_of_whole_nanos_keeps_its_value_as_text(value: Fraction, is_binary: bool) -> None:
     text = str(Quantity(value, is_binary))
     assert parse(text).value == value
     assert str(parse(text)) == text
@@ -95,11 +95,11 @@ def test_floor_is_the_nearest_multiple_below(value: Fraction, unit: int) -> None
     ("value", "text"),
     [(Fraction(1, 3), "333333334n"), (Fraction(-1, 3), "-333333334n"), (Fraction(10**10, 3), "3333333333333333334n")],
 )
-def test_a_share_that_no_text_can_hold_is_rounded_away_from_zero(value: Fraction, text: str) -> None:
+def test_an_inexact_share_is_rounded_away_from_zero(value: Fraction, text: str) -> None:
     assert str(Quantity(value)) == text
 
 
-def test_a_binary_quantity_without_a_binary_suffix_is_written_as_the_server_reads_it_back() -> None:
+def test_a_binary_quantity_without_a_binary_suffix_is_written_as_decimal() -> None:
     assert str(parse("1.953125Ki")) == "2k"  # Go writes 2000, and 2k when it has read that
 
 

@@ -1,4 +1,4 @@
-"""The registry: every check is complete, and every finding of a fixture comes from a registered check."""
+"""Test that registered checks are complete, and that every finding of a fixture comes from a registered check."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
 
 @pytest.mark.parametrize("each", CHECKS.values(), ids=CHECKS)
-def test_a_check_says_what_it_reports_and_why(each: Check) -> None:
+def test_every_check_has_a_summary_and_a_reason(each: Check) -> None:
     assert each.text.startswith("Report ")
     assert each.summary
     assert each.why
     assert "Source:" not in each.why
 
 
-def test_every_finding_of_a_fixture_comes_from_a_registered_check_and_is_no_worse() -> None:
+def test_findings_of_fixtures_have_at_most_the_registered_severity() -> None:
     for severity, name in _REPORTED.findall("\n".join(WORDS.values())):
         assert _ORDER.index(Severity(severity)) >= _ORDER.index(CHECKS[name].severity), name
 
 
-def test_every_check_has_cases_and_a_page_and_nothing_else_has() -> None:
+def test_checks_cases_and_pages_correspond() -> None:
     folders = {"/".join(file.parent.relative_to(FOLDER).parts) for file in FOLDER.glob("*/*/cases.yaml")}
     pages = {"/".join(page.relative_to(PAGES).with_suffix("").parts) for page in PAGES.glob("*/*.md")}
     assert CHECKS.keys() == folders == pages
     assert {case.check for case in CASES.values()} == folders
 
 
-def test_a_rule_has_the_name_of_its_check_and_an_id_of_its_own() -> None:
+def test_a_rule_function_has_the_name_of_its_check_and_a_unique_id() -> None:
     with pytest.raises(ValueError, match="is called right"):
 
         @check("quota/wrong", severity=Severity.ERROR, needs=Objects)
@@ -53,7 +53,7 @@ def test_a_rule_has_the_name_of_its_check_and_an_id_of_its_own() -> None:
         declare("quota/order", severity=Severity.ERROR, text="Report anything.")
 
 
-def test_a_check_fills_in_its_id_and_its_severity() -> None:
+def test_a_check_sets_its_id_and_default_severity() -> None:
     place = Manifest({"kind": "X"}, "x.yaml")
 
     def rule(_: object) -> Iterator[Breach]:
@@ -70,11 +70,11 @@ def test_a_check_fills_in_its_id_and_its_severity() -> None:
 
 
 @pytest.mark.parametrize(("targets", "holds"), [({"trainer": "2.2"}, False), ({"trainer": "2.3"}, True), ({}, True)])
-def test_a_check_holds_from_a_version_on(targets: dict[str, str], holds: bool) -> None:
+def test_a_check_applies_since_its_version(targets: dict[str, str], holds: bool) -> None:
     assert CHECKS["trainjob/reserved-variable"].holds_for(targets) is holds
 
 
-def test_the_runner_measures_each_rule() -> None:
+def test_the_profile_measures_every_rule() -> None:
     case = CASES["quota/lends-nobody"]
     with registry.profile() as seconds:
         case.find(case.bad)

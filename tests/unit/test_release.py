@@ -1,4 +1,4 @@
-"""A release folder: immutable, owned file by file, and never a place where somebody's work gets lost."""
+"""Test that a release folder is immutable, owned file by file, and never loses a user's work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def release(files: dict[str, str] | None = None, **changes: Any) -> Release:
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int, int]]:
-    """Every file and folder with its content, mode and time of change: equal snapshots mean untouched."""
+    """Return every file and folder with content, mode and modification time."""
     entries = {}
     for path in [folder, *sorted(folder.rglob("*"))]:
         status = path.lstat()
@@ -33,7 +33,7 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int, int]]:
 
 
 def refused(root: Path, wanted: Release, **options: Any) -> tuple[Problem, ...]:
-    """Write, expect a refusal that leaves the output as it was, and give its problems."""
+    """Write a release, expect a rejection without changes, and return its problems."""
     before = snapshot(root)
     with pytest.raises(OutputError) as caught:
         write(wanted, root, **options)
@@ -43,7 +43,7 @@ def refused(root: Path, wanted: Release, **options: Any) -> tuple[Problem, ...]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """An output folder that holds release 1.0.0."""
+    """Return an output folder with release 1.0.0."""
     write(release(), tmp_path / "output")
     return tmp_path / "output"
 
@@ -56,7 +56,7 @@ def folder(root: Path) -> Path:
 # Created
 
 
-def test_a_new_release_holds_the_files_and_a_lock(tmp_path: Path) -> None:
+def test_a_new_release_has_its_files_and_a_lock(tmp_path: Path) -> None:
     written = write(release(), tmp_path / "deep/output")
     folder = tmp_path / "deep/output/prod/1.0.0"
     lock = (folder / "release.json").read_text()
@@ -81,7 +81,7 @@ def test_a_new_release_holds_the_files_and_a_lock(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "deep/output/prod") == ["1.0.0"]  # noqa: PTH208  # names, hidden ones too
 
 
-def test_the_bytes_do_not_depend_on_the_order_of_the_input(folder: Path, tmp_path: Path) -> None:
+def test_output_bytes_do_not_depend_on_the_order_of_the_input(folder: Path, tmp_path: Path) -> None:
     other = write(release(dict(reversed(FILES.items()))), tmp_path / "other").folder
     assert (other / "release.json").read_bytes() == (folder / "release.json").read_bytes()
 
@@ -102,13 +102,13 @@ def test_a_release_without_files_is_a_release(tmp_path: Path) -> None:
     assert write(release({}), tmp_path).status == "unchanged"
 
 
-def test_an_empty_folder_is_no_obstacle(tmp_path: Path) -> None:
+def test_an_empty_folder_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "prod/1.0.0/cluster").mkdir(parents=True)
     assert write(release(), tmp_path).status == "created"
     assert verify(tmp_path / "prod/1.0.0") == []
 
 
-def test_releases_and_platforms_lie_side_by_side(root: Path, folder: Path) -> None:
+def test_releases_and_platforms_are_written_side_by_side(root: Path, folder: Path) -> None:
     before = snapshot(folder)
     write(release({"a.yaml": "a\n"}, version="1.1.0"), root)
     write(release({"a.yaml": "a\n"}, platform="test"), root)
@@ -120,14 +120,14 @@ def test_releases_and_platforms_lie_side_by_side(root: Path, folder: Path) -> No
 
 
 @pytest.mark.parametrize("replace", [False, True])
-def test_the_same_content_touches_nothing(root: Path, *, replace: bool) -> None:
+def test_the_same_content_changes_no_files(root: Path, *, replace: bool) -> None:
     before = snapshot(root)
     written = write(release(), root, replace=replace, discard_edits=replace)
     assert (written.status, written.files, written.added, written.changed) == ("unchanged", 4, (), ())
     assert snapshot(root) == before
 
 
-def test_other_content_under_the_same_version_is_refused(root: Path, folder: Path) -> None:
+def test_other_content_under_the_same_version_is_rejected(root: Path, folder: Path) -> None:
     changed = {"top.yaml": "a: 2\n", "tenants/cv/quota.yaml": "kind: Quota\n", "new.yaml": "b\n"}
     (problem,) = refused(root, release(changed))
     assert problem == Problem(
@@ -137,20 +137,20 @@ def test_other_content_under_the_same_version_is_refused(root: Path, folder: Pat
     )
 
 
-def test_a_refusal_names_ten_files_and_counts_the_rest(root: Path) -> None:
+def test_a_rejection_lists_ten_files_and_counts_the_rest(root: Path) -> None:
     (problem,) = refused(root, release({**FILES, **{f"n{number:02}.yaml": "x\n" for number in range(13)}}))
     names = ", ".join(f"n{number:02}.yaml" for number in range(10))
     assert problem.message == f"release 1.0.0 exists with other content: {names} and 3 more"
 
 
 @pytest.mark.parametrize("change", [{"inputs": "0" * 64}, {"targets": {"kueue": "0.20"}}])
-def test_other_inputs_are_other_content(root: Path, change: dict[str, Any]) -> None:
+def test_other_inputs_count_as_other_content(root: Path, change: dict[str, Any]) -> None:
     (problem,) = refused(root, release(None, **change))
     assert problem.message.endswith("other content: release.json (the inputs or the target versions)")
     assert write(release(None, **change), root, replace=True).status == "replaced"
 
 
-def test_replace_swaps_the_tree_and_tells_what_changed(root: Path, folder: Path) -> None:
+def test_replace_exchanges_the_tree_and_reports_changes(root: Path, folder: Path) -> None:
     changed = {"top.yaml": "a: 2\n", "tenants/cv/quota.yaml": "kind: Quota\n", "new.yaml": "b\n"}
     written = write(release(changed), root, replace=True)
     assert written.status == "replaced"
@@ -169,7 +169,7 @@ def test_replace_swaps_the_tree_and_tells_what_changed(root: Path, folder: Path)
     assert [path.name for path in root.joinpath("prod").iterdir()] == ["1.0.0"]
 
 
-def test_a_folder_may_become_a_file_and_back(root: Path, folder: Path) -> None:
+def test_a_folder_can_become_a_file_and_vice_versa(root: Path, folder: Path) -> None:
     write(release({"tenants": "a file\n"}), root, replace=True)
     write(release(), root, replace=True)
     assert verify(folder) == []
@@ -224,7 +224,7 @@ def test_a_lock_in_another_layout_is_an_edit(root: Path, folder: Path) -> None:
     assert write(release(), root, discard_edits=True).status == "replaced"
 
 
-def test_line_ends_of_a_windows_checkout_are_told_apart_from_edits(root: Path, folder: Path) -> None:
+def test_crlf_line_ends_are_distinguished_from_edits(root: Path, folder: Path) -> None:
     for path in ("release.json", "top.yaml"):
         (folder / path).write_bytes((folder / path).read_bytes().replace(b"\n", b"\r\n"))
     problems = refused(root, release())
@@ -234,7 +234,7 @@ def test_line_ends_of_a_windows_checkout_are_told_apart_from_edits(root: Path, f
     ]
 
 
-def test_a_mode_is_no_edit(root: Path, folder: Path) -> None:
+def test_a_changed_mode_is_not_an_edit(root: Path, folder: Path) -> None:
     (folder / "top.yaml").chmod(0o600)
     assert write(release(), root).status == "unchanged"
 
@@ -242,7 +242,7 @@ def test_a_mode_is_no_edit(root: Path, folder: Path) -> None:
 # Not ours
 
 
-def test_files_that_are_not_ours_are_carried_over(root: Path, folder: Path) -> None:
+def test_foreign_files_are_kept(root: Path, folder: Path) -> None:
     mine = {"README.md": 0o600, "cluster/run.sh": 0o755, "own/deep/x.bin": 0o640}
     for path, mode in mine.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -273,7 +273,7 @@ def test_files_that_are_not_ours_are_carried_over(root: Path, folder: Path) -> N
         ("new/a.yaml", "new"),
     ],
 )
-def test_a_file_in_the_way_is_refused(root: Path, folder: Path, mine: str, wanted: str) -> None:
+def test_a_foreign_file_at_a_generated_path_is_rejected(root: Path, folder: Path, mine: str, wanted: str) -> None:
     (folder / mine).parent.mkdir(exist_ok=True)
     (folder / mine).write_text("mine\n")
     problems = refused(root, release({wanted: "ours\n"}), replace=True, discard_edits=True)
@@ -282,14 +282,14 @@ def test_a_file_in_the_way_is_refused(root: Path, folder: Path, mine: str, wante
     assert "is at the path of the generated `new" in problems[0].message
 
 
-def test_an_empty_folder_in_the_way_is_refused(root: Path, folder: Path) -> None:
+def test_an_empty_folder_at_a_generated_path_is_rejected(root: Path, folder: Path) -> None:
     (folder / "new").mkdir()
     assert refused(root, release({"new": "ours\n"}), replace=True)
     assert write(release({"new/a.yaml": "ours\n"}), root, replace=True).status == "replaced"
 
 
 @pytest.mark.parametrize("replace", [False, True])
-def test_a_folder_without_a_lock_is_not_ours(tmp_path: Path, *, replace: bool) -> None:
+def test_a_folder_without_a_lock_is_rejected(tmp_path: Path, *, replace: bool) -> None:
     folder = tmp_path / "prod/1.0.0"
     folder.mkdir(parents=True)
     (folder / "top.yaml").write_text(FILES["top.yaml"])
@@ -315,7 +315,7 @@ def test_a_folder_without_a_lock_is_not_ours(tmp_path: Path, *, replace: bool) -
         ("[" * 100_000, "a field of the lock is missing or malformed"),
     ],
 )
-def test_a_broken_lock_is_refused(root: Path, folder: Path, lock: str, reason: str) -> None:
+def test_an_invalid_lock_is_rejected(root: Path, folder: Path, lock: str, reason: str) -> None:
     (folder / "release.json").write_text(lock)
     (problem,) = refused(root, release(), replace=True, discard_edits=True)
     assert problem.message.startswith("cannot be read: ")
@@ -323,13 +323,13 @@ def test_a_broken_lock_is_refused(root: Path, folder: Path, lock: str, reason: s
     assert (problem.fix, problem.file) == ("restore the file (`git checkout`)", str(folder / "release.json"))
 
 
-def test_a_lock_that_is_not_text_is_refused(root: Path, folder: Path) -> None:
+def test_a_binary_lock_is_rejected(root: Path, folder: Path) -> None:
     (folder / "release.json").write_bytes(b"\xff\xfe\x00")
     assert refused(root, release(), replace=True)
 
 
 @pytest.mark.parametrize("change", [{"version": "1.1.0"}, {"platform": "test"}])
-def test_a_copy_of_another_release_is_refused(root: Path, folder: Path, change: dict[str, str]) -> None:
+def test_a_copy_of_another_release_is_rejected(root: Path, folder: Path, change: dict[str, str]) -> None:
     wanted = release(None, **change)
     copy = root / wanted.platform / wanted.version
     copy.parent.mkdir(exist_ok=True)
@@ -343,7 +343,7 @@ def test_a_copy_of_another_release_is_refused(root: Path, folder: Path, change: 
 
 
 @pytest.mark.parametrize("place", ["top.yaml", "release.json", "mine", "tenants/cv"])
-def test_a_link_inside_is_refused(root: Path, folder: Path, tmp_path: Path, place: str) -> None:
+def test_a_symlink_inside_is_rejected(root: Path, folder: Path, tmp_path: Path, place: str) -> None:
     if (folder / place).exists():
         (folder / place).rename(tmp_path / "moved")
     (folder / place).symlink_to(tmp_path / "moved")
@@ -351,14 +351,14 @@ def test_a_link_inside_is_refused(root: Path, folder: Path, tmp_path: Path, plac
     assert Problem("is a symbolic link", "move it away", str(folder / place)) in problems
 
 
-def test_a_pipe_inside_is_refused(root: Path, folder: Path) -> None:
+def test_a_pipe_inside_is_rejected(root: Path, folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     (problem,) = refused(root, release({}), replace=True)
     assert problem.message == "is neither a regular file nor a folder"
 
 
 @pytest.mark.parametrize("place", ["prod", "prod/1.0.0"])
-def test_a_link_as_the_folder_is_refused(root: Path, tmp_path: Path, place: str) -> None:
+def test_a_symlink_as_the_folder_is_rejected(root: Path, tmp_path: Path, place: str) -> None:
     (root / place).rename(tmp_path / "moved")
     (root / place).symlink_to(tmp_path / "moved")
     before = snapshot(tmp_path / "moved")
@@ -367,7 +367,7 @@ def test_a_link_as_the_folder_is_refused(root: Path, tmp_path: Path, place: str)
     assert snapshot(tmp_path / "moved") == before
 
 
-def test_the_output_folder_may_be_a_link(root: Path, tmp_path: Path) -> None:
+def test_the_output_folder_may_be_a_symlink(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
     assert write(release(), tmp_path / "link").status == "unchanged"
 
@@ -379,7 +379,7 @@ def test_the_output_folder_may_be_a_link(root: Path, tmp_path: Path) -> None:
     "path",
     ["", "/a", "a/", "a//b", ".", "..", "a/../b", "./a", "a/.", "a\\b", "a\0b", "release.json", "Release.JSON"],
 )
-def test_a_bad_file_name_is_a_bug(tmp_path: Path, path: str) -> None:
+def test_an_invalid_file_name_is_a_bug(tmp_path: Path, path: str) -> None:
     with pytest.raises(ValueError, match=r"not a relative path|lock's name|conflicts with"):
         write(release({path: "x\n"}), tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -397,13 +397,13 @@ def test_a_bad_file_name_is_a_bug(tmp_path: Path, path: str) -> None:
         ("release.json/a", "b"),
     ],
 )
-def test_names_that_meet_in_a_checkout_are_a_bug(tmp_path: Path, one: str, two: str) -> None:
+def test_file_names_that_conflict_in_a_checkout_are_a_bug(tmp_path: Path, one: str, two: str) -> None:
     for files in ({one: "", two: ""}, {two: "", one: ""}):
         with pytest.raises(ValueError, match="conflicts with"):
             write(release(files), tmp_path)
 
 
-def test_names_that_only_look_odd_are_fine(tmp_path: Path) -> None:
+def test_unusual_file_names_are_accepted(tmp_path: Path) -> None:
     files = {"...": "x\n", "..a/b..": "x\n", "a b/ü.yaml": "x\n", "sub/release.json": "x\n", ".hidden": "x\n"}
     assert write(release(files), tmp_path).files == 6
     assert verify(tmp_path / "prod/1.0.0") == []
@@ -411,7 +411,7 @@ def test_names_that_only_look_odd_are_fine(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", ".1.0", "a/b", "argocd", "1.0\n"])
 @pytest.mark.parametrize("field", ["platform", "version"])
-def test_a_bad_folder_name_is_a_bug(tmp_path: Path, field: str, name: str) -> None:
+def test_an_invalid_folder_name_is_a_bug(tmp_path: Path, field: str, name: str) -> None:
     with pytest.raises(ValueError, match="not a name for an output folder"):
         write(release(None, **{field: name}), tmp_path)
 
@@ -419,7 +419,7 @@ def test_a_bad_folder_name_is_a_bug(tmp_path: Path, field: str, name: str) -> No
 @pytest.mark.parametrize(
     "change", [{"inputs": "sha256:" + "0" * 64}, {"files": {"a": "x\r\n"}}, {"files": {"a": "\ud800"}}]
 )
-def test_bad_content_is_a_bug(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_invalid_content_is_a_bug(tmp_path: Path, change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"not a sha256|ends with CR|surrogates"):
         write(release(**change), tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -428,7 +428,7 @@ def test_bad_content_is_a_bug(tmp_path: Path, change: dict[str, Any]) -> None:
 # Verified
 
 
-def test_verify_finds_every_difference(folder: Path) -> None:
+def test_verify_reports_every_difference(folder: Path) -> None:
     assert verify(folder) == []
     (folder / "top.yaml").write_text("mine\n")
     (folder / "tenants/cv/quota.yaml").unlink()
@@ -442,7 +442,7 @@ def test_verify_finds_every_difference(folder: Path) -> None:
     }
 
 
-def test_verify_wants_a_release(folder: Path, tmp_path: Path) -> None:
+def test_verify_requires_a_release(folder: Path, tmp_path: Path) -> None:
     (folder / "release.json").unlink()
     assert [problem.message for problem in verify(folder)] == ["holds files but no release.json"]
     assert [problem.message for problem in verify(tmp_path / "none")] == ["is not a release: it holds no files"]

@@ -1,4 +1,4 @@
-"""The pointer: what Argo CD follows moves only when it should, and a hand on it is never overruled silently."""
+"""Test that the pointer of Argo CD moves only when it should, and that manual edits are not overwritten silently."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def pointer(revision: str = "main") -> Callable[[str], Mapping[str, str]]:
 
 
 def put(root: Path, version: str, text: str = "a\n", *, revision: str = "main", **options: Any) -> Written:
-    """Write a release of one file, with other bytes where `text` says so."""
+    """Write a release of one file, with the content `text`."""
     release = Release("prod", version, {"a.yaml": text}, "0" * 64, {}, pointer(revision))
     return write(release, root, **options)
 
 
 def named(root: Path) -> str:
-    """The release that the pointer on disk names."""
+    """Return the release that the pointer on disk names."""
     return (root / "prod/argocd/application.yaml").read_text().split("output/prod/")[1].split("\n")[0]
 
 
 def turn(root: Path, before: str, after: str) -> None:
-    """Do what an administrator does: edit the one line."""
+    """Edit the revision as an administrator does."""
     file = root / "prod/argocd/application.yaml"
     file.write_text(file.read_text().replace(f"output/prod/{before}\n", f"output/prod/{after}\n"))
 
 
 def refusal(root: Path, version: str, **options: Any) -> tuple[Problem, ...]:
-    """Write, expect a refusal that leaves every file as it was, and give its problems."""
+    """Write a release, expect a rejection without changes, and return its problems."""
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     with pytest.raises(OutputError) as caught:
         put(root, version, **options)
@@ -48,7 +48,7 @@ def refusal(root: Path, version: str, **options: Any) -> tuple[Problem, ...]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Releases 1.0.0 and 1.1.0, the second one promoted."""
+    """Write releases 1.0.0 and 1.1.0, and promote the second."""
     put(tmp_path, "1.0.0")
     put(tmp_path, "1.1.0")
     return tmp_path
@@ -65,13 +65,13 @@ def test_a_new_release_is_promoted(tmp_path: Path) -> None:
     }
 
 
-def test_nothing_is_written_without_a_gitops_engine(tmp_path: Path) -> None:
+def test_no_pointer_is_written_without_a_gitops_engine(tmp_path: Path) -> None:
     written = write(Release("prod", "1.0.0", {}, "0" * 64, {}), tmp_path)
     assert written.pointer is None
     assert [path.name for path in (tmp_path / "prod").iterdir()] == ["1.0.0"]
 
 
-def test_a_pointer_that_is_right_is_not_touched(root: Path) -> None:
+def test_a_correct_pointer_is_not_written(root: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (root / "prod").rglob("*")}
     assert put(root, "1.1.0").pointer == Pointer(before="1.1.0", at="1.1.0", written=False)
     assert {path: path.stat().st_mtime_ns for path in (root / "prod").rglob("*")} == before
@@ -94,13 +94,13 @@ def test_promote_rolls_back(root: Path) -> None:
     assert named(root) == "1.0.0"
 
 
-def test_no_promote_leaves_the_pointer(root: Path, tmp_path: Path) -> None:
+def test_no_promote_keeps_the_pointer(root: Path, tmp_path: Path) -> None:
     assert put(root, "1.2.0", promote=False).pointer == Pointer(before="1.1.0", at="1.1.0", written=False)
     assert put(tmp_path / "new", "1.0.0", promote=False).pointer == Pointer(before="", at="", written=False)
     assert not (tmp_path / "new/prod/argocd").exists()
 
 
-def test_an_absent_pointer_is_written_for_an_existing_release(tmp_path: Path) -> None:
+def test_a_missing_pointer_is_written_for_an_existing_release(tmp_path: Path) -> None:
     put(tmp_path, "1.0.0", promote=False)
     assert put(tmp_path, "1.0.0").pointer == Pointer(before="", at="1.0.0", written=True)
 
@@ -111,25 +111,25 @@ def test_a_pointer_to_this_release_follows_the_platform(root: Path) -> None:
     assert "targetRevision: stable" in (root / "prod/argocd/application.yaml").read_text()
 
 
-def test_an_old_pointer_of_ours_is_known_whatever_it_looks_like(root: Path) -> None:
+def test_an_old_generated_pointer_is_recognized(root: Path) -> None:
     assert put(root, "1.2.0", revision="stable").pointer == Pointer(before="1.1.0", at="1.2.0", written=True)
 
 
-def test_a_roll_back_by_hand_is_understood(root: Path) -> None:
+def test_a_manual_rollback_is_recognized(root: Path) -> None:
     turn(root, "1.1.0", "1.0.0")
     assert put(root, "1.1.0").pointer == Pointer(before="1.0.0", at="1.0.0", written=False)
     assert put(root, "1.1.0", promote=True).pointer == Pointer(before="1.0.0", at="1.1.0", written=True)
     assert named(root) == "1.1.0"
 
 
-def test_a_roll_back_by_hand_is_written_down_with_the_next_run(root: Path) -> None:
+def test_a_manual_rollback_is_recorded_by_the_next_run(root: Path) -> None:
     turn(root, "1.1.0", "1.0.0")
     assert put(root, "1.0.0").pointer == Pointer(before="1.0.0", at="1.0.0", written=True)
     assert put(root, "1.0.0").pointer == Pointer(before="1.0.0", at="1.0.0", written=False)
     assert put(root, "1.2.0").pointer == Pointer(before="1.0.0", at="1.2.0", written=True)
 
 
-def test_a_roll_back_by_hand_leaves_the_other_files_ours(tmp_path: Path) -> None:
+def test_a_manual_rollback_keeps_ownership_of_other_files(tmp_path: Path) -> None:
     def files(version: str) -> Mapping[str, str]:
         return {"app.yaml": f"{version}\n", **({"new.yaml": "x\n"} if version == "1.1.0" else {})}
 
@@ -140,7 +140,7 @@ def test_a_roll_back_by_hand_leaves_the_other_files_ours(tmp_path: Path) -> None
     assert {path.name for path in (tmp_path / "prod/argocd").iterdir()} == {"app.yaml", "pointer.lock"}
 
 
-def test_only_names_of_releases_are_asked_for(root: Path) -> None:
+def test_pointer_files_are_requested_only_for_release_folders(root: Path) -> None:
     asked = []
 
     def files(version: str) -> Mapping[str, str]:
@@ -154,7 +154,7 @@ def test_only_names_of_releases_are_asked_for(root: Path) -> None:
     assert set(asked) == {"1.0.0", "1.1.0"}
 
 
-def test_a_hand_that_names_no_release_is_an_edit(root: Path) -> None:
+def test_a_manual_pointer_to_no_release_is_an_edit(root: Path) -> None:
     turn(root, "1.1.0", "9.9.9")
     (problem,) = refusal(root, "1.1.0")
     assert (problem.message, problem.file) == ("was edited by hand", str(root / "prod/argocd/application.yaml"))
@@ -168,7 +168,7 @@ def test_an_edited_pointer_is_not_overwritten(root: Path) -> None:
         assert (problem.message, problem.file) == ("was edited by hand", str(file))
 
 
-def test_an_edited_pointer_that_is_not_ours_to_move_is_told(root: Path) -> None:
+def test_edits_of_a_pointer_that_stays_are_reported(root: Path) -> None:
     (root / "prod/argocd/project.yaml").unlink()
     for version, promote in (("1.0.0", None), ("1.1.0", False)):
         aim = put(root, version, promote=promote).pointer
@@ -186,20 +186,20 @@ def test_edits_of_the_pointer_are_discarded_on_request(root: Path) -> None:
     assert (root / "prod/argocd/project.yaml").read_text() == "kind: AppProject\n"
 
 
-def test_a_pointer_that_cannot_be_written_stops_the_release_too(root: Path) -> None:
+def test_a_pointer_that_cannot_be_written_stops_the_release(root: Path) -> None:
     (root / "prod/argocd/project.yaml").write_text("mine\n")
     refusal(root, "1.2.0")
     assert not (root / "prod/1.2.0").exists()
 
 
-def test_files_beside_the_pointer_are_kept(root: Path) -> None:
+def test_foreign_files_next_to_the_pointer_are_kept(root: Path) -> None:
     mine = root / "prod/argocd/mine.yaml"
     mine.write_text("mine\n")
     put(root, "1.2.0")
     assert (named(root), mine.read_text()) == ("1.2.0", "mine\n")
 
 
-def test_a_folder_of_the_users_is_shared_where_there_is_room(tmp_path: Path) -> None:
+def test_a_pointer_folder_with_foreign_files_is_used(tmp_path: Path) -> None:
     mine = tmp_path / "prod/argocd/README.md"
     mine.parent.mkdir(parents=True)
     mine.write_text("mine\n")
@@ -207,7 +207,7 @@ def test_a_folder_of_the_users_is_shared_where_there_is_room(tmp_path: Path) -> 
     assert mine.read_text() == "mine\n"
 
 
-def test_a_file_of_the_users_in_the_way_is_refused(tmp_path: Path) -> None:
+def test_a_foreign_file_at_a_pointer_path_is_rejected(tmp_path: Path) -> None:
     mine = tmp_path / "prod/argocd/application.yaml"
     mine.parent.mkdir(parents=True)
     mine.write_text("mine\n")
@@ -216,21 +216,21 @@ def test_a_file_of_the_users_in_the_way_is_refused(tmp_path: Path) -> None:
     assert put(tmp_path, "1.0.0", promote=False).status == "created"
 
 
-def test_a_pointer_whose_lock_is_lost_is_known_by_its_bytes(root: Path) -> None:
+def test_a_pointer_without_its_lock_is_recognized_by_its_content(root: Path) -> None:
     (root / "prod/argocd/pointer.lock").unlink()
     assert put(root, "1.1.0").pointer == Pointer(before="1.1.0", at="1.1.0", written=True)
     (root / "prod/argocd/pointer.lock").write_text("<<<<<<<\n")
     assert put(root, "1.1.0").pointer == Pointer(before="1.1.0", at="1.1.0", written=True)
 
 
-def test_a_broken_lock_with_unknown_bytes_is_refused(root: Path) -> None:
+def test_an_invalid_lock_with_unknown_content_is_rejected(root: Path) -> None:
     (root / "prod/argocd/pointer.lock").write_text("<<<<<<<\n")
     turn(root, "1.1.0", "9.9.9")
     (problem,) = refusal(root, "1.1.0", discard_edits=True)
     assert problem.message.startswith("cannot be read: ")
 
 
-def test_a_link_as_the_pointer_is_refused(root: Path, tmp_path: Path) -> None:
+def test_a_symlink_as_the_pointer_is_rejected(root: Path, tmp_path: Path) -> None:
     (root / "prod/argocd").rename(tmp_path / "moved")
     (root / "prod/argocd").symlink_to(tmp_path / "moved")
     (problem,) = refusal(root, "1.2.0")
@@ -238,7 +238,7 @@ def test_a_link_as_the_pointer_is_refused(root: Path, tmp_path: Path) -> None:
     assert put(root, "1.2.0", promote=False).status == "created"
 
 
-def test_the_pointer_of_another_platform_is_refused(root: Path) -> None:
+def test_the_pointer_of_another_platform_is_rejected(root: Path) -> None:
     (root / "test").mkdir()
     (root / "prod/argocd").rename(root / "test/argocd")
     foreign = Release("test", "1.2.0", {}, "0" * 64, {}, lambda version: {"application.yaml": f"test {version}"})
@@ -246,15 +246,15 @@ def test_the_pointer_of_another_platform_is_refused(root: Path) -> None:
         write(foreign, root)
 
 
-def test_an_older_release_made_anew_is_no_roll_back(root: Path) -> None:
-    """The pointer names 1.1.0; a new 1.0.9 does not take it, a new 1.10.0 does."""
+def test_a_new_older_release_does_not_move_the_pointer(root: Path) -> None:
+    """The pointer is at 1.1.0; a new 1.0.9 does not move it, and a new 1.10.0 does."""
     assert put(root, "1.0.9").pointer == Pointer("1.1.0", "1.1.0", written=False)
     assert put(root, "1.10.0-rc.1").pointer == Pointer("1.1.0", "1.10.0-rc.1", written=True)
     assert put(root, "1.10.0").pointer == Pointer("1.10.0-rc.1", "1.10.0", written=True)
 
 
-def test_releases_before_a_release_go_by_semver(tmp_path: Path) -> None:
-    """Each is newer than the one before it (semver.org, 11) and takes the pointer; an older one does not."""
+def test_prereleases_are_ordered_by_semver(tmp_path: Path) -> None:
+    """A newer prerelease (semver.org, 11) moves the pointer; an older one does not."""
     ordered = ["alpha", "alpha.1", "alpha.beta", "beta", "beta.2", "beta.11", "rc.1", "rc.9", "rc.10"]
     for number, name in enumerate(ordered):
         root = tmp_path / str(number)

@@ -1,4 +1,4 @@
-"""Whatever is written and whoever edits in between: on disk is exactly one release, and nobody's file is lost."""
+"""Test with random runs and edits that exactly one release is on disk, and that no user file is lost."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ contents = st.dictionaries(st.sampled_from(OURS), st.sampled_from(["1\n", "2\n"]
 
 @dataclass
 class Folder:
-    """What a release folder must hold."""
+    """The expected content of a release folder."""
 
     files: dict[str, str] | None = None
     edits: dict[str, str | None] = field(default_factory=dict)
     theirs: dict[str, str] = field(default_factory=dict)
 
     def on_disk(self) -> dict[str, str]:
-        """Path → text of every file but the lock."""
+        """Return path → text of every file except the lock."""
         edited = {**(self.files or {}), **self.edits}
         return {path: text for path, text in {**edited, **self.theirs}.items() if text is not None}
 
 
 class Output(RuleBasedStateMachine):
-    """An output folder, and beside it what we believe about it."""
+    """An output folder with a model of its content."""
 
     @initialize()
     def empty(self) -> None:
-        """Begin with no output."""
+        """Begin without output."""
         self.root = Path(tempfile.mkdtemp(prefix="release-"))
         self.folders = {version: Folder() for version in VERSIONS}
         self.pointer = ""
 
     def teardown(self) -> None:
-        """Remove it."""
+        """Remove the output."""
         shutil.rmtree(self.root)
 
     def holds(self, version: str) -> bool:
-        """Whether the version was ever written."""
+        """Return True if the version was ever written."""
         return self.folders[version].files is not None
 
     @rule(
@@ -70,7 +70,7 @@ class Output(RuleBasedStateMachine):
         discard_edits: bool,
         promote: bool | None,
     ) -> None:
-        """A run succeeds exactly when nothing would be lost."""
+        """Run `write`, which succeeds exactly if no user file would be lost."""
         folder = self.folders[version]
         files = folder.files if again and folder.files is not None else files
         release = Release("prod", version, files, "0" * 64, {}, lambda named: {"app.yaml": f"path: {named}\n"})
@@ -96,7 +96,7 @@ class Output(RuleBasedStateMachine):
     @precondition(lambda self: any(folder.files for folder in self.folders.values()))
     @rule(data=st.data(), text=st.sampled_from(["by hand\n", None]))
     def edited(self, data: st.DataObject, text: str | None) -> None:
-        """A hand changes or deletes a file of ours."""
+        """Change or delete a generated file by hand."""
         places = [(version, path) for version, folder in self.folders.items() for path in folder.files or ()]
         version, path = data.draw(st.sampled_from(places))
         file = self.root / "prod" / version / path
@@ -109,7 +109,7 @@ class Output(RuleBasedStateMachine):
     @precondition(lambda self: any(map(self.holds, VERSIONS)))
     @rule(data=st.data(), path=st.sampled_from(THEIRS))
     def joined(self, data: st.DataObject, path: str) -> None:
-        """A hand adds a file of its own."""
+        """Add a user file."""
         version = data.draw(st.sampled_from([version for version in VERSIONS if self.holds(version)]))
         if path not in (self.folders[version].files or {}):
             file = self.root / "prod" / version / path
@@ -119,7 +119,7 @@ class Output(RuleBasedStateMachine):
 
     @invariant()
     def disk_is_as_believed(self) -> None:
-        """Every byte, and what `verify` says about it."""
+        """Compare every byte and the result of `verify` with the model."""
         for version, folder in self.folders.items():
             place = self.root / "prod" / version
             files = {str(path.relative_to(place)): path.read_text() for path in place.rglob("*") if path.is_file()}
@@ -131,13 +131,13 @@ class Output(RuleBasedStateMachine):
 
     @invariant()
     def pointer_is_as_believed(self) -> None:
-        """It names the release that was promoted last."""
+        """Assert that the pointer names the last promoted release."""
         file = self.root / "prod/argocd/app.yaml"
         assert (file.read_text() if file.exists() else "") == (f"path: {self.pointer}\n" if self.pointer else "")
 
     @invariant()
     def nothing_else_is_there(self) -> None:
-        """No temporary siblings."""
+        """Assert that no temporary siblings are left."""
         names = {path.name for path in self.root.glob("prod/*")}
         assert names <= {*VERSIONS, "argocd"}
 

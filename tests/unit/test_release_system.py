@@ -1,4 +1,4 @@
-"""What the operating system does to us: refusals, other processes, killed runs. The old tree outlives them all."""
+"""Test errors of the operating system, other processes and killed runs, which all leave the old tree."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def contents(root: Path) -> dict[str, bytes]:
 
 
 def refusal(root: Path, wanted: Release, **options: Any) -> str:
-    """Write, expect a refusal that leaves every file as it was and no sibling, and give its text."""
+    """Write a release, expect a rejection without changes or siblings, and return its text."""
     before = contents(root)
     with pytest.raises(OutputError) as caught:
         write(wanted, root, **options)
@@ -61,7 +61,7 @@ def root(tmp_path: Path) -> Path:
 
 @contextmanager
 def unprivileged() -> Iterator[Path]:
-    """Give a folder of our own, and take away root's right to ignore modes."""
+    """Yield our own folder, without root's right to ignore modes."""
     folder = Path(tempfile.mkdtemp(prefix="release-"))
     try:
         if os.geteuid() == 0:
@@ -75,7 +75,7 @@ def unprivileged() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def test_a_folder_that_cannot_be_written() -> None:
+def test_a_read_only_platform_folder_is_rejected() -> None:
     with unprivileged() as folder:
         write(release(), folder)
         (folder / "prod").chmod(0o555)
@@ -88,13 +88,13 @@ def test_a_folder_that_cannot_be_written() -> None:
         assert write(release("b\n"), folder, replace=True).status == "replaced"
 
 
-def test_a_root_that_cannot_be_written() -> None:
+def test_a_read_only_output_folder_is_rejected() -> None:
     with unprivileged() as folder:
         folder.chmod(0o555)
         assert "Permission denied" in refusal(folder, release())
 
 
-def test_a_file_that_cannot_be_read() -> None:
+def test_an_unreadable_file_is_rejected() -> None:
     with unprivileged() as folder:
         write(release(), folder)
         file = folder / "prod/1.0.0/tenants/t0/a.yaml"
@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_read() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a file of another user")
-def test_a_file_of_another_user_is_copied_where_it_cannot_be_linked() -> None:
+def test_a_file_of_another_user_is_copied_if_it_cannot_be_linked() -> None:
     with unprivileged() as folder:
         mine = write(release(), folder).folder / "mine.sh"
         os.seteuid(0)
@@ -122,7 +122,7 @@ def test_a_file_of_another_user_is_copied_where_it_cannot_be_linked() -> None:
 
 
 @pytest.mark.parametrize("place", ["", "prod"])
-def test_a_file_in_the_place_of_a_folder(tmp_path: Path, place: str) -> None:
+def test_a_file_at_the_path_of_a_folder_is_rejected(tmp_path: Path, place: str) -> None:
     root = tmp_path / "output"
     (root / place).parent.mkdir(exist_ok=True)
     (root / place).write_text("mine\n")
@@ -131,18 +131,18 @@ def test_a_file_in_the_place_of_a_folder(tmp_path: Path, place: str) -> None:
     assert (root / place).read_text() == "mine\n"
 
 
-def test_a_file_in_the_place_of_the_release(tmp_path: Path) -> None:
+def test_a_file_at_the_path_of_the_release_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "prod").mkdir()
     (tmp_path / "prod/1.0.0").write_text("mine\n")
     assert "prod/1.0.0: is neither a regular file nor a folder; move it away" in refusal(tmp_path, release())
 
 
-def test_a_name_that_is_too_long(root: Path) -> None:
+def test_a_file_name_that_is_too_long_is_rejected(root: Path) -> None:
     wanted = Release("prod", "1.1.0", {f"{'x' * 300}.yaml": ""}, "0" * 64, {})
     assert "File name too long" in refusal(root, wanted)
 
 
-def test_a_limit_on_the_size_of_files(root: Path) -> None:
+def test_a_file_size_limit_is_reported(root: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
@@ -170,7 +170,7 @@ needs_mount = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, r
 
 @pytest.mark.parametrize("options", ["size=400k", "nr_inodes=150"])
 @needs_mount
-def test_a_full_disk(tmp_path: Path, options: str) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path, options: str) -> None:
     with mounted("tmpfs", options, tmp_path / "disk") as root:
         write(release(count=40), root)
         message = refusal(root, release("b" * 4000, count=80), replace=True)
@@ -180,7 +180,7 @@ def test_a_full_disk(tmp_path: Path, options: str) -> None:
 
 
 @needs_mount
-def test_a_disk_that_is_too_full_for_the_pointer_changes_nothing(tmp_path: Path) -> None:
+def test_a_disk_too_full_for_the_pointer_changes_no_files(tmp_path: Path) -> None:
     with mounted("tmpfs", "size=400k", tmp_path / "disk") as root:
         write(release(), root)
         big = Release("prod", "1.1.0", {"a.yaml": ""}, "0" * 64, {}, lambda version: {"a.yaml": version * 100_000})
@@ -189,7 +189,7 @@ def test_a_disk_that_is_too_full_for_the_pointer_changes_nothing(tmp_path: Path)
 
 
 @needs_mount
-def test_a_disk_that_is_read_only(tmp_path: Path) -> None:
+def test_a_read_only_disk_is_reported(tmp_path: Path) -> None:
     with mounted("tmpfs", "size=1m", tmp_path / "disk") as root:
         write(release(), root)
         subprocess.run(["mount", "-o", "remount,ro", root], check=True)
@@ -199,7 +199,7 @@ def test_a_disk_that_is_read_only(tmp_path: Path) -> None:
 
 
 @needs_mount
-def test_an_overlay_over_a_tree_of_a_lower_layer(tmp_path: Path) -> None:
+def test_an_overlay_with_the_tree_in_a_lower_layer_is_reported(tmp_path: Path) -> None:
     with mounted("tmpfs", "size=1m", tmp_path / "layers") as layers:
         for name in ("lower", "upper", "work"):
             (layers / name).mkdir()
@@ -213,7 +213,7 @@ def test_an_overlay_over_a_tree_of_a_lower_layer(tmp_path: Path) -> None:
 
 
 @needs_mount
-def test_a_pointer_that_cannot_be_exchanged_leaves_both_folders_whole(root: Path) -> None:
+def test_a_pointer_that_cannot_be_exchanged_leaves_both_folders_complete(root: Path) -> None:
     new = Release("prod", "1.1.0", {"a.yaml": "a\n"}, "0" * 64, {}, release().pointer)
     with mounted("tmpfs", "size=1m", root / "prod/argocd"), pytest.raises(OutputError, match="resource busy"):
         write(new, root)
@@ -224,7 +224,7 @@ def test_a_pointer_that_cannot_be_exchanged_leaves_both_folders_whole(root: Path
     assert (written.status, written.pointer and written.pointer.moved) == ("unchanged", True)
 
 
-def test_what_the_disk_did_not_keep_is_noticed(tmp_path: Path) -> None:
+def test_lost_writes_are_detected(tmp_path: Path) -> None:
     plan = Plan(read_folder(tmp_path / "prod/1.0.0", LOCK), target_tree(release()))
     tree = tmp_path / "tree"
     tree.mkdir()
@@ -238,7 +238,7 @@ def test_what_the_disk_did_not_keep_is_noticed(tmp_path: Path) -> None:
 # Other processes
 
 
-def test_a_second_writer_of_the_same_platform_is_turned_away(root: Path) -> None:
+def test_a_second_writer_of_the_same_platform_is_rejected(root: Path) -> None:
     holder = os.open(root / "prod", os.O_RDONLY)
     fcntl.flock(holder, fcntl.LOCK_EX)
     try:
@@ -253,7 +253,7 @@ def test_a_second_writer_of_the_same_platform_is_turned_away(root: Path) -> None
     assert write(release(), root).status == "unchanged"
 
 
-def test_the_folder_is_free_again_after_a_refusal(root: Path) -> None:
+def test_the_lock_is_released_after_a_rejection(root: Path) -> None:
     refusal(root, release("b\n"))
     refusal(root, release("b\n"))
     assert write(release("b\n"), root, replace=True).status == "replaced"
@@ -271,7 +271,7 @@ def sibling(root: Path, name: str = ".1.0.0.abcd_123.tmp", marker: str | None = 
 
 
 @pytest.mark.parametrize("marker", [None, "", MARKER[:20], MARKER])
-def test_a_sibling_that_was_hardly_begun_is_removed(root: Path, marker: str | None) -> None:
+def test_an_incomplete_sibling_is_removed(root: Path, marker: str | None) -> None:
     sibling(root, marker=marker)
     assert write(release(), root).status == "unchanged"
     assert siblings(root) == []
@@ -304,7 +304,7 @@ def test_a_sibling_of_the_pointer_is_removed(root: Path) -> None:
         ("1.0.0.abcd_123.tmp", MARKER, "tree"),
     ],
 )
-def test_what_is_not_provably_ours_is_left(root: Path, name: str, marker: str | None, part: str) -> None:
+def test_foreign_siblings_are_kept(root: Path, name: str, marker: str | None, part: str) -> None:
     folder = sibling(root, name, marker)
     (folder / part).mkdir(exist_ok=True)
     before = contents(root)
@@ -313,7 +313,7 @@ def test_what_is_not_provably_ours_is_left(root: Path, name: str, marker: str | 
     assert (folder / part).is_dir()
 
 
-def test_a_link_that_looks_like_a_sibling_is_left(root: Path, tmp_path: Path) -> None:
+def test_a_symlink_that_resembles_a_sibling_is_kept(root: Path, tmp_path: Path) -> None:
     target = sibling(root).rename(tmp_path / "elsewhere")
     (root / "prod/.1.0.0.abcd_123.tmp").symlink_to(target)
     write(release(), root)
@@ -339,21 +339,21 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "sibling/tree", tmp_path / "target"
 
 
-def test_put_exchanges_two_folders(tmp_path: Path) -> None:
+def test_exchange_swaps_two_folders(tmp_path: Path) -> None:
     tree, target = pair(tmp_path)
     exchange.exchange(tree, target)
     assert (target / "file").read_text() == "sibling/tree"
     assert (tree / "file").read_text() == "target"  # this system can exchange: no `old`
 
 
-def test_two_steps_do_the_same_where_folders_cannot_be_exchanged(tmp_path: Path) -> None:
+def test_two_renames_replace_folders_that_cannot_be_exchanged(tmp_path: Path) -> None:
     tree, target = pair(tmp_path)
     exchange.replace_in_two_steps(tree, target)
     assert (target / "file").read_text() == "sibling/tree"
     assert (tmp_path / "sibling/old/file").read_text() == "target"
 
 
-def test_an_exchange_that_fails_says_why(tmp_path: Path) -> None:
+def test_a_failed_exchange_reports_its_reason(tmp_path: Path) -> None:
     tree, _ = pair(tmp_path)
     with pytest.raises(OSError, match="target/deeper") as caught:
         exchange._exchange(tree, tmp_path / "target/deeper")
@@ -361,9 +361,7 @@ def test_an_exchange_that_fails_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, OSError])
-def test_an_interrupted_staging_leaves_the_target_and_nothing_else(
-    tmp_path: Path, interrupt: type[BaseException]
-) -> None:
+def test_an_interrupted_staging_leaves_only_the_target(tmp_path: Path, interrupt: type[BaseException]) -> None:
     target = tmp_path / "target"
     target.mkdir()
 

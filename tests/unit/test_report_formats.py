@@ -1,4 +1,4 @@
-"""Each format says the same of a finding, in the form that its reader accepts."""
+"""Test that every format has the same finding, in the form that its reader accepts."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_json_is_valid_against_the_published_schema(name: str) -> None:
     assert not list(jsonschema.Draft202012Validator(schema).iter_errors(rendered("json", RESULTS[name])))
 
 
-def test_sarif_has_rule_level_place_and_fingerprint() -> None:
+def test_sarif_has_rule_level_location_and_fingerprint() -> None:
     (run,) = rendered("sarif", RESULTS["findings"])["runs"]
     first, second, third, _ = run["results"]
     place = first["locations"][0]["physicalLocation"]
@@ -87,14 +87,14 @@ def test_sarif_has_rule_level_place_and_fingerprint() -> None:
     assert run["invocations"][0]["exitCode"] == ExitCode.FINDINGS
 
 
-def test_sarif_of_problems_is_an_execution_that_failed() -> None:
+def test_sarif_of_problems_is_a_failed_execution() -> None:
     (run,) = rendered("sarif", RESULTS["problems"])["runs"]
     invocation = run["invocations"][0]
     assert (invocation["executionSuccessful"], invocation["exitCode"], run["results"]) == (False, 2, [])
     assert "too small" in invocation["toolExecutionNotifications"][0]["message"]["text"]
 
 
-def test_junit_fails_only_what_fails_the_run() -> None:
+def test_junit_fails_only_findings_that_fail_the_run() -> None:
     root = ET.fromstring(RENDERERS["junit"](RESULTS["findings"]))
     cases = root.findall("testsuite/testcase")
     assert [root.get(name) for name in ("tests", "failures", "errors")] == ["4", "2", "0"]
@@ -104,14 +104,14 @@ def test_junit_fails_only_what_fails_the_run() -> None:
     assert strict.get("failures") == "4"
 
 
-def test_junit_has_a_case_for_success_and_an_error_for_each_problem() -> None:
+def test_junit_has_a_success_case_and_an_error_per_problem() -> None:
     fine = ET.fromstring(RENDERERS["junit"](RESULTS["nothing"]))
     assert [case.get("name") for case in fine.iter("testcase")] == ["no findings"]
     wrong = ET.fromstring(RENDERERS["junit"](RESULTS["problems"]))
     assert next(case.findtext("error") for case in wrong.iter("testcase")) == str(PROBLEM)
 
 
-def test_github_annotates_the_line_and_no_name_is_a_command() -> None:
+def test_github_annotates_the_line_and_escapes_names() -> None:
     lines = RENDERERS["github"](replace(RESULTS["findings"], lines=("::error::from a name",))).splitlines()
     assert lines[0] == (
         "::error file=tenants/a b/pod%2C1.yaml,line=5,col=3,title=schema/unknown-field::"
@@ -124,7 +124,7 @@ def test_github_annotates_the_line_and_no_name_is_a_command() -> None:
     assert lines[4] == " ::error::from a name"
 
 
-def test_gitlab_has_one_fingerprint_for_each_entry() -> None:
+def test_gitlab_has_a_unique_fingerprint_per_entry() -> None:
     entries = rendered("gitlab", RESULTS["findings"])
     assert [entry["severity"] for entry in entries] == ["critical", "minor", "info", "critical"]
     assert entries[0]["location"] == {"path": "tenants/a b/pod,1.yaml", "lines": {"begin": 5}}
@@ -133,7 +133,7 @@ def test_gitlab_has_one_fingerprint_for_each_entry() -> None:
     assert rendered("gitlab", RESULTS["nothing"]) == []
 
 
-def test_a_fingerprint_survives_a_moved_line_and_other_words() -> None:
+def test_a_fingerprint_survives_a_moved_line_and_another_message() -> None:
     assert fingerprint(replace(ERROR, line=70, message="another")) == fingerprint(ERROR)
     others = (
         replace(ERROR, file="b.yaml"),
@@ -148,7 +148,7 @@ def text(*findings: Finding, content: str = TEXT, has_color: bool = False) -> st
     return RENDERERS["text"](Result(findings=findings, text_of=lambda _: content, has_color=has_color))
 
 
-def test_text_shows_the_line_with_a_caret() -> None:
+def test_text_contains_the_line_with_a_caret() -> None:
     assert text(replace(ERROR, file="pod.yaml", message="unknown field `lables`")) == (
         "pod.yaml:5:3: error: schema/unknown-field: Pod team-a/web $.metadata.lables: unknown field `lables`\n"
         "     5 |   lables: {app: web}\n"
@@ -158,7 +158,7 @@ def test_text_shows_the_line_with_a_caret() -> None:
     )
 
 
-def test_a_caret_stands_below_its_column_in_a_long_line_and_after_a_control_character() -> None:
+def test_a_caret_is_below_its_column_in_long_lines_and_after_control_characters() -> None:
     long = replace(ERROR, line=1, column=301)
     shown = text(long, content=f"{'a' * 299}\x1b[{'b' * 300}").splitlines()
     assert shown[2].index("^") == shown[1].index("[")
@@ -176,11 +176,11 @@ def test_a_caret_stands_below_its_column_in_a_long_line_and_after_a_control_char
         (replace(ERROR, line=0), "no line is known"),
     ],
 )
-def test_no_line_is_shown_that_may_hold_a_credential_or_is_not_there(finding: Finding, line: str) -> None:
+def test_lines_with_possible_credentials_and_missing_lines_are_not_printed(finding: Finding, line: str) -> None:
     assert " | " not in text(finding, content=line)
 
 
-def test_one_cause_in_forty_tenants_is_told_once() -> None:
+def test_one_cause_in_forty_tenants_is_reported_once() -> None:
     findings = [
         replace(
             ERROR,
@@ -217,12 +217,12 @@ def test_text_prints_a_thousand_causes_and_counts_the_rest() -> None:
     assert len(rendered("json", Result(findings=findings))["findings"]) == 1_200
 
 
-def test_colors_are_added_only_where_they_are_wanted() -> None:
+def test_colors_are_added_only_on_request() -> None:
     assert "\x1b[1;31merror\x1b[0m" in text(ERROR, has_color=True)
     assert "\x1b" not in text(ERROR)
 
 
-def test_links_lead_to_the_site_that_the_settings_name() -> None:
+def test_links_use_the_site_of_the_settings() -> None:
     result = replace(RESULTS["findings"], docs="https://docs.example.com/mpigen/")
     address = "https://docs.example.com/mpigen/checks/schema/unknown-field/"
     assert rendered("json", result)["findings"][0]["url"] == address

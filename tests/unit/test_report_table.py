@@ -1,4 +1,4 @@
-"""Tables: aligned on a pipe, whole on a terminal, and nothing in them that a terminal would obey."""
+"""Test that tables are aligned on a pipe, whole on a terminal, and free of terminal escapes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def test_names_stay_whole_on_a_narrow_terminal() -> None:
     assert all(len(line) <= 40 for line in lines)
 
 
-def test_topics_are_told_once_and_long_points_are_wrapped() -> None:
+def test_topics_are_printed_once_and_long_points_are_wrapped() -> None:
     lines = list(table.topics([("image", "word " * 30), ("image", "second"), ("user", "x")]))
     assert [line[:7].strip() for line in lines] == ["image", "", "", "", "user"]
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_a_name_cannot_command_the_terminal() -> None:
+def test_a_name_cannot_control_the_terminal() -> None:
     assert list(table.table(("A",), [("\x1b[2J",)]))[1] == "\\x1b[2J"
     assert list(table.topics([("a", "\x1b[2J")])) == ["a  \\x1b[2J"]
 

@@ -1,4 +1,4 @@
-"""Devices of hosts: what ranks need to open them, and combinations in which no rank would run."""
+"""Test the permissions that ranks need for devices, and combinations in which no rank would run."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def variables(device: str, **options: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("device", FAMILIES["megatron"].devices)
-def test_megatron_gets_the_connections_that_tensor_parallelism_requires(device: str) -> None:
+def test_megatron_sets_the_connections_that_tensor_parallelism_requires(device: str) -> None:
     assert variables(device, use="megatron")[CONNECTIONS] == "1"
     assert variables(device, use="megatron", environment={CONNECTIONS: "8"})[CONNECTIONS] == "8"
 
 
-def test_other_families_do_not() -> None:
+def test_other_families_do_not_set_device_connections() -> None:
     """FSDP of PyTorch overlaps less with one connection."""
     for family in FAMILIES.values():
         for device in family.devices if family.name != "megatron" else ():
@@ -45,7 +45,7 @@ def test_other_families_do_not() -> None:
 
 
 def pods(pool: Pool, cluster: Cluster | None = None, **options: Any) -> dict[str, Body]:
-    """Job → the spec of its pods."""
+    """Return job → the spec of its pods."""
     runtime = Runtime.model_validate({"name": "r", "pool": pool.name, "image": IMAGE, **options})
     (body,) = training_runtimes(runtime, pool, cluster or Cluster())
     jobs = body["spec"]["template"]["spec"]["replicatedJobs"]
@@ -54,7 +54,7 @@ def pods(pool: Pool, cluster: Cluster | None = None, **options: Any) -> dict[str
 
 @pytest.mark.parametrize("distribution", ["kubernetes", "openshift"])
 @pytest.mark.parametrize("launcher", ["node", "separate"])
-def test_hosts_join_the_groups_of_the_device_files(distribution: Any, launcher: str) -> None:
+def test_hosts_join_the_groups_of_device_files(distribution: Any, launcher: str) -> None:
     pool = Pool(name="amd", nodes=2, allocatable=POOLS["amd"].allocatable, device_groups=(109, 44, 44))
     found = pods(pool, Cluster(distribution=distribution), launcher=launcher)
     groups = {name: pod["securityContext"].get("supplementalGroups") for name, pod in found.items()}
@@ -62,7 +62,7 @@ def test_hosts_join_the_groups_of_the_device_files(distribution: Any, launcher: 
 
 
 @pytest.mark.parametrize("device", POOLS)
-def test_hosts_open_the_files_of_devices_that_a_group_owns(device: Any) -> None:
+def test_hosts_open_device_files_that_belong_to_a_group(device: Any) -> None:
     found = pods(POOLS[device])
     checks = {name: [each["name"] for each in pod["initContainers"]] for name, pod in found.items()}
     is_owned = device in ("amd", "intel")
@@ -82,7 +82,7 @@ def test_hosts_open_the_files_of_devices_that_a_group_owns(device: Any) -> None:
         ({"device_groups": (109,), "allocatable": {"cpu": 4, "memory": "8Gi"}}, "nodes without accelerators"),
     ],
 )
-def test_groups_that_help_nobody_are_rejected(changes: dict[str, Any], what: str) -> None:
+def test_device_groups_without_an_effect_are_rejected(changes: dict[str, Any], what: str) -> None:
     with pytest.raises(ValidationError, match=what):
         Pool.model_validate({"name": "amd", "nodes": 2, "allocatable": POOLS["amd"].allocatable, **changes})
 
@@ -94,20 +94,20 @@ def sh(request: pytest.FixtureRequest) -> list[str]:
 
 
 def look(folder: Path, sh: list[str]) -> tuple[int, str, str]:
-    """Run the script on a folder instead of /dev. A folder in it stands for a device that nobody can open."""
+    """Run the script on a folder instead of /dev; a folder in it stands for a device that cannot be opened."""
     text = devices_script(POOLS["amd"]).replace("/dev/", f"{folder}/dev/")
     ran = subprocess.run([*sh, text], capture_output=True, text=True, check=False, env={"PATH": os.environ["PATH"]})
     return ran.returncode, ran.stdout.strip(), ran.stderr.replace(str(folder), "").strip()
 
 
-def test_devices_that_open_let_ranks_start(tmp_path: Path, sh: list[str]) -> None:
+def test_ranks_start_if_all_devices_open(tmp_path: Path, sh: list[str]) -> None:
     (tmp_path / "dev/dri").mkdir(parents=True)
     for name in ("kfd", "dri/renderD128", "dri/renderD129"):
         (tmp_path / "dev" / name).write_text("")
     assert look(tmp_path, sh) == (0, "devices: 3 device files can be opened", "")
 
 
-def test_a_device_that_does_not_open_is_named_with_its_group(tmp_path: Path, sh: list[str]) -> None:
+def test_a_device_that_does_not_open_is_reported_with_its_group(tmp_path: Path, sh: list[str]) -> None:
     (tmp_path / "dev/dri/renderD128").mkdir(parents=True)
     (tmp_path / "dev/kfd").write_text("")
     code, out, said = look(tmp_path, sh)
@@ -118,12 +118,12 @@ def test_a_device_that_does_not_open_is_named_with_its_group(tmp_path: Path, sh:
     assert "/dev/kfd" not in said
 
 
-def test_a_pod_without_devices_is_told(tmp_path: Path, sh: list[str]) -> None:
+def test_missing_devices_are_reported(tmp_path: Path, sh: list[str]) -> None:
     assert "/dev/kfd and /dev/dri/renderD* do not exist" in look(tmp_path, sh)[2]
 
 
 def platform(pool: dict[str, Any], runtime: dict[str, Any], **sections: Any) -> Platform:
-    """A platform with one pool and one runtime."""
+    """Return a platform with one pool and one runtime."""
     return Platform.model_validate(
         {
             "platform": "p",
@@ -150,7 +150,7 @@ SHARED = {"allocatable": {"cpu": 64, "memory": "512Gi", "nvidia.com/gpu.shared":
         ),
     ],
 )
-def test_ranks_of_nccl_do_not_share_a_gpu(runtime: dict[str, Any], what: str) -> None:
+def test_nccl_ranks_do_not_share_a_gpu(runtime: dict[str, Any], what: str) -> None:
     with pytest.raises(ValidationError, match=what):
         platform(SHARED, runtime)
 
@@ -158,8 +158,8 @@ def test_ranks_of_nccl_do_not_share_a_gpu(runtime: dict[str, Any], what: str) ->
 @pytest.mark.parametrize(
     "runtime", [{"use": "pytorch-mpi", "resources": {"nvidia.com/gpu.shared": 1}}, {"use": "openmpi"}]
 )
-def test_one_share_for_each_pod_is_allowed(runtime: dict[str, Any]) -> None:
-    """MPI alone sends through the memory of the host, so its ranks may share a GPU."""
+def test_one_gpu_share_per_pod_is_allowed(runtime: dict[str, Any]) -> None:
+    """MPI alone sends through host memory, so its ranks can share a GPU."""
     assert platform(SHARED, runtime).runtimes
 
 
@@ -194,11 +194,11 @@ def test_a_host_with_devices_of_two_sockets_is_rejected_on_single_numa_nodes(dev
         (None, "single-numa-node", None),
     ],
 )
-def test_what_may_run_is_allowed(server: str | None, numa: str, devices: int | None) -> None:
+def test_valid_numa_combinations_are_allowed(server: str | None, numa: str, devices: int | None) -> None:
     assert on_server(server, numa, devices).runtimes
 
 
-def test_a_number_of_sockets_has_a_source_of_its_own() -> None:
+def test_a_number_of_sockets_has_its_own_source() -> None:
     known = [server for server in SERVERS.values() if server.sockets]
     assert len(known) >= 6
     assert all(len(server.sources) > 1 for server in known)

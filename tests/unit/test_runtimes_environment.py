@@ -1,4 +1,4 @@
-"""The scripts that carry the environment of the launcher to the hosts, run by every shell that images have."""
+"""Test in every shell of the images the scripts that send the launcher's environment to the hosts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason=
 
 @dataclass(frozen=True)
 class Host:
-    """A launcher and a host in one folder: ssh and sshd are replaced by a pipe.
+    """A launcher and a host in one folder, with a pipe in place of ssh and sshd.
 
     Attributes:
         folder: stands for /run/mpi.
@@ -125,8 +125,8 @@ def is_free(name: bytes) -> bool:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(variables=st.dictionaries(NAMES, VALUES, max_size=12))
-def test_any_environment_is_the_same_after_it_was_written_and_read(host: Host, variables: dict[bytes, bytes]) -> None:
-    """The list of the scripts, turned into words and given to `env`."""
+def test_any_environment_survives_writing_and_reading(host: Host, variables: dict[bytes, bytes]) -> None:
+    """The scripts' list is turned into words and passed to `env`."""
     (host.folder / "environ").write_bytes(b"".join(b"%s=%s\0" % each for each in variables.items()))
     text = f'. {host.folder}/environment.sh; cd {host.folder}; eval "set -- $(list < environ | words)"'
     ran = subprocess.run(
@@ -148,7 +148,7 @@ def test_a_session_gets_the_environment_of_the_launcher(host: Host, variables: d
     assert shared(got) == {**shared(sent), b"PATH": host.tools.encode()}
 
 
-def test_functions_that_bash_exports_arrive(host: Host) -> None:
+def test_functions_exported_by_bash_arrive(host: Host) -> None:
     function = {b"BASH_FUNC_greet%%": b"() {  echo hello\n}"}
     got, _ = host.send(function)
     assert function.items() <= got.items()
@@ -161,13 +161,13 @@ def test_two_hundred_variables_and_long_values_arrive(host: Host) -> None:
     assert shared(got) == {**sent, b"PATH": host.tools.encode()}
 
 
-def test_the_value_of_the_launcher_wins_over_that_of_the_hosts_image(host: Host) -> None:
+def test_the_launcher_overrides_values_of_the_image_on_the_host(host: Host) -> None:
     got, _ = host.send({b"FROM_IMAGE": b"changed by the job"})
     assert got[b"FROM_IMAGE"] == b"changed by the job"
     assert b"ONLY_HERE" not in got
 
 
-def test_a_host_keeps_the_variables_that_the_table_says(tmp_path: Path) -> None:
+def test_a_host_keeps_the_variables_of_the_table(tmp_path: Path) -> None:
     host = Host(tmp_path, ["dash"])
     host.install()
     rows = {row.name.replace("*", "ANY").encode(): row.scope for row in host_variables()}
@@ -225,8 +225,8 @@ def test_an_ssh_that_sends_no_environment_is_rejected(host: Host) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("is_launcher", [True, False])
-def test_the_kubelet_leaves_the_scripts_as_they_are(family: str, *, is_launcher: bool) -> None:
-    """It replaces `$(NAME)` of a variable that a container declares, and `$$`."""
+def test_the_kubelet_expands_no_text_of_the_scripts(family: str, *, is_launcher: bool) -> None:
+    """The kubelet replaces `$(NAME)` of declared variables, and `$$`."""
     runtime = Runtime.model_validate({"name": "r", "use": family, "pool": "p", "memlock": "capability"})
     text = prepare_script(runtime, is_launcher=is_launcher)
     assert expanded(text, dict.fromkeys(os.environ, "x")) == text

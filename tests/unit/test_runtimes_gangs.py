@@ -1,4 +1,4 @@
-"""Gangs: with a scheduler that starts all pods of a job or none, only the launcher itself waits for the hosts."""
+"""Test gang scheduling: with a gang scheduler, only the launcher waits for the hosts."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def pods(runtime: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("gang", GANGS)
-def test_every_pod_of_a_gang_goes_to_the_scheduler_that_knows_gangs(gang: str) -> None:
+def test_every_pod_of_a_gang_uses_its_scheduler(gang: str) -> None:
     assert [pod["schedulerName"] for pod in pods(body(gang))] == [GANGS[gang]] * 2
     assert [pod["schedulerName"] for pod in pods(body(gang, scheduler="other"))] == ["other"] * 2
 
 
-def test_trainer_is_told_which_group_to_make() -> None:
+def test_trainer_gets_the_pod_group_policy_of_the_gang() -> None:
     policies = {gang: body(gang)["spec"].get("podGroupPolicy") for gang in ("kueue", *GANGS)}
     assert policies == {
         "kueue": None,
@@ -50,7 +50,7 @@ def test_trainer_is_told_which_group_to_make() -> None:
     }
 
 
-def test_with_kueue_alone_kubernetes_schedules_the_pods_and_no_container_waits() -> None:
+def test_with_kueue_alone_pods_use_the_default_scheduler_and_no_container_waits() -> None:
     runtime = body("kueue")
     assert [pod.get("schedulerName") for pod in pods(runtime)] == [None, None]
     assert [[each["name"] for each in pod["initContainers"]] for pod in pods(runtime)] == [["prepare"]] * 2
@@ -58,15 +58,15 @@ def test_with_kueue_alone_kubernetes_schedules_the_pods_and_no_container_waits()
 
 
 @pytest.mark.parametrize("gang", GANGS)
-def test_the_launcher_of_a_gang_is_made_with_its_hosts_and_waits_for_them_itself(gang: str) -> None:
+def test_the_launcher_of_a_gang_starts_with_its_hosts_and_waits_for_them(gang: str) -> None:
     runtime = body(gang)
     assert all("dependsOn" not in job for job in jobs(runtime))
     node, launcher = ([each["name"] for each in pod["initContainers"]] for pod in pods(runtime))
     assert (node, launcher) == (["prepare"], ["prepare", "hosts"])
 
 
-def test_who_waits_has_what_mpirun_will_have() -> None:
-    """The same rights, the name, the configuration and the key of ssh, and the hostfile."""
+def test_the_waiting_container_has_the_settings_of_mpirun() -> None:
+    """Both have the same rights, user name, ssh configuration and key, and hostfile."""
     pod = pods(body("coscheduling", readOnlyRootFilesystem=True))[1]
     hosts, mpirun = pod["initContainers"][1], pod["containers"][0]
     assert hosts["securityContext"] == mpirun["securityContext"]
@@ -82,8 +82,8 @@ def test_who_waits_has_what_mpirun_will_have() -> None:
     }
 
 
-def test_a_launcher_waits_as_long_as_kueue_does() -> None:
-    """Kueue's clock starts first: it queues the job again before the launcher makes it fail."""
+def test_a_launcher_waits_as_long_as_the_timeout_of_kueue() -> None:
+    """Kueue's timer starts first, so Kueue requeues the job before the launcher fails it."""
     data = small_platform()
     data["runtimes"][0] |= {"gang": "volcano"}
     data["queues"] = {"waitForPodsReady": {"timeout": "2h"}}
@@ -99,6 +99,6 @@ def test_a_launcher_waits_as_long_as_kueue_does() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("gang", GANGS)
-def test_nothing_is_said_against_what_is_made_of_any_family(gang: str, family: str) -> None:
+def test_gang_runtimes_of_every_family_have_no_findings(gang: str, family: str) -> None:
     manifests = [Manifest(body(gang, family), "runtime.yaml")]
     assert check_rendered(manifests, write(manifests), Catalog.bundled()).in_order() == []

@@ -1,4 +1,4 @@
-"""What each family, device and option becomes is written down, and documented."""
+"""Test the recorded manifests and the documentation of each family, device and option."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ PAGE = (ROOT / "docs/reference/runtimes.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", GOLDENS)
-def test_it_becomes_what_was_reviewed(name: str) -> None:
-    """`python -m tests.update_runtimes` writes it anew."""
+def test_rendered_runtimes_equal_the_reviewed_files(name: str) -> None:
+    """`python -m tests.update_runtimes` records the files."""
     assert GOLDENS[name] == (FOLDER / name).read_text("utf-8")
 
 
-def test_nothing_is_kept_that_nothing_becomes() -> None:
+def test_recorded_files_belong_to_existing_runtimes() -> None:
     assert {str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.*")} == set(GOLDENS)
 
 
-def test_every_option_changes_something() -> None:
-    """Each has a value that is not its default."""
+def test_every_option_changes_the_manifest() -> None:
+    """Every option has a value other than its default."""
     assert [name for name, content in GOLDENS.items() if name.startswith("options/") and "\n+" not in content] == []
 
 
-def test_every_option_is_written_down() -> None:
+def test_every_option_is_recorded() -> None:
     aliases = {field.alias or name for name, field in Runtime.model_fields.items()}
     assert aliases - {"name", "use", "pool", "image"} == set(OPTIONS)
 
 
-def test_the_docs_say_what_runs_where() -> None:
+def test_the_docs_list_the_devices_of_every_family() -> None:
     kinds = ["cpu", *(device.kind for device in devices())]
     for family in FAMILIES.values():
         marks = " | ".join(

@@ -1,4 +1,4 @@
-"""OpenShift's SCC `restricted-v2` takes the pods of every family, as whatever user the namespace has.
+"""Test that the SCC `restricted-v2` of OpenShift accepts the pods of every family with any user.
 
 Its admission plugin is no Go module that could be run here. The fields below are those of the SCC in
 openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests (scc-restricted-v2.yaml); what they demand is
@@ -22,7 +22,7 @@ CATALOGUE = [(family.name, device) for family in FAMILIES.values() for device in
 
 @pytest.fixture(params=CATALOGUE, ids="-".join)
 def pods(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
-    """The pod specs of a family on a device, on OpenShift, with every option that adds to them."""
+    """Return the pod specs of a family on a device, on OpenShift, with all options that extend them."""
     family, device = request.param
     runtime = Runtime.model_validate(
         {
@@ -43,8 +43,8 @@ def containers(pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [container for pod in pods for container in (*pod["initContainers"], *pod["containers"])]
 
 
-def test_nobody_names_a_user_or_a_group(pods: list[dict[str, Any]]) -> None:
-    """MustRunAsRange and MustRunAs: what lies outside the namespace's range is refused, the rest is filled in."""
+def test_pods_on_openshift_set_no_user_or_group(pods: list[dict[str, Any]]) -> None:
+    """MustRunAsRange and MustRunAs reject values outside the namespace's range, and set missing ones."""
     contexts = [pod["securityContext"] for pod in pods] + [each["securityContext"] for each in containers(pods)]
     for context in contexts:
         assert not {"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions"} & set(context)
@@ -59,7 +59,7 @@ def test_privileges_are_dropped(pods: list[dict[str, Any]]) -> None:
         assert set(context["capabilities"].get("add", [])) <= {"NET_BIND_SERVICE"}
 
 
-def test_nothing_of_the_host_is_used(pods: list[dict[str, Any]]) -> None:
+def test_host_namespaces_ports_and_paths_are_not_used(pods: list[dict[str, Any]]) -> None:
     for pod in pods:
         assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -67,7 +67,7 @@ def test_nothing_of_the_host_is_used(pods: list[dict[str, Any]]) -> None:
     assert not [port for container in containers(pods) for port in container.get("ports", []) if "hostPort" in port]
 
 
-def test_only_what_locks_memory_asks_for_the_scc_that_lets_it() -> None:
+def test_only_runtimes_that_lock_memory_require_the_memlock_scc() -> None:
     runtime = Runtime.model_validate({"name": "r", "pool": "cpu", "image": "i", "memlock": "capability"})
     (body,) = training_runtimes(runtime, POOLS["cpu"], Cluster(distribution="openshift"))
     for job in body["spec"]["template"]["spec"]["replicatedJobs"]:

@@ -1,4 +1,4 @@
-"""The init container that looks at the fabric: run by real shells, on hosts that are folders."""
+"""Test the init container that checks the fabric, with real shells on folders in place of hosts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sh(request: pytest.FixtureRequest) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a pod sees of its host, as files.
+    """The files of a host that a pod reads.
 
     Attributes:
         folder: an empty one.
@@ -44,7 +44,7 @@ class Host:
     limit: str = "unlimited"
 
     def look(self, fabric: str, sh: list[str], **options: Any) -> tuple[int, str, str]:
-        """Exit code, output and complaints of the container that a runtime on this fabric has."""
+        """Return exit code, output and errors of the container of a runtime on this fabric."""
         self._write("limits", f"Max locked memory         {self.limit}            {self.limit}            bytes\n")
         self._write("dev/infiniband/rdma_cm")
         self._write("sys/class/infiniband/another_pods/ports/1/state", "1: DOWN\n")
@@ -72,23 +72,23 @@ OF_IB = tuple((f"net{number}", "down") for number in range(1, 9))
 UP = (("net1", "up"), ("net2", "unknown"))
 
 
-def test_a_whole_host_is_let_in(tmp_path: Path, sh: list[str]) -> None:
-    """Of InfiniBand no interface has to be up: RDMA does without IPoIB."""
+def test_a_complete_host_passes(tmp_path: Path, sh: list[str]) -> None:
+    """InfiniBand interfaces may be down, because RDMA works without IPoIB."""
     said = "fabric ib: 8 of 8 devices with an active link, interfaces: net1 net2 net3 net4 net5 net6 net7 net8"
     assert Host(tmp_path, EIGHT, OF_IB).look("ib", sh) == (0, said, "")
 
 
-def test_it_says_how_many_devices_are_missing(tmp_path: Path, sh: list[str]) -> None:
+def test_the_number_of_missing_devices_is_reported(tmp_path: Path, sh: list[str]) -> None:
     code, _, said = Host(tmp_path, EIGHT[:6], OF_IB).look("ib", sh)
     assert (code, said.partition(": look")[0]) == (1, "fabric ib: 6 of 8 devices in /dev/infiniband")
 
 
-def test_it_says_that_there_is_no_device_at_all(tmp_path: Path, sh: list[str]) -> None:
+def test_a_host_without_devices_is_reported(tmp_path: Path, sh: list[str]) -> None:
     code, _, said = Host(tmp_path).look("efa", sh)
     assert (code, said.partition(": look")[0]) == (1, "fabric efa: 0 of 32 devices in /dev/infiniband")
 
 
-def test_it_names_the_devices_whose_link_is_not_active(tmp_path: Path, sh: list[str]) -> None:
+def test_devices_with_an_inactive_link_are_reported(tmp_path: Path, sh: list[str]) -> None:
     states = ("4: ACTIVE", "1: DOWN", "2: INIT", *EIGHT[3:])
     code, _, said = Host(tmp_path, states, OF_IB).look("ib", sh)
     assert (code, said.partition(": look")[0]) == (
@@ -98,7 +98,7 @@ def test_it_names_the_devices_whose_link_is_not_active(tmp_path: Path, sh: list[
 
 
 @pytest.mark.parametrize("fabric", ["roce", "ethernet"])
-def test_it_names_the_interface_that_is_missing_or_down(tmp_path: Path, sh: list[str], fabric: str) -> None:
+def test_a_missing_or_inactive_interface_is_reported(tmp_path: Path, sh: list[str], fabric: str) -> None:
     code, _, said = Host(tmp_path, EIGHT[:2], (("net1", "lowerlayerdown"),)).look(fabric, sh)
     assert [line.partition(": look")[0] for line in said.splitlines()] == [
         f"fabric {fabric}: net1 is lowerlayerdown",
@@ -107,8 +107,8 @@ def test_it_names_the_interface_that_is_missing_or_down(tmp_path: Path, sh: list
     assert code == 1
 
 
-def test_it_says_how_much_memory_ranks_may_lock(tmp_path: Path, sh: list[str]) -> None:
-    """The machine's 8 MiB, of the nine tenths of 256 GiB that a host has."""
+def test_an_insufficient_limit_of_locked_memory_is_reported(tmp_path: Path, sh: list[str]) -> None:
+    """The limit is 8 MiB, and the host has nine tenths of 256 GiB."""
     code, _, said = Host(tmp_path, EIGHT, OF_IB, limit="8388608").look("ib", sh)
     assert (code, said.partition(": raise")[0]) == (1, "fabric ib: ranks may lock 8388608 bytes of 246960619520")
 
@@ -116,14 +116,14 @@ def test_it_says_how_much_memory_ranks_may_lock(tmp_path: Path, sh: list[str]) -
 @pytest.mark.parametrize(
     ("limit", "options"), [(TERABYTE, {}), ("8388608", {"memlock": "capability"}), ("unlimited", {})]
 )
-def test_a_limit_that_holds_all_memory_of_the_host_is_enough(
+def test_a_limit_of_all_host_memory_is_sufficient(
     tmp_path: Path, sh: list[str], limit: str, options: dict[str, Any]
 ) -> None:
-    """So is a capability, which init containers do not have, and lock.sh looks at."""
+    """A capability is sufficient too; init containers lack it, and lock.sh checks it."""
     assert Host(tmp_path, EIGHT, OF_IB, limit=limit).look("ib", sh, **options)[0] == 0
 
 
-def test_it_says_all_that_is_missing(tmp_path: Path, sh: list[str]) -> None:
+def test_all_missing_parts_are_reported(tmp_path: Path, sh: list[str]) -> None:
     _, _, said = Host(tmp_path, EIGHT[:1], (), limit="65536").look("roce", sh)
     assert [line.split()[2] for line in said.splitlines()] == ["1", "there", "there", "ranks"]
 
@@ -133,7 +133,7 @@ def test_plain_ethernet_needs_neither_devices_nor_locked_memory(tmp_path: Path, 
     assert Host(tmp_path, (), UP, limit="65536").look("ethernet", sh) == (0, said, "")
 
 
-def test_a_host_that_asks_for_fewer_devices_needs_fewer(tmp_path: Path, sh: list[str]) -> None:
+def test_a_host_that_requests_fewer_devices_needs_fewer(tmp_path: Path, sh: list[str]) -> None:
     two = {"resources": {"openshift.io/ib": 2}}
     assert Host(tmp_path, EIGHT[:2], OF_IB[:2]).look("ib", sh, **two)[0] == 0
 
@@ -145,7 +145,7 @@ def init_containers(pool: Pool, **options: Any) -> dict[str, list[dict[str, Any]
     return {job["name"]: job["template"]["spec"]["template"]["spec"]["initContainers"] for job in jobs}
 
 
-def test_it_comes_before_sshd_and_mpirun_on_every_host_and_sees_what_they_see() -> None:
+def test_the_check_runs_before_sshd_and_mpirun_with_the_same_devices() -> None:
     pool = wired(POOLS["nvidia"], "ib")
     for containers in init_containers(pool, gang="coscheduling").values():
         assert [container["name"] for container in containers][:2] == ["prepare", "fabric"]
@@ -153,13 +153,13 @@ def test_it_comes_before_sshd_and_mpirun_on_every_host_and_sees_what_they_see() 
     assert [each["name"] for each in init_containers(pool, use="megatron")["launcher"]] == ["prepare"]
 
 
-def test_devices_that_are_claimed_are_claimed_for_it_too() -> None:
+def test_claimed_devices_are_claimed_by_the_check() -> None:
     _, look = init_containers(wired(POOLS["nvidia"], "ib-claims"))["node"]
     assert look["resources"]["claims"] == [{"name": "fabric"}]
     assert set(look["resources"]["limits"]) == {"cpu", "memory"}
 
 
-def test_nobody_looks_where_tcp_will_do() -> None:
+def test_fabrics_with_tcp_fallback_have_no_check() -> None:
     for options in ({"preflight": False}, {"fallback": True}):
         fabric = Fabric.model_validate({"name": "efa", "type": "efa", **options})
         pool = POOLS["cpu"].model_copy(update={"fabric": "efa"}).wired([fabric])
@@ -167,7 +167,7 @@ def test_nobody_looks_where_tcp_will_do() -> None:
         assert fabric_container("i", runtime, pool, node_size(runtime, pool), {}) is None
 
 
-def test_a_host_that_cannot_take_part_ends_the_job() -> None:
+def test_a_failed_fabric_check_ends_the_job() -> None:
     pool = wired(POOLS["nvidia"], "ib")
     (body,) = training_runtimes(Runtime(name="r", pool=pool.name, image="i"), pool, Cluster())
     node, launcher = (job["template"]["spec"] for job in body["spec"]["template"]["spec"]["replicatedJobs"])

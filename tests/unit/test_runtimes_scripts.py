@@ -1,4 +1,4 @@
-"""The shell scripts that runtimes bring into pods, run by every shell of this machine that images have as /bin/sh."""
+"""Test the shell scripts of runtimes in every shell of this machine that images use as /bin/sh."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def prepare(folder: Path, sh: list[str], family: str, *, is_launcher: bool) -> P
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_prepares_its_pods(tmp_path: Path, sh: list[str], family: str) -> None:
+def test_every_family_has_a_prepare_script(tmp_path: Path, sh: list[str], family: str) -> None:
     run = prepare(tmp_path, sh, family, is_launcher=False)
     assert {"passwd", "ssh_config", "sshd_config", "environment.sh", "sh", "bin"} == {
         each.name for each in run.iterdir()
@@ -49,7 +49,7 @@ def test_every_family_prepares_its_pods(tmp_path: Path, sh: list[str], family: s
     assert (run / "bin" / "rank").exists() == FAMILIES[family].rank_variables
 
 
-def test_whoever_runs_it_has_one_name(tmp_path: Path, sh: list[str]) -> None:
+def test_any_user_has_exactly_one_passwd_entry(tmp_path: Path, sh: list[str]) -> None:
     users = (prepare(tmp_path, sh, "openmpi", is_launcher=True) / "passwd").read_text().splitlines()
     mine = f"mpiuser:x:{os.getuid()}:{os.getgid()}:MPI:/home/mpiuser:/bin/sh"
     assert users[-1] == mine
@@ -57,14 +57,14 @@ def test_whoever_runs_it_has_one_name(tmp_path: Path, sh: list[str]) -> None:
 
 
 @pytest.mark.parametrize("family", ["intel-mpi", "mpich"])
-def test_hydra_reads_the_hosts_that_trainer_wrote(tmp_path: Path, sh: list[str], family: str) -> None:
-    """The launcher by the name that it knows itself by."""
+def test_hydra_reads_the_hosts_of_trainer(tmp_path: Path, sh: list[str], family: str) -> None:
+    """The launcher is listed by its own hostname."""
     run = prepare(tmp_path, sh, family, is_launcher=True)
     assert (run / "hostfile").read_text() == f"job-node-0-0.job:8\njob-node-0-1.job:8\n{os.uname().nodename}:8\n"
 
 
 def wait_for_hosts(folder: Path, sh: list[str], ssh: str, patience: int) -> tuple[int, str]:
-    """Run the script that waits, with an `ssh` of our own: its exit code, and what it said."""
+    """Run the waiting script with a replaced `ssh`; return its exit code and output."""
     for name, text in (("ssh", ssh), ("sleep", "")):
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")
         (folder / name).chmod(0o755)
@@ -78,14 +78,14 @@ def wait_for_hosts(folder: Path, sh: list[str], ssh: str, patience: int) -> tupl
     return ran.returncode, ran.stderr
 
 
-def test_a_launcher_waits_until_ssh_gets_into_every_host_but_its_own(tmp_path: Path, sh: list[str]) -> None:
+def test_a_launcher_waits_until_ssh_connects_to_every_other_host(tmp_path: Path, sh: list[str]) -> None:
     late = 'echo "$*" >> $FOLDER/asked; [ "$(wc -l < $FOLDER/asked)" -gt 3 ]'
     assert wait_for_hosts(tmp_path, sh, late, 60) == (0, "")
     asked = [line.rpartition(" ")[0].rpartition(" ")[2] for line in (tmp_path / "asked").read_text().splitlines()]
     assert asked == ["job-node-0-0.job"] * 4 + ["job-node-0-1.job"]
 
 
-def test_a_launcher_that_waited_in_vain_says_for_whom_and_why(tmp_path: Path, sh: list[str]) -> None:
+def test_a_launcher_that_times_out_reports_the_host_and_the_reason(tmp_path: Path, sh: list[str]) -> None:
     refused = 'case "$*" in *node-0-0*) ;; *) echo "Connection refused"; exit 255;; esac'
     words = "ssh did not connect to job-node-0-1.job within 0 s: Connection refused\n"
     assert wait_for_hosts(tmp_path, sh, refused, 0) == (1, words)
@@ -95,7 +95,7 @@ def test_a_launcher_that_waited_in_vain_says_for_whom_and_why(tmp_path: Path, sh
     ("variables", "options"), [({"I_MPI_HYDRA_HOST_FILE": "/run/mpi/hostfile"}, ["-genvnone"]), ({}, [])]
 )
 @pytest.mark.parametrize("name", ["mpirun", "mpiexec", "mpiexec.hydra"])
-def test_mpirun_takes_trainers_hostfile_for_ours_and_leaves_the_rest_alone(
+def test_mpirun_replaces_the_hostfile_of_trainer_and_keeps_other_arguments(
     tmp_path: Path, sh: list[str], name: str, variables: dict[str, str], options: list[str]
 ) -> None:
     real = tmp_path / name
@@ -113,7 +113,7 @@ def test_mpirun_takes_trainers_hostfile_for_ours_and_leaves_the_rest_alone(
     assert ran.stdout.splitlines() == [f"<{argument}>" for argument in passed]
 
 
-def test_a_rank_learns_who_it_is_and_where_the_first_one_runs(tmp_path: Path, sh: list[str]) -> None:
+def test_a_rank_gets_its_number_and_the_address_of_rank_0(tmp_path: Path, sh: list[str]) -> None:
     (tmp_path / "uname").write_text("#!/bin/sh\necho my-job-1-node-0-3\n")
     (tmp_path / "uname").chmod(0o755)
     told = {"RANK": "5", "SIZE": "8", "LOCAL_RANK": "1", "LOCAL_SIZE": "4"}

@@ -1,4 +1,4 @@
-"""The catalogue and the files it describes are one: nothing missing, nothing extra, nothing changed by hand."""
+"""Test that the catalogue and its files agree: none missing, none extra, none edited by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def catalog() -> Catalog:
     return Catalog.bundled()
 
 
-def test_every_schema_is_as_the_catalogue_says(catalog: Catalog) -> None:
+def test_every_schema_has_the_checksum_of_the_catalogue(catalog: Catalog) -> None:
     found = {
         str(path.relative_to(catalog.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in catalog.folder.rglob("*")
@@ -30,7 +30,7 @@ def test_every_schema_is_as_the_catalogue_says(catalog: Catalog) -> None:
     assert found == {entry.path: entry.sha256 for entry in catalog.everything}
 
 
-def test_the_catalogue_names_the_pinned_modules(catalog: Catalog) -> None:
+def test_the_catalogue_lists_the_pinned_modules(catalog: Catalog) -> None:
     read = json.loads((catalog.folder / FILE).read_text())["components"]
     assert [(entry["name"], entry["module"], entry["version"], entry["sum"]) for entry in read] == [
         (component.name, component.module, component.version, component.sum) for component in (*SUPPORTED, OWN)
@@ -54,7 +54,7 @@ def test_the_catalogue_names_the_pinned_modules(catalog: Catalog) -> None:
         ("argoproj.io/v1alpha1", "ApplicationSet", "applicationsets", "Namespaced"),
     ],
 )
-def test_a_kind_is_known(catalog: Catalog, api_version: str, kind: str, plural: str, scope: str) -> None:
+def test_a_served_kind_has_a_schema(catalog: Catalog, api_version: str, kind: str, plural: str, scope: str) -> None:
     file = catalog.find(api_version, kind)
     assert file
     assert file.is_file()
@@ -63,12 +63,12 @@ def test_a_kind_is_known(catalog: Catalog, api_version: str, kind: str, plural: 
 
 
 @pytest.mark.parametrize(("api_version", "kind"), [("v2", "Pod"), ("v1", "pod"), ("v1", "PodList"), ("", "")])
-def test_another_kind_is_not(catalog: Catalog, api_version: str, kind: str) -> None:
+def test_an_unknown_kind_has_no_schema(catalog: Catalog, api_version: str, kind: str) -> None:
     assert catalog.find(api_version, kind) is None
     assert catalog.scope(api_version, kind) is None
 
 
-def test_locations_lead_kubeconform_to_every_schema(catalog: Catalog) -> None:
+def test_schema_locations_lead_kubeconform_to_every_schema(catalog: Catalog) -> None:
     for entry in catalog.entries.values():
         group, _, version = entry.api_version.rpartition("/")
         values = {"Group": group or version, "ResourceKind": entry.kind.lower(), "ResourceAPIVersion": version}
@@ -78,7 +78,7 @@ def test_locations_lead_kubeconform_to_every_schema(catalog: Catalog) -> None:
         assert str(catalog.folder / entry.path) in places
 
 
-def test_each_version_has_schemas_of_its_own() -> None:
+def test_every_version_has_its_own_schemas() -> None:
     older = Catalog.bundled({"trainer": "2.2", "kueue": "0.18", "helm": "3"})
     assert older.targets["trainer"] == "2.2"
     assert older.entries["trainer.kubeflow.org/v1alpha1", "TrainJob"].path.startswith("trainer/2.2/")
@@ -86,7 +86,7 @@ def test_each_version_has_schemas_of_its_own() -> None:
     assert [place for place in older.locations() if "/trainer/2.2/" in place]
 
 
-def test_a_version_that_is_not_there_is_the_newest() -> None:
+def test_an_unknown_version_selects_the_newest() -> None:
     assert Catalog.bundled({"trainer": "1.9"}).targets["trainer"] == "2.3"
 
 
@@ -95,12 +95,12 @@ def test_a_folder_without_a_catalogue_is_an_error(tmp_path: Path) -> None:
         Catalog(tmp_path).find("v1", "Pod")
 
 
-def test_versions_tells_what_a_platform_may_name() -> None:
+def test_minors_lists_the_supported_versions() -> None:
     assert minors("kueue") == ("0.19", "0.18")
     assert minors("helm") == ()
 
 
-def test_looking_a_kind_up_imports_neither_pydantic_nor_an_engine() -> None:
+def test_finding_a_kind_imports_neither_pydantic_nor_an_engine() -> None:
     code = (
         "import sys; from generator.schemas.catalog import Catalog; Catalog.bundled().find('v1', 'Pod');"
         "sys.exit(' '.join({'pydantic', 'jsonschema_rs', 'yaml', 'cdk8s'} & set(sys.modules)) or 0)"
@@ -109,7 +109,7 @@ def test_looking_a_kind_up_imports_neither_pydantic_nor_an_engine() -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_compiling_does_not_replace_what_is_not_ours(tmp_path: Path) -> None:
+def test_compiling_replaces_no_foreign_folder(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(OutputError, match="holds no schemas"):
         compile_schemas(tmp_path)

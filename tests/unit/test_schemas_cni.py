@@ -1,4 +1,4 @@
-"""The schemas of CNI plugins: each tells its source, and nothing in them is without words."""
+"""Test the schemas of CNI plugins: each has its source, and all patterns have a description."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def keywords(node: Any, wanted: str) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_schema_names_its_source_and_its_version_and_is_strict(file: Path) -> None:
+def test_a_schema_has_a_source_and_a_version_and_is_strict(file: Path) -> None:
     schema = json.loads(file.read_text("utf-8"))
     assert re.match(
         r"github\.com/[\w-]+/[\w-]+ (v\d+\.\d+\.\d+|[0-9a-f]{7} \(after v\d+\.\d+\.\d+\)) \S", schema["$comment"]
@@ -64,18 +64,18 @@ def test_every_plugin_of_a_fabric_has_a_schema() -> None:
     assert {name for sort, name in names if sort == "ipam"} == set(addresses.split())
 
 
-def test_what_all_plugins_share_is_not_written_again() -> None:
+def test_fields_of_all_plugins_are_defined_once() -> None:
     for file in (cni.FOLDER / "plugin").glob("*.json"):
         assert not OF_PLUGINS.keys() & json.loads(file.read_text("utf-8"))["properties"].keys()
 
 
-def test_every_form_has_words() -> None:
+def test_every_pattern_has_a_description() -> None:
     patterns = set(keywords({"definitions": DEFINITIONS, "properties": OF_PLUGINS}, "pattern"))
     assert patterns == MEANINGS.keys()
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_a_form_fits_what_go_reads_and_nothing_else(name: str) -> None:
+def test_a_pattern_accepts_exactly_the_values_that_go_parses(name: str) -> None:
     judge = jsonschema.Draft7Validator(DEFINITIONS[name])
     accepted, refused = FORMS[name]
     assert [text for text in accepted.split(",") if not judge.is_valid(text)] == []

@@ -1,4 +1,4 @@
-"""How upstream definitions become strict JSON Schemas: one claim of the API server's behaviour per test."""
+"""Test how upstream definitions become strict JSON Schemas, one behaviour of the API server per test."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def accepts(upstream: dict[str, Any], value: object) -> bool:
         pytest.param({**CHOICE, "anyOf": ONE_EACH}, {"a": "x", "b": "y"}, {}, id="at least one of two fields"),
     ],
 )
-def test_custom_resources(upstream: dict[str, Any], accepted: object, refused: object) -> None:
+def test_custom_resource_schemas_are_strict(upstream: dict[str, Any], accepted: object, refused: object) -> None:
     assert accepts(upstream, accepted)
     assert refused is ... or not accepts(upstream, refused)
 
@@ -98,17 +98,17 @@ def test_custom_resources(upstream: dict[str, Any], accepted: object, refused: o
         {**STRING, "pattern": "^(?i)x$"},
     ],
 )
-def test_what_we_have_not_looked_up_is_refused_rather_than_guessed(upstream: dict[str, Any]) -> None:
+def test_unsupported_schema_features_are_rejected(upstream: dict[str, Any]) -> None:
     with pytest.raises(EngineError, match=r"support (it|them) in generator/schemas/\w+\.py"):
         node(upstream)
 
 
-def test_prose_and_rules_in_cel_are_dropped_and_defaults_kept() -> None:
+def test_descriptions_and_cel_rules_are_dropped_and_defaults_kept() -> None:
     upstream = {**STRING, "description": "d", "title": "t", "default": "x", "x-kubernetes-validations": [{"rule": "r"}]}
     assert node(upstream) == {"type": "string", "default": "x"}
 
 
-def test_of_a_status_only_the_shape_is_judged() -> None:
+def test_only_the_structure_of_a_status_is_validated() -> None:
     upstream = {
         "type": "object",
         "required": ["a"],
@@ -121,13 +121,13 @@ def test_of_a_status_only_the_shape_is_judged() -> None:
     assert not any(status.is_valid(value) for value in refused)
 
 
-def test_a_reference_in_a_status_leads_to_the_twin_of_its_definition() -> None:
+def test_a_reference_in_a_status_uses_the_observed_definition() -> None:
     assert observed_shape({"type": "object", "allOf": [{"$ref": "#/definitions/A"}]}) == {
         "$ref": "#/definitions/A.observed"
     }
 
 
-def test_repeats_are_shared_once_and_outermost_first() -> None:
+def test_repeated_schemas_are_shared_from_the_outermost() -> None:
     inner = {"type": "object", "properties": {f"field{number}": STRING for number in range(9)}}
     outer = {"type": "object", "properties": {"inner": inner, "more": {"type": "array", "items": STRING}}}
     properties, definitions = share_repeats({"a": outer, "b": {"type": "array", "items": outer}, "c": STRING})
@@ -151,13 +151,13 @@ def test_repeats_are_shared_once_and_outermost_first() -> None:
         (BASE64, ",aGk=,aG\nk=\n,QQ==,aGVs", "a,aGk,hello world,====,QQ=,_-_-"),
     ],
 )
-def test_scalar_patterns(pattern: str, accepted: str, refused: str) -> None:
+def test_scalar_patterns_match_valid_values(pattern: str, accepted: str, refused: str) -> None:
     schema = jsonschema.Draft7Validator({"pattern": pattern})
     assert [text for text in accepted.split(",") if not schema.is_valid(text)] == []
     assert [text for text in refused.split(",") if schema.is_valid(text)] == []
 
 
-def test_an_unknown_format_is_refused() -> None:
+def test_an_unknown_format_is_rejected() -> None:
     with pytest.raises(EngineError, match="the format `uuid` of string"):
         format_keywords("string", "uuid")
 
@@ -182,7 +182,7 @@ def test_a_schema_is_written_with_one_line_per_definition() -> None:
     assert json.loads(text) == schema
 
 
-def test_a_module_with_other_content_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_with_another_checksum_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     kueue = next(component for component in SUPPORTED if component.name == "kueue")
     module = {"Path": kueue.module, "Version": kueue.version, "Dir": "anywhere", "Sum": "h1:other"}
     monkeypatch.setattr(go_tool, "run_go", lambda *_: json.dumps(module))

@@ -1,4 +1,4 @@
-"""A field that a webhook fills in may be left out of the kind that the webhook sees, and of no other."""
+"""Test that only the kind of a defaulting webhook may leave out the defaulted fields."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def runtime() -> str:
 
 
 @pytest.mark.parametrize("targets", [{}, OLD], ids=["newest", "previous"])
-def test_job_sets_may_leave_out_the_names_of_rules_and_runtimes_may_not(targets: dict[str, str]) -> None:
-    """tests/cluster/test_defects.py shows both to the real API server."""
+def test_names_of_failure_rules_are_optional_in_job_sets_and_required_in_runtimes(targets: dict[str, str]) -> None:
+    """tests/cluster/test_defects.py tests both with the real API server."""
     engine = Engine(Catalog.bundled(targets))
     assert check_text(JOB_SET.encode(), "x.yaml", engine).findings == []
     (found,) = check_text(runtime().encode(), "x.yaml", engine).findings
@@ -49,7 +49,7 @@ def test_job_sets_may_leave_out_the_names_of_rules_and_runtimes_may_not(targets:
     assert [each.check for each in check_text(nameless.encode(), "x.yaml", engine).findings] == ["schema/missing-field"]
 
 
-def test_the_schema_of_upstream_stays_as_it_is() -> None:
+def test_relaxing_a_field_does_not_change_the_upstream_schema() -> None:
     rule = {"type": "object", "required": ["action", "name"]}
     upstream: dict[str, object] = {"properties": {"rules": {"items": rule}}}
     for step in ("failurePolicy", "spec"):

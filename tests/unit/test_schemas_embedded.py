@@ -1,4 +1,4 @@
-"""The embedded engine accepts what the API server accepts, and says in words what is wrong with the rest."""
+"""Test that the embedded engine accepts the objects of the API server, and describes the mistakes of others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def first(kind: str) -> Body:
 
 
 def changed(kind: str, path: str, value: object) -> Body:
-    """An accepted object with one place changed; `...` removes it."""
+    """Return an accepted object with one place changed; `...` removes it."""
     body: Any = first(kind)
     *parents, last = (int(step) if step.isdigit() else step for step in path.split("."))
     place = body
@@ -43,7 +43,7 @@ def changed(kind: str, path: str, value: object) -> Body:
 
 
 @pytest.mark.parametrize("body", ACCEPTED, ids=lambda body: f"{body['apiVersion']} {body['kind']}")
-def test_what_the_api_server_accepts_is_accepted(engine: Engine, body: Body) -> None:
+def test_objects_that_the_api_server_accepts_are_accepted(engine: Engine, body: Body) -> None:
     assert engine.violations(body) == []
 
 
@@ -108,7 +108,7 @@ RUNTIME_POD = "spec.template.spec.replicatedJobs.0.template.spec.template.spec"
         ("Application", "spec.source.helm.values_object", {}, "additionalProperties", "unknown field `values_object`"),
     ],
 )
-def test_a_fault_is_found_where_it_is(
+def test_a_mistake_is_reported_at_its_path(
     engine: Engine, kind: str, path: str, value: object, keyword: str, message: str | None
 ) -> None:
     found = engine.violations(changed(kind, path, value))
@@ -119,7 +119,7 @@ def test_a_fault_is_found_where_it_is(
     assert message in (found[0].message, None)
 
 
-def test_status_and_absent_values_need_not_be_complete(engine: Engine) -> None:
+def test_status_and_null_values_may_be_incomplete(engine: Engine) -> None:
     for kind, path, value in [
         ("Deployment", "status", {"conditions": [{"type": "Available"}]}),
         ("Deployment", "metadata.creationTimestamp", None),
@@ -135,7 +135,7 @@ def test_status_and_absent_values_need_not_be_complete(engine: Engine) -> None:
         assert engine.violations(changed(kind, path, value)) == [], (kind, path)
 
 
-def test_a_violation_carries_what_a_fix_needs(engine: Engine) -> None:
+def test_a_violation_has_the_values_for_a_fix(engine: Engine) -> None:
     body = first("Pod")
     container = body["spec"]["containers"][0]
     container |= {"imagePulPolicy": "Always", "immage": "x", "imagePullPolicy": "Sometimes"}
@@ -156,14 +156,14 @@ def test_a_violation_carries_what_a_fix_needs(engine: Engine) -> None:
     )
 
 
-def test_a_long_value_is_cut(engine: Engine) -> None:
+def test_a_long_value_is_shortened_in_the_message(engine: Engine) -> None:
     found = engine.violations(changed("Pod", "spec.restartPolicy", "x" * 500))
     assert found
     assert len(found[0].message) < 150
     assert found[0].value == "x" * 500
 
 
-def test_what_json_cannot_say_is_shown_as_it_was_written(engine: Engine) -> None:
+def test_values_without_a_json_form_are_printed_as_written(engine: Engine) -> None:
     found = engine.violations(changed("Deployment", "spec.replicas", float("nan")))
     assert [violation.message for violation in found or ()] == ["`replicas` must be an integer, not the number `NaN`"]
 
@@ -172,7 +172,7 @@ def test_what_json_cannot_say_is_shown_as_it_was_written(engine: Engine) -> None
     "body",
     [{}, {"apiVersion": "v1"}, {"apiVersion": "v9", "kind": "Pod"}, {"apiVersion": ["v1"], "kind": {}}, {"kind": None}],
 )
-def test_there_is_no_verdict_without_a_schema(engine: Engine, body: Body) -> None:
+def test_kinds_without_a_schema_have_no_verdict(engine: Engine, body: Body) -> None:
     assert engine.violations(body) is None
 
 

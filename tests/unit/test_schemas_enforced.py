@@ -1,4 +1,4 @@
-"""What the API server enforces beyond OpenAPI: found where it is, and said so that it can be mended."""
+"""Test the rules of the API server beyond OpenAPI, with location and message of each violation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def engine() -> Engine:
         ("Deployment", "status", {"conditions": []}, None, ""),
     ],
 )  # fmt: skip
-def test_a_demand_is_found_where_it_is(
+def test_a_violation_is_reported_at_its_path(
     engine: Engine, kind: str, path: str, value: object, place: str | None, message: str
 ) -> None:
     found = engine.violations(changed(kind, path, value)) or []
@@ -60,7 +60,7 @@ def test_a_demand_is_found_where_it_is(
         ("v1", "Namespace", "a" * 64, False),
     ],
 )
-def test_a_name_is_what_its_kind_allows(
+def test_a_name_must_match_the_format_of_its_kind(
     engine: Engine, api_version: str, kind: str, name: str, *, is_allowed: bool
 ) -> None:
     spec: Body = {"spec": {}} if kind == "LocalQueue" else {}
@@ -69,7 +69,7 @@ def test_a_name_is_what_its_kind_allows(
         assert (engine.violations(body) == []) is is_allowed
 
 
-def test_names_of_roles_need_only_stand_in_a_url(engine: Engine) -> None:
+def test_role_names_need_only_be_valid_in_a_url(engine: Engine) -> None:
     allowed = {name: engine.violations(role(name)) == [] for name in ("A:b_c", "...", "..", ".", "a/b", "a%b", "")}
     assert [name for name, is_allowed in allowed.items() if is_allowed] == ["A:b_c", "...", ""]
 
@@ -79,7 +79,7 @@ def role(name: str) -> Body:
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name}, "rules": [rule]}
 
 
-def test_items_with_one_key_are_told_by_their_places(engine: Engine) -> None:
+def test_items_with_a_duplicate_key_are_reported_by_index(engine: Engine) -> None:
     ports = [{"containerPort": 22}, {"containerPort": 22, "protocol": "UDP"}, {"containerPort": 22, "protocol": "TCP"}]
     found, *others = engine.violations(changed("Pod", f"{CONTAINER}.ports", ports)) or []
     assert others == []
@@ -87,13 +87,13 @@ def test_items_with_one_key_are_told_by_their_places(engine: Engine) -> None:
     assert found.message == "item [2] has the same `containerPort` and `protocol` as item [0]"
 
 
-def test_what_has_no_comparable_key_is_no_repeat() -> None:
+def test_items_without_comparable_keys_are_not_duplicates() -> None:
     assert list(find_repeated_items([{"a": []}, {"a": []}, 1, 1, None], {"a": None})) == []
     assert list(find_repeated_items([{}, {"a": 1}, {}, {"a": 1}], {"a": None})) == [(2, 0), (3, 1)]
     assert list(find_repeated_items({"no": "list"}, {"a": None})) == []
 
 
-def test_a_null_that_only_an_apply_refuses_is_found(engine: Engine) -> None:
+def test_a_null_that_server_side_apply_rejects_is_reported(engine: Engine) -> None:
     body: Body = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "LocalQueue",
@@ -106,7 +106,7 @@ def test_a_null_that_only_an_apply_refuses_is_found(engine: Engine) -> None:
     assert engine.nulls(changed("Deployment", "spec.strategy", None)) == []
 
 
-def test_null_stays_where_the_definition_calls_the_field_nullable(engine: Engine) -> None:
+def test_null_is_kept_in_nullable_fields(engine: Engine) -> None:
     body: Body = {
         "apiVersion": "machineconfiguration.openshift.io/v1",
         "kind": "MachineConfig",
@@ -116,7 +116,7 @@ def test_null_stays_where_the_definition_calls_the_field_nullable(engine: Engine
     assert [violation.path for violation in engine.nulls(body)] == [("spec", "kernelType")]
 
 
-def test_null_stays_where_a_default_takes_its_place() -> None:
+def test_null_is_kept_in_fields_with_a_default() -> None:
     text = {"type": ["string", "null"], "enum": ["a", None]}
     schema = {
         "properties": {"metadata": text, "a": text, "b": {**text, "default": "a"}, "c": {"items": text}},
@@ -130,7 +130,7 @@ def test_null_stays_where_a_default_takes_its_place() -> None:
     assert (contains_null({"a": [1, {"b": None}]}), contains_null({"a": []})) == (True, False)
 
 
-def test_a_demand_narrows_what_stands_there_already() -> None:
+def test_additional_rules_narrow_an_existing_schema() -> None:
     reference = {"$ref": "#/definitions/a"}
     assert narrow(reference, {"minimum": 1}) == {"allOf": [reference, {"minimum": 1}]}
     assert narrow({"allOf": [reference], "type": "object"}, {"minProperties": 1}) == {

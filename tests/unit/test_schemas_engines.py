@@ -1,4 +1,4 @@
-"""Three engines, one verdict: for objects of every kind, sound and spoilt, drawn from the schemas with a fixed seed."""
+"""Test that three engines agree on valid and mutated objects of every kind, drawn with a fixed seed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Sampler:
         self._schema, self._random = schema, random
 
     def draw(self, path: Sequence[str | int] = ()) -> Any:
-        """One of them, or one value that fits there."""
+        """Return a valid object, or a valid value for a path."""
         node = self._schema
         for step in path:
             node = self._resolved(node)
@@ -88,7 +88,7 @@ class Sampler:
 
 
 def mended(body: Any, sampler: Sampler, engine: Engine, random: Random) -> Any:
-    """A drawn object without what breaks demands on several fields at once, of which a draw knows nothing."""
+    """Remove the parts of a drawn object that break rules over several fields."""
     for _ in range(MENDS):
         violation = next(iter(engine.violations(body) or ()), None)
         if violation is None:
@@ -107,7 +107,7 @@ def mended(body: Any, sampler: Sampler, engine: Engine, random: Random) -> Any:
 
 
 def spoil(body: Any, random: Random) -> Any:
-    """A copy with one place replaced, removed or given an unknown field."""
+    """Return a copy with one place replaced, removed or given an unknown field."""
     body = json.loads(json.dumps(body))
     path = random.choice([path for path in _places(body) if path[0] not in ("apiVersion", "kind")] or [("metadata",)])
     holder = body
@@ -165,7 +165,7 @@ def test_the_engines_agree_on_every_kind(catalog: Catalog, kubeconform: Kubeconf
     assert 0.3 < sum(verdicts.values()) / len(verdicts) < 0.7  # else one of the two sides goes untested
 
 
-def test_the_engines_accept_what_the_api_server_accepts(kubeconform: Kubeconform) -> None:
+def test_both_engines_accept_objects_that_the_api_server_accepts(kubeconform: Kubeconform) -> None:
     file = Path(__file__).with_name("test_schemas_accepted.yaml")
     results = kubeconform.run([file])
     assert [result for result in results if result.status is not Status.VALID] == []

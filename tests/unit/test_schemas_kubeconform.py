@@ -1,4 +1,4 @@
-"""The wrapper around kubeconform: what it runs, what it reads from the report, and what it says when there is none."""
+"""Test the kubeconform wrapper: its command, the parsed report, and errors without a report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def kubeconform() -> Kubeconform:
     return Kubeconform(ensure_kubeconform(cache_folder()), Catalog.bundled().locations())
 
 
-def test_every_status_is_told(kubeconform: Kubeconform) -> None:
+def test_every_status_is_reported(kubeconform: Kubeconform) -> None:
     text = "---\n".join(
         (
             POD % "good",
@@ -49,7 +49,7 @@ def test_every_status_is_told(kubeconform: Kubeconform) -> None:
     assert {result.file for result in results} == {"stdin"}
 
 
-def test_files_and_folders_are_read_and_reported_by_name(kubeconform: Kubeconform, tmp_path: Path) -> None:
+def test_files_and_folders_are_checked_and_reported_by_name(kubeconform: Kubeconform, tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
     (folder / "one.yaml").write_text(POD % "one")
@@ -61,7 +61,7 @@ def test_files_and_folders_are_read_and_reported_by_name(kubeconform: Kubeconfor
     )
 
 
-def test_more_paths_than_a_command_line_holds(
+def test_paths_beyond_the_limit_of_a_command_line_are_split(
     kubeconform: Kubeconform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("generator.schemas.kubeconform._ARGUMENTS_LIMIT", 3 * len(str(tmp_path)))
@@ -71,11 +71,11 @@ def test_more_paths_than_a_command_line_holds(
     assert [result.name for result in kubeconform.run(files)] == [file.stem for file in files]
 
 
-def test_no_path_is_no_result(kubeconform: Kubeconform) -> None:
+def test_no_paths_give_no_results(kubeconform: Kubeconform) -> None:
     assert kubeconform.run([]) == ()
 
 
-def test_a_file_that_is_not_there_is_an_error_of_that_file(kubeconform: Kubeconform, tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_of_that_file(kubeconform: Kubeconform, tmp_path: Path) -> None:
     (result,) = kubeconform.run([tmp_path / "none.yaml"])
     assert (result.file, result.status) == (str(tmp_path / "none.yaml"), Status.ERROR)
     assert "no such file" in result.message
@@ -90,7 +90,7 @@ def test_a_file_that_is_not_there_is_an_error_of_that_file(kubeconform: Kubeconf
         ("""echo '{"resources": [{"status": "statusNew"}]}'""", 'kubeconform printed no report: {"resources"'),
     ],
 )
-def test_a_report_that_cannot_be_read(tmp_path: Path, script: str, message: str) -> None:
+def test_an_unreadable_report_is_an_engine_error(tmp_path: Path, script: str, message: str) -> None:
     fake = tmp_path / "kubeconform"
     fake.write_text(f"#!/bin/sh\n{script}\n")
     fake.chmod(0o755)
@@ -99,12 +99,12 @@ def test_a_report_that_cannot_be_read(tmp_path: Path, script: str, message: str)
     assert message in str(caught.value)
 
 
-def test_a_binary_that_does_not_run(tmp_path: Path) -> None:
+def test_a_binary_that_does_not_run_is_an_engine_error(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="kubeconform does not run"):
         Kubeconform(tmp_path / "none", []).run([tmp_path])
 
 
-def test_it_is_built_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubeconform_is_built_once_and_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[list[str]] = []
 
     def build(arguments: list[str], folder: Path) -> str:
@@ -122,7 +122,7 @@ def test_it_is_built_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert binary.read_text() == "binary"
 
 
-def test_a_failed_build_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_build_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pins = tmp_path / "pins"
     shutil.copytree(gobuild._PINS, pins)
     (pins / "go.sum").write_text("")
@@ -132,13 +132,13 @@ def test_a_failed_build_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytes
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_without_go_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_without_go_recommends_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(EngineError, match=r"there is no Go toolchain; install Go 1\.24 or later"):
         go_tool.find_go()
 
 
-def test_go_from_pypi_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_go_from_pypi_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = tmp_path / "go" / "bin" / "go"
     command.parent.mkdir(parents=True)
     command.touch(mode=0o755)
@@ -157,7 +157,7 @@ def test_go_from_pypi_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (None, None, False, "HOME/.cache/mpigen"),
     ],
 )
-def test_where_the_cache_is(
+def test_the_cache_folder_follows_the_environment(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     chosen: str | None,

@@ -1,4 +1,4 @@
-"""The smoke test of each family: one launcher and two workers, and a verdict that does not pass by chance."""
+"""Test the smoke test of each family: one launcher, two workers, and a verdict that cannot pass by chance."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def run(program: str, *arguments: str, **environment: str) -> subprocess.Complet
 
 
 @pytest.mark.parametrize(("family", "device"), CATALOGUE, ids=lambda value: value)
-def test_every_family_starts_python_on_every_rank_and_knows_how_many_there_are(
+def test_every_family_starts_python_on_every_rank_with_the_expected_count(
     family: FamilyName, device: DeviceKind
 ) -> None:
     words = command(family, device)
@@ -97,12 +97,12 @@ def test_every_family_starts_python_on_every_rank_and_knows_how_many_there_are(
 
 
 @pytest.mark.parametrize(("family", "device"), CATALOGUE, ids=lambda value: value)
-def test_kubernetes_finds_no_variable_of_its_own_in_a_program(family: FamilyName, device: DeviceKind) -> None:
-    """It would put a value for `$(NAME)`, and one dollar for two."""
+def test_programs_contain_no_variables_that_kubernetes_would_expand(family: FamilyName, device: DeviceKind) -> None:
+    """Kubernetes would replace `$(NAME)`, and two dollars by one."""
     assert not any("$(" in word or "$$" in word for word in command(family, device))
 
 
-def test_there_are_two_workers_wherever_the_launcher_is() -> None:
+def test_smoke_tests_have_two_workers_with_any_launcher() -> None:
     assert smoke_nodes(Runtime(name="r", pool="cpu")) == 3
     assert smoke_nodes(Runtime(name="r", pool="cpu", launcher="separate")) == 2
     assert smoke_nodes(Runtime(name="r", pool="cpu", use="deepspeed", image="i")) == 2
@@ -123,7 +123,7 @@ def test_there_are_two_workers_wherever_the_launcher_is() -> None:
         ("horovod-tensorflow", "nvidia", "horovod,sees gpu 0,device /GPU:0"),
     ],
 )
-def test_frameworks_are_asked_for_the_device_of_the_pool(
+def test_frameworks_use_the_device_of_the_pool(
     family: FamilyName, device: DeviceKind, asked: str, tmp_path: Path
 ) -> None:
     for name, text in STUBS.items():
@@ -136,7 +136,7 @@ def test_frameworks_are_asked_for_the_device_of_the_pool(
     assert verdict.startswith("PASS: allreduce over 1 ranks on 1 hosts: ")
 
 
-def test_an_image_without_the_mpi_of_its_family_is_told_so() -> None:
+def test_an_image_without_the_mpi_of_its_family_fails_with_a_message() -> None:
     program = command("openmpi", "cpu")[3]
     ran = run(program, "3", "6", "libnothing.so.1", "libnowhere.so.2")
     assert (ran.returncode, ran.stderr) == (1, "FAIL: there is no libnothing.so.1 or libnowhere.so.2 in this image\n")
@@ -158,7 +158,9 @@ WORLD = "import sys\nrank, hosts, sums, stop = {rank}, ['a', 'a', 'b', 'b'], {su
         (0, {0}, "2 4", 1, "FAIL: allreduce over 4 ranks on 2 hosts: a, b; rank 0 got [0], and 6 is right\n"),
     ],
 )
-def test_the_verdict(rank: int, sums: set[float], expected: str, code: int, told: str) -> None:
+def test_the_verdict_requires_all_ranks_hosts_and_the_right_sum(
+    rank: int, sums: set[float], expected: str, code: int, told: str
+) -> None:
     ending = script("smoke/verdict") + script("smoke/pass")
     ran = run(WORLD.format(rank=rank, sums=sums) + ending, *expected.split())
     assert (ran.returncode, ran.stdout + ran.stderr) == (code, told)
@@ -172,7 +174,7 @@ def test_the_verdict(rank: int, sums: set[float], expected: str, code: int, told
         ("a a b b c", 1, "FAIL: mpirun started 5 ranks on 3 hosts; 6 ranks on 3 hosts were to start"),
     ],
 )
-def test_an_image_that_cannot_call_mpi_proves_that_ranks_start(
+def test_an_image_without_an_mpi_binding_only_tests_that_ranks_start(
     started: str, code: int, told: str, tmp_path: Path
 ) -> None:
     mpirun = tmp_path / "mpirun"
@@ -184,7 +186,7 @@ def test_an_image_that_cannot_call_mpi_proves_that_ranks_start(
     assert (ran.returncode, ran.stdout.splitlines()[-1]) == (code, told)
 
 
-def test_a_launch_that_fails_is_no_pass(tmp_path: Path) -> None:
+def test_a_failed_launch_fails_the_smoke_test(tmp_path: Path) -> None:
     (tmp_path / "mpirun").write_text("#!/bin/sh\nprintf '%s\\n' a a b b c c\nexit 1\n")
     (tmp_path / "mpirun").chmod(0o755)
     words = smoke_command(Runtime(name="r", pool="cpu", processes_per_node=2), CPU, 3)

@@ -1,4 +1,4 @@
-"""Files are checked for the versions that their release was made for."""
+"""Test that files are checked against the versions of their release."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ spec:
 
 
 def made_for(folder: Path, **targets: str) -> Path:
-    """A release folder with one manifest."""
+    """Write a release folder with one manifest."""
     (folder / "tenants").mkdir(parents=True)
     lock = Lock("p", "1.0.0", {}, inputs="sha256:0", targets=targets)
     (folder / release.LOCK).write_bytes(lock.encode())
@@ -34,11 +34,11 @@ def made_for(folder: Path, **targets: str) -> Path:
     return file
 
 
-def test_the_lock_is_called_alike() -> None:
+def test_the_lock_has_one_file_name() -> None:
     assert LOCK == release.LOCK
 
 
-def test_the_nearest_release_decides(tmp_path: Path) -> None:
+def test_the_nearest_release_sets_the_targets(tmp_path: Path) -> None:
     old, new = made_for(tmp_path / "old", trainer="2.2"), made_for(tmp_path / "new", trainer="2.3")
     stray = tmp_path / "stray.yaml"
     assert by_release([old, new, stray]) == {
@@ -49,12 +49,12 @@ def test_the_nearest_release_decides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"spec": {"targets": [1]}}', json.dumps({"spec": None})])
-def test_what_is_no_lock_decides_nothing(tmp_path: Path, content: str) -> None:
+def test_an_invalid_lock_is_ignored(tmp_path: Path, content: str) -> None:
     (tmp_path / LOCK).write_text(content)
     assert by_release([tmp_path / "x.yaml"]) == {Origin(): [tmp_path / "x.yaml"]}
 
 
-def test_a_field_of_a_later_release_is_refused_in_an_earlier_one(tmp_path: Path) -> None:
+def test_a_field_of_a_later_release_is_rejected_for_an_earlier_one(tmp_path: Path) -> None:
     old, new = made_for(tmp_path / "old", trainer="2.2"), made_for(tmp_path / "new", trainer="2.3")
     found = validate(Subject([tmp_path]), "embedded", Path()).checked.findings
     assert {finding.file for finding in found if finding.check == "schema/unknown-field"} == {str(old)}

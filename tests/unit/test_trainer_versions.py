@@ -1,4 +1,4 @@
-"""What differs between Trainer 2.2 and 2.3 is judged by the version that a manifest is for."""
+"""Test that differences between Trainer 2.2 and 2.3 are checked against the target version of a manifest."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OF_2_0 = "  podSpecOverrides: [{targetJobs: [{name: node}], tolerations: [{opera
 
 
 def said(text: str, trainer: str) -> list[tuple[str, str]]:
-    """Where something is wrong with it for a version of Trainer, and by which check."""
+    """Return (place, check) of each finding for a version of Trainer."""
     engine = Engine(Catalog.bundled({"trainer": trainer}))
     checked = check_text(text.encode(), "x.yaml", engine)
     checked.findings += check_together(checked.related, engine.targets, lambda _: text.encode())
@@ -52,14 +52,14 @@ def said(text: str, trainer: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("trainer", BOTH)
-def test_pods_are_changed_by_patches_and_no_longer_by_what_came_before(trainer: str) -> None:
+def test_pods_are_patched_by_runtime_patches_only(trainer: str) -> None:
     assert said(JOB + TOLERATIONS, trainer) == []
     assert said(JOB + OF_2_1, trainer) == [("podTemplateOverrides", "schema/unknown-field")]
     assert said(JOB + OF_2_0, trainer) == [("podSpecOverrides", "schema/unknown-field")]
 
 
 @pytest.mark.parametrize("trainer", BOTH)
-def test_a_patch_says_who_makes_it_and_gives_no_resources(trainer: str) -> None:
+def test_a_patch_requires_a_manager_and_cannot_set_resources(trainer: str) -> None:
     nobody = TOLERATIONS.replace("manager: example.com/me, ", "")
     assert said(JOB + nobody, trainer) == [("runtimePatches[0]", "schema/missing-field")]
     resources = PATCH % "containers: [{name: node, resources: {limits: {nvidia.com/gpu: 8}}}]"
@@ -67,7 +67,7 @@ def test_a_patch_says_who_makes_it_and_gives_no_resources(trainer: str) -> None:
     assert (place.rpartition(".")[2], check) == ("resources", "schema/unknown-field")
 
 
-def test_the_time_that_pods_get_to_end_came_with_2_3() -> None:
+def test_termination_grace_period_exists_since_trainer_2_3() -> None:
     text = JOB + PATCH % "terminationGracePeriodSeconds: 60"
     ((place, check),) = said(text, OLD)
     assert (place.rpartition(".")[2], check) == ("terminationGracePeriodSeconds", "schema/unknown-field")
@@ -75,13 +75,13 @@ def test_the_time_that_pods_get_to_end_came_with_2_3() -> None:
     assert (place.rpartition(".")[2], check) == ("terminationGracePeriodSeconds", "trainjob/dropped-field")
 
 
-def test_what_resources_leave_out_is_lost_or_not_counted() -> None:
+def test_resources_missing_from_the_job_are_lost_or_not_counted() -> None:
     text = JOB + "  trainer: {resourcesPerNode: {limits: {cpu: 8}}}\n" + RUNTIME
     assert said(text, OLD) == [("trainer.resourcesPerNode", "trainjob/lost-devices")]
     assert said(text, NEW) == [("trainer.resourcesPerNode", "trainjob/uncounted-resources")]
 
 
-def test_what_an_init_container_asks_for_too_is_counted() -> None:
+def test_requests_of_an_init_container_are_counted() -> None:
     job = JOB + "  trainer: {resourcesPerNode: {limits: {cpu: 8}}}\n"
     look = "[{name: look, image: a, resources: {limits: {nvidia.com/gpu: %s}}}]"
     before = f"initContainers: {look}\n{' ' * 16}containers:"
@@ -91,14 +91,14 @@ def test_what_an_init_container_asks_for_too_is_counted() -> None:
         assert [check for _, check in said(job + runtime, NEW)] == expected
 
 
-def test_only_what_is_merged_can_contradict_itself() -> None:
+def test_only_merged_resources_can_contradict() -> None:
     text = JOB + "  trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 4}}}\n" + RUNTIME
     assert said(text, OLD) == []
     assert said(text, NEW) == [("trainer.resourcesPerNode", "trainjob/contradicting-resources")]
 
 
 @pytest.mark.parametrize("trainer", BOTH)
-def test_a_job_that_names_what_the_runtime_names_is_the_same_on_both(trainer: str) -> None:
+def test_a_job_with_all_resources_of_the_runtime_is_the_same_on_both_versions(trainer: str) -> None:
     amounts = "{nvidia.com/gpu: 4, cpu: 8}"
     both = f"  trainer: {{resourcesPerNode: {{limits: {amounts}, requests: {amounts}}}}}\n"
     assert said(JOB + both + RUNTIME, trainer) == []

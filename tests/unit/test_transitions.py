@@ -1,4 +1,4 @@
-"""Transition rules of CustomResourceDefinitions: which are evaluated, with which values, and with which result."""
+"""Test the transition rules of CustomResourceDefinitions: their selection, values and results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def verdicts(schema: Schema, old: Any, new: Any) -> dict[tuple[str | int, ...], 
     return {each.path: is_accepted(each) for each in find_transitions(old, new, schema)}
 
 
-def test_only_rules_that_read_the_old_value_are_kept_and_without_their_words() -> None:
+def test_only_rules_with_the_old_value_are_kept_without_messages() -> None:
     rules = [
         *SAME,
         {"rule": "self > 0"},
@@ -47,12 +47,12 @@ def test_only_rules_that_read_the_old_value_are_kept_and_without_their_words() -
         (None, {"a": 1}, {}),
     ],
 )
-def test_a_rule_is_skipped_where_either_object_has_no_value(old: Any, new: Any, expected: Any) -> None:
+def test_a_rule_is_skipped_if_either_object_has_no_value(old: Any, new: Any, expected: Any) -> None:
     schema = compiled(a={"type": "integer", VALIDATIONS: SAME})
     assert verdicts(schema, old, new) == expected
 
 
-def test_an_optional_old_value_is_evaluated_on_creation_too() -> None:
+def test_an_optional_old_value_is_evaluated_on_creation() -> None:
     rule = {"rule": "!oldSelf.hasValue() || oldSelf.value() <= self", "optionalOldSelf": True}
     schema = compiled(a={"type": "integer", VALIDATIONS: [rule]})
     assert verdicts(schema, {}, {"a": 1}) == {("a",): True}
@@ -65,7 +65,7 @@ def keyed(**of_items: Any) -> Schema:
     return {"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 
 
-def test_items_of_a_map_are_correlated_by_their_keys_and_new_items_are_free() -> None:
+def test_map_list_items_are_correlated_by_key_and_new_items_are_accepted() -> None:
     schema = compiled(a=keyed(**{VALIDATIONS: SAME}))
     old = {"a": [{"name": "x", "value": 1}, {"name": "y", "value": 2}]}
     new = {"a": [{"name": "y", "value": 3}, {"name": "z", "value": 9}, {"name": "x", "value": 1}]}
@@ -81,28 +81,28 @@ def test_items_of_other_lists_are_not_correlated() -> None:
     ("kind", "is_equal"),
     [({"x-kubernetes-list-type": "set"}, True), ({"x-kubernetes-list-type": "atomic"}, False), ({}, False)],
 )
-def test_the_order_of_a_set_does_not_count_and_that_of_a_list_does(kind: Any, is_equal: bool) -> None:
+def test_the_order_of_a_set_is_ignored_and_that_of_a_list_is_compared(kind: Any, is_equal: bool) -> None:
     schema = compiled(a={"type": "array", "items": {"type": "string"}, **kind, VALIDATIONS: SAME})
     assert verdicts(schema, {"a": ["x", "y"]}, {"a": ["y", "x"]}) == {("a",): is_equal}
 
 
-def test_the_order_of_a_map_does_not_count_however_deep_it_is() -> None:
+def test_the_order_of_a_nested_map_list_is_ignored() -> None:
     schema = compiled(a={"type": "object", "properties": {"b": keyed()}, VALIDATIONS: SAME})
     old = {"a": {"b": [{"name": "x", "value": 1}, {"name": "y", "value": 2}]}}
     assert verdicts(schema, old, {"a": {"b": old["a"]["b"][::-1]}}) == {("a",): True}
     assert verdicts(schema, old, {"a": {"b": old["a"]["b"][:1]}}) == {("a",): False}
 
 
-def test_a_rule_that_ends_in_an_error_rejects() -> None:
+def test_a_rule_with_an_error_rejects() -> None:
     assert not is_accepted(Transition((), "self.absent == oldSelf.absent", {"a": 1}, {"a": 1}))
 
 
-def test_values_of_a_map_are_correlated_by_their_keys() -> None:
+def test_map_values_are_correlated_by_key() -> None:
     schema = compiled(a={"type": "object", "additionalProperties": {"type": "integer", VALIDATIONS: SAME}})
     assert verdicts(schema, {"a": {"x": 1}}, {"a": {"x": 2, "y": 3}}) == {("a", "x"): False}
 
 
-def test_what_the_definition_adds_is_in_both_objects() -> None:
+def test_defaults_are_added_to_both_objects() -> None:
     schema = compiled(
         a={
             "type": "object",
@@ -135,7 +135,7 @@ def rules_in(value: Any) -> Iterator[str]:
             yield from rules_in(child)
 
 
-def test_every_bundled_rule_can_be_evaluated_and_accepts_an_object_that_stays_as_it_is() -> None:
+def test_every_bundled_rule_accepts_an_unchanged_object() -> None:
     found = dict(bundled())
     assert len(found) > 50
     values: dict[str, Any] = {"spec": {}, "levels": []}

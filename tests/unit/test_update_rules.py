@@ -1,4 +1,4 @@
-"""The rules of updates are about fields that their kinds have, and compare the right objects."""
+"""Test that update rules use existing fields of their kinds and compare the right objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = update_rules.kinds()
 
 
 @pytest.mark.parametrize("kind", [kind for kind, rules in KINDS.items() if rules.rules], ids="/".join)
-def test_every_rule_is_about_a_field_of_the_kind(kind: tuple[str, str]) -> None:
+def test_every_rule_uses_a_field_of_its_kind(kind: tuple[str, str]) -> None:
     catalog = Catalog.bundled()
     group, name = kind
     files = [
@@ -66,9 +66,7 @@ def errors(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         ({"apiVersion": "example.com/v1"}, []),
     ],
 )
-def test_an_object_is_compared_with_the_one_of_its_group_kind_namespace_and_name(
-    changed: dict[str, Any], expected: list[str]
-) -> None:
+def test_objects_are_compared_by_group_kind_namespace_and_name(changed: dict[str, Any], expected: list[str]) -> None:
     old = {**QUEUE, "spec": {"clusterQueue": "one"}}
     assert errors(old, {**QUEUE, "spec": {"clusterQueue": "two"}, **changed}) == expected
 
@@ -90,7 +88,7 @@ def template(version: str, request: dict[str, Any]) -> dict[str, Any]:
         ({"deviceClassName": "a", "count": 2}, {"exactly": {"deviceClassName": "a"}}, ["change/immutable"]),
     ],
 )
-def test_a_claim_of_an_older_version_is_compared_in_the_form_of_the_newer_one(
+def test_a_claim_in_an_older_version_is_converted_before_the_comparison(
     old: dict[str, Any], new: dict[str, Any], expected: list[str]
 ) -> None:
     assert errors(template("v1beta1", old), template("v1", new)) == expected

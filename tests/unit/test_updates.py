@@ -1,4 +1,4 @@
-"""Without a cluster: mpigen says of the update of every case what the control plane answered when it was recorded."""
+"""Test without a cluster that mpigen reports the recorded answers of the control plane to all updates."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def targets(name: str) -> dict[str, str]:
 
 
 def served(name: str) -> dict[str, Any]:
-    """The cases that have an answer of a set of versions."""
+    """Return the cases with an answer in a set of versions."""
     answers = read_answers(name)
     return {case: found for case, found in read_cases().items() if case in answers}
 
 
-def test_every_case_has_an_answer_and_every_answer_a_case() -> None:
+def test_every_case_has_an_answer_and_every_answer_has_a_case() -> None:
     assert read_answers().keys() == read_cases().keys(), "run `pytest -m cluster -k test_updates --record`"
 
 
 @pytest.fixture(scope="module")
 def differences() -> dict[str, dict[str, Answer]]:
-    """The cases in which mpigen differs from the record, by set of versions."""
+    """Return the cases in which mpigen differs from the record, by set of versions."""
     return {name: disagreements(served(name), read_answers(name), targets(name)) for name in SETS}
 
 
 @pytest.mark.slow
-def test_mpigen_differs_from_the_record_only_where_it_was_reviewed(differences: dict[str, dict[str, Answer]]) -> None:
+def test_mpigen_differs_from_the_record_only_in_reviewed_cases(differences: dict[str, dict[str, Answer]]) -> None:
     assert [unexplained(found) for found in differences.values()] == [{} for _ in SETS]
 
 
@@ -67,7 +67,7 @@ def test_the_corpus_is_large_and_both_verdicts_are_common() -> None:
     assert count[Answer.REJECTED] > 500
 
 
-def test_every_kind_that_is_rendered_has_a_seed() -> None:
+def test_every_rendered_kind_has_a_seed() -> None:
     rendered = {
         (manifest.group, manifest.kind)
         for file in (ROOT / "output").rglob("*.yaml")
@@ -82,7 +82,7 @@ COMPUTED = ("Job/waiting", "Secret/token", "ResourceClaim/gpu")
 
 
 @pytest.mark.parametrize("name", COMPUTED)
-def test_whatever_stands_anywhere_an_update_is_compared(name: str) -> None:
+def test_update_rules_accept_any_value_in_any_place(name: str) -> None:
     sound, odd = Manifest(read_seeds()[name], "old.yaml"), deepcopy(read_seeds()[name])
     looked_at = 0
     for body in variations(odd, odd):

@@ -1,4 +1,4 @@
-"""Nodes in a few words."""
+"""Build Nodes from a few arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RACK, HOST = "example.com/rack", "kubernetes.io/hostname"
 
 
 def node(name: str, rack: str, cpu: int | str = 4, **spec: Any) -> Manifest:
-    """A node of pool `f` with so many cores; `labels` and `conditions` go where they belong."""
+    """Return a node of pool `f` with so many cores, labels and conditions."""
     labels = {"pool": "f", HOST: name, RACK: rack, **spec.pop("labels", {})}
     status = {"allocatable": {"cpu": str(cpu), "pods": "110"}, "conditions": spec.pop("conditions", [])}
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec}

@@ -1,4 +1,4 @@
-"""Runtimes in a few words."""
+"""Build runtimes from a few arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def runtime(*jobs: Body, name: str = "r", kind: str = "ClusterTrainingRuntime", 
 
 
 def mpi(*, as_node: bool = True, launcher: Body | None = None, **requests: str) -> Manifest:
-    """An MPI runtime whose launcher asks for the same, if none is given."""
+    """Return an MPI runtime whose launcher by default has the same requests."""
     first = launcher or job("launcher", step="trainer", parallelism=1, **requests)
     return runtime(
         job("node", step="", parallelism=1, **requests), first, numNodes=1, mpi={"runLauncherAsNode": as_node}

@@ -1,4 +1,4 @@
-"""Who may do what, from files: what the API server's authorizer says of the same objects."""
+"""Test that access computed from files equals the decision of the API server's authorizer."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def of(*texts: str) -> Access:
         ("{nonResourceURLs: ['*'], verbs: [get]}", AccessRequest("get", url="/")),
     ],
 )
-def test_a_rule_allows(rule: str, asked: AccessRequest) -> None:
+def test_a_matching_rule_allows_the_request(rule: str, asked: AccessRequest) -> None:
     assert of(role("r", rule), binding(ADA)).allowed(parse_requester("user:ada"), asked)
 
 
@@ -96,7 +96,7 @@ def test_a_rule_allows(rule: str, asked: AccessRequest) -> None:
         ("nonsense", GET_POD),
     ],
 )
-def test_a_rule_does_not_allow(rule: str, asked: AccessRequest) -> None:
+def test_another_rule_does_not_allow_the_request(rule: str, asked: AccessRequest) -> None:
     assert not of(role("r", rule), binding(ADA)).allowed(parse_requester("user:ada"), asked)
 
 
@@ -114,7 +114,7 @@ def test_a_rule_does_not_allow(rule: str, asked: AccessRequest) -> None:
         ("{kind: Group, name: system:unauthenticated}", "user:system:anonymous"),
     ],
 )
-def test_a_binding_means_somebody(subject: str, who: str) -> None:
+def test_a_binding_applies_to_its_subject(subject: str, who: str) -> None:
     assert of(role("r", READ_PODS), binding(subject)).allowed(parse_requester(who), GET_POD)
 
 
@@ -130,16 +130,16 @@ def test_a_binding_means_somebody(subject: str, who: str) -> None:
         ("{kind: Robot, name: ada}", "user:ada"),
     ],
 )
-def test_a_binding_does_not_mean_somebody(subject: str, who: str) -> None:
+def test_a_binding_does_not_apply_to_other_subjects(subject: str, who: str) -> None:
     assert not of(role("r", READ_PODS), binding(subject)).allowed(parse_requester(who), GET_POD)
 
 
-def test_somebody_has_the_groups_that_are_said() -> None:
+def test_a_requester_has_the_given_groups() -> None:
     granted = of(role("r", READ_PODS), binding("{kind: Group, name: a}"))
     assert granted.allowed(parse_requester("user:ada", ["a"]), GET_POD)
 
 
-def test_a_role_binding_holds_in_its_namespace_only() -> None:
+def test_a_role_binding_applies_only_in_its_namespace() -> None:
     granted = of(role("r", READ_PODS), binding(ADA, namespace="a"))
     ada = parse_requester("user:ada")
     assert granted.allowed(ada, GET_POD) == "RoleBinding a/b of ClusterRole r"
@@ -147,12 +147,12 @@ def test_a_role_binding_holds_in_its_namespace_only() -> None:
     assert not granted.allowed(ada, AccessRequest("get", resource="pods"))
 
 
-def test_urls_are_granted_to_the_whole_cluster_only() -> None:
+def test_urls_are_granted_only_cluster_wide() -> None:
     granted = of(role("r", "{nonResourceURLs: [/metrics], verbs: [get]}"), binding(ADA, namespace="a"))
     assert not granted.allowed(parse_requester("user:ada"), AccessRequest("get", url="/metrics", namespace="a"))
 
 
-def test_a_role_binding_finds_the_role_of_its_namespace() -> None:
+def test_a_role_binding_references_the_role_of_its_namespace() -> None:
     to = "{kind: Role, name: r}"
     granted = of(
         role("r", READ_PODS, namespace="a"), binding(ADA, to, "a"), binding("{kind: User, name: bob}", to, "b")
@@ -162,12 +162,12 @@ def test_a_role_binding_finds_the_role_of_its_namespace() -> None:
     assert granted.gaps(parse_requester("user:bob"), "b") == ("RoleBinding b/b: its role is not among the files",)
 
 
-def test_an_account_without_a_namespace_is_that_of_the_binding() -> None:
+def test_a_service_account_without_a_namespace_is_in_that_of_the_binding() -> None:
     granted = of(role("r", READ_PODS), binding("{kind: ServiceAccount, name: x}", namespace="a"))
     assert granted.allowed(parse_requester("serviceaccount:a/x"), GET_POD)
 
 
-def test_an_aggregated_role_has_the_rules_of_others_and_none_of_its_own() -> None:
+def test_an_aggregated_role_has_only_the_rules_of_selected_roles() -> None:
     get = AccessRequest("get", resource="secrets")
     secrets = "{apiGroups: [''], resources: [secrets], verbs: [get]}"
     texts = [aggregated("r", "{matchLabels: {x: y}}"), binding(ADA), role("s", secrets, labels="x: y")]
@@ -180,7 +180,7 @@ def test_an_aggregated_role_has_the_rules_of_others_and_none_of_its_own() -> Non
     )
 
 
-def test_roles_that_are_aggregated_into_each_other_have_the_rules_of_both() -> None:
+def test_roles_aggregated_into_one_another_have_the_rules_of_both() -> None:
     granted = of(
         aggregated("r", "{matchLabels: {x: y}}", "z: z"),
         aggregated("t", "{matchLabels: {z: z}}, {matchExpressions: [{key: w, operator: Exists}]}", "x: y"),
@@ -190,18 +190,18 @@ def test_roles_that_are_aggregated_into_each_other_have_the_rules_of_both() -> N
     assert granted.allowed(parse_requester("user:ada"), AccessRequest("get", resource="secrets"))
 
 
-def test_superusers_may_do_anything() -> None:
+def test_superusers_are_allowed_everything() -> None:
     assert of().allowed(parse_requester("group:system:masters"), AccessRequest("impersonate", resource="users"))
 
 
-def test_two_roles_of_one_name_are_of_two_clusters() -> None:
+def test_two_different_roles_with_one_name_are_rejected() -> None:
     with pytest.raises(SimulationError, match="differs from the object of that name in a"):
         of(role("r", READ_PODS), role("r"))
     assert of(role("r", READ_PODS), role("r", READ_PODS)).grants == ()
 
 
 @pytest.mark.parametrize("text", ["ada", "user:", "group:", "serviceaccount:a", "serviceaccount:a/", "role:x", ""])
-def test_nobody_is_refused(text: str) -> None:
+def test_an_invalid_subject_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a subject"):
         parse_requester(text)
 
@@ -219,5 +219,5 @@ def test_nobody_is_refused(text: str) -> None:
         ("widgets.example.com", Resource("example.com", "widgets", None)),
     ],
 )
-def test_resources_are_called_as_kubectl_takes_them(text: str, found: Resource) -> None:
+def test_resource_names_are_resolved_as_kubectl_does(text: str, found: Resource) -> None:
     assert find_resource(Catalog.bundled(), text) == found

@@ -1,4 +1,4 @@
-"""Whole scenarios, worked out by hand from Kueue's rules: who is admitted, who waits, who is driven out."""
+"""Test scenarios that are computed by hand from Kueue's rules: admitted, pending and preempted jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RECLAIM = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
 
 
 def job(name: str, queue_name: str, cpu: int, priority: int = 0, **wishes: Any) -> Job:
-    """One pod of so many cores."""
+    """Return a job with one pod of so many cores."""
     return Job(name, queue_name, (PodSet("node", 1, {"cpu": cpu * 1000}, **wishes),), priority)
 
 
@@ -35,35 +35,35 @@ def states(found: Mapping[str, Outcome]) -> dict[str, str]:
 
 
 def run(*steps: Job | Finished | Manifest, strategies: tuple[str, ...] = ()) -> dict[str, str]:
-    """Job → its state, with `!` if it was driven out."""
+    """Return job → state, with `!` if the job was preempted."""
     queues = tree(*(each for each in steps if isinstance(each, Manifest)))
     return states(predict(queues, [each for each in steps if not isinstance(each, Manifest)], strategies))
 
 
 def pair(**spec: Any) -> tuple[Manifest, Manifest]:
-    """Two queues with 4 cores each that lend each other everything."""
+    """Return two queues with 4 cores each that lend each other everything."""
     return queue("a", {"f/cpu": "4"}, "c", **spec), queue("b", {"f/cpu": "4"}, "c", **spec)
 
 
-def test_jobs_are_admitted_while_there_is_room() -> None:
+def test_jobs_are_admitted_while_quota_is_free() -> None:
     found = run(queue("q", {"f/cpu": "4"}), job("one", "q", 3), job("two", "q", 2), job("three", "q", 1))
     assert found == {"one": "admitted", "two": "waits", "three": "admitted"}
 
 
-def test_in_strict_order_nobody_goes_past_the_first() -> None:
+def test_strict_fifo_blocks_jobs_behind_the_first() -> None:
     strict = queue("q", {"f/cpu": "4"}, queueingStrategy="StrictFIFO")
     found = run(strict, job("one", "q", 3), job("two", "q", 2), job("three", "q", 1))
     assert found == {"one": "admitted", "two": "waits", "three": "waits"}
 
 
-def test_who_waits_comes_when_something_is_given_back() -> None:
+def test_pending_jobs_are_admitted_after_quota_is_released() -> None:
     jobs = (job("one", "q", 4), job("old", "q", 3), job("new", "q", 3), job("high", "q", 3, 5))
     assert run(queue("q", {"f/cpu": "4"}), *jobs, Finished("one"))["high"] == "admitted"
     found = run(queue("q", {"f/cpu": "4"}), *jobs[:3], Finished("one"))
     assert found == {"one": "finished", "old": "admitted", "new": "waits"}
 
 
-def test_what_never_fits_is_told_from_what_waits() -> None:
+def test_jobs_that_can_never_fit_differ_from_pending_jobs() -> None:
     queues = tree(queue("a", {"f/cpu": ("4", "2")}, "c"), queue("b", {"f/cpu": "4"}, "c"))
     found = predict(queues, [job("big", "a", 7), job("first", "a", 6), job("second", "a", 1)])
     assert states(found) == {"big": "never", "first": "admitted", "second": "waits"}
@@ -72,7 +72,7 @@ def test_what_never_fits_is_told_from_what_waits() -> None:
     assert (found["first"].borrows, found["first"].flavors) == (True, {"node": {"cpu": "f"}})
 
 
-def test_a_queue_takes_back_what_is_its_own() -> None:
+def test_a_queue_reclaims_its_quota() -> None:
     found = predict(tree(*pair(preemption=RECLAIM)), [job("wide", "a", 8), job("own", "b", 4)])
     assert states(found) == {"wide": "waits!", "own": "admitted"}
     assert found["wide"].history == ("admitted", "preempted by own")
@@ -87,47 +87,47 @@ def test_a_queue_takes_back_what_is_its_own() -> None:
         ("Never", 9, "waits"),
     ],
 )
-def test_the_policy_says_from_whom(policy: str, priority: int, expected: str) -> None:
+def test_the_reclaim_policy_limits_preemption_by_priority(policy: str, priority: int, expected: str) -> None:
     found = run(*pair(preemption={"reclaimWithinCohort": policy}), job("wide", "a", 8), job("own", "b", 4, priority))
     assert found["own"] == expected
 
 
-def test_nobody_takes_back_more_than_his_own() -> None:
+def test_a_queue_reclaims_no_more_than_its_quota() -> None:
     found = run(*pair(preemption=RECLAIM), job("wide", "a", 6), job("own", "b", 5, 9))
     assert found == {"wide": "admitted", "own": "waits"}
 
 
-def test_no_more_are_driven_out_than_needed_and_the_last_admitted_first() -> None:
+def test_only_needed_jobs_are_preempted_and_the_last_admitted_first() -> None:
     small = [job(f"a{number}", "a", 2) for number in range(4)]
     found = run(*pair(preemption=RECLAIM), *small, job("own", "b", 2))
     assert found == {"a0": "admitted", "a1": "admitted", "a2": "admitted", "a3": "waits!", "own": "admitted"}
 
 
-def test_those_of_less_priority_go_first() -> None:
+def test_jobs_with_lower_priority_are_preempted_first() -> None:
     jobs = (job("low", "a", 4, -1), job("late", "a", 4), job("own", "b", 4))
     assert run(*pair(preemption=RECLAIM), *jobs) == {"low": "waits!", "late": "admitted", "own": "admitted"}
 
 
-def test_who_turns_out_not_to_be_in_the_way_stays() -> None:
-    """Driving out the 1 makes no room for the 4, the 6 alone does."""
+def test_a_candidate_that_need_not_be_preempted_stays() -> None:
+    """Preempting the job of 1 makes no room for the job of 4, but preempting the job of 6 alone does."""
     jobs = (job("large", "a", 6), job("small", "a", 1), job("own", "b", 4))
     assert run(*pair(preemption=RECLAIM), *jobs) == {"large": "waits!", "small": "admitted", "own": "admitted"}
 
 
-def test_a_higher_priority_drives_out_within_its_queue() -> None:
+def test_a_higher_priority_preempts_within_its_queue() -> None:
     mine = queue("q", {"f/cpu": "4"}, preemption={"withinClusterQueue": "LowerPriority"})
     found = run(mine, job("low", "q", 4), job("same", "q", 4), job("high", "q", 4, 1), Finished("high"))
     assert found == {"low": "admitted!", "same": "waits", "high": "finished"}
 
 
-def test_an_older_job_of_the_same_priority_drives_out_a_newer_one_only_if_the_policy_says_so() -> None:
+def test_an_older_job_preempts_a_newer_one_of_equal_priority_only_by_policy() -> None:
     for policy, expected in (("LowerOrNewerEqualPriority", "waits!"), ("LowerPriority", "admitted")):
         mine = queue("q", {"f/cpu": "4"}, preemption={"withinClusterQueue": policy})
         found = run(mine, job("old", "q", 3), job("older", "q", 4), job("new", "q", 1), Finished("old"))
         assert found["new"] == expected
 
 
-def test_while_borrowing_only_those_of_less_priority_are_driven_out() -> None:
+def test_a_borrowing_job_preempts_only_lower_priorities() -> None:
     policy = {"reclaimWithinCohort": "LowerPriority", "borrowWithinCohort": {"policy": "LowerPriority"}}
     two = (queue("a", {"f/cpu": "2"}, "c"), queue("b", {"f/cpu": "2"}, "c", preemption=policy))
     spare = queue("spare", {"f/cpu": "4"}, "c")
@@ -137,8 +137,8 @@ def test_while_borrowing_only_those_of_less_priority_are_driven_out() -> None:
     assert run(*guarded, job("wide", "a", 8), job("own", "b", 4, 1)) == {"wide": "admitted", "own": "waits"}
 
 
-def test_cohorts_take_back_what_is_theirs() -> None:
-    """b has nothing of its own, but its cohort has: it is closer to that than a."""
+def test_cohorts_reclaim_their_quota() -> None:
+    """`b` has no quota, but its cohort has: it is closer to that than `a`."""
     queues = (
         cohort("root"), cohort("x", "root"), cohort("y", "root", {"f/cpu": "4"}),
         queue("a", {"f/cpu": "4"}, "x"), queue("b", {"f/cpu": "0"}, "y", preemption=RECLAIM),
@@ -153,7 +153,7 @@ def test_flavors_are_tried_in_order() -> None:
     assert [each.flavors["node"]["cpu"] for each in found.values()] == ["f", "g", "f"]
 
 
-def test_flavors_that_pods_may_not_go_to_are_passed_over() -> None:
+def test_flavors_with_untolerated_taints_are_skipped() -> None:
     tainted = flavor("f", nodeTaints=[{"key": "gpu", "effect": "NoSchedule"}])
     queues = tree(tainted, queue("q", {"f/cpu": "4", "g/cpu": "4"}))
     found = predict(queues, [job("one", "q", 4), job("two", "q", 4)])
@@ -168,9 +168,7 @@ def test_flavors_that_pods_may_not_go_to_are_passed_over() -> None:
         ({"whenCanBorrow": "TryNextFlavor"}, "g"),
     ],
 )
-def test_borrowing_of_one_flavor_comes_before_the_next_unless_the_queue_says_otherwise(
-    fungibility: dict[str, str], expected: str
-) -> None:
+def test_borrowing_in_a_flavor_precedes_the_next_flavor_by_default(fungibility: dict[str, str], expected: str) -> None:
     queues = tree(
         queue("a", {"f/cpu": "2", "g/cpu": "4"}, "c", flavorFungibility=fungibility), queue("b", {"f/cpu": "4"}, "c")
     )
@@ -178,9 +176,7 @@ def test_borrowing_of_one_flavor_comes_before_the_next_unless_the_queue_says_oth
 
 
 @pytest.mark.parametrize(("can_preempt", "expected"), [("TryNextFlavor", "admitted"), ("MayStopSearch", "waits!")])
-def test_others_are_driven_out_of_a_flavor_only_if_the_next_has_no_room_unless_the_queue_says_otherwise(
-    can_preempt: str, expected: str
-) -> None:
+def test_preemption_in_a_flavor_follows_the_next_flavor_by_default(can_preempt: str, expected: str) -> None:
     mine = queue(
         "q", {"f/cpu": "4", "g/cpu": "3"}, preemption=RECLAIM, flavorFungibility={"whenCanPreempt": can_preempt}
     )
@@ -191,8 +187,8 @@ def test_others_are_driven_out_of_a_flavor_only_if_the_next_has_no_room_unless_t
 @pytest.mark.parametrize(
     ("preference", "expected"), [("BorrowingOverPreemption", "admitted"), ("PreemptionOverBorrowing", "waits")]
 )
-def test_who_prefers_preemption_waits_for_one_resource_while_he_borrows_another(preference: str, expected: str) -> None:
-    """Kueue takes the flavor for free, since the devices are: it drives nobody out for the cores."""
+def test_preemption_over_borrowing_waits_for_a_resource_without_candidates(preference: str, expected: str) -> None:
+    """Kueue ranks the flavor as free, because the devices are, and preempts no job for the cores."""
     rules = {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor", "preference": preference}
     mine = queue("a", {"f/cpu": "4", "f/a.com/gpu": "0"}, "c", preemption=RECLAIM, flavorFungibility=rules)
     other = queue("b", {"f/cpu": "0", "f/a.com/gpu": "2"}, "c")
@@ -207,8 +203,8 @@ def test_the_hosts_and_the_launcher_of_a_job_share_a_quota() -> None:
     assert predict(mine, [five])["j"].state is State.NEVER
 
 
-def test_a_job_whose_launcher_has_no_place_beside_its_hosts_gets_another_flavor_for_these() -> None:
-    """They fill the flavor that comes first, which is the only one that the launcher may go to."""
+def test_hosts_move_to_another_flavor_if_the_launcher_needs_the_first() -> None:
+    """The hosts fill the first flavor, which is the only one that the launcher tolerates."""
     tainted = flavor("g", nodeTaints=[{"key": "gpu", "effect": "NoSchedule"}])
     hosts = PodSet("node", 4, {"cpu": 2000}, tolerations=({"key": "gpu", "operator": "Exists"},))
     queues = tree(tainted, queue("q", {"f/cpu": "8", "g/cpu": "8"}))
@@ -216,14 +212,14 @@ def test_a_job_whose_launcher_has_no_place_beside_its_hosts_gets_another_flavor_
     assert found["j"].flavors == {"node": {"cpu": "g"}, "launcher": {"cpu": "f"}}
 
 
-def test_pods_count_where_the_queue_has_a_quota_for_them() -> None:
+def test_pods_are_counted_if_the_queue_has_a_quota_for_them() -> None:
     found = run(queue("q", {"f/cpu": "9", "f/pods": "2"}), *(job(f"j{number}", "q", 1) for number in range(3)))
     assert list(found.values()) == ["admitted", "admitted", "waits"]
 
 
 @pytest.mark.parametrize(("strategy", "expected"), [("StrictFIFO", "waits"), ("BestEffortFIFO", "admitted")])
-def test_who_cannot_make_room_keeps_it_from_others_for_as_long_as_he_is_tried(strategy: str, expected: str) -> None:
-    """`own` is within its quota, and may take nothing back. Next to it there would be room for `next`."""
+def test_a_job_without_candidates_reserves_quota_while_it_is_tried(strategy: str, expected: str) -> None:
+    """`own` is within its quota but may not reclaim. Without its reservation, `next` would fit."""
     first = queue("a", {"f/cpu": "4"}, "c", queueingStrategy=strategy)
     others = (queue("b", {"f/cpu": "0"}, "c"), queue("d", {"f/cpu": "0"}, "c"))
     jobs = (job("wide", "b", 3), job("held", "d", 1), job("own", "a", 4, 1), job("next", "d", 1))
@@ -231,7 +227,7 @@ def test_who_cannot_make_room_keeps_it_from_others_for_as_long_as_he_is_tried(st
     assert (found["own"], found["next"]) == ("waits", expected)
 
 
-def test_fair_sharing_evens_out_what_is_borrowed() -> None:
+def test_fair_sharing_balances_borrowed_quota() -> None:
     three = (*pair(preemption=RECLAIM), queue("spare", {"f/cpu": "4"}, "c"))
     jobs = [job(f"a{number}", "a", 1) for number in range(12)]
     more = [job(f"b{number}", "b", 1) for number in range(8)]
@@ -242,7 +238,7 @@ def test_fair_sharing_evens_out_what_is_borrowed() -> None:
     assert sum(each == "admitted" for name, each in plain.items() if name.startswith("b")) == 4
 
 
-def test_a_weight_of_two_is_worth_twice_as_much() -> None:
+def test_a_weight_of_two_doubles_the_share() -> None:
     three = (
         queue("a", {"f/cpu": "0"}, "c", preemption=RECLAIM),
         queue("b", {"f/cpu": "0"}, "c", preemption=RECLAIM, fairSharing={"weight": "2"}),
@@ -253,8 +249,8 @@ def test_a_weight_of_two_is_worth_twice_as_much() -> None:
     assert sum(each == "admitted" for name, each in found.items() if name.startswith("b")) == 8
 
 
-def test_the_second_strategy_drives_out_a_large_job_for_a_smaller_share() -> None:
-    """Without its only job a has less than b would: the first strategy spares it, the second does not."""
+def test_the_second_strategy_preempts_a_large_job_for_a_smaller_share() -> None:
+    """Without its only job `a` has a smaller share than `b`: only the first strategy spares the job."""
     three = (queue("a", {"f/cpu": "0"}, "c"), queue("b", {"f/cpu": "0"}, "c", preemption=RECLAIM))
     spare = queue("spare", {"f/cpu": "8"}, "c")
     jobs = (job("large", "a", 8), job("small", "b", 2))
@@ -262,14 +258,14 @@ def test_the_second_strategy_drives_out_a_large_job_for_a_smaller_share() -> Non
     assert run(*three, spare, *jobs, strategies=FAIR) == {"large": "waits!", "small": "admitted"}
 
 
-def test_with_fair_sharing_ones_own_is_taken_back_whatever_the_shares() -> None:
+def test_fair_sharing_reclaims_nominal_quota_regardless_of_shares() -> None:
     found = run(*pair(preemption=RECLAIM), job("wide", "a", 8), job("own", "b", 4), strategies=FAIR)
     assert found == {"wide": "waits!", "own": "admitted"}
 
 
 @pytest.mark.parametrize("strategies", [(), FAIR], ids=["plain", "fair"])
-def test_jobs_far_down_are_admitted_and_driven_out_as_others_are(strategies: tuple[str, ...]) -> None:
-    """Each branch is deeper than Python may call here."""
+def test_deep_cohort_trees_admit_and_preempt_jobs(strategies: tuple[str, ...]) -> None:
+    """The branches are deeper than the recursion limit of Python."""
     deep, limit = 300, sys.getrecursionlimit()
     branches = [
         cohort(f"{branch}{number}", f"{branch}{number - 1}" if number else "top")
@@ -287,7 +283,7 @@ def test_jobs_far_down_are_admitted_and_driven_out_as_others_are(strategies: tup
     assert found == {"wide": "waits!", "own": "admitted", "more": "waits!", "rest": "admitted"}
 
 
-def test_a_queue_that_admits_nothing_says_why() -> None:
+def test_an_inactive_queue_reports_its_reason() -> None:
     queues = tree(
         queue("held", {"f/cpu": "1"}, stopPolicy="HoldAndDrain"), cohort("x", "y"), cohort("y", "x"),
         queue("stuck", {"f/cpu": "1"}, "x"), queue("closed", {"f/cpu": "1"}, namespaceSelector=None),
@@ -301,7 +297,7 @@ def test_a_queue_that_admits_nothing_says_why() -> None:
     assert "namespaceSelector" in found["closed"].reason
 
 
-def test_one_job_is_asked_about_with_what_others_have() -> None:
+def test_would_admit_accounts_for_usage_of_other_queues() -> None:
     queues, cpu = tree(*pair(preemption=RECLAIM)), FlavorResource("f", "cpu")
     assert would_admit(queues, job("j", "a", 5)).borrows
     assert would_admit(queues, job("j", "a", 5), {"b": {cpu: 4000}}).state is State.WAITS
@@ -318,7 +314,9 @@ def test_one_job_is_asked_about_with_what_others_have() -> None:
     ],
     ids=["twice", "unknown", "finished", "strategies"],
 )
-def test_nonsense_is_refused(queues: QueueTree, steps: list[Job | Finished], strategies: tuple[str, ...]) -> None:
+def test_invalid_scenarios_are_rejected(
+    queues: QueueTree, steps: list[Job | Finished], strategies: tuple[str, ...]
+) -> None:
     with pytest.raises(SimulationError):
         predict(queues, steps, strategies)
 
@@ -331,7 +329,7 @@ def test_nonsense_is_refused(queues: QueueTree, steps: list[Job | Finished], str
     ],
     ids=["checks", "topology"],
 )
-def test_of_what_is_not_simulated_nothing_is_predicted(queues: QueueTree) -> None:
+def test_unsupported_features_raise_not_modelled(queues: QueueTree) -> None:
     with pytest.raises(NotModelledError):
         predict(queues, [job("j", "q", 1)])
 
@@ -352,7 +350,7 @@ POLICIES = st.fixed_dictionaries(
     STEPS, st.lists(POLICIES, min_size=3, max_size=3), st.sampled_from([(), FAIR]), st.sampled_from(["0", "2", None])
 )
 @settings(max_examples=150, deadline=None)
-def test_nobody_has_more_than_he_may_and_all_together_no_more_than_there_is(
+def test_no_queue_exceeds_its_limits_and_all_together_stay_within_quota(
     steps: list[Any], policies: list[dict[str, str]], strategies: tuple[str, ...], limit: str | None
 ) -> None:
     queues = tree(

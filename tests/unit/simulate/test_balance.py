@@ -1,4 +1,4 @@
-"""Quotas in a tree: hand-computed cases, and what must hold for every tree."""
+"""Test quota trees: hand-computed cases, and properties of every tree."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def nodes(*manifests: Any) -> Mapping[str, Node]:
 
 
 def cores(node: Node) -> tuple[int, int]:
-    """What is free, and what is the most."""
+    """Return the available and the potentially available cores."""
     return node.available(CPU) // 1000, node.potential(CPU) // 1000
 
 
@@ -33,13 +33,13 @@ def use(node: Node, amount: int) -> None:
     node.add(CPU, amount * 1000)
 
 
-def test_a_queue_of_its_own_has_its_quota() -> None:
+def test_a_queue_without_a_cohort_has_its_quota() -> None:
     found = nodes(queue("q", {"f/cpu": "5"}))["q"]
     use(found, 2)
     assert cores(found) == (3, 5)
 
 
-def test_what_others_do_not_use_is_there_to_borrow() -> None:
+def test_unused_quota_of_other_queues_can_be_borrowed() -> None:
     found = nodes(queue("a", {"f/cpu": "5"}, "c"), queue("b", {"f/cpu": "3"}, "c"))
     use(found["b"], 1)
     assert (cores(found["a"]), cores(found["b"])) == ((7, 8), (7, 8))
@@ -53,12 +53,12 @@ def test_what_others_do_not_use_is_there_to_borrow() -> None:
         (("5", "0"), (5, 5)),
     ],
 )
-def test_nobody_borrows_more_than_he_may(limits: tuple[str, ...], expected: tuple[int, int]) -> None:
+def test_a_borrowing_limit_caps_available_quota(limits: tuple[str, ...], expected: tuple[int, int]) -> None:
     found = nodes(queue("a", {"f/cpu": limits}, "c"), queue("b", {"f/cpu": "3"}, "c"))
     assert cores(found["a"]) == expected
 
 
-def test_what_is_not_lent_is_kept() -> None:
+def test_quota_above_the_lending_limit_is_kept() -> None:
     found = nodes(queue("a", {"f/cpu": "5"}, "c"), queue("b", {"f/cpu": ("4", None, "1")}, "c"))
     assert (cores(found["a"]), cores(found["b"])) == ((6, 6), (9, 9))
     use(found["a"], 6)  # with the one that b lends
@@ -67,7 +67,7 @@ def test_what_is_not_lent_is_kept() -> None:
     assert found["b"].root().uses(CPU) == 6000
 
 
-def test_a_borrower_with_a_lending_limit_counts_what_it_stores_above() -> None:
+def test_usage_above_a_lending_limit_counts_in_the_cohort() -> None:
     found = nodes(queue("a", {"f/cpu": ("4", "2", "1")}, "c"), queue("b", {"f/cpu": "6"}, "c"))
     use(found["a"], 5)  # 3 kept, 1 its own above, 1 borrowed
     assert cores(found["a"]) == (1, 6)
@@ -83,21 +83,21 @@ def three_levels(inner: Quotas | None = None) -> Mapping[str, Node]:
     )  # fmt: skip
 
 
-def test_a_cohort_has_its_own_quota_and_what_is_below_it() -> None:
+def test_a_cohort_has_its_own_quota_and_that_of_its_children() -> None:
     found = three_levels()
     assert {name: cores(node) for name, node in found.items()} == {"a": (9, 9), "b": (9, 9), "d": (9, 9)}
     assert found["a"].root().subtree == {CPU: 9000}
     assert (found["a"].root().height(), [node.name for node in found["a"].path()]) == (2, ["x", "root"])
 
 
-def test_limits_of_a_cohort_hold_for_all_that_is_in_it() -> None:
+def test_limits_of_a_cohort_apply_to_all_its_children() -> None:
     found = three_levels({"f/cpu": ("0", "1", "1")})
     assert {name: cores(node) for name, node in found.items()} == {"a": (5, 5), "b": (6, 6), "d": (6, 6)}
     use(found["b"], 6)  # 4 of y, 1 of root and the one that x lends
     assert {name: cores(node) for name, node in found.items()} == {"a": (3, 5), "b": (0, 6), "d": (0, 6)}
 
 
-def test_giving_back_undoes_taking() -> None:
+def test_removing_usage_restores_the_tree() -> None:
     found = three_levels({"f/cpu": ("2", "3", "1")})
     use(found["a"], 7)
     before = [dict(node.usage) for node in (found["a"], *found["a"].path())]
@@ -106,7 +106,7 @@ def test_giving_back_undoes_taking() -> None:
     assert [node.usage for node in (found["a"], *found["a"].path())] == before
 
 
-def test_queues_in_a_circle_have_no_place_and_stopped_ones_still_lend() -> None:
+def test_queues_in_a_cohort_cycle_are_left_out_and_stopped_ones_still_lend() -> None:
     found = nodes(
         cohort("a", "b"), cohort("b", "a"), queue("stuck", {"f/cpu": "1"}, "a"),
         queue("held", {"f/cpu": "3"}, "c", stopPolicy="Hold"), queue("free", {"f/cpu": "1"}, "c"),
@@ -116,7 +116,7 @@ def test_queues_in_a_circle_have_no_place_and_stopped_ones_still_lend() -> None:
     assert [node.name for node in found["free"].root().below()] == ["free"]
 
 
-def test_cohorts_are_nested_deeper_than_python_calls() -> None:
+def test_cohorts_may_be_nested_deeper_than_the_recursion_limit() -> None:
     deep = 3 * sys.getrecursionlimit()
     chain = [cohort(f"c{number}", f"c{number - 1}" if number else "") for number in range(deep)]
     found = nodes(
@@ -143,7 +143,7 @@ def test_cohorts_are_nested_deeper_than_python_calls() -> None:
         ("Never", "9", 0, 0),
     ],
 )
-def test_a_queue_owns_what_it_never_lends_and_reclaims_the_rest(
+def test_a_queue_owns_quota_it_never_lends_and_reclaims_the_rest(
     policy: str, lending: str | None, owned: int, reclaimable: int
 ) -> None:
     preemption = {"reclaimWithinCohort": policy}
@@ -181,7 +181,7 @@ def test_no_job_of_a_queue_on_hold_is_preempted() -> None:
     assert (own.owned, own.reclaimable, own.idle) == (0, 0, 6000)
 
 
-def test_a_queue_that_admits_nothing_gets_nothing() -> None:
+def test_a_stopped_queue_gets_no_quota() -> None:
     own = compute_capacity(nodes(queue("a", {"f/cpu": "4"}, "c", stopPolicy="Hold"))["a"], CPU)
     assert (own.nominal, own.owned, own.reclaimable, own.idle) == (4000, 0, 0, 0)
     assert own.reason == "it admits no job: its `stopPolicy` is `Hold`"
@@ -194,7 +194,7 @@ QUOTAS = st.builds(Quota, AMOUNTS, LIMITS, LIMITS)
 
 @st.composite
 def trees(draw: st.DrawFn) -> QueueTree:
-    """Cohorts below one another, and queues in them; no circles."""
+    """Draw cohort trees without cycles, with queues."""
     count = draw(st.integers(1, 4))
     cohorts = {}
     for number in range(count):
@@ -210,7 +210,7 @@ def trees(draw: st.DrawFn) -> QueueTree:
 
 
 @given(trees())
-def test_a_queue_has_never_less_than_its_own_nor_more_than_it_may_borrow(found: QueueTree) -> None:
+def test_a_queue_has_at_least_its_quota_and_at_most_its_borrowing_limit(found: QueueTree) -> None:
     for node in build_quota_tree(found).values():
         for key in (CPU, GPU):
             own = compute_capacity(node, key)
@@ -227,9 +227,7 @@ def _everything(root: Node) -> list[Node]:
 
 @given(trees(), st.data())
 @settings(max_examples=60)
-def test_whoever_takes_what_is_free_leaves_each_cohort_with_no_more_in_use_than_there_is(
-    found: QueueTree, data: st.DataObject
-) -> None:
+def test_taking_available_quota_never_exceeds_the_quota_of_a_cohort(found: QueueTree, data: st.DataObject) -> None:
     placed = build_quota_tree(found)
     taken = dict.fromkeys(placed, 0)
     for name in data.draw(st.lists(st.sampled_from(sorted(placed)), max_size=8)):
@@ -246,7 +244,7 @@ def test_whoever_takes_what_is_free_leaves_each_cohort_with_no_more_in_use_than_
 
 @given(trees(), st.data())
 @settings(max_examples=60)
-def test_what_others_hold_within_their_own_never_touches_ones_own(found: QueueTree, data: st.DataObject) -> None:
+def test_usage_of_other_queues_within_their_quota_never_reduces_ones_own(found: QueueTree, data: st.DataObject) -> None:
     placed = build_quota_tree(found)
     mine = data.draw(st.sampled_from(sorted(placed)))
     for name, node in placed.items():

@@ -1,4 +1,4 @@
-"""The three numbers of a ClusterQueue, compared with every state of small trees."""
+"""Compare the three numbers of a ClusterQueue with every state of small trees."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def trees(draw: st.DrawFn, stops: Sequence[str] = ("None",), fair: bool | None =
 
 
 def uses(tree: QueueTree) -> list[str]:
-    """Return the queues of which jobs can be running."""
+    """Return the queues that can have running jobs."""
     return [
         name
         for name, queue in tree.queues.items()
@@ -61,7 +61,7 @@ def uses(tree: QueueTree) -> list[str]:
 
 
 def states(nodes: Mapping[str, Node], names: Sequence[str]) -> Iterator[None]:
-    """Go through all usages of the queues that Kueue can have admitted."""
+    """Yield all usages of the queues that Kueue can admit."""
     if not names:
         yield
         return
@@ -73,7 +73,7 @@ def states(nodes: Mapping[str, Node], names: Sequence[str]) -> Iterator[None]:
 
 
 def running(tree: QueueTree, nodes: Mapping[str, Node], names: Sequence[str]) -> Cluster:
-    """Return the same state as jobs of one unit each, which is the worst for whoever preempts."""
+    """Return the same state as jobs of one unit each, which is the worst for a preempting job."""
     found = Cluster(build_quota_tree(tree), Sites(tree.flavors, ()))
     number = 0
     for name in names:
@@ -85,7 +85,7 @@ def running(tree: QueueTree, nodes: Mapping[str, Node], names: Sequence[str]) ->
 
 
 def gets(cluster: Cluster, amount: int, strategies: tuple[str, ...]) -> bool:
-    """Return True if Kueue admits a job of this size, if need be after preemption."""
+    """Return True if Kueue admits a job of this size, with preemption if needed."""
     node = cluster.nodes["q0"]
     if amount <= max(0, node.available(KEY)):
         return True
@@ -106,7 +106,7 @@ def gets(cluster: Cluster, amount: int, strategies: tuple[str, ...]) -> bool:
 
 
 def exact(tree: QueueTree, strategies: tuple[str, ...] = ()) -> tuple[int, int, int] | None:
-    """Return the three numbers by trying all states; None if there are too many."""
+    """Return the three numbers from all states, or None if there are too many."""
     nodes, names = build_quota_tree(tree), uses(tree)
     node = nodes["q0"]
     idle = owned = reclaimable = node.potential(KEY)
@@ -126,7 +126,7 @@ def computed(tree: QueueTree) -> Capacity:
 
 @given(trees())
 @settings(max_examples=150, deadline=None)
-def test_the_numbers_hold_in_every_state(tree: QueueTree) -> None:
+def test_computed_numbers_equal_the_numbers_of_all_states(tree: QueueTree) -> None:
     found, expected = computed(tree), exact(tree)
     if expected:
         assert (found.owned, found.reclaimable, found.idle) == expected
@@ -134,7 +134,7 @@ def test_the_numbers_hold_in_every_state(tree: QueueTree) -> None:
 
 @given(trees(stops=("None", "Hold", "HoldAndDrain")))
 @settings(max_examples=150, deadline=None)
-def test_a_queue_on_hold_keeps_what_it_borrowed(tree: QueueTree) -> None:
+def test_a_queue_on_hold_keeps_borrowed_quota(tree: QueueTree) -> None:
     check(tree)
 
 
@@ -146,12 +146,14 @@ def test_fair_sharing_reclaims_by_shares(tree: QueueTree, strategies: tuple[str,
 
 @given(trees(fair=None), st.sampled_from(((), *fair_preemption.STRATEGIES)))
 @settings(max_examples=100, deadline=None)
-def test_without_a_configuration_both_ways_must_agree(tree: QueueTree, strategies: tuple[str, ...]) -> None:
+def test_numbers_without_a_configuration_hold_with_and_without_fair_sharing(
+    tree: QueueTree, strategies: tuple[str, ...]
+) -> None:
     check(tree, strategies)
 
 
 def check(tree: QueueTree, strategies: tuple[str, ...] = ()) -> None:
-    """Compare with all states; what is unknown gives a reason, and is no less than the least that it names."""
+    """Compare with all states; an unknown number has a reason and a lower bound."""
     found, expected = computed(tree), exact(tree, strategies)
     if expected:
         assert (found.owned, found.idle) == (expected[0], expected[2])

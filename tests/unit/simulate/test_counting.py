@@ -1,4 +1,4 @@
-"""What counts as something else, or as nothing, is neither quota that jobs take nor quota that nodes give."""
+"""Test that transformed and ignored resources do not count as quota, in jobs and in nodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ CREDITS = Transformation({"credits": Fraction(3, 2)})
         ),
     ],
 )
-def test_amounts_count_as_kueue_is_told(counting: Counting, asked: Requests, counted: Requests) -> None:
+def test_resources_are_counted_by_the_configured_transformations(
+    counting: Counting, asked: Requests, counted: Requests
+) -> None:
     assert counting.of(asked) == counted
 
 
@@ -53,7 +55,7 @@ def told(*manifests: Manifest) -> list[Manifest]:
     return [*manifests, flavor("f"), door("team", "q"), *read(SETTINGS, "kueue.yaml")]
 
 
-def test_the_largest_job_takes_what_is_counted_and_has_room_for_what_is_asked() -> None:
+def test_the_largest_job_is_limited_by_counted_quota_and_by_requested_capacity() -> None:
     quota = queue("q", {"f/cpu": "9", "f/example.com/memory": "60"})
     (found,) = largest_jobs(read_queue_tree(told(quota)), told(quota, mpi(**ASKED)))
     assert found.reason == "4 nodes take 80 example.com/memory of flavor `f`, and `q` never gets more than 60"
@@ -64,7 +66,7 @@ def test_the_largest_job_takes_what_is_counted_and_has_room_for_what_is_asked() 
     assert found.reason == "there is no room for 3 on the 2 nodes of flavor `f`"
 
 
-def test_what_is_not_simulated_is_not_known_to_anybody() -> None:
+def test_an_unsupported_transformation_leaves_the_size_unknown() -> None:
     quota, runtime = queue("q", {"f/cpu": "9"}), mpi(cpu="2")
     others = told(quota, runtime)[:-1]
     text = SETTINGS.replace("outputs: {", "multiplyBy: cpu, outputs: {")
@@ -81,7 +83,7 @@ def test_what_is_not_simulated_is_not_known_to_anybody() -> None:
         ({"a.com/gpu": "99", "rdma/hca": "99"}, []),  # nobody counts them
     ],
 )
-def test_nodes_offer_what_is_counted(quotas: dict[str, str], expected: list[str]) -> None:
+def test_nodes_offer_transformed_resources(quotas: dict[str, str], expected: list[str]) -> None:
     annotations = {"mpigen.dev/nodes": "2", "mpigen.dev/allocatable": '{"a.com/gpu": "4"}'}
     nodes = kueue("ResourceFlavor", "f", {}, annotations=annotations)
     known = [nodes, queue("q", {f"f/{name}": amount for name, amount in quotas.items()}), *read(SETTINGS, "kueue.yaml")]

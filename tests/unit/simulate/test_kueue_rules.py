@@ -1,4 +1,4 @@
-"""What Kueue 0.18 decides differently from 0.19, worked out by hand from the source of both."""
+"""Test the decisions of Kueue 0.18 that differ from 0.19, computed by hand from the source of both."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def by_rack(version: str) -> QueueTree:
 
 
 def ask(version: str, launcher: dict[str, int], nodes: int) -> Outcome:
-    """Send three hosts and a launcher to nodes that hold one of them each."""
+    """Send three hosts and a launcher to nodes that hold one pod each."""
     pods = PodSet("node", 3, {"cpu": 4000}, topology=TOGETHER), PodSet("launcher", 1, launcher, topology=TOGETHER)
     return predict(by_rack(version), [Job("j", "q", pods)], (), racks(nodes))["j"]
 
@@ -46,7 +46,7 @@ def test_every_supported_version_has_rules() -> None:
     assert rules_of("") is NEWEST
 
 
-def test_before_0_19_a_launcher_and_a_host_get_the_room_of_one() -> None:
+def test_kueue_0_18_counts_one_place_for_a_launcher_and_a_host() -> None:
     assert ask("0.19", {"cpu": 4000}, 4).places == {"launcher": {"n0": 1}, "node": {"n1": 1, "n2": 1, "n3": 1}}
     assert ask("0.18", {"cpu": 4000}, 4).places == {
         "launcher": {"n0": 1},
@@ -55,14 +55,14 @@ def test_before_0_19_a_launcher_and_a_host_get_the_room_of_one() -> None:
 
 
 @pytest.mark.parametrize(("version", "state"), [("0.19", "waits"), ("0.18", "never")])
-def test_a_launcher_that_requests_nothing_has_a_flavor_since_0_19_and_a_place_never(version: str, state: str) -> None:
-    """`Fits` counts how often the requests fit, and none fit nowhere."""
+def test_a_launcher_without_requests_has_a_flavor_since_0_19_and_no_place(version: str, state: str) -> None:
+    """`Fits` counts how often the requests fit, which is zero for empty requests."""
     assert ask(version, {}, 4).state.value == state
 
 
 @pytest.mark.parametrize(("version", "state"), [("0.19", "admitted"), ("0.18", "waits")])
-def test_before_0_19_a_job_may_wait_for_a_flavor_although_it_could_borrow_another(version: str, state: str) -> None:
-    """`PreemptionOverBorrowing` ranks a flavor of its own that is in use, and that no job leaves, before a free one."""
+def test_kueue_0_18_may_wait_for_a_flavor_although_another_can_be_borrowed(version: str, state: str) -> None:
+    """`PreemptionOverBorrowing` ranks an own flavor in use, without preemption candidates, before a free one."""
     prefers = {
         "preference": "PreemptionOverBorrowing", "whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"
     }  # fmt: skip
@@ -73,7 +73,7 @@ def test_before_0_19_a_job_may_wait_for_a_flavor_although_it_could_borrow_anothe
 
 
 @pytest.mark.parametrize(("version", "sizes"), [("0.19", (4, 4, 4)), ("0.18", (None, None, 4))])
-def test_before_0_19_it_is_unknown_what_a_queue_with_such_a_choice_gets(
+def test_kueue_0_18_guarantees_are_unknown_for_preemption_over_borrowing(
     version: str, sizes: tuple[int | None, ...]
 ) -> None:
     mine = queue("a", {"f/cpu": "4", "g/cpu": "0"}, "c", flavorFungibility={"preference": "PreemptionOverBorrowing"})

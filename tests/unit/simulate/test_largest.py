@@ -1,4 +1,4 @@
-"""The largest job of each team on each runtime, and what limits it."""
+"""Test the largest job of each team on each runtime, and the reason of its limit."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ def sizes(*manifests: Manifest) -> tuple[int | None, int | None]:
 
 
 def sized(name: str, nodes: int, **allocatable: str) -> Manifest:
-    """A flavor that says what nodes it has."""
+    """Return a flavor with its number of nodes."""
     written = ", ".join(f'"{key}": "{amount}"' for key, amount in allocatable.items())
     annotations = {"mpigen.dev/nodes": str(nodes), "mpigen.dev/allocatable": f"{{{written}}}"}
     return kueue("ResourceFlavor", name, {}, annotations=annotations)
 
 
-def test_a_job_is_as_large_as_the_quota_and_with_what_others_lend() -> None:
+def test_a_job_is_limited_by_quota_and_by_borrowable_quota() -> None:
     mine, other = queue("q", {"f/cpu": "9"}, "c", preemption=ANY), queue("other", {"f/cpu": "5"}, "c")
     (found,) = largest(mine, other, door("team", "q"), mpi(cpu="2"))
     assert (found.reclaimable, found.idle) == (4, 7)
     assert found.reason == "8 nodes take 16 cpu of flavor `f`, and `q` never gets more than 14"
 
 
-def test_a_quota_that_cannot_be_taken_back_is_not_sure() -> None:
+def test_quota_that_cannot_be_reclaimed_is_not_guaranteed() -> None:
     assert sizes(queue("q", {"f/cpu": "9"}, "c"), queue("other", {"f/cpu": "0"}, "c"), mpi(cpu="2")) == (0, 4)
 
 
-def test_one_host_is_two_where_the_launcher_is_a_node() -> None:
+def test_a_launcher_node_needs_at_least_two_hosts() -> None:
     assert sizes(queue("q", {"f/cpu": "3"}), mpi(cpu="2")) == (0, 0)
     assert sizes(queue("q", {"f/cpu": "4"}), mpi(cpu="2")) == (2, 2)
 
 
-def test_a_separate_launcher_takes_its_part() -> None:
+def test_a_separate_launcher_takes_quota() -> None:
     separate = mpi(as_node=False, launcher=job("launcher", step="trainer", cpu="1"), cpu="2")
     assert sizes(queue("q", {"f/cpu": "9"}), separate) == (4, 4)
     assert sizes(queue("q", {"f/cpu": "8"}), separate) == (3, 3)
     assert sizes(queue("q", {"f/cpu": "8", "g/cpu": "1"}), separate) == (4, 4)  # it finds its place elsewhere
 
 
-def test_a_launcher_without_a_place_leaves_no_job() -> None:
+def test_a_launcher_without_quota_allows_no_job() -> None:
     wants = job("launcher", step="trainer", cpu="1", memory="1Gi")
     (found,) = largest(queue("q", {"f/cpu": "9"}), door("team", "q"), mpi(as_node=False, launcher=wants, cpu="2"))
     assert (found.idle, found.reason) == (0, "`launcher` requests memory, and `q` has no quota for it")
@@ -93,7 +93,7 @@ def limited(kind: str, **fields: dict[str, str]) -> Manifest:
         (limited("PersistentVolumeClaim", max={"cpu": "1"}), ""),
     ],
 )
-def test_what_a_limit_range_refuses_is_never_admitted(limits: Manifest, reason: str) -> None:
+def test_jobs_outside_a_limit_range_are_never_admitted(limits: Manifest, reason: str) -> None:
     quota = queue("q", {"f/cpu": "9", "f/memory": "99Gi", "f/a.com/gpu": "99"})
     (found,) = largest(quota, door("team", "q"), limits, mpi(cpu="2", memory="4Gi"))
     assert (found.reclaimable, found.idle) == ((0, 0) if reason else (4, 4))
@@ -102,13 +102,13 @@ def test_what_a_limit_range_refuses_is_never_admitted(limits: Manifest, reason: 
     assert other.idle == 4
 
 
-def test_a_launcher_goes_to_another_flavor_where_it_has_no_place_beside_its_hosts() -> None:
+def test_a_launcher_uses_another_flavor_if_its_hosts_fill_the_first() -> None:
     separate = mpi(as_node=False, launcher=job("launcher", step="trainer", cpu="4"), cpu="2")
     assert sizes(queue("q", {"f/cpu": "8", "g/cpu": "8"}), separate) == (4, 4)
     assert sizes(queue("q", {"f/cpu": "8", "g/cpu": "3"}), separate) == (2, 2)
 
 
-def test_the_scarcest_resource_counts() -> None:
+def test_the_scarcest_resource_limits_the_job() -> None:
     found = largest(queue("q", {"f/cpu": "100", "f/a.com/gpu": "16"}), door("team", "q"), mpi(cpu="1", gpu="8"))
     assert found[0].reason == "3 nodes take 24 a.com/gpu of flavor `f`, and `q` never gets more than 16"
 
@@ -117,13 +117,13 @@ def test_the_scarcest_resource_counts() -> None:
     ("cpu", "most"),
     [("9", 4), ("8", 8), ("5", 12)],  # of 4 nodes with 16 cores: one, two and three on each
 )
-def test_no_host_is_on_two_nodes(cpu: str, most: int) -> None:
+def test_a_host_fits_on_one_node(cpu: str, most: int) -> None:
     (found,) = largest(sized("f", 4, cpu="16"), queue("q", {"f/cpu": "99"}), door("team", "q"), mpi(cpu=cpu))
     assert found.idle == most
     assert found.reason.startswith(f"there is no room for {most + 1} on the 4 nodes of flavor `f`") or cpu == "8"
 
 
-def test_a_separate_launcher_needs_a_place_on_a_node_too() -> None:
+def test_a_separate_launcher_needs_node_capacity() -> None:
     nodes, quota = sized("f", 4, cpu="16"), queue("q", {"f/cpu": "99"})
     for launcher, most in (("1", 4), ("8", 3)):
         separate = mpi(as_node=False, launcher=job("launcher", step="trainer", cpu=launcher), cpu="15")
@@ -143,20 +143,20 @@ def test_a_separate_launcher_needs_a_place_on_a_node_too() -> None:
         ([(9, {})], True),
     ],
 )
-def test_pods_are_packed(pods: list[tuple[int, dict[str, int]]], fits: bool) -> None:
+def test_pods_are_packed_on_nodes(pods: list[tuple[int, dict[str, int]]], fits: bool) -> None:
     assert has_room(Flavor("f", nodes=4, allocatable={"cpu": 16}), pods) is fits
 
 
-def test_a_runtime_that_has_one_size_has_one() -> None:
+def test_a_runtime_without_hosts_has_one_size() -> None:
     (found,) = largest(queue("q", {"f/cpu": "9"}), door("team", "q"), runtime(job("node", cpu="2")))
     assert (found.idle, found.reason) == (1, "the runtime has only this size")
 
 
-def test_what_asks_for_nothing_is_not_limited() -> None:
+def test_a_job_without_requests_has_no_limit() -> None:
     assert sizes(queue("q", {"f/cpu": "9"}), runtime(job("node", step="trainer"), torch={})) == (NO_LIMIT, NO_LIMIT)
 
 
-def test_teams_see_their_own_runtimes_and_those_of_everybody() -> None:
+def test_teams_have_their_own_and_the_cluster_runtimes() -> None:
     doors = (door("team", "q"), door("others", "q"))
     ours = runtime(job("node", step="trainer", cpu="1"), name="ours", kind="TrainingRuntime", torch={})
     found = largest(queue("q", {"f/cpu": "3"}), *doors, ours, mpi(cpu="1"))
@@ -167,7 +167,7 @@ def test_teams_see_their_own_runtimes_and_those_of_everybody() -> None:
     ]
 
 
-def test_a_queue_that_admits_nothing_has_no_job() -> None:
+def test_a_queue_that_selects_another_namespace_admits_no_job() -> None:
     selector = {"matchLabels": {"kubernetes.io/metadata.name": "others"}}
     namespace = Manifest({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, "n.yaml")
     everything = [queue("q", {"f/cpu": "3"}, namespaceSelector=selector), flavor("f"), door("team", "q"), mpi(cpu="1")]
@@ -175,7 +175,7 @@ def test_a_queue_that_admits_nothing_has_no_job() -> None:
     assert (found.idle, found.reason) == (0, "`q` admits no job: its `namespaceSelector` does not select `team`")
 
 
-def test_what_is_not_simulated_is_not_known() -> None:
+def test_an_unsupported_toleration_leaves_the_size_unknown() -> None:
     numbers = [{"key": "a", "operator": "Gt", "value": "1"}]
     host = job("node", step="trainer", cpu="1")
     host["template"]["spec"]["template"]["spec"]["tolerations"] = numbers
@@ -184,8 +184,8 @@ def test_what_is_not_simulated_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("name", ["cpu-kubernetes", "openshift-h100"])
-def test_manifests_say_the_same_as_the_platform_that_they_come_from(name: str) -> None:
-    """Two ways to the same numbers: from what was declared, and from what was rendered."""
+def test_manifests_have_the_same_largest_jobs_as_their_platform(name: str) -> None:
+    """The numbers come from the declared platform and from the rendered manifests."""
     platform, app = load(EXAMPLES[name])
     manifests = render(platform, app)[0]
     found: dict[tuple[str, str], tuple[int | None, ...]] = {
@@ -199,7 +199,7 @@ def test_manifests_say_the_same_as_the_platform_that_they_come_from(name: str) -
             assert found[tenant.name, each.name] == (far.owned, far.reclaimable, far.idle)
 
 
-def test_the_example_for_many_teams_is_computed_in_no_time() -> None:
+def test_largest_jobs_of_the_university_example_are_known_with_a_reason() -> None:
     folder = Path(__file__).parents[3] / "output" / "university" / "1.0.0"
     manifests = [each for file in sorted(folder.rglob("*.yaml")) for each in read(file.read_bytes(), str(file))]
     found = list(largest_jobs(read_queue_tree(manifests), manifests))
@@ -207,7 +207,7 @@ def test_the_example_for_many_teams_is_computed_in_no_time() -> None:
     assert all(each.reason and each.idle is not None for each in found)
 
 
-def test_nodes_here_do_not_limit_what_runs_on_other_clusters() -> None:
+def test_local_nodes_do_not_limit_jobs_of_multikueue() -> None:
     spec = {"controllerName": "kueue.x-k8s.io/multikueue"}
     away: Body = {"admissionChecksStrategy": {"admissionChecks": [{"name": "others"}]}}
     nodes, check = sized("f", 2, cpu="4"), kueue("AdmissionCheck", "others", spec)
@@ -217,15 +217,15 @@ def test_nodes_here_do_not_limit_what_runs_on_other_clusters() -> None:
     assert sizes(nodes, asks, queue("q", {"f/cpu": "64"}, **away), mpi(cpu="8")) == (0, 0)
 
 
-def test_no_body_is_changed() -> None:
+def test_largest_jobs_changes_no_manifest() -> None:
     body: Body = mpi(cpu="2").body
     before = str(body)
     largest(queue("q", {"f/cpu": "9"}), door("team", "q"), Manifest(body, "r.yaml"))
     assert str(body) == before
 
 
-def test_flavors_that_the_hosts_may_not_go_to_cost_nothing() -> None:
-    """A pool of a million nodes beside one of four."""
+def test_flavors_that_hosts_cannot_use_are_skipped() -> None:
+    """The pools have a million nodes and four."""
     big = kueue(
         "ResourceFlavor",
         "big",
@@ -236,11 +236,11 @@ def test_flavors_that_the_hosts_may_not_go_to_cost_nothing() -> None:
     assert sizes(big, sized("small", 4, cpu="16"), quota, mpi(cpu="14")) == (4, 4)
 
 
-def test_the_largest_of_millions_is_found_at_once() -> None:
+def test_the_largest_job_of_a_million_nodes_is_computed() -> None:
     assert sizes(sized("f", 10**6, cpu="16"), queue("q", {"f/cpu": "16M"}), mpi(cpu="14")) == (10**6, 10**6)
 
 
-def test_all_hosts_on_one_node_have_its_room_and_no_more() -> None:
+def test_a_job_on_one_node_is_limited_by_that_node() -> None:
     spec = {"topologyName": "t", "nodeLabels": {"a": "b"}}
     annotations = {"mpigen.dev/nodes": "3", "mpigen.dev/allocatable": '{"cpu": "16"}'}
     levels = kueue("Topology", "t", {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]})
@@ -255,13 +255,13 @@ def test_all_hosts_on_one_node_have_its_room_and_no_more() -> None:
 
 
 def limit(said: str, namespace: str = "team", kind: str = "Namespace") -> Manifest:
-    """What a policy of the platform reads."""
+    """Return an annotated namespace for a host limit of a policy."""
     metadata = {"name": namespace, "annotations": {"mpigen.dev/hosts-per-job": said}}
     body = {"apiVersion": "v1", "kind": kind, "metadata": metadata}
     return Manifest(body, f"{said}.yaml")
 
 
-def test_a_job_is_no_larger_than_the_api_server_takes() -> None:
+def test_a_host_limit_of_the_namespace_limits_the_job() -> None:
     mine, other = queue("q", {"f/cpu": "9"}, "c", preemption=ANY), queue("other", {"f/cpu": "5"}, "c")
     manifests = mine, other, door("team", "q"), mpi(cpu="2")
     for said, sizes in {"3": (3, 3), "+5": (4, 5), "0": (0, 0), "-1": (0, 0)}.items():
@@ -276,16 +276,16 @@ def test_a_job_is_no_larger_than_the_api_server_takes() -> None:
 @pytest.mark.parametrize(
     "other", [limit("3", "elsewhere"), limit("3", kind="ConfigMap"), limit("few"), limit("\u0663")]
 )
-def test_what_is_no_limit_of_the_namespace_limits_nothing(other: Manifest) -> None:
+def test_invalid_host_limits_have_no_effect(other: Manifest) -> None:
     assert sizes(queue("q", {"f/cpu": "9"}), mpi(cpu="2"), other) == (4, 4)
 
 
-def test_a_job_of_one_size_is_what_it_is_whatever_it_names() -> None:
+def test_a_host_limit_does_not_change_a_runtime_with_one_size() -> None:
     fixed = runtime(job("node", cpu="2"))
     assert sizes(queue("q", {"f/cpu": "9"}), fixed) == sizes(queue("q", {"f/cpu": "9"}), fixed, limit("1")) == (1, 1)
 
 
-def test_limits_of_several_clusters_are_refused() -> None:
+def test_conflicting_host_limits_of_two_clusters_are_rejected() -> None:
     manifests = [queue("q", {"f/cpu": "9"}), door("team", "q"), limit("3"), limit("3")]
     assert largest(*manifests) == []
     with pytest.raises(SimulationError, match=r"Namespace team differs from the object of that name in 3\.yaml"):

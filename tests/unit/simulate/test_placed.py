@@ -1,4 +1,4 @@
-"""Pods go where Kueue itself placed them: jobs drawn by lot (tests/update_placements.py)."""
+"""Test placements of random jobs against the real Kueue (tests/update_placements.py)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ RECORDED = list(recorded())
 
 
 @pytest.mark.parametrize(("question", "answers"), RECORDED, ids=range(len(RECORDED)))
-def test_kueue_placed_them_where_is_predicted(question: Question, answers: Sequence[Answer]) -> None:
+def test_mpigen_predicts_the_placements_of_kueue(question: Question, answers: Sequence[Answer]) -> None:
     assert predicted(question) == answers
 
 
-def test_the_questions_are_worth_asking() -> None:
-    """Jobs of every kind find a place in them, and find none, with a launcher beside them and without."""
+def test_the_record_has_every_kind_of_placement() -> None:
+    """Jobs of every kind are placed and not placed, with a launcher and without."""
     told: Counter[str] = Counter()
     for question, answers in RECORDED:
         for event, answer in zip(question.events, answers, strict=True):

@@ -1,4 +1,4 @@
-"""Where pods go that Kueue places by topology, worked out by hand from its rules."""
+"""Test topology placements that are computed by hand from Kueue's rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANYWHERE = TopologyRequest(TopologyMode.UNCONSTRAINED)
 
 
 def queues(*more: Manifest, cpu: int = 99, said: dict[str, str] | None = None, **spec: Any) -> QueueTree:
-    """A queue with so many cores of a flavor that has racks."""
+    """Return a queue with so many cores of a flavor with racks."""
     body = {"topologyName": "racks", "nodeLabels": {"pool": "f"}}
     by_rack = kueue("ResourceFlavor", "f", body, annotations=said or {})
     mine = queue("q", {"f/cpu": str(cpu)}, **spec)
@@ -34,19 +34,19 @@ def queues(*more: Manifest, cpu: int = 99, said: dict[str, str] | None = None, *
 def hosts(
     name: str, count: int, wish: TopologyRequest = REQUIRED, priority: int = 0, cpu: int = 4, queue_name: str = "q"
 ) -> Job:
-    """So many pods, each with cores of its own."""
+    """Return so many pods with their own cores."""
     alone = TopologyRequest(wish.mode, wish.level)
     return Job(name, queue_name, (PodSet("node", count, {"cpu": cpu * 1000}, topology=alone),), priority)
 
 
 def group(name: str, count: int, wish: TopologyRequest = REQUIRED, launcher: int = 1) -> Job:
-    """So many hosts with four cores each, and a launcher with them."""
+    """Return so many hosts with four cores each, and a launcher in their group."""
     pods = PodSet("node", count, {"cpu": 4000}, topology=wish)
     return Job(name, "q", (pods, PodSet("launcher", 1, {"cpu": launcher * 1000}, topology=wish)))
 
 
 def where(found: Outcome) -> dict[str, str]:
-    """Kind of pods → the nodes that they are on, each with how many."""
+    """Return kind of pods → their nodes, with the number of pods on each."""
     return {
         pods: " ".join(f"{name}*{count}" if count > 1 else name for name, count in sorted(at.items()))
         for pods, at in found.places.items()
@@ -58,17 +58,17 @@ def states(nodes: list[Manifest], *steps: Job | Finished, **options: Any) -> dic
     return {name: each.state.value + ("!" if each.was_preempted else "") for name, each in found.items()}
 
 
-def test_a_job_gets_the_smallest_rack_that_is_large_enough() -> None:
+def test_a_job_gets_the_smallest_rack_that_fits() -> None:
     found = predict(queues(), [hosts("two", 2), hosts("three", 3)], (), racks(4, 2, 3))
     assert [where(each) for each in found.values()] == [{"node": "n4 n5"}, {"node": "n6 n7 n8"}]
 
 
-def test_of_racks_with_as_much_room_the_first_by_name_is_taken() -> None:
+def test_equal_racks_are_taken_by_name() -> None:
     (found,) = predict(queues(), [hosts("j", 2)], (), racks(3, 3)[::-1]).values()
     assert where(found) == {"node": "n0 n1"}
 
 
-def test_where_a_rack_is_required_the_job_waits_for_one_or_never_comes() -> None:
+def test_a_job_with_a_required_rack_waits_for_one_or_never_fits() -> None:
     assert states(racks(3, 3), hosts("a", 2), hosts("b", 2), hosts("c", 2), hosts("d", 4)) == {
         "a": "admitted",
         "b": "admitted",
@@ -77,39 +77,39 @@ def test_where_a_rack_is_required_the_job_waits_for_one_or_never_comes() -> None
     }
 
 
-def test_why_is_said() -> None:
+def test_an_unplaceable_job_reports_its_reason() -> None:
     (found,) = predict(queues(), [hosts("j", 4)], (), racks(3, 3)).values()
     assert found.reason == "there is no room in one example.com/rack for 4 `node` on the nodes of flavor `f`"
     (found,) = predict(queues(), [hosts("j", 7, PREFERRED)], (), racks(3, 3)).values()
     assert found.reason == "there is no room for 7 `node` on the nodes of flavor `f`"
 
 
-def test_what_ends_gives_back_its_place() -> None:
+def test_a_finished_job_frees_its_nodes() -> None:
     steps = (hosts("a", 3), hosts("b", 3), hosts("c", 3), Finished("b"))
     assert states(racks(3, 3), *steps) == {"a": "admitted", "b": "finished", "c": "admitted"}
     assert where(predict(queues(), steps, (), racks(3, 3))["c"]) == {"node": "n3 n4 n5"}
 
 
-def test_where_a_rack_is_preferred_a_job_has_the_fewest_that_hold_it() -> None:
-    """The largest first, and of the others the smallest that is enough."""
+def test_a_job_with_a_preferred_rack_gets_the_fewest_racks() -> None:
+    """Kueue takes the largest racks first, and the smallest sufficient one last."""
     found = predict(queues(), [hosts("j", 5, PREFERRED)], (), racks(1, 3, 2, 4))
     assert where(found["j"]) == {"node": "n0 n6 n7 n8 n9"}
 
 
-def test_pods_that_may_be_anywhere_fill_what_is_nearly_full() -> None:
+def test_unconstrained_pods_fill_the_fullest_nodes_first() -> None:
     nodes = [node("a", "r0", 8), node("b", "r1", 4), node("c", "r2", 6)]
     assert where(predict(queues(), [hosts("j", 1, ANYWHERE, cpu=2)], (), nodes)["j"]) == {"node": "b"}
     assert where(predict(queues(), [hosts("j", 3, ANYWHERE, cpu=2)], (), nodes)["j"]) == {"node": "c*3"}
     assert where(predict(queues(), [hosts("j", 7, ANYWHERE, cpu=2)], (), nodes)["j"]) == {"node": "a*2 b*2 c*3"}
 
 
-def test_where_all_flavors_have_a_topology_pods_are_placed_that_do_not_ask() -> None:
+def test_pods_without_a_request_are_placed_if_all_flavors_have_a_topology() -> None:
     job = Job("j", "q", (PodSet("node", 2, {"cpu": 4000}),))
     assert where(predict(queues(), [job], (), racks(1, 1))["j"]) == {"node": "n0 n1"}
     assert predict(queues(), [job], (), racks(1))["j"].state is State.NEVER
 
 
-def test_a_launcher_is_in_the_rack_of_its_hosts() -> None:
+def test_a_launcher_is_placed_in_the_rack_of_its_hosts() -> None:
     found = predict(queues(), [group("a", 2), group("b", 2), group("c", 1)], (), racks(3, 3))
     assert where(found["a"]) == {"launcher": "n0", "node": "n1 n2"}
     assert where(found["b"]) == {"launcher": "n3", "node": "n4 n5"}
@@ -125,12 +125,12 @@ def test_two_launchers_share_a_node() -> None:
     ]
 
 
-def test_a_launcher_goes_where_it_leaves_room_for_all_hosts() -> None:
+def test_a_launcher_is_placed_so_that_all_hosts_fit() -> None:
     nodes = [node("a", "r0", 4), node("b", "r0", 5)]
     assert where(predict(queues(), [group("j", 2)], (), nodes)["j"]) == {"launcher": "b", "node": "a b"}
 
 
-def test_a_group_that_is_preferred_in_one_rack_spills_over() -> None:
+def test_a_group_with_a_preferred_rack_spills_over() -> None:
     found = predict(queues(), [group("j", 3, PREFERRED)], (), racks(2, 2))["j"]
     assert where(found) == {"launcher": "n0", "node": "n1 n2 n3"}
     assert predict(queues(), [group("j", 4, PREFERRED)], (), racks(2, 2))["j"].state is State.NEVER
@@ -146,12 +146,12 @@ def test_a_group_that_is_preferred_in_one_rack_spills_over() -> None:
     ],
     ids=str,
 )
-def test_nodes_that_take_no_pods_of_the_job_do_not_count(closed: dict[str, Any]) -> None:
+def test_nodes_that_reject_the_pods_do_not_count(closed: dict[str, Any]) -> None:
     nodes = [node("a", "r0"), node("b", "r0", **closed)]
     assert states(nodes, hosts("one", 1), hosts("two", 2)) == {"one": "admitted", "two": "never"}
 
 
-def test_a_node_without_a_label_of_the_topology_has_no_place() -> None:
+def test_a_node_without_a_topology_label_has_no_place() -> None:
     nowhere = node("b", "r0")
     del nowhere.body["metadata"]["labels"][RACK]
     assert states([node("a", "r0"), nowhere], hosts("two", 2)) == {"two": "never"}
@@ -166,13 +166,13 @@ def test_a_node_without_a_label_of_the_topology_has_no_place() -> None:
         ({}, "a"),
     ],
 )
-def test_pods_go_to_the_nodes_that_they_select(wish: dict[str, Any], expected: str) -> None:
+def test_pods_are_placed_on_selected_nodes(wish: dict[str, Any], expected: str) -> None:
     nodes = [node("a", "r0"), node("b", "r1", labels={"disk": "fast"})]
     job = Job("j", "q", (PodSet("node", 1, {"cpu": 4000}, topology=ANYWHERE, **wish),))
     assert where(predict(queues(), [job], (), nodes)["j"]) == {"node": expected}
 
 
-def test_where_racks_are_the_narrowest_places_their_nodes_are_not_told_apart() -> None:
+def test_nodes_are_not_distinguished_below_the_lowest_level() -> None:
     mine = queue("q", {"f/cpu": "99"})
     flat = tree(topology("flat", RACK), kueue("ResourceFlavor", "f", {"topologyName": "flat"}), mine)
     found = predict(flat, [hosts("j", 1, cpu=8), hosts("k", 1, cpu=8)], (), racks(2, 1))
@@ -180,7 +180,7 @@ def test_where_racks_are_the_narrowest_places_their_nodes_are_not_told_apart() -
     assert found["k"].state is State.WAITS
 
 
-def test_the_less_important_job_leaves_a_rack_although_there_is_quota_for_both() -> None:
+def test_a_lower_priority_job_is_preempted_for_a_rack_despite_free_quota() -> None:
     rules = {"withinClusterQueue": "LowerPriority"}
     jobs = (hosts("a", 2, priority=1), hosts("b", 2, priority=0), hosts("c", 2, priority=2))
     found = predict(queues(preemption=rules), jobs, (), racks(3, 3))
@@ -190,8 +190,8 @@ def test_the_less_important_job_leaves_a_rack_although_there_is_quota_for_both()
     assert states(racks(3, 3), *jobs, preemption={}) == {"a": "admitted", "b": "admitted", "c": "waits"}
 
 
-def test_nobody_leaves_his_place_in_vain() -> None:
-    """`a` goes first by its priority, but where it is there is too little room even without it."""
+def test_a_job_is_not_preempted_if_its_rack_stays_too_small() -> None:
+    """`a` is the first candidate by priority, but its rack is too small even without it."""
     rules = {"withinClusterQueue": "LowerPriority"}
     jobs = (hosts("x", 1, priority=9), hosts("a", 1), hosts("b", 3, priority=1), hosts("c", 2, priority=2))
     found = predict(queues(preemption=rules), jobs, (), racks(2, 3))
@@ -204,8 +204,8 @@ def test_nobody_leaves_his_place_in_vain() -> None:
     assert where(found["c"]) == {"node": "n2 n3"}
 
 
-def test_who_finds_its_place_taken_in_a_cycle_gets_another_in_the_same_cycle() -> None:
-    """Else `next` would come first in the one after it, by its priority."""
+def test_a_job_that_loses_its_place_gets_another_in_the_same_cycle() -> None:
+    """Otherwise `next` would come first in the following cycle, by its priority."""
     both = [queue(name, {"f/cpu": "20"}, "c") for name in ("q", "p")]
     wanted = [hosts("mine", 2, priority=2), hosts("next", 2, priority=1), hosts("theirs", 2, queue_name="p")]
     found = predict(queues(*both), [hosts("all", 4, PREFERRED, priority=3), *wanted, Finished("all")], (), racks(2, 2))
@@ -213,16 +213,16 @@ def test_who_finds_its_place_taken_in_a_cycle_gets_another_in_the_same_cycle() -
 
 
 @pytest.mark.parametrize(("cohort", "theirs"), [("c", {"node": "n2 n3"}), ("", {})])
-def test_jobs_that_wake_together_do_not_get_the_same_nodes(cohort: str, theirs: dict[str, str]) -> None:
-    """Both are tried in one cycle, and first thought to go to r0. In another cohort nobody wakes for a place."""
+def test_jobs_requeued_together_get_different_nodes(cohort: str, theirs: dict[str, str]) -> None:
+    """Both are tried in one cycle, first on r0. In another cohort, no freed place requeues the job."""
     both = [queue(name, {"f/cpu": "20"}, cohort) for name in ("q", "p")]
     wanted = [hosts("all", 4, PREFERRED), hosts("mine", 2), hosts("theirs", 2, queue_name="p")]
     found = predict(queues(*both), [*wanted, Finished("all")], (), racks(2, 2))
     assert [where(found[name]) for name in ("mine", "theirs")] == [{"node": "n0 n1"}, theirs]
 
 
-def test_without_nodes_only_whole_nodes_are_counted() -> None:
-    """It is known how many there are, and not where."""
+def test_a_flavor_without_nodes_counts_only_whole_nodes() -> None:
+    """The number of nodes is declared, but not their racks."""
     said = {"mpigen.dev/nodes": "4", "mpigen.dev/allocatable": '{"cpu": "4"}'}
     found = predict(queues(said=said), [hosts("a", 3, PREFERRED), hosts("b", 2, PREFERRED)])
     assert [each.state.value for each in found.values()] == ["admitted", "waits"]
@@ -234,14 +234,14 @@ def test_without_nodes_only_whole_nodes_are_counted() -> None:
         predict(queues(said=said), [hosts("a", 1, PREFERRED, cpu=1), hosts("b", 1, PREFERRED, cpu=1)])
 
 
-def test_what_others_have_somewhere_leaves_the_answer_open() -> None:
+def test_usage_without_a_place_raises_not_modelled() -> None:
     cpu = FlavorResource("f", "cpu")
     assert would_admit(queues(), hosts("j", 2), nodes=racks(2)).state is State.ADMITTED
     with pytest.raises(NotModelledError, match="other jobs use"):
         would_admit(queues(), hosts("j", 2), {"q": {cpu: 1000}}, racks(2))
 
 
-def test_a_group_that_kueue_refuses_is_said_to_be_one() -> None:
+def test_a_group_that_kueue_rejects_raises_not_modelled() -> None:
     pods = tuple(PodSet(name, 2, {"cpu": 1000}, topology=REQUIRED) for name in ("a", "b"))
     for job in (Job("two", "q", pods), Job("one", "q", pods[:1])):
         with pytest.raises(NotModelledError, match="Kueue rejects the group"):
@@ -256,7 +256,7 @@ WISHES = st.sampled_from([REQUIRED, PREFERRED, ANYWHERE])
     st.lists(st.tuples(st.integers(1, 5), WISHES, st.integers(1, 4), st.booleans()), max_size=6),
 )
 @settings(max_examples=200, deadline=None)
-def test_every_pod_has_a_place_no_node_has_too_much_and_who_requires_a_rack_is_in_one(
+def test_every_admitted_pod_has_a_node_with_room_in_its_required_rack(
     sizes: list[int], wanted: list[tuple[int, TopologyRequest, int, bool]]
 ) -> None:
     nodes = racks(*sizes)

@@ -1,4 +1,4 @@
-"""What Kueue counts for the pods of a TrainJob, and where they may go."""
+"""Test the requests that Kueue counts for pods of a TrainJob, and the flavors that they can use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cores(pod: Body, around: PodContext | None = None) -> float:
         ({}, 0),
     ],
 )
-def test_a_pod_asks_for_what_it_takes_at_its_peak(pod: Body, expected: float) -> None:
+def test_a_pod_requests_its_peak(pod: Body, expected: float) -> None:
     assert cores(pod) == expected
 
 
@@ -60,20 +60,20 @@ def limit_range(**item: Any) -> Manifest:
         ({"max": {"cpu": "4"}, "defaultRequest": {"cpu": "2"}}, 2 + 1),
     ],
 )
-def test_a_container_that_asks_for_nothing_gets_the_defaults_of_its_namespace(item: Body, expected: float) -> None:
+def test_a_container_without_requests_gets_the_defaults_of_its_namespace(item: Body, expected: float) -> None:
     pod = {"containers": [box(), box(cpu="1")]}
     assert cores(pod, read_pod_context([limit_range(**item)], "team")) == expected
     assert cores(pod, read_pod_context([limit_range(**item)], "other")) == 1
 
 
-def test_a_runtime_class_has_an_overhead() -> None:
+def test_a_runtime_class_adds_its_overhead() -> None:
     body = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}}
     known = read_pod_context([Manifest({**body, "overhead": {"podFixed": {"cpu": "2"}}}, "r.yaml")], "team")
     assert cores({"containers": [box(cpu="1")], "runtimeClassName": "kata"}, known) == 3
     assert cores({"containers": [box(cpu="1")], "runtimeClassName": "runc"}, known) == 1
 
 
-def test_an_amount_that_is_none_is_said_with_its_place() -> None:
+def test_an_invalid_amount_is_reported_with_its_container() -> None:
     with pytest.raises(SimulationError, match="ClusterTrainingRuntime r, job node, container node: cpu is not"):
         podsets(mpi(cpu="lots").body)
 
@@ -92,29 +92,29 @@ def counts(manifest: Manifest, nodes: int | None = None) -> dict[str, int]:
         (False, 5, {"node": 5, "launcher": 1}),
     ],
 )
-def test_the_launcher_of_an_mpi_job_is_one_of_the_nodes_or_beside_them(
+def test_the_launcher_of_an_mpi_job_is_a_node_or_separate(
     as_node: bool, nodes: int | None, expected: dict[str, int]
 ) -> None:
     assert counts(mpi(as_node=as_node, cpu="1"), nodes) == expected
 
 
-def test_the_default_number_of_hosts_is_that_of_the_job() -> None:
+def test_the_default_number_of_hosts_is_the_parallelism_of_the_job() -> None:
     both = (job("node", parallelism=3), job("launcher", step="trainer"))
     assert counts(runtime(*both, numNodes=1, mpi={})) == {"node": 3, "launcher": 1}
     assert counts(runtime(*both, numNodes=2, mpi={})) == {"node": 3, "launcher": 2}  # a mistake that is often made
 
 
-def test_without_mpi_the_trainer_has_the_nodes() -> None:
+def test_num_nodes_applies_to_the_trainer_without_mpi() -> None:
     found = runtime(job("model-initializer", parallelism=2), job("node", step="trainer"), numNodes=3, torch={})
     assert counts(found) == {"model-initializer": 2, "node": 3}
     assert counts(found, 8) == {"model-initializer": 2, "node": 8}
 
 
-def test_replicas_multiply() -> None:
+def test_replicas_multiply_pods() -> None:
     assert counts(runtime({**job("node"), "replicas": 2}, mpi={}), 3) == {"node": 6}
 
 
-def test_what_mpigen_renders_is_counted_as_it_was_declared(platform: Platform) -> None:
+def test_rendered_runtimes_are_counted_as_declared(platform: Platform) -> None:
     body = training_runtimes(platform.runtimes[0], platform.pool("gpu"), platform.cluster)[0]
     node, launcher = podsets(body, 4)
     assert (node.count, launcher.count, node.requests["nvidia.com/gpu"]) == (3, 1, 8)
@@ -138,11 +138,11 @@ BEARS = ({"key": "gpu", "operator": "Exists"},)
         (({"key": "other", "operator": "Exists"},), False),
     ],
 )
-def test_pods_must_bear_the_taints_of_a_flavor(tolerations: tuple[Body, ...], borne: bool) -> None:
+def test_pods_must_tolerate_the_taints_of_a_flavor(tolerations: tuple[Body, ...], borne: bool) -> None:
     assert (explain_flavor_mismatch(PodSet("node", 1, {}, tolerations=tolerations), GPUS) == "") is borne
 
 
-def test_the_tolerations_of_a_flavor_are_added_and_soft_taints_are_none() -> None:
+def test_tolerations_of_a_flavor_are_added_and_soft_taints_are_ignored() -> None:
     pods = PodSet("node", 1, {})
     assert explain_flavor_mismatch(pods, Flavor("f", taints=GPUS.taints, tolerations=BEARS)) == ""
     assert explain_flavor_mismatch(pods, Flavor("f", taints=({"key": "a", "effect": "PreferNoSchedule"},))) == ""
@@ -167,11 +167,11 @@ def term(key: str, operator: str, *values: str) -> Body:
         ({"affinity": (term("pool", "NotIn", "gpu"), term("pool", "Exists"))}, True),
     ],
 )
-def test_pods_go_where_they_select(wish: dict[str, Any], granted: bool) -> None:
+def test_pods_use_flavors_that_they_select(wish: dict[str, Any], granted: bool) -> None:
     assert (explain_flavor_mismatch(PodSet("node", 1, {}, tolerations=BEARS, **wish), GPUS) == "") is granted
 
 
-def test_of_a_toleration_that_compares_numbers_nothing_is_said() -> None:
+def test_a_toleration_with_numeric_comparison_raises_not_modelled() -> None:
     pods = PodSet("node", 1, {}, tolerations=({"key": "a", "operator": "Gt", "value": "1"},))
     with pytest.raises(NotModelledError):
         explain_flavor_mismatch(pods, Flavor("f"))
@@ -196,6 +196,6 @@ def test_of_a_toleration_that_compares_numbers_nothing_is_said() -> None:
         ),
     ],
 )
-def test_a_job_that_names_no_nodes_has_as_many_pods_as_one_that_names_the_usual(body: Manifest, nodes: int) -> None:
+def test_a_job_without_num_nodes_has_the_default_pods(body: Manifest, nodes: int) -> None:
     assert default_nodes(body.body) == nodes
     assert podsets(body.body) == podsets(body.body, nodes)

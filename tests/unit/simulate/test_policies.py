@@ -1,4 +1,4 @@
-"""Policies without a cluster: what the fixtures say, which tests/cluster holds to the API server."""
+"""Test policies without a cluster, on fixtures that tests/cluster compares with the API server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READ = CaseFolder.of(_SEMANTICS)
 
 @cache
 def _world(file: str) -> PolicyCluster:
-    """For the cases of a file, with what they give beside the rest."""
+    """Return the cluster for the cases of a file, with its given objects."""
     given = _READ.files[file][0].given if file else ()
     return PolicyCluster([*_READ.manifests, *given], Catalog.bundled())
 
@@ -34,17 +34,17 @@ def _world(file: str) -> PolicyCluster:
     ("file", "case"),
     [pytest.param(name, case, id=f"{name}: {case.name}") for name, cases in _READ.files.items() for case in cases],
 )
-def test_each_case_comes_out_as_written(file: str, case: Case) -> None:
+def test_every_case_has_its_expected_decision(file: str, case: Case) -> None:
     assert run_case(case, _world(file)).complaint == ""
 
 
-def test_every_rule_of_the_fixtures_is_compiled_without_a_problem() -> None:
+def test_every_rule_of_the_fixtures_compiles() -> None:
     expressions = [each for policy in _world("").policies for _, each in policy.expressions()]
     assert len(expressions) > 100
     assert [(each.text, each.problem, each.lacking) for each in expressions if each.problem or each.lacking] == []
 
 
-def test_a_rule_that_only_ever_holds_or_errs_rejects_nothing() -> None:
+def test_rules_that_always_pass_or_err_count_as_untested() -> None:
     outcomes = [run_case(case, _world(file)) for file, cases in _READ.files.items() for case in cases]
     untested = {rule.policy.name for rule in compute_coverage(_world(""), outcomes) if not rule.rejecting}
     assert untested == {"vap-conditions", "vap-errors", "vap-nowhere", "vap-variables"}
@@ -72,11 +72,11 @@ def _value(expression: str, scope: Scope = _SCOPE, **data: Any) -> Any:
         ("[1, 2].flatten()", "undeclared reference to 'flatten'"),
     ],
 )
-def test_what_the_api_server_would_not_compile_is_told(expression: str, problem: str) -> None:
+def test_compile_errors_of_the_api_server_are_reported(expression: str, problem: str) -> None:
     assert problem in compile_expression(expression, _SCOPE).problem
 
 
-def test_functions_come_with_the_version_that_has_them() -> None:
+def test_functions_exist_since_their_kubernetes_version() -> None:
     for expression, since in {
         "semver('1.0.0').major()": 33,
         "[1].exists(i, v, v == 1)": 32,
@@ -89,13 +89,13 @@ def test_functions_come_with_the_version_that_has_them() -> None:
         assert compile_expression(expression, Scope(since - 1, has_params=False)).problem != ""
 
 
-def test_the_result_has_the_type_that_is_asked_for_and_nothing_that_may_have_it() -> None:
+def test_an_expression_must_have_the_required_type() -> None:
     found = compile_expression("object.spec.suspend", _SCOPE, ("bool",))
     assert found.problem == "must evaluate to bool but got dyn"
     assert compile_expression("object.spec.suspend == true", _SCOPE, ("bool",)).problem == ""
 
 
-def test_params_are_there_only_for_a_policy_that_has_a_kind_of_them() -> None:
+def test_params_exist_only_for_a_policy_with_a_param_kind() -> None:
     assert "params" in compile_expression("params.data.x == ''", Scope(33, has_params=False)).problem
 
 
@@ -110,14 +110,14 @@ def test_params_are_there_only_for_a_policy_that_has_a_kind_of_them() -> None:
         "semver('v1', true).major() == 1",
     ],
 )
-def test_what_cannot_be_evaluated_here_is_an_error_and_no_verdict(expression: str) -> None:
+def test_unsupported_functions_raise_not_modelled(expression: str) -> None:
     found = compile_expression(expression, _SCOPE, ("bool",))
     assert (found.problem, bool(found.lacking)) == ("", True)
     with pytest.raises(NotModelledError):
         found.evaluate({})
 
 
-def test_the_message_of_a_rule_cannot_ask_the_authorizer() -> None:
+def test_a_message_expression_cannot_call_the_authorizer() -> None:
     scope = Scope(33, has_params=False, has_authorizer=False)
     assert "authorizer" in compile_expression("string(authorizer)", scope).problem
 
@@ -138,13 +138,13 @@ def test_the_message_of_a_rule_cannot_ask_the_authorizer() -> None:
         ("['b', 'a']", "variables.it.exists(it, it == 'a')", True),
     ],
 )
-def test_variables_hand_on_whatever_they_hold(variable: str, reading: str, value: object) -> None:
+def test_variables_keep_their_values(variable: str, reading: str, value: object) -> None:
     given = compile_expression(variable, _SCOPE)
     data = {"object": {"here": 1}, "__variables__it": given.evaluate({"object": {"here": 1}})}
     assert _value(reading, Scope(33, has_params=True, variables={"it": given}), **data) == value
 
 
-def test_what_no_variable_can_hand_on_is_an_error_and_no_verdict() -> None:
+def test_an_unsupported_variable_raises_not_modelled() -> None:
     given = compile_expression("{'a': timestamp('2026-01-01T00:00:00Z')}", _SCOPE)
     reading = compile_expression("variables.it['a'] != null", Scope(33, has_params=True, variables={"it": given}))
     with pytest.raises(NotModelledError):
@@ -162,23 +162,23 @@ def test_what_no_variable_can_hand_on_is_an_error_and_no_verdict() -> None:
         ("(?:z)", []),
     ],
 )
-def test_find_gives_all_that_matches_whatever_groups_capture(pattern: str, found: list[str]) -> None:
+def test_find_returns_whole_matches_despite_groups(pattern: str, found: list[str]) -> None:
     data: Mapping[str, Any] = {"object": {"text": "ab ac (a)", "pattern": pattern}}
     assert _value("object.text.findAll(object.pattern)", **data) == found
     assert _value("object.text.find(object.pattern)", **data) == (found[0] if found else "")
 
 
-def test_true_is_not_one() -> None:
+def test_true_does_not_equal_one() -> None:
     assert _value("dyn([1, 2]).indexOf(dyn(true))") == -1
     assert _value("dyn([true]).sum()") == Failed("no such overload")
 
 
-def test_a_sum_of_durations_is_an_error_and_no_verdict() -> None:
+def test_a_sum_of_durations_raises_not_modelled() -> None:
     with pytest.raises(NotModelledError):
         _value("[duration('1s')].sum() == duration('1s')")
 
 
-def test_variables_are_found_past_texts_comments_and_calls() -> None:
+def test_field_references_are_parsed_despite_strings_comments_and_calls() -> None:
     expression = """
         request.?userInfo.username == 'request.no' // request.neither
         && r'\\' != "request.\\"no" && has(request.name) && variables.x.y.startsWith(object['request.no'])
@@ -192,7 +192,7 @@ def test_variables_are_found_past_texts_comments_and_calls() -> None:
     ]
 
 
-def test_an_expression_is_compiled_as_it_was_written() -> None:
+def test_an_expression_keeps_its_text() -> None:
     found: Expression = compile_expression("  true  ", _SCOPE)
     assert found.text == "  true  "
 
@@ -206,17 +206,17 @@ def test_an_expression_is_compiled_as_it_was_written() -> None:
         ('data["a"][1]', ("data", "a", 1)),
     ],
 )
-def test_paths_are_written_as_people_write_them(path: str, steps: tuple[object, ...]) -> None:
+def test_field_paths_are_parsed(path: str, steps: tuple[object, ...]) -> None:
     assert parse_path(path) == steps
 
 
 @pytest.mark.parametrize("path", ["", ".a", "a..b", "a[b]", 'a["b', "a.", "[0]x"])
-def test_what_is_no_path_is_refused(path: str) -> None:
+def test_an_invalid_path_is_rejected(path: str) -> None:
     with pytest.raises(ValueError, match="not a path"):
         parse_path(path)
 
 
-def test_a_variant_differs_where_it_says_and_nowhere_else() -> None:
+def test_a_variant_changes_only_the_given_fields() -> None:
     body = {"a": {"b": [1, 2]}, "c": 3}
     assert set_values(body, {"a.b[2]": 4, "c": None, "d.e": 5}) == {"a": {"b": [1, 2, 4]}, "d": {"e": 5}}
     assert set_values(body, {"a.b[0]": None}) == {"a": {"b": [2]}, "c": 3}
@@ -226,11 +226,11 @@ def test_a_variant_differs_where_it_says_and_nowhere_else() -> None:
             set_values(body, {wrong: 1})
 
 
-def test_a_merge_patch_takes_away_what_is_null() -> None:
+def test_a_merge_patch_removes_null_fields() -> None:
     assert merge_patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": None}, "d": [2]}) == {"a": {"c": 2}, "d": [2]}
 
 
-def test_a_request_in_another_version_than_the_rule_is_an_error_and_no_verdict() -> None:
+def test_a_request_in_another_version_than_the_rule_is_an_error() -> None:
     found = next(case for cases in _READ.files.values() for case in cases if case.name == "the operation matches")
     policy = next(each.manifest for each in _world("").policies if each.name == "vap-created")
     rule = {"apiGroups": ["autoscaling"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]}
@@ -241,12 +241,12 @@ def test_a_request_in_another_version_than_the_rule_is_an_error_and_no_verdict()
     assert "mpigen does not convert" in run_case(case, world).complaint
 
 
-def test_a_kind_that_nobody_knows_is_an_error_and_no_verdict() -> None:
+def test_an_unknown_kind_is_an_error() -> None:
     found = next(iter(_READ.files.values()))[0]
     strange = {"apiVersion": "example.com/v1", "kind": "Strange", "metadata": {"name": "x"}}
     case = Case("", "", 0, "CREATE", strange, None, found.user_info, found.expected)
     assert "the kind Strange of" in run_case(case, _world("")).complaint
 
 
-def test_problems_are_bad_input_of_the_user() -> None:
+def test_unsupported_features_are_user_errors() -> None:
     assert issubclass(NotModelledError, MpigenError)

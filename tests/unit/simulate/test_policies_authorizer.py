@@ -1,4 +1,4 @@
-"""What the authorizer says by the files, and what nobody can know by them: fixtures hold the rest to the API server."""
+"""Test the authorizer's answers from files, and the questions that files cannot answer."""
 
 from __future__ import annotations
 
@@ -64,18 +64,18 @@ def _unknown(expression: str, *texts: str, who: Request | None = None) -> str:
     return problem.message
 
 
-def test_files_without_roles_say_nothing() -> None:
+def test_files_without_roles_leave_the_answer_unknown() -> None:
     expected = "the files do not show whether `ada` may get pods: they have no Roles and no bindings"
     assert _unknown(f"{_GET}.allowed()") == expected
     assert _unknown(f"!{_GET}.errored()", _role()) == expected
 
 
-def test_somebody_without_a_binding_among_those_of_others_may_nothing() -> None:
+def test_a_user_without_a_binding_is_denied() -> None:
     assert _says(f"{_GET}.allowed()", _KNOWN, who=_request("bob")) is False
     assert _says(f"{_GET}.reason()", _KNOWN, who=_request("bob")) == ""
 
 
-def test_a_role_that_is_not_there_might_allow_it() -> None:
+def test_a_missing_role_leaves_the_answer_unknown() -> None:
     missing = _bound("else", "unknown", namespace="a")
     assert _says(f"{_GET}.allowed()", _KNOWN, missing) is True
     assert _unknown(f"{_PODS}.check('list').allowed()", _KNOWN, missing) == (
@@ -96,29 +96,29 @@ def test_a_role_that_is_not_there_might_allow_it() -> None:
         _request("ada", "system:monitoring"),
     ],
 )
-def test_what_kubernetes_grants_its_own_parts_is_not_known(who: Request) -> None:
+def test_rights_of_kubernetes_components_are_unknown(who: Request) -> None:
     message = _unknown(f"{_PODS}.check('list').allowed()", _KNOWN, who=who)
     assert message.endswith("they lack the roles of Kubernetes' own components")
 
 
-def test_other_service_accounts_may_what_the_files_say() -> None:
+def test_other_service_accounts_have_only_rights_from_files() -> None:
     robot = _request("system:serviceaccount:a:robot", "system:serviceaccounts", "system:serviceaccounts:a")
     assert _says(f"{_GET}.allowed()", _KNOWN, who=robot) is False
 
 
-def test_what_everybody_may_needs_no_file() -> None:
+def test_default_grants_need_no_file() -> None:
     assert _says("authorizer.path('/healthz').check('get').allowed()") is True
     assert _says("authorizer.group('authentication.k8s.io').resource('selfsubjectreviews').check('create').allowed()")
 
 
-def test_what_everybody_may_is_what_the_files_say_if_they_do() -> None:
+def test_files_override_default_grants() -> None:
     mine = _role("system:discovery", "{nonResourceURLs: [/api], verbs: [get]}")
     bound = _bound("system:discovery", "system:discovery", "{kind: Group, name: 'system:authenticated'}")
     assert _says("authorizer.path('/api').check('get').allowed()", mine, bound) is True
     assert _says("authorizer.path('/openapi').check('get').allowed()", mine, bound) is False
 
 
-def test_which_of_two_bindings_is_the_reason_is_chance() -> None:
+def test_the_reason_of_two_bindings_is_unknown() -> None:
     message = _unknown(f"{_GET}.reason().contains('b')", _KNOWN, _bound("c"))
     assert message.startswith(
         "several bindings allow it, and the API server returns any of their reasons: RBAC: allowed by Cluster"
@@ -136,7 +136,7 @@ def test_which_of_two_bindings_is_the_reason_is_chance() -> None:
         (f"1 == 1 ? 'a' : {_GET}.reason()", "a"),
     ],
 )
-def test_what_nobody_knows_may_make_no_difference(expression: str, value: object) -> None:
+def test_unknown_answers_are_ignored_if_they_make_no_difference(expression: str, value: object) -> None:
     assert _says(expression) == value
 
 
@@ -149,15 +149,15 @@ def test_what_nobody_knows_may_make_no_difference(expression: str, value: object
         f"{_GET}.allowed() ? true : true",
     ],
 )
-def test_what_nobody_knows_is_no_error_of_the_policy(expression: str) -> None:
+def test_unknown_answers_are_not_policy_errors(expression: str) -> None:
     assert _unknown(expression)
 
 
-def test_an_error_of_an_expression_that_was_answered_is_one() -> None:
+def test_an_error_after_an_answered_question_is_a_policy_error() -> None:
     assert _says(f"{_GET}.allowed() && 1 / 0 == 1", _KNOWN) == Failed("division by zero")
 
 
-def test_one_question_after_another_is_answered_by_itself() -> None:
+def test_one_expression_answers_for_several_requests() -> None:
     found = compile_expression(
         f"{_GET}.allowed()",
         Scope(33, has_params=False, access=read_access(_objects(_KNOWN, _bound("d", "x", "{kind: User, name: bob}")))),
@@ -167,7 +167,7 @@ def test_one_question_after_another_is_answered_by_itself() -> None:
     assert found.evaluate({"authorizer": _request().authorizer()}) is True
 
 
-def test_who_asks_for_what_is_known_of_a_request() -> None:
+def test_request_resource_uses_the_fields_of_the_request() -> None:
     only_p = _role(rule="{apiGroups: [''], resources: [pods], resourceNames: [p], verbs: [get]}")
     assert _says("authorizer.requestResource.check('get').allowed()", only_p, _bound()) is True
     assert _says("authorizer.requestResource.name('q').check('get').allowed()", only_p, _bound()) is False
@@ -177,7 +177,7 @@ def test_who_asks_for_what_is_known_of_a_request() -> None:
     )
 
 
-def test_questions_are_handed_on_by_variables() -> None:
+def test_variables_hold_authorizer_checks() -> None:
     scope = Scope(33, has_params=False, access=read_access(_objects(_KNOWN)))
     given = compile_expression(_PODS, scope)
     assert given.type == "kubernetes.authorization.ResourceCheck"
@@ -199,11 +199,11 @@ def test_questions_are_handed_on_by_variables() -> None:
         ("authorizer.path('/x').check('get') == true", "no matching overload for '_==_'"),
     ],
 )
-def test_what_the_authorizer_cannot_be_asked_does_not_compile(expression: str, problem: str) -> None:
+def test_invalid_authorizer_calls_do_not_compile(expression: str, problem: str) -> None:
     assert problem in compile_expression(expression, Scope(33, has_params=False, access=Access(()))).problem
 
 
-def test_selectors_come_with_the_version_that_has_them() -> None:
+def test_selectors_exist_since_their_kubernetes_version() -> None:
     for name in ("fieldSelector", "labelSelector"):
         expression = f"{_PODS}.{name}('a=b').check('list').allowed()"
         assert compile_expression(expression, Scope(31, has_params=False)).problem == ""
@@ -228,7 +228,7 @@ spec:
 """
 
 
-def test_a_condition_that_does_not_hold_outweighs_one_that_nobody_can_answer() -> None:
+def test_a_false_condition_precedes_an_unknown_one() -> None:
     assert judge(_request(), PolicyCluster(_objects(_POLICY), Catalog.bundled())) == []
     asked = PolicyCluster(_objects(_POLICY.replace("'q'", "'p'")), Catalog.bundled())
     with pytest.raises(NotModelledError, match="v: the files do not show whether `ada` may get pods"):

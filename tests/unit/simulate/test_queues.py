@@ -1,4 +1,4 @@
-"""Manifests become a tree of queues, whatever is missing or wrong in them."""
+"""Test the queue tree of manifests, including missing and invalid ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.unit.simulate.trees import cohort, door, flavor, kueue, queue, tree
 OUTPUT = Path(__file__).parents[3] / "output"
 
 
-def test_what_is_not_written_is_what_the_api_server_fills_in() -> None:
+def test_missing_fields_get_the_defaults_of_the_api_server() -> None:
     found = tree(queue("q", {"f/cpu": ("2", None, "1")})).queues["q"]
     assert found.quotas == {FlavorResource("f", "cpu"): Quota(2000, None, 1000)}
     assert found.groups == (ResourceGroup(("cpu",), ("f",)),)
@@ -31,14 +31,14 @@ def test_what_is_not_written_is_what_the_api_server_fills_in() -> None:
     assert (found.strategy, found.stop_policy) == ("BestEffortFIFO", "None")
 
 
-def test_the_older_version_is_read_by_its_own_names() -> None:
+def test_the_older_api_version_is_read_by_its_field_names() -> None:
     spec = {"cohort": "c", "flavorFungibility": {"whenCanPreempt": "Preempt"}, "admissionChecks": ["check"]}
     found = tree(kueue("ClusterQueue", "q", spec)).queues["q"]
     assert (found.cohort, found.checks) == ("c", ("check",))
     assert found.fungibility.when_can_preempt == "MayStopSearch"
 
 
-def test_a_cohort_that_is_only_named_exists_all_the_same() -> None:
+def test_an_undeclared_cohort_exists() -> None:
     found = tree(queue("q", {"f/cpu": "1"}, "named"), cohort("inner", "outer"))
     assert {name: each.is_declared for name, each in found.cohorts.items()} == {
         "named": False,
@@ -56,7 +56,7 @@ def circle() -> QueueTree:
     )  # fmt: skip
 
 
-def test_cohorts_that_go_in_a_circle_are_a_value() -> None:
+def test_cohorts_in_a_cycle_are_marked_as_cyclic() -> None:
     found = circle()
     assert [name for name in sorted(found.cohorts) if found.is_cyclic(name)] == ["a", "b", "below"]
     assert [each.name for each in found.roots()] == ["a", "sound"]
@@ -64,7 +64,7 @@ def test_cohorts_that_go_in_a_circle_are_a_value() -> None:
     assert found.inactive_reason(found.queues["free"]) == ""
 
 
-def test_a_circle_of_thousands_is_told_in_a_line() -> None:
+def test_a_long_cycle_is_reported_in_one_line() -> None:
     many = 5000
     ring = [cohort(f"c{number}", f"c{(number + 1) % many}") for number in range(many)]
     found = tree(*ring, cohort("below", "c7"), queue("stuck", {"f/cpu": "1"}, "below"))
@@ -75,7 +75,7 @@ def test_a_circle_of_thousands_is_told_in_a_line() -> None:
     assert len(said) < 300
 
 
-def test_a_queue_without_its_flavor_or_that_is_stopped_admits_nothing() -> None:
+def test_a_stopped_queue_or_one_without_its_flavor_is_inactive() -> None:
     lacking = read_queue_tree([queue("q", {"f/cpu": "1"}), queue("held", {}, stopPolicy="Hold")])
     assert lacking.inactive_reason(lacking.queues["q"]) == "there is no ResourceFlavor `f`"
     assert lacking.inactive_reason(lacking.queues["held"]) == "its `stopPolicy` is `Hold`"
@@ -94,7 +94,7 @@ def test_a_queue_without_its_flavor_or_that_is_stopped_admits_nothing() -> None:
         (None, False),
     ],
 )
-def test_a_selector_says_whose_jobs_a_queue_takes(selector: dict[str, object] | None, takes: bool) -> None:
+def test_a_namespace_selector_limits_the_jobs_of_a_queue(selector: dict[str, object] | None, takes: bool) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": {"who": "us"}}}
     found = read_queue_tree(
         [kueue("ClusterQueue", "q", {"namespaceSelector": selector}), Manifest(namespace, "n.yaml")]
@@ -102,12 +102,12 @@ def test_a_selector_says_whose_jobs_a_queue_takes(selector: dict[str, object] | 
     assert (found.rejection(found.queues["q"], "team") == "") is takes
 
 
-def test_of_a_namespace_that_nobody_wrote_down_nothing_is_said() -> None:
+def test_a_namespace_outside_the_files_is_not_rejected() -> None:
     found = tree(queue("q", {}, namespaceSelector={"matchLabels": {"who": "us"}}))
     assert found.rejection(found.queues["q"], "elsewhere") == ""
 
 
-def test_a_flavor_says_how_many_nodes_it_has() -> None:
+def test_a_flavor_has_its_annotated_number_of_nodes() -> None:
     annotations = {"mpigen.dev/nodes": "4", "mpigen.dev/allocatable": '{"cpu": "16", "memory": "64Gi", "a.com/b": 2}'}
     found = read_queue_tree([kueue("ResourceFlavor", "f", {}, annotations=annotations)]).flavors["f"]
     assert (found.nodes, found.allocatable) == (4, {"cpu": 16000, "memory": 64 * 2**30, "a.com/b": 2})
@@ -124,22 +124,22 @@ def test_a_flavor_says_how_many_nodes_it_has() -> None:
     ],
     ids=["quota", "weight", "nodes", "allocatable", "twice"],
 )
-def test_what_cannot_be_understood_is_said(manifests: list[Manifest]) -> None:
+def test_invalid_values_are_rejected(manifests: list[Manifest]) -> None:
     with pytest.raises(SimulationError):
         read_queue_tree(manifests)
 
 
-def test_the_same_object_twice_is_one() -> None:
+def test_identical_duplicates_are_one_object() -> None:
     assert list(read_queue_tree([flavor("f"), flavor("f")]).flavors) == ["f"]
 
 
-def test_manifests_of_any_shape_are_read() -> None:
+def test_manifests_with_malformed_fields_are_read() -> None:
     bodies = [{"resourceGroups": 3}, {"resourceGroups": [4, {"flavors": [None, {"name": "f", "resources": [5]}]}]}, []]
     manifests = [kueue("ClusterQueue", f"q{number}", body) for number, body in enumerate(bodies)]  # type: ignore[arg-type]
     assert [len(each.quotas) for each in read_queue_tree(manifests).queues.values()] == [0, 0, 0]
 
 
-def test_local_queues_are_the_doors_of_queues() -> None:
+def test_local_queues_belong_to_their_cluster_queue() -> None:
     found = tree(queue("q", {}), door("team", "q"), door("team", "other", "wrong"))
     assert [(each.namespace, each.name) for each in found.local_queues_of("q")] == [("team", "default")]
 
@@ -161,7 +161,7 @@ def test_amounts_are_counted_as_kueue_does() -> None:
     ]
 
 
-def test_what_mpigen_renders_is_read_whole() -> None:
+def test_every_rendered_queue_is_active_and_used() -> None:
     files = sorted((OUTPUT / "university" / "1.0.0").rglob("*.yaml"))
     found = read_queue_tree(manifest for file in files for manifest in read(file.read_bytes(), str(file)))
     assert {door.queue for door in found.local_queues} <= found.queues.keys()

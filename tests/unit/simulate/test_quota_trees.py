@@ -24,7 +24,7 @@ def test_mpigen_agrees_with_kueue(version: str, seed: int) -> None:
     assert list(disagreements(TREES[seed], version, ANSWERS[version][seed])) == []
 
 
-def test_the_record_has_200_trees_for_each_version() -> None:
+def test_the_record_has_200_trees_per_version() -> None:
     assert {version: len(answers) for version, answers in ANSWERS.items()} == dict.fromkeys(ANSWERS, 200)
     assert [written(asdict(drawn(seed))) for seed in range(200)] == [written(asdict(tree)) for tree in TREES]
 
@@ -63,7 +63,7 @@ def _limits(queue: Body) -> list[Limits]:
 
 
 @pytest.mark.parametrize("version", ANSWERS)
-def test_mpigen_knows_most_of_the_guarantees(version: str) -> None:
+def test_mpigen_computes_most_of_the_guarantees(version: str) -> None:
     """The comparison skips unknown numbers, so only a few may be unknown."""
     found = [each for tree in TREES for each in largest_jobs(tree.queue_tree(version), tree.objects())]
     assert all(each.idle is not None for each in found)

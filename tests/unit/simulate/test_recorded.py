@@ -16,7 +16,9 @@ MINORS = [versions(name)["kueue"].minor for name in NAMES]
 
 @pytest.mark.parametrize("version", MINORS)
 @pytest.mark.parametrize(("scenario", "outcomes"), RECORDED, ids=range(len(RECORDED)))
-def test_mpigen_predicts_what_kueue_did(scenario: Scenario, outcomes: Mapping[str, Outcomes], version: str) -> None:
+def test_mpigen_predicts_the_outcomes_of_kueue(
+    scenario: Scenario, outcomes: Mapping[str, Outcomes], version: str
+) -> None:
     assert predicted(scenario, version) == outcomes[version]
 
 

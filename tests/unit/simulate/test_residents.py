@@ -1,4 +1,4 @@
-"""Pods that Kueue does not place take room of nodes: those of DaemonSets, and all that are bound."""
+"""Test that DaemonSet pods and bound pods reduce the room on nodes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def room(*manifests: Manifest) -> list[int]:
         (pod(metadata={"annotations": {"kueue.x-k8s.io/podset-required-topology": RACK}}), [4, 4]),
     ],
 )
-def test_what_runs_on_a_node_takes_room(found: Manifest, left: list[int]) -> None:
+def test_resident_pods_reduce_the_room_of_their_node(found: Manifest, left: list[int]) -> None:
     assert room(*racks(1, 1), found) == left
 
 
@@ -82,7 +82,7 @@ def affinity(*terms: Body) -> Body:
         ({"affinity": affinity({})}, [4, 4]),
     ],
 )
-def test_a_daemon_set_runs_where_its_pods_may_be(spec: Body, left: list[int]) -> None:
+def test_a_daemon_set_runs_on_nodes_that_its_pods_tolerate(spec: Body, left: list[int]) -> None:
     nodes = (
         node("n0", "r0", taints=[TAINT]),
         node("n1", "r0", taints=[{"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]),
@@ -90,20 +90,20 @@ def test_a_daemon_set_runs_where_its_pods_may_be(spec: Body, left: list[int]) ->
     assert room(*nodes, daemon_set(**spec)) == left
 
 
-def test_a_pod_of_a_daemon_set_counts_once() -> None:
+def test_a_daemon_set_pod_counts_once() -> None:
     owner = {"ownerReferences": [{"kind": "DaemonSet", "name": "agent"}]}
     assert room(*racks(1, 1), daemon_set("1"), pod("2", "n0", owner)) == [2, 3]
 
 
-def test_each_pod_takes_one_of_the_pods_of_a_node() -> None:
+def test_every_resident_takes_a_pod_slot_of_its_node() -> None:
     assert [each.allocatable["pods"] for each in read_machines([*racks(1), daemon_set(), pod()])] == [108]
 
 
 @pytest.mark.parametrize(
     ("others", "size"), [([], 4), ([daemon_set("1")], 2), ([pod("4", "n1")], 2), ([daemon_set("3")], 0)]
 )
-def test_the_largest_job_has_the_room_that_is_left(others: list[Manifest], size: int) -> None:
-    """Two nodes of four cores, and hosts of two."""
+def test_the_largest_job_fits_into_the_remaining_room(others: list[Manifest], size: int) -> None:
+    """The nodes have four cores each, the hosts need two."""
     wish = {"kueue.x-k8s.io/podset-required-topology": RACK, "kueue.x-k8s.io/podset-group-name": "all"}
     wanted = mpi(cpu="2")
     for each in wanted.body["spec"]["template"]["spec"]["replicatedJobs"]:

@@ -1,4 +1,4 @@
-"""The search for the largest job, compared with trying every size; queues with several resource groups."""
+"""Compare the search for the largest job with trying every size, for queues with several resource groups."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def largest(*manifests: Manifest) -> Largest:
         ((10,), "1", 10, "11 nodes take 11 bar.com/license"),
     ],
 )
-def test_each_resource_has_a_flavor_of_its_own_group(
+def test_every_resource_gets_a_flavor_of_its_own_group(
     licenses: tuple[int, ...], cpu: str, size: int, reason: str
 ) -> None:
     found = largest(*documented(*licenses), licensed(cpu=cpu))
@@ -80,7 +80,7 @@ def test_each_resource_has_a_flavor_of_its_own_group(
     assert found.reason.startswith(reason) or not reason
 
 
-def test_nodes_of_one_group_have_what_only_their_group_covers() -> None:
+def test_nodes_of_a_group_need_only_the_resources_of_that_group() -> None:
     found = largest(*documented(99, nodes=2), licensed(cpu="3"))
     assert (found.idle, found.reason) == (4, "there is no room for 5 on the 2 nodes of flavor `spot`")
     found = largest(*documented(99, nodes=2), licensed(cpu="9"))
@@ -144,7 +144,7 @@ def is_admitted(queue: ClusterQueue, flavors: dict[str, Flavor], body: Body, nod
 
 @given(queues())
 @settings(max_examples=300, deadline=None)
-def test_no_size_is_overlooked(case: tuple[ClusterQueue, dict[str, Flavor], Manifest]) -> None:
+def test_the_search_skips_no_size(case: tuple[ClusterQueue, dict[str, Flavor], Manifest]) -> None:
     queue, flavors, manifest = case
     limits = {key: quota.nominal for key, quota in queue.quotas.items()}
     found = Search(queue, flavors, limits, JobTemplate(manifest.body, PodContext(), None, MOST)).largest()
@@ -153,8 +153,8 @@ def test_no_size_is_overlooked(case: tuple[ClusterQueue, dict[str, Flavor], Mani
 
 
 @pytest.mark.parametrize(("nodes", "is_told"), [(10, False), (11, True)])
-def test_a_job_that_both_groups_have_quota_for_is_admitted(nodes: int, *, is_told: bool) -> None:
-    """`quota/never-admitted` reports what the largest job leaves out."""
+def test_a_job_within_both_group_quotas_is_admitted(nodes: int, *, is_told: bool) -> None:
+    """`quota/never-admitted` reports jobs larger than the largest."""
     metadata = {"name": "j", "namespace": "team", "labels": {"kueue.x-k8s.io/queue-name": "default"}}
     spec = {"runtimeRef": {"name": "r"}, "trainer": {"numNodes": nodes}}
     body = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata, "spec": spec}

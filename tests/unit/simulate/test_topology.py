@@ -1,4 +1,4 @@
-"""Which flavors pods may have that ask for a topology, or do not, and how large their jobs become."""
+"""Test the flavors of pods with and without a topology request, and the largest jobs on them."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def asking(**annotations: str) -> dict[str, str]:
         ),
     ],
 )
-def test_annotations_say_how_close_together_pods_are_to_be(
-    annotations: dict[str, str], expected: TopologyRequest | None
-) -> None:
+def test_annotations_set_the_topology_request(annotations: dict[str, str], expected: TopologyRequest | None) -> None:
     body = job("node", cpu="1")
     body["template"]["spec"]["template"]["metadata"] = {"annotations": asking(**annotations)}
     assert podsets(runtime(body).body)[0].topology == expected == topology_request(asking(**annotations))
@@ -73,7 +71,7 @@ ASKS = TopologyRequest(TopologyMode.REQUIRED, RACK)
         (TopologyRequest(TopologyMode.UNCONSTRAINED), (HOST,), False, ""),
     ],
 )
-def test_who_asks_for_a_topology_gets_a_flavor_that_has_it_and_who_does_not_gets_none(
+def test_pods_with_a_topology_request_need_a_flavor_with_that_level(
     asks: TopologyRequest | None, levels: tuple[str, ...], is_implied: bool, refused: str
 ) -> None:
     found = explain_topology_mismatch("node", asks, {"cpu": 1}, FlavorTopology("f", levels, ("cpu",), is_implied))
@@ -89,7 +87,7 @@ def test_a_flavor_of_other_resources_needs_no_topology() -> None:
     )
 
 
-def test_of_slices_nothing_is_said() -> None:
+def test_sliced_topologies_raise_not_modelled() -> None:
     with pytest.raises(NotModelledError, match="slices"):
         explain_topology_mismatch(
             "node",
@@ -100,7 +98,7 @@ def test_of_slices_nothing_is_said() -> None:
 
 
 def grouped(how: str = "required", launcher: str = "2", host: str = "2") -> Manifest:
-    """Hosts and a separate launcher that want to be in one rack."""
+    """Return hosts and a separate launcher that request one rack."""
     both: list[Body] = [job("node", cpu=host), job("launcher", step="trainer", cpu=launcher)]
     for each in both:
         annotations = asking(**{f"{how}_topology": RACK, "group_name": "hosts"})
@@ -127,13 +125,13 @@ def test_a_job_on_a_pool_with_a_topology_is_as_large_as_its_quota() -> None:
     assert found.reason == "4 nodes take 10 cpu of flavor `f`, and `q` never gets more than 9"
 
 
-def test_how_large_one_place_is_nobody_says() -> None:
+def test_a_size_without_nodes_notes_the_required_rack() -> None:
     found = largest(RACKS, by_rack(), queue("q", {"f/cpu": "9"}), grouped())
     assert found.reason.endswith("and `q` never gets more than 9; all must be in one example.com/rack")
 
 
-def test_a_group_gets_one_flavor() -> None:
-    """Hosts alone would find room in `f`, and the launcher in `g`."""
+def test_a_group_uses_one_flavor() -> None:
+    """Without the group, the hosts would fit in `f` and the launcher in `g`."""
     two = (by_rack("f"), by_rack("g"), queue("q", {"f/cpu": "8", "g/cpu": "6"}))
     assert largest(RACKS, *two, grouped()).idle == 3
     assert largest(RACKS, *two, grouped(launcher="6")).idle == 1
@@ -145,7 +143,7 @@ def test_pods_of_a_group_are_packed_on_whole_nodes() -> None:
     assert largest(RACKS, *flavors, grouped(host="9", launcher="8")).idle == 3
 
 
-def test_who_asks_for_no_topology_gets_none_of_a_flavor_beside_others() -> None:
+def test_pods_without_a_request_skip_topology_flavors_if_another_exists() -> None:
     plain = runtime(job("node", step="trainer", cpu="1"), torch={})
     found = largest(RACKS, by_rack("f"), flavor("g"), queue("q", {"f/cpu": "8", "g/cpu": "3"}), plain)
     assert found.idle == 3
@@ -153,7 +151,7 @@ def test_who_asks_for_no_topology_gets_none_of_a_flavor_beside_others() -> None:
     assert found.idle == 8
 
 
-def test_without_its_topology_a_queue_admits_nothing() -> None:
+def test_a_queue_with_a_missing_topology_admits_nothing() -> None:
     found = largest(by_rack(), queue("q", {"f/cpu": "9"}), grouped())
     assert (found.idle, found.reason) == (0, "`q` admits no job: there is no Topology `racks`")
 
@@ -169,33 +167,33 @@ def test_without_its_topology_a_queue_admits_nothing() -> None:
         ("preferred", 7, "there is no room for 8 `node` and 1 `launcher` on the nodes of flavor `f`"),
     ],
 )
-def test_with_the_nodes_the_largest_rack_counts(how: str, most: int, reason: str) -> None:
-    """Each node holds a host, and the launcher needs one of its own."""
+def test_the_largest_rack_limits_a_job_if_nodes_are_given(how: str, most: int, reason: str) -> None:
+    """A node has room for one host, and the launcher needs its own node."""
     found = largest(RACKS, by_rack(), queue("q", {"f/cpu": "99"}), grouped(how), *racks(2, 3, 3, cpu=3))
     assert (found.reclaimable, found.idle, found.reason) == (most, most, reason)
 
 
-def test_with_the_nodes_the_quota_counts_still() -> None:
+def test_quota_limits_a_job_even_if_nodes_are_given() -> None:
     found = largest(RACKS, by_rack(), queue("q", {"f/cpu": "5"}), grouped(), *racks(2, 3, cpu=9))
     assert (found.idle, found.reason) == (1, "2 nodes take 6 cpu of flavor `f`, and `q` never gets more than 5")
 
 
-def test_nodes_that_are_no_flavors_do_not_count() -> None:
+def test_nodes_outside_the_flavor_do_not_count() -> None:
     found = largest(
         RACKS, by_rack(), queue("q", {"f/cpu": "99"}), grouped(), *racks(2), node("other", "r0", labels={"pool": "g"})
     )
     assert found.idle == 3
 
 
-def test_flavors_without_a_topology_are_as_large_as_they_say() -> None:
+def test_flavors_without_a_topology_have_their_annotated_size() -> None:
     sized = {"mpigen.dev/nodes": "4", "mpigen.dev/allocatable": '{"cpu": "16"}'}
     plain = runtime(job("node", step="trainer", cpu="9"), torch={})
     flavors = (kueue("ResourceFlavor", "f", {}, annotations=sized), queue("q", {"f/cpu": "99"}))
     assert largest(*flavors, plain, *racks(2)).idle == 4
 
 
-def test_nodes_that_are_created_on_demand_limit_no_job() -> None:
-    """Kueue places the job once the ProvisioningRequest has created its nodes, whatever nodes are there now."""
+def test_provisioned_nodes_limit_no_job() -> None:
+    """Kueue places the job after the ProvisioningRequest has created its nodes, whatever nodes exist now."""
     check = kueue("AdmissionCheck", "nodes", {"controllerName": "kueue.x-k8s.io/provisioning-request"})
     asks: Body = {"admissionChecksStrategy": {"admissionChecks": [{"name": "nodes", "onFlavors": ["f"]}]}}
     flavor_with_racks = kueue("ResourceFlavor", "f", {"topologyName": "t", "nodeLabels": {"pool": "f"}})

@@ -1,4 +1,4 @@
-"""Queues in a few words: what the tests of the simulation share."""
+"""Build queues from a few arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def topology(name: str, *levels: str) -> Manifest:
 
 
 def groups(quotas: Quotas) -> list[Body]:
-    """One group of all the resources, with the flavors in the order in which they come."""
+    """Return one group of all resources, with the flavors in their given order."""
     flavors: dict[str, list[Body]] = {}
     for key, amounts in quotas.items():
         name, resource = key.split("/", 1)
@@ -55,7 +55,7 @@ def door(namespace: str, queue_name: str, name: str = "default") -> Manifest:
 
 
 def tree(*manifests: Manifest) -> QueueTree:
-    """With a plain flavor for each that a queue names and that is not among the manifests."""
+    """Return the tree of the manifests, with a plain flavor for each missing one."""
     named = {
         each["name"]
         for manifest in manifests
