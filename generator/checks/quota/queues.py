@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from generator.checks.objects import Objects
 from generator.documents.load import Path
 from generator.errors import SimulationError
-from generator.manifests import Manifest
+from generator.manifests import Body, Manifest
 from generator.objects.fields import indexed_mappings, mapping
 from generator.objects.pods import JOB_SET
 from generator.objects.queue import ClusterQueue, FlavorResource, LocalQueue, Quota, add_requests, format_amount
@@ -173,15 +173,22 @@ def _as_counted(runtime: Manifest, amounts: Mapping[str, Any] | None) -> Manifes
         amounts: `resourcesPerNode` of a TrainJob if it sets amounts. Kueue 0.18 and 0.19 count it instead of all
             resources of the runtime, whatever Trainer does (see trainjob/uncounted-resources).
     """
+    if amounts is None and not any(_sliced_jobs(runtime.body)):
+        return runtime
     body = deepcopy(runtime.body)
     for container in resized_containers(body) if amounts is not None else ():
         if isinstance(container, dict):
             container["resources"] = {key: dict(mapping(amounts, key)) for key in ("limits", "requests")}
-    for _, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
-        annotations: Any = mapping(job, "template", "spec", "template", "metadata", "annotations")
-        for name in [name for name in annotations if str(name).startswith(_SLICES)]:
-            del annotations[name]
+    for pod_annotations, name in list(_sliced_jobs(body)):
+        del pod_annotations[name]
     return replace(runtime, body=body)
+
+
+def _sliced_jobs(runtime: Body) -> Iterator[tuple[Any, str]]:
+    """Yield the annotations of pods and the name of each one that asks for slices of a topology."""
+    for _, job in indexed_mappings(mapping(runtime, *map(str, JOB_SET)).get("replicatedJobs")):
+        annotations = mapping(job, "template", "spec", "template", "metadata", "annotations")
+        yield from ((annotations, name) for name in annotations if str(name).startswith(_SLICES))
 
 
 @dataclass(frozen=True)
