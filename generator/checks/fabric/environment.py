@@ -278,8 +278,10 @@ def environment_lost(workloads: Workloads) -> Iterator[Breach]:
     for launch in launches.values():
         host = launch.host
         if host and _drops_environment(launch):
-            names = [variable.name for variable in host.variables if _RANK_VARIABLE.match(variable.name)]
-            if lost := [name for name in names if name not in launch.variable_names and not _is_in_file(name, host)]:
+            variables = [variable.name for variable in host.variables if _RANK_VARIABLE.match(variable.name)]
+            if lost := [
+                name for name in variables if name not in launch.variable_names and not _is_in_file(name, host)
+            ]:
                 names = listed(lost)
                 yield Breach(
                     (*host.path, "env"),
