@@ -89,7 +89,7 @@ def small_platform() -> dict[str, Any]:
 
 
 NEW_YEAR = "1767225600"
-"""That of 2026: what an example reserves until a day is never over in a test."""
+"""The start of 2026, so that reservations of examples never expire in a test."""
 
 
 @pytest.fixture

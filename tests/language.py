@@ -1,7 +1,8 @@
 """The rules of plain English that a program can check, over every text in the repository.
 
 `python -m tests.language [PATH…]` lists what breaks them. A rule reads docstrings, strings with a space,
-comments, the names that code defines, and the prose of Markdown pages and shell scripts.
+comments, the names that code defines, and the prose of Markdown pages and shell scripts. In tests, it reads docstrings
+and the names of test functions only.
 tests/language-exceptions.yaml holds the reviewed exceptions.
 """
 
@@ -106,6 +107,7 @@ def pending_files() -> frozenset[str]:
 def text_files(root: Path = ROOT) -> Iterator[Path]:
     """Return the files whose texts people read."""
     yield from sorted(root.glob("generator/**/*.py"))
+    yield from sorted(root.glob("tests/**/*.py"))
     yield from sorted(path for path in root.glob("generator/**/*") if path.suffix in {".sh", ".yaml"})
     yield from sorted(root.glob("docs/**/*.md"))
     yield from sorted(root.glob("*.md"))
@@ -116,6 +118,10 @@ def _check_file(path: Path) -> Iterator[Breach]:
     name = str(path.relative_to(ROOT))
     if path.suffix == ".py":
         parts = _python_texts(text)
+        if name.startswith("tests/"):
+            parts = (
+                part for part in parts if part[1] == "docstring" or (part[1] == "name" and part[2].startswith("test_"))
+            )
     elif path.suffix == ".md":
         parts = iter([(1, "prose", _CODE.sub(lambda code: "\n" * code[0].count("\n"), text))])
     else:

@@ -14,7 +14,7 @@ from generator.simulate.policies.cases import Case
 from tests.conftest import ROOT
 
 PLATFORM = "platform.yaml"
-"""What stands for the manifests that it is rendered to."""
+"""The file that a folder may have in place of rendered manifests."""
 FOLDERS = sorted(path for path in (ROOT / "tests/fixtures/policy-cases").iterdir() if path.is_dir())
 
 

@@ -20,7 +20,7 @@ class Disagreement:
     Attributes:
         queue: the ClusterQueue.
         runtime: the runtime of the job.
-        what: `idle`, `owned` or `reclaimable`, with what is wrong; `now` if `would_admit` is wrong.
+        what: `idle`, `owned` or `reclaimable` with the kind of mistake; `now` if `would_admit` is wrong.
         claimed: the size that mpigen computes; the size that it is asked about for `now`.
         answer: one letter per size, as Kueue answers.
     """

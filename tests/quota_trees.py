@@ -28,7 +28,7 @@ NAMESPACE = "default"
 TAINT = {"key": "reserved", "effect": "NoSchedule"}
 TOLERATION = {"key": "reserved", "operator": "Exists"}
 POOL = "pool"
-"""The node label that tells flavors apart, so that a job can select one of them."""
+"""The node label that distinguishes flavors, so that a job can select one of them."""
 
 FOLDER = ROOT / "tests/fixtures/quota-trees"
 TREES = FOLDER / "trees.jsonl"

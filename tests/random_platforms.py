@@ -18,7 +18,7 @@ _FAMILIES = {
 def random_platform(number: int, *, slack: bool | None = None, counts_otherwise: bool = False) -> Platform:
     """Return a platform whose names begin with `r<number>`, so that many fit on one cluster without slack.
 
-    `counts_otherwise`: Kueue is told not to count some resources, and to count others as something else.
+    `counts_otherwise` makes Kueue ignore some resources and transform others.
     """
     chance, name = Random(number), f"r{number}"
     pools = [_pool(chance, f"{name}-p{index}") for index in range(chance.randint(1, 3))]

@@ -1,7 +1,7 @@
 """Record Kueue's topology placements again: `python -m tests.update_placements`.
 
 It compiles tests/cluster/go/placements inside a copy of the Kueue that the control plane runs: `python -m
-tests.update_placements 1000` asks a thousand questions. All answers are compared with what mpigen predicts, and the
+tests.update_placements 1000` asks a thousand questions. All answers are compared with mpigen's predictions, and the
 first become the fixture.
 """
 

@@ -20,7 +20,7 @@ from tests.quota_trees import FOLDER, TREES, Answers, Tree, drawn, record, writt
 
 COUNT = 200
 STATES = 30
-"""Random states of the other queues, beside those of a greedy adversary."""
+"""The number of random states of the other queues, in addition to the states of a greedy adversary."""
 _KUEUE = "kueue.x-k8s.io"
 
 

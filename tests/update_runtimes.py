@@ -90,7 +90,7 @@ OPTIONS: dict[str, Any] = {
     "ttlSecondsAfterFinished": 3600,
     "deprecated": True,
 }
-"""Every option but those that name things, with a value that is not its default."""
+"""Every option except names, with a value other than its default."""
 ON: dict[str, Pool] = {
     "placement": RACKS,
     "fabric": POOLS["cpu"].model_copy(update={"fabric": "ib"}).wired(FABRICS.values()),

@@ -1,4 +1,4 @@
-"""Each of the ten typical changes is a patch that applies, changes at most three files of code, and works.
+"""Test that the patches of the ten typical changes apply, change at most three files of code, and work.
 
 The proof of a patch runs the changed tool: a copy of the code with the patch.
 """
@@ -195,7 +195,7 @@ def test_a_patch_applies(name: str) -> None:
     assert ran.stderr == "", REFRESH.format(name)
 
 
-def test_the_page_has_a_section_for_each_patch() -> None:
+def test_every_patch_has_a_section_on_the_page() -> None:
     assert sorted(sections()) == sorted(PATCHES) == sorted(PROOFS)
 
 

@@ -19,11 +19,11 @@ class Attempt:
     """A request that must be rejected.
 
     Attributes:
-        by: the persona who makes it.
-        name: what they want.
-        method: of HTTP.
-        path: with `{pod}` for a pod of somebody else's job.
-        body: what is sent, if anything.
+        by: the persona that makes it.
+        name: the purpose of the request.
+        method: HTTP method.
+        path: URL path, with `{pod}` for a pod of another user's job.
+        body: request body, or None.
         closed_by: `rbac`, `pod-security`, or the rule of an admission policy.
     """
 

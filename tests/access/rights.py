@@ -21,8 +21,8 @@ class Row:
     """A request, and the personas with the right to make it.
 
     Attributes:
-        asked: what is asked for.
-        may: the personas who may; nobody else.
+        asked: the request.
+        may: all personas with the right to make it.
     """
 
     asked: AccessRequest

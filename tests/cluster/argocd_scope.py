@@ -14,9 +14,9 @@ def read_by(pointer: Iterable[Manifest], tree: Iterable[Manifest], folder: str =
     """Return the manifests of a tree that the Application does not exclude.
 
     Args:
-        pointer: what stands beside the releases.
+        pointer: the objects of the pointer folder.
         tree: a release.
-        folder: where it lies, as the files of the manifests say; ends with a slash.
+        folder: its path prefix in the files of the manifests, with a trailing slash.
     """
     (source,) = (found.body["spec"]["source"] for found in pointer if found.kind == "Application")
     excluded = re.compile(expression(source["directory"]["exclude"]))

@@ -29,13 +29,13 @@ class Mutation:
     """A deliberate mistake in the generator.
 
     Attributes:
-        name: also that of its platform.
-        why: what it does in production.
-        file: of the generator.
-        text: what stands there exactly once.
-        replacement: what a careless change would make of it.
-        caught_by: judge → a part of what it says.
-        offline: the check of mpigen's own that finds it too; empty when only a cluster does.
+        name: name of the mutation and of its platform.
+        why: its effect in production.
+        file: module of the generator.
+        text: code that the file contains exactly once.
+        replacement: the wrong code.
+        caught_by: judge → a part of its complaint.
+        offline: the check of mpigen that finds it too; empty if only a cluster does.
     """
 
     name: str

@@ -22,7 +22,7 @@ from tests.cluster.modules import module_folder
 from tests.cluster.versions import Program, versions
 
 SCRATCH = ".build-"
-"""How the names of folders begin that a build needs only while it runs."""
+"""The prefix of temporary folders of a build."""
 
 
 def cache() -> Path:

@@ -30,9 +30,9 @@ from tests.regulated import regulated_platform
 FINISH = "tests.mpigen.dev/finish"
 """The annotation that makes a pod end well."""
 AUDIT_LOG = "audit.log"
-"""What the API server logs of requests, beside the logs of all programs."""
+"""The API server's audit log, in the folder of all logs."""
 _OF_KUBERNETES = ("kube-controller-manager", "kube-scheduler")
-"""Who they are decides what admission policies let them do, so they are who they are in every cluster."""
+"""Admission policies depend on the user names of these programs, so they are the same as in every cluster."""
 _ISSUER = "https://kubernetes.default.svc"
 
 

@@ -1,6 +1,6 @@
 """Run Trainer, JobSet and Kueue as plain processes, with the rights of their ServiceAccounts.
 
-Trainer and JobSet have the settings that upstream ships, Kueue those that mpigen emits.
+Trainer and JobSet have their upstream settings, Kueue has the settings that mpigen renders.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Controller:
     """A controller, and its ports and settings.
 
     Attributes:
-        program: what it is.
-        webhook_port: where the API server calls it.
-        health_port: where it says that it is ready.
-        queues: what a platform wants of Kueue.
-        fabrics: of the platform.
+        program: the upstream program.
+        webhook_port: port of its webhooks.
+        health_port: port of its readiness probe.
+        queues: Kueue settings of the platform.
+        fabrics: fabrics of the platform.
     """
 
     program: Program

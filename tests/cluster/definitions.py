@@ -26,7 +26,7 @@ def definitions(versions: Versions) -> list[Body]:
     """Return all definitions, from the newest release with a schema, and the operator's for the running Kueue.
 
     Raises:
-        EngineError: there is no Go, a module cannot be had, or it has no file of that name.
+        EngineError: Go is missing, a module cannot be downloaded, or it lacks a listed file.
     """
     files = [
         *_compiled(),

@@ -28,7 +28,7 @@ NODE: Body = {
         for part in ("allocatable", "capacity")
     },
 }
-"""Where all of it runs, and nothing else does."""
+"""The node of these jobs, which no other pods use."""
 
 
 SOUND = (FOLDER / "bases/runtime.yaml").read_text("utf-8")
@@ -58,10 +58,10 @@ class Attempt:
     """A TrainJob on a handwritten runtime.
 
     Attributes:
-        admin: who looks.
-        name: of the TrainJob.
-        namespace: where it is.
-        refusal: what was said to whoever wrote the runtime or the TrainJob; empty if both were accepted.
+        admin: client that observes it.
+        name: name of the TrainJob.
+        namespace: its namespace.
+        refusal: message of a rejected runtime or TrainJob; empty if both were accepted.
     """
 
     admin: Client

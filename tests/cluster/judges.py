@@ -56,7 +56,7 @@ def moved_by_a_second_apply(deployed: Deployed, stored: list[Body]) -> list[str]
     """Return the objects that a second apply of the same text writes to.
 
     A PersistentVolumeClaim gets another `resourceVersion` by the second apply, with nothing else changed, and by no
-    later one: what differs then are not the fields that anybody sees, but how they are stored.
+    later one: only the stored form of its fields changes, not their values.
     """
     again = [deployed.account.apply(found.body).body for found in deployed.stored]
     return [

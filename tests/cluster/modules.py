@@ -28,7 +28,7 @@ def module_folders(pins: Path) -> dict[str, Path]:
     """Return the source folder of every module that a go.mod requires.
 
     Raises:
-        EngineError: there is no Go, a module cannot be had, or its content is not what go.sum says.
+        EngineError: Go is missing, a module cannot be downloaded, or its content does not match go.sum.
     """
     required = json.loads(run_go(["mod", "edit", "-json"], pins))["Require"]
     return _folders(pins, tuple(f"{module['Path']}@{module['Version']}" for module in required))

@@ -1,6 +1,6 @@
 """Create a kubeconfig for a person of a tenant, as a ServiceAccount with a real token.
 
-Its rights are those that the tree gives to the tenant's groups, no more: each binding of theirs is repeated for it.
+It has exactly the rights of the tenant's groups in the tree, because each of their bindings is repeated for it.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ _NODES = 500
 def reasons(admin: Client, platform: Platform) -> dict[str, Body]:
     """Return the condition that keeps a job pending, for the first runtime of each pool.
 
-    One after another: of jobs that are alike and wait in one queue, Kueue 0.19 judges the first and says nothing to
-    the others (pkg/cache/queue/cluster_queue.go, SchedulingEquivalenceHashing).
+    The jobs run one after another, because Kueue 0.19 sets a condition only on the first of equal jobs in a queue
+    (pkg/cache/queue/cluster_queue.go, SchedulingEquivalenceHashing).
     """
     firsts: dict[str, Training] = {}
     for training in trainings(platform, _NODES):

@@ -1,8 +1,8 @@
 """Install policies on the real API server, and run cases against them with dry runs.
 
-What a case starts from is created by somebody whom every policy lets do anything: each gets a condition for that.
-Warnings stand in for what is only audited: an answer comes sooner than a line of a log. Nothing of a case itself is
-kept: all requests are dry runs.
+A user that all policies exempt creates the initial objects of a case: each policy gets a match condition for that.
+Warnings replace audit annotations, because an answer arrives sooner than a line of a log. All requests are dry runs,
+so a case stores no objects.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def _telling(binding: Body) -> Body:
 def rights(client: Client, cases: Iterable[Case]) -> list[Manifest]:
     """Return the RBAC objects that the cases need for their requests, without any rights that policies check.
 
-    So that policies are asked at all. What is changed is patched here, for which nobody needs the right to `update`.
+    Without these rights, RBAC would reject the requests before the policies. Updates are sent as patches, which do not
+    need the right to `update`.
     """
     found: dict[str, dict[tuple[str, ...], Body]] = {}
     for case in cases:

@@ -15,7 +15,7 @@ from tests.cluster.training import conditions
 
 NAMESPACE = "queued-by-hand"
 EMPTY: Mapping[str, Mapping[str, Body]] = yaml.safe_load(Path(__file__).with_name("empty_values.yaml").read_text())
-"""What comes of a TrainJob → a name → what its spec says."""
+"""Outcome of a TrainJob → its name → its spec."""
 _TRAINER = "trainer.kubeflow.org/v1alpha1"
 _KUEUE = "kueue.x-k8s.io/v1beta2"
 _QUOTA = {"cpu": "9k", "memory": "9Pi", "nvidia.com/gpu": "9k", "rdma/hca": "9k", "example.com/fpga": "9k"}

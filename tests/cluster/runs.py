@@ -23,12 +23,12 @@ class Ran:
     """A TrainJob and its observed pods, hostfile and Workload.
 
     Attributes:
-        training: what was asked for.
-        pods: while all of them ran at once.
-        obstacle: why it never ran, or did not end well; empty if it is Complete.
-        hostfile: what MPI was given.
-        workload: what Kueue made of it, once it was finished; None if Kueue never knew.
-        is_complete: whether Trainer says so.
+        training: the submitted job.
+        pods: its pods while all of them ran.
+        obstacle: reason why it did not run or failed; empty if it is Complete.
+        hostfile: hostfile of MPI.
+        workload: its finished Workload; None if Kueue created none.
+        is_complete: True if Trainer reports it as Complete.
     """
 
     training: Training

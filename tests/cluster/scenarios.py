@@ -24,7 +24,7 @@ from tests.cluster.nodes import nodes
 _FILE = Path(__file__).with_name("scenarios.yaml")
 _NODE = {"cpu": 4, "memory": "8Gi"}
 STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
-"""What mpigen tells Kueue where fair sharing is on."""
+"""The preemption strategies that mpigen configures with fair sharing."""
 PRIORITY = "kueue.x-k8s.io/priority-class"
 
 

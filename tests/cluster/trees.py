@@ -39,10 +39,10 @@ class Deployed:
     """A tree on the cluster.
 
     Attributes:
-        platform: what its file says.
+        platform: the platform of its file.
         account: the client that applied it.
-        nodes: those of its pools.
-        outcomes: of every object, in the order in which Argo CD applies them.
+        nodes: Nodes of its pools.
+        outcomes: outcome of every object, in the order of Argo CD.
     """
 
     platform: Platform

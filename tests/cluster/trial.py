@@ -1,6 +1,6 @@
 """Ask all judges about several trees on one cluster.
 
-They sit one after another: on a tree that is refused nobody trains, and where jobs go wrong nobody asks for quotas.
+Judges run one after another: jobs run only on accepted trees, and quotas are tested only if all jobs complete.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Trial:
     """A tree on the cluster, and the complaints about it.
 
     Attributes:
-        deployed: what is there of it.
-        complaints: judge → what it says; only judges that have something to say.
-        reasons: what Kueue says to jobs over quota: runtime → condition; empty if somebody complained before.
+        deployed: its deployed objects.
+        complaints: judge → complaints, without judges that have none.
+        reasons: runtime → condition of a job over quota; empty after earlier complaints.
     """
 
     deployed: Deployed

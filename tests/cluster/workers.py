@@ -10,8 +10,8 @@ _OF_EXAMPLES = ("test_acceptance", "test_jobs", "test_reconciliation", "test_sdk
 class Together(LoadScopeScheduling):  # type: ignore[misc]
     """Keep all tests of the examples on one worker, because deploying them takes longest, and each module too.
 
-    So does real MPI, and what asks about networks: their jobs stay from module to module, and would not outlive tests
-    that tell Kueue something else.
+    Tests of real MPI and of networks stay together too: their jobs are kept between modules, and would not survive a
+    test that restarts Kueue with other settings.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -12,10 +12,10 @@ from tests.fuzz.corpus import Corpus, cases, manifests, platforms
 from tests.fuzz.mutate import mutated, mutated_text, written
 
 KINDS = ("platform", "manifest", "synth")
-"""What is fuzzed; `synth` is a platform that is rendered, which starts Node."""
+"""The kinds of input; `synth` also renders the platform, which starts Node."""
 _FILE = "platform.yaml"
 _SOUND = 0.7
-"""Of the platforms, those that begin as sound ones."""
+"""The share of platforms that are valid before mutation."""
 
 
 @dataclass(slots=True)
@@ -24,8 +24,8 @@ class Case:
 
     Attributes:
         files: path below the folder → content.
-        arguments: those of mpigen.
-        stdin: what is piped in.
+        arguments: arguments of mpigen.
+        stdin: standard input.
     """
 
     files: dict[str, bytes]

@@ -24,9 +24,9 @@ class Corpus:
 
     Attributes:
         groups: files that belong together, as name → documents.
-        sound: those of them that mpigen accepts as they are; empty where nobody knows.
-        texts: files as they are written.
-        values: key → values that it has somewhere.
+        sound: groups that mpigen accepts unchanged; empty if unknown.
+        texts: raw contents of files.
+        values: key → values from all files.
     """
 
     groups: list[dict[str, list[Any]]] = field(default_factory=list)

@@ -10,7 +10,7 @@ from tests.fuzz.mutate import written
 
 _DEEP = 1_200
 READABLE = 7
-"""Of the platforms, those that are YAML, and come first."""
+"""The number of platforms that are valid YAML; they come first."""
 _PLATFORM = "platform: p\nrelease: 1.0.0\npools:\n- {name: cpu, nodes: 40, allocatable: {cpu: 64, memory: 256Gi}}\n"
 
 

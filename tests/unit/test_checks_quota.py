@@ -134,7 +134,7 @@ OPERATOR = (
 
 
 COUNTED = Counting(classes={})
-"""Whoever has a configuration, and says of no DeviceClass what it counts as, counts none."""
+"""A configuration without device class mappings counts no claims."""
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from generator.documents.emit import BriefEmitter
 from generator.documents.load import load
-from tests.unit.test_documents_written import TREACHEROUS, documents, exact
+from tests.unit.test_documents_emitter import TREACHEROUS, documents, exact
 
 
 @settings(deadline=None, max_examples=250)

@@ -188,7 +188,7 @@ BREAKS: dict[str, tuple[Callable[[list[Manifest]], bool], set[str]]] = {
     "other-claim": (other_claim, {"fabric/claim"}),
     "not-covered": (not_covered, {"fabric/not-covered", "quota/uncovered"}),
 }
-"""What is done to a platform, whether there is anything to do it to, and which checks may find it."""
+"""Name → the function that breaks a platform, with True if it applies, and the checks that may report it."""
 
 
 @pytest.mark.parametrize("kind", KINDS)

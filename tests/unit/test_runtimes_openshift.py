@@ -1,8 +1,8 @@
 """Test that the SCC `restricted-v2` of OpenShift accepts the pods of every family with any user.
 
-Its admission plugin is no Go module that could be run here. The fields below are those of the SCC in
-openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests (scc-restricted-v2.yaml); what they demand is
-laid down in openshift/apiserver-library-go pkg/securitycontextconstraints.
+Its admission plugin is not a Go module that tests could run. The fields below are from the SCC in
+openshift/cluster-kube-apiserver-operator bindata/bootkube/scc-manifests (scc-restricted-v2.yaml);
+openshift/apiserver-library-go pkg/securitycontextconstraints defines their meaning.
 """
 
 from __future__ import annotations

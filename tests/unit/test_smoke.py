@@ -18,7 +18,7 @@ from generator.runtimes.init_containers import script
 from tests.unit.test_runtimes import CATALOGUE, CPU, POOLS
 
 ALONE = ("1", "1")
-"""One host and one rank."""
+"""A single host with a single rank."""
 STUBS = {
     "torch/__init__.py": (
         "class Tensor(list):\n"

@@ -19,8 +19,8 @@ FOLDER = Path(__file__).parent
 SEEDS, WRITTEN, GENERATED = FOLDER / "seeds.yaml", FOLDER / "written.yaml", FOLDER / "generated.jsonl"
 NAMESPACE = "differential"
 CHANGES = ("set", "yaml", "rename", "remove", "repeat", "reverse", "keep")
-"""What a case can do at its path: put a value, or a piece of YAML text; rename the key; remove it; append the list item
-once more; write the keys in reverse order; nothing."""
+"""The changes that a case can make at its path: set a value or a piece of YAML, rename or remove the key, repeat a
+list item, write the keys in reverse order, or keep the object."""
 _STEP = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|\.?([^.\[\]]+)')
 _LONGEST = 60  # letters of a value in a name
 _HOLE = "differential: a piece of YAML"

@@ -17,7 +17,7 @@ from tests.cluster.differential.mutations import MUTATIONS, NAMED, Place, places
 
 _SALT = "mpigen"
 _EACH = 1
-"""How many cases of a sort a seed has, …"""
+"""The number of cases of a sort per seed, …"""
 _MORE = {NAMED: 2, "an odd label": 2, "a bad quantity": 2, "not in the enum": 2, "a number at the edge": 2}
 """… and of these sorts."""
 _SELDOM = {"another order of keys", "a key twice", "text without quotes", "an optional field is left out"}

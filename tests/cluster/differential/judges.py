@@ -48,8 +48,8 @@ class Answer:
 class Mpigen:
     """Validate the form of an object with mpigen, in this process.
 
-    What it says of MPI is about runtimes that the API server takes and nobody can run: `test_mpi_checks.py` judges it.
-    Of queues it is the form of their quotas. No matter of form are secret values, and what operators make of fabrics.
+    Findings about MPI are left out, because the API server accepts such runtimes: `test_mpi_checks.py` tests them.
+    Findings about quota arithmetic, secret values and operators of fabrics are left out too.
     """
 
     def __init__(self) -> None:

@@ -43,10 +43,10 @@ class Place:
     """A place in an object, with its schema.
 
     Attributes:
-        path: where it is.
-        value: what stands there.
-        schema: what the schema of the kind demands there, references resolved.
-        is_required: whether it may not be absent.
+        path: path in the object.
+        value: value at the path.
+        schema: schema of the value, with references resolved.
+        is_required: True if the object is invalid without it.
     """
 
     path: Steps

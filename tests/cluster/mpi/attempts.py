@@ -1,7 +1,7 @@
 """Ask each target for a connection and print a list of outcomes: `answered`, `arrived` or `dropped`.
 
-`answered`: something was said. `arrived`: the machine there answered, be it that nobody listens. `dropped`: nothing
-came back, or the packet never left.
+`answered`: the server replied. `arrived`: the host replied, even if the port is closed. `dropped`: no reply arrived,
+or the packet was not sent.
 """
 
 from __future__ import annotations

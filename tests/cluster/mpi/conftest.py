@@ -92,7 +92,7 @@ def submitted() -> dict[str, Gang]:
 def gangs(admin: Client, on_the_cluster: list[Deployed], submitted: dict[str, Gang]) -> dict[str, Gang]:
     """Submit a TrainJob on each runtime at once, and keep them until another test needs the cluster.
 
-    Whoever wants the cluster next removes them, and who then wants them again gets others.
+    The next user of the cluster removes them, and a later test creates them again.
     """
     there = [each.platform for each in on_the_cluster]
     if submitted and all(gang.platform in there for gang in submitted.values()):

@@ -26,10 +26,10 @@ class Host:
     """A running pod.
 
     Attributes:
-        plan: what was asked for.
-        folder: what `furnish` made for it.
-        logs: where its containers' output goes.
-        outside: the addresses that it reaches beside those of other hosts.
+        plan: the plan of the pod.
+        folder: the folder from `furnish`.
+        logs: folder of the output of its containers.
+        outside: reachable addresses outside the hosts.
     """
 
     plan: Pod

@@ -33,7 +33,7 @@ class Image:
     Attributes:
         layers: folders, the uppermost first.
         environment: the variables of whatever runs in it.
-        user: who runs what says nothing else.
+        user: default user of containers.
     """
 
     layers: tuple[Path, ...]

@@ -16,8 +16,8 @@ _SETUP = "tests/cluster/mpi/setup.sh installs it"
 def guarded(command: list[str | Path], *kinds: str) -> list[str]:
     """Wrap a command as process 1 of its own PID namespace and of other kinds, such as `--mount`.
 
-    The kernel kills `unshare` when we die, process 1 when `unshare` dies, and then everybody else in there, whoever
-    they are by then. Mounts and interfaces that are only in there vanish with the last of them.
+    The kernel kills `unshare` when this process ends, process 1 when `unshare` ends, and then all other processes in
+    the namespace. Its mounts and interfaces vanish with the last process.
     """
     unshare = shutil.which("unshare") or "unshare"
     options = [*kinds, "--pid", "--fork", "--kill-child", "--propagation", "private"]

@@ -35,7 +35,7 @@ class Mount(TypedDict):
 class Container(TypedDict):
     """A program on its own root filesystem: `layers`, the uppermost first.
 
-    `port` is the one that is probed, 0 without a probe.
+    `port` is the probed port, or 0 without a probe.
     """
 
     name: str

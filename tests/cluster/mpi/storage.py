@@ -26,7 +26,7 @@ def furnish(pod: Pod, pods: Iterable[Pod], folder: Path) -> None:
 def _hosts(pod: Pod, pods: Iterable[Pod]) -> str:
     """Write /etc/hosts as the kubelet does (managedHostsFileContent), with the names that DNS would resolve.
 
-    Nobody knows another pod by its bare hostname, and a pod knows itself by its full name first.
+    Other pods have no entry for a bare hostname, and the first entry of a pod is its own full name.
     """
     own = f"{pod['address']} {' '.join([*pod['names'][:1], pod['hostname']])}\n"
     lines = [f"{other['address']} {' '.join(other['names'])}\n" for other in pods if other["names"]]

@@ -21,7 +21,7 @@ OUTSIDE = {
     "metadata": "169.254.169.254",
     "internet": "203.0.113.9",
 }
-"""What no pod has: name → address."""
+"""Addresses outside the pods: name → address."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ _KINDS = {
     "baselineAdminNetworkPolicies": (_ADMIN, "BaselineAdminNetworkPolicy"),
 }
 POLICIES = ("networkPolicies", "adminNetworkPolicies", "baselineAdminNetworkPolicies")
-"""Which of what is read decides."""
+"""The kinds whose objects decide connections."""
 
 
 class Packet(NamedTuple):

@@ -25,7 +25,7 @@ from tests.cluster.network.firewall import openings, rules
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.parametrize("scene", ["kubernetes"], indirect=True)]
 PLAYED = ("first", "theirs")
 RESOLVER = "10.20.99.53"
-"""Where the resolver's pod is in the room: beyond the hosts, as nobody runs it."""
+"""The resolver's address in the room, outside the hosts, because its pod does not run."""
 SSH, METRICS, CHOSEN = 2222, 28080, 33333
 ANSWERING = [
     *((OUTSIDE[name], "TCP", 443) for name in ("store", "other-store", "logs", "internet")),

@@ -29,7 +29,7 @@ class Answer(StrEnum):
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
-    """The same object is accepted under a new name, so it is the change that is rejected."""
+    """The API server accepts the object under a new name, so it rejects only the change."""
     INVALID = "invalid"
     """The object is rejected under a new name as well."""
 

@@ -37,7 +37,7 @@ _QUANTITIES = (QUANTITY, CUSTOM_QUANTITY)
 _ADDED = "example.com/added"
 _TOP = ("apiVersion", "kind", "metadata", "status")
 _UNASKED = "added spec.failurePolicy.rules"
-"""What JobSet's webhook completes, so that the schema does not say what a control plane accepts."""
+"""JobSet's webhook completes this field, so the schema does not determine the answer."""
 _OTHERS = 2  # values of an enum that are tried
 _DEEPEST = 3  # levels of objects that are made up for a field
 
