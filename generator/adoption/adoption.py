@@ -24,11 +24,12 @@ def _no_text(_file: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The facts about a run that its findings are judged with.
+    """The facts about a run of the checks that waivers and baselines depend on.
 
     Attributes:
         objects: the objects with the annotation `mpigen.dev/waive`.
-        files: the files that were checked as a whole; empty if single files were, so that no waiver counts as unused.
+        files: the files of which all objects were checked; empty if single files were checked, so that no waiver is
+            unused.
         is_covered: returns True for a check that the run performed.
         text_of: returns the text of a file.
     """
@@ -41,7 +42,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The findings that are reported, and how many are not, by reason."""
+    """The reported findings, and the number of unreported findings by reason."""
 
     findings: list[Finding]
     hidden: dict[str, int]
@@ -49,14 +50,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """The adoption of the checks by a repository.
+    """The settings, waivers, baseline and changed files by which a repository selects findings.
 
     Attributes:
-        settings: the settings of the repository, with the options of the command line in their places.
-        today: the day of the run; None if waivers have no end.
+        settings: the settings of the repository, overridden by options of the command line.
+        today: the day of the run; None if waivers do not expire.
         known: the fingerprints of the baseline.
         changed: the files that differ from a revision; None for all files.
-        checks: returns the ids of all checks. It is asked only if an object declares waivers.
+        checks: returns the ids of all checks, which only waivers of objects need.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -71,7 +72,7 @@ class Adoption:
         return self.settings.fail_on or "error"
 
     def apply(self, findings: Iterable[Finding], run: Run) -> Outcome:
-        """Return the findings that are reported."""
+        """Return the findings to report, without waived, known and unselected findings."""
         today = self.today or dt.date.min
         waivers = Waivers(self.settings.waivers, self.settings.root, run.objects, run.text_of, self.checks)
         everything = sorted(set(findings))
@@ -102,7 +103,7 @@ class Adoption:
 
 
 def _selects(select: Collection[str], ignore: Collection[str], check: str) -> bool:
-    """Return True if a check is reported: it or its family is selected, and neither is ignored more precisely."""
+    """Return True if a check is selected by id or family, and not ignored by a more specific entry."""
     family = check.partition("/")[0]
     if check in ignore:
         return False

@@ -23,7 +23,7 @@ VERSION = "mpigen.dev/baseline/v1"
 
 
 def load_baseline(file: Path) -> Counter[str]:
-    """Return how often the baseline holds each fingerprint.
+    """Return fingerprint → the number of findings with it in the baseline.
 
     Raises:
         ConfigError: the file is not a baseline.
@@ -40,7 +40,7 @@ def load_baseline(file: Path) -> Counter[str]:
 
 
 def new_findings(findings: Iterable[Finding], known: Counter[str], root: Path) -> list[Finding]:
-    """Return the findings that the baseline does not hold. A second finding of one fingerprint is new."""
+    """Return the findings beyond the number of their fingerprint in the baseline."""
     left = Counter(known)
     new = []
     for finding in findings:
@@ -53,7 +53,7 @@ def new_findings(findings: Iterable[Finding], known: Counter[str], root: Path) -
 
 
 def write_baseline(file: Path, findings: Iterable[Finding], root: Path) -> int:
-    """Write the findings to a baseline and return how many there are.
+    """Write the findings to a baseline and return their number.
 
     Raises:
         OutputError: the file cannot be written.
@@ -87,14 +87,14 @@ def _fingerprint(finding: Finding, root: Path) -> str:
 
 
 class ChangedFiles:
-    """The files that differ from where the work began: the merge base of a revision and HEAD.
+    """The files that differ from the merge base of a revision and HEAD.
 
     Args:
         revision: a branch, tag or commit.
         folder: a folder of the repository.
 
     Raises:
-        ConfigError: there is no Git, no repository or no such revision.
+        ConfigError: Git, the repository or the revision does not exist.
     """
 
     def __init__(self, revision: str, folder: Path) -> None:
@@ -107,12 +107,12 @@ class ChangedFiles:
         self._before = lru_cache(None)(self._read)
 
     def has(self, file: str, text: str) -> bool:
-        """Return True if a file has another text than in the revision, or if its text is unknown."""
+        """Return True if the text of a file differs from the text in the merge base, or if that text is unknown."""
         before = self._before(file)
         return not text or before is None or before.decode(errors="replace") != text
 
     def _read(self, file: str) -> bytes | None:
-        """Return what the revision holds at the path of a file; None if it holds no such file."""
+        """Return the content of a file in the merge base; None if the file does not exist there."""
         try:
             name = (self._folder / file).resolve().relative_to(self._top.resolve()).as_posix()
         except (ValueError, OSError):

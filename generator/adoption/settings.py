@@ -41,11 +41,11 @@ class Waiver:
 
     Attributes:
         check: the id of the check.
-        path: a pattern of the files in which it is accepted.
+        path: a pattern of the files of the finding.
         resource: the object, `Kind namespace/name`; empty for every object of these files.
-        reason: why it is accepted.
-        until: the last day on which it is accepted.
-        place: where the waiver stands.
+        reason: the reason.
+        until: the last day.
+        place: the line that declares the waiver.
     """
 
     check: str
@@ -58,7 +58,7 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True)
 class PathSettings:
-    """Selections for some files. They apply besides those for all files."""
+    """Selections of checks for some files, in addition to the selections for all files."""
 
     path: str
     select: tuple[str, ...] = ()
@@ -70,12 +70,12 @@ class Settings:
     """The settings of a repository.
 
     Attributes:
-        root: the folder of the settings file, which its paths start from.
-        select: the checks and families that are reported; empty for all.
-        ignore: the checks and families that are not.
+        root: the folder of the settings file, the base of its paths.
+        select: the checks and families to report; empty for all.
+        ignore: the checks and families not to report.
         fail_on: the lowest severity that fails a run; empty for the default.
         baseline: the baseline file; empty for none.
-        docs: the address of the site of the docs; empty if it is not published.
+        docs: the base URL of the published docs; empty if they are not published.
         paths: selections for some files.
         waivers: the findings that are accepted until a day.
     """
@@ -91,7 +91,7 @@ class Settings:
 
 
 def find_settings(folder: Path) -> Path | None:
-    """Return the settings file of a folder: the nearest one in it or above it, but not above its Git repository."""
+    """Return the nearest settings file in a folder or its parents, up to the root of the Git repository."""
     for parent in (folder, *folder.parents):
         if (own := parent / OWN_FILE).is_file():
             return own
@@ -104,7 +104,7 @@ def find_settings(folder: Path) -> Path | None:
 
 
 def _has_table(file: Path) -> bool:
-    """Return True if a pyproject.toml names the table; its errors are reported when it is read."""
+    """Return True if a pyproject.toml has the table `[tool.mpigen]`. Errors of the file are reported later."""
     return b"tool.mpigen" in read_file(file)
 
 
@@ -145,7 +145,7 @@ def _syntax_problem(file: Path, error: ValueError) -> Problem:
 
 
 def _as_json(data: Any) -> Any:
-    """Return the data with dates as text, because JSON Schema has no dates."""
+    """Return the data with dates as strings, because JSON Schema has no dates."""
     if isinstance(data, dict):
         return {key: _as_json(value) for key, value in data.items()}
     if isinstance(data, list):
@@ -154,7 +154,7 @@ def _as_json(data: Any) -> Any:
 
 
 def _mistakes(data: Any, checks: Collection[str]) -> Iterator[tuple[tuple[_Step, ...], str, str]]:
-    """Yield the path of each mistake, what is wrong, and what to write instead."""
+    """Yield (path, message, fix) of each mistake."""
     from generator.schemas.embedded import explain
 
     schema, engine = _engine()
@@ -184,7 +184,7 @@ def _fix(expected: Any) -> str:
 
 
 def is_known(check: str, checks: Collection[str], *, has_families: bool) -> bool:
-    """Return True if a text is the id of a check or, where allowed, a family of checks."""
+    """Return True if a text is the id of a check or, with `has_families`, of a family."""
     return not checks or check in checks or (has_families and any(known.startswith(f"{check}/") for known in checks))
 
 
@@ -252,7 +252,7 @@ _MEANINGS = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Return True if a pattern names a file, or a folder above it. `*` stays within a folder, and `**` does not."""
+    """Return True if a pattern matches a file or a folder above it. `*` matches no `/`, and `**` does."""
     return _compile(pattern).fullmatch(path) is not None
 
 
@@ -264,7 +264,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def relative(file: str, root: Path) -> str:
-    """Return the path of a file below a folder, with `/` on every system; as it is if it lies elsewhere."""
+    """Return the path of a file relative to a folder, with `/` on every system; outside the folder the path itself."""
     try:
         path = Path(os.path.relpath(file, root))
     except ValueError:  # another drive of Windows

@@ -16,11 +16,11 @@ _Path = tuple[str | int, ...]
 
 
 class TomlPlaces:
-    """The places of a readable TOML text.
+    """The lines and columns of the keys of a valid TOML text.
 
     Args:
         text: the text.
-        prefix: the table that paths start from.
+        prefix: the table that paths are relative to.
     """
 
     def __init__(self, text: str, prefix: _Path) -> None:
@@ -28,7 +28,7 @@ class TomlPlaces:
         self._places = {path[len(prefix) :]: place for path, place in self._walk() if path[: len(prefix)] == prefix}
 
     def find(self, path: _Path) -> tuple[int, int]:
-        """Return the line and column of a key or table, from 1; a missing key has the place of its nearest table."""
+        """Return the 1-based line and column of a key or table. For a missing key, return the place of its nearest table."""
         nearest = path
         while nearest and nearest not in self._places:
             nearest = nearest[:-1]
@@ -57,7 +57,7 @@ class TomlPlaces:
 
     @staticmethod
     def _numbered(keys: _Path, counts: Counter[_Path], *, is_list: bool) -> Iterator[_Path]:
-        """Yield the keys of a header, each list of tables with the number of its newest table."""
+        """Yield the keys of a table header, with the index of the newest item after the name of each list of tables."""
         for length in range(1, len(keys) + 1):
             name = keys[:length]
             if is_list and length == len(keys):
@@ -65,7 +65,12 @@ class TomlPlaces:
             yield (keys[length - 1], counts[name] - 1) if counts[name] else (keys[length - 1],)
 
     def _value(self, begun: str, number: int) -> tuple[Any, int]:
-        """Return a value that begins in a line, and the number of its last line."""
+        """Return a value and the number of its last line.
+
+        Args:
+            begun: the text of the value in its first line.
+            number: the number of that line.
+        """
         for end in range(number, len(self._lines)):
             text = "\n".join([begun, *self._lines[number + 1 : end + 1]])
             try:
@@ -75,7 +80,7 @@ class TomlPlaces:
         return None, number
 
     def _items(self, path: _Path, value: Any, start: int, end: int) -> Iterator[tuple[_Path, tuple[int, int]]]:
-        """Yield the places of the strings of a list, each in the first line that holds it."""
+        """Yield (path, place) of the strings of a list, each at the first line that contains it."""
         for index, item in enumerate(value if isinstance(value, list) else ()):
             for number in range(start, end + 1):
                 column = self._lines[number].find(item) if isinstance(item, str) and item else -1

@@ -54,7 +54,7 @@ _FORM = "`CHECK until YYYY-MM-DD: REASON`"
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """A waiver, and the object that declares it; empty for a waiver of the settings."""
+    """A waiver, and the object with its annotation; the object is empty for a waiver of the settings file."""
 
     waiver: Waiver
     resource: str = ""
@@ -64,11 +64,11 @@ class Waivers:
     """The waivers of one run.
 
     Args:
-        waivers: the waivers of the settings.
-        root: the folder that their paths start from.
-        objects: the objects with the annotation.
+        waivers: the waivers of the settings file.
+        root: the folder that the paths of these waivers are relative to.
+        objects: the objects with the annotation `mpigen.dev/waive`.
         text_of: returns the text of a file.
-        checks: returns the ids of all checks; none if they are unknown.
+        checks: returns the ids of all checks; empty if they are unknown.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Waivers:
                 self._invalid.append(_finding(INVALID, place, manifest.resource, (mistake, why, fix)))
 
     def accepts(self, finding: Finding, today: dt.date) -> bool:
-        """Return True if a waiver accepts a finding today. An expired waiver counts as used and accepts nothing."""
+        """Return True if a waiver accepts a finding today. An expired waiver counts as used, but accepts nothing."""
         numbers = [number for number, declared in enumerate(self._declared) if self._is_about(declared, finding)]
         self._used.update(numbers)
         return any(today <= self._declared[number].waiver.until for number in numbers)
@@ -123,8 +123,8 @@ class Waivers:
 
         Args:
             today: the day of the run.
-            files: the files that the run checked as a whole; empty if it checked single files, where checks of several
-                objects can miss what they need.
+            files: the files of which all objects were checked. For a run over single files it is empty, and no waiver
+                is unused, because checks of several objects may miss findings.
             is_covered: returns True for a check that the run performed.
         """
         yield from self._invalid
@@ -149,7 +149,7 @@ class Waivers:
 
 
 def _parse(written: str, place: Place, checks: Collection[str]) -> tuple[Waiver | None, str]:
-    """Return the waiver of a line, or None and what is wrong with the line."""
+    """Parse a line of the annotation; return the waiver, or None and the mistake."""
     match = _LINE.fullmatch(written)
     if not match:
         return None, f"`{written}` is not a waiver"

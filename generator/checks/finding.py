@@ -53,13 +53,7 @@ class Breach:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """A place in a generated file.
-
-    Attributes:
-        file: the file.
-        line: 1-based line.
-        path: JSON path inside the object.
-    """
+    """A place in a generated file: the file, the 1-based line, and the JSON path inside the object."""
 
     file: str
     line: int
@@ -147,6 +141,6 @@ def _finding(manifest: Manifest, breach: Breach, place: Place) -> Finding:
 
 
 def _brief(value: object) -> object:
-    """Return a value for a report, shortened if its text is long."""
+    """Return a value for a report; a long value becomes the beginning of its JSON text."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return value if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

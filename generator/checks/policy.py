@@ -109,12 +109,12 @@ def _expression_breaches(policy: Policy, newest: Policy) -> Iterator[Breach]:
 
 
 def _is_echo(expression: Expression, policy: Policy) -> bool:
-    """Return True if the expression reads a variable that does not compile, so that the variable is the cause."""
+    """Return True if the expression reads a variable that does not compile, whose error is reported already."""
     return any(policy.variables[name].problem for name in expression.reads if name in policy.variables)
 
 
 def _absent_fields(policy: Policy) -> Iterator[Breach]:
-    """Yield the rules that evaluate to an error for minimal objects."""
+    """Yield a breach for each expression that fails with an error for an object without optional fields."""
     for number, (situation, error) in _errors_of_minimal_objects(policy).items():
         yield Breach(
             ("spec", "validations", number, "expression"),
@@ -127,7 +127,7 @@ def _absent_fields(policy: Policy) -> Iterator[Breach]:
 
 
 def _errors_of_minimal_objects(policy: Policy) -> Mapping[int, tuple[str, str]]:
-    """Return rule number → when the rule is an error, and the error."""
+    """Return expression number → (operation and kind at which it fails, error), for objects without a spec."""
     errors: dict[int, tuple[str, str]] = {}
     if policy.ignores_errors:
         return errors
@@ -145,7 +145,7 @@ def _errors_of_minimal_objects(policy: Policy) -> Mapping[int, tuple[str, str]]:
 
 
 def _cause(policy: Policy, rule: int, message: str, operation: str) -> tuple[str, str] | None:
-    """Return when a rule is an error, and the error; None if the kind may require the field that is absent."""
+    """Return (operation and kind, error) of a failing expression; None if the kind may require the absent field."""
     error = message.rpartition(" resulted in error: ")[2]
     if error in _NO_KEY:
         return _NO_KEY[error], error
@@ -156,7 +156,7 @@ def _cause(policy: Policy, rule: int, message: str, operation: str) -> tuple[str
 
 
 def _minimal_requests(policy: Policy) -> Iterator[Request]:
-    """Yield requests with an object that has only a name and an empty spec, for each matched resource."""
+    """Yield a request for each matched resource, with an object that has only a name and an empty spec."""
     for rule in mappings(mapping(policy.spec, "matchConstraints").get("resourceRules")):
         group, resource = next(iter(strings(rule.get("apiGroups"))), ""), next(iter(strings(rule.get("resources"))), "")
         if resource == "namespaces" or "/" in resource:

@@ -22,15 +22,13 @@ _WHY = "this namespace allows what the rule forbids in other namespaces"
 
 
 class Relaxation(NamedTuple):
-    """A rule that does not apply in a tenant's namespace.
+    """An admission rule that a label of a tenant's Namespace switches off.
 
     Attributes:
-        namespace: the Namespace.
-        label: the label that switches the rule off.
         until: the value of the label.
         day: the last day; None if the value is not a date.
-        reason: the reason; empty if none is given.
-        effect: what the namespace allows.
+        reason: the reason; empty if no annotation gives one.
+        effect: what the Namespace allows.
     """
 
     namespace: Manifest
@@ -47,7 +45,7 @@ class Relaxation(NamedTuple):
 
 
 class Relaxations(NamedTuple):
-    """The tenants' namespaces with their labels, and the relaxations in them."""
+    """The Namespaces of tenants with their labels, and the admission rules that these labels switch off."""
 
     namespaces: tuple[tuple[Manifest, Mapping[str, object]], ...]
     entries: tuple[Relaxation, ...]
@@ -55,7 +53,7 @@ class Relaxations(NamedTuple):
 
     @classmethod
     def read(cls, objects: Objects) -> Relaxations:
-        """Return the relaxations of a release."""
+        """Read the relaxations of a release."""
         labeled = ((manifest, mapping(manifest.body, "metadata", "labels")) for manifest in objects.of("", "Namespace"))
         namespaces = tuple((manifest, labels) for manifest, labels in labeled if TENANT_LABEL in labels)
         return cls(namespaces, tuple(entry for row in namespaces for entry in _relaxations(*row)), objects.today)
@@ -71,7 +69,7 @@ def _relaxations(namespace: Manifest, labels: Mapping[str, object]) -> Iterator[
 
 
 def _level(labels: Mapping[str, object]) -> object:
-    """Return the Pod Security level. Without a label the cluster decides, so the level counts as `restricted`."""
+    """Return the enforced Pod Security level; `restricted` without a label, because the cluster sets the default."""
     return labels.get(f"mpigen.dev/{_POD_SECURITY}") or labels.get(POD_SECURITY_ENFORCE, "restricted")
 
 

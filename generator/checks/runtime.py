@@ -103,7 +103,7 @@ def exclusive_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
 
 
 def _groups(body: Body) -> Iterator[tuple[Path, str]]:
-    """Yield the paths and names of the podset groups of each job's pods."""
+    """Yield (path, name) of the PodSet group of each job's pods."""
     for number, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
         inside = ("template", "spec", "template", "metadata", "annotations")
         annotations: Mapping[str, Any] = mapping(job, *inside)
@@ -136,7 +136,7 @@ def broken_value(runtime: TrainingRuntime) -> Iterator[Breach]:
 
 
 def broken_values(container: Mapping[str, Any], path: Path) -> Iterator[Breach]:
-    """Yield the values of a container that the kubelet breaks."""
+    """Yield the breaches of `command`, `args` and `env` values in which the kubelet drops characters after a `$`."""
     env = [
         ((*path, "env", number, "value"), item.get("value")) for number, item in indexed_mappings(container.get("env"))
     ]
@@ -159,7 +159,7 @@ def broken_values(container: Mapping[str, Any], path: Path) -> Iterator[Breach]:
 
 
 def _pair(value: str) -> str:
-    """Return the first `$` with the character that it breaks; empty if there is none."""
+    """Return the first `$` with the character that follows and is lost; empty if the kubelet keeps the value."""
     for match in _EXPRESSION.finditer(value):
         if not (match["rest"] or "").isascii():
             return match[0]

@@ -100,7 +100,7 @@ def _not_an_object(manifest: Manifest) -> Iterator[Breach]:
 
 
 def _fabric_fix(manifest: Manifest, violation: Violation) -> str:
-    """Return the fix of a known mistake in a kind of a network operator; empty for any other violation."""
+    """Return the fix of a frequent mistake in an object of a network operator; empty for any other violation."""
     if manifest.group not in _FABRIC_GROUPS or not violation.path:
         return ""
     field = violation.path[-1]

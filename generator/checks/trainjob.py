@@ -193,7 +193,7 @@ def dropped_field(job: TrainJob) -> Iterator[Breach]:
 
 
 def _effect_of_kueue(body: Body) -> tuple[Severity, str]:
-    """Return the severity of what Kueue does to a TrainJob, and the condition, which is empty if it names a queue."""
+    """Return the severity of Kueue's effect on a TrainJob, and a condition for messages; empty with a queue."""
     has_queue = QUEUE_NAME in mapping(body, "metadata", "labels")
     return (ERROR, "") if has_queue else (WARNING, "if the TrainJob is queued, ")
 
@@ -257,13 +257,13 @@ def missing_runtime(objects: Objects) -> Iterator[Breach]:
 
 
 def _names(kind: str, namespace: str, objects: Objects) -> AbstractSet[str]:
-    """Return the runtimes that a TrainJob can name. A runtime without a namespace counts as one of its namespace."""
+    """Return the runtimes that a TrainJob can name. A runtime without `namespace` counts for every namespace."""
     names, namespaces = objects.names(GROUP, kind), {"", namespace if kind == "TrainingRuntime" else ""}
     return {name for some in namespaces for name in names.get(some, ())}
 
 
 def _fix(kind: str, name: str, names: Mapping[str, AbstractSet[str]]) -> str:
-    """Return the fix of a dangling reference; empty if no runtime is similar."""
+    """Return the fix of a dangling `runtimeRef`; empty if the files have no runtime of the kind."""
     (other,) = set(RUNTIMES) - {kind}
     if name in names[other]:
         return f"set `kind: {other}`: a {other} has this name"
@@ -395,7 +395,7 @@ def _devices(amounts: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _missing(pair: OnRuntime, missing: Mapping[str, object], why: str) -> Breach:
-    """Return the breach of a TrainJob that does not set some resources: an error if there is a device."""
+    """Return the breach of a TrainJob that omits resources of the runtime: an error if one of them is a device."""
     names = " and ".join(map(format_value, missing))
     amounts = ", ".join(f"{name}: {amount}" for name, amount in pair.missing.items())
     return Breach(
@@ -461,7 +461,7 @@ def launcher_image(objects: Objects) -> Iterator[Breach]:
 
 
 def _on_mpi(objects: Objects) -> Iterator[tuple[Manifest, Manifest, MpiRuntime]]:
-    """Yield the TrainJobs whose MPI runtime is in the files: (TrainJob, its runtime, its view)."""
+    """Yield (TrainJob, runtime, MPI view of the runtime) for TrainJobs whose MPI runtime is in the files."""
     for job in objects.of(GROUP, "TrainJob"):
         manifest = runtime_of(job, objects)
         if manifest and (runtime := mpi_runtime(manifest.body)):

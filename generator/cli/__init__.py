@@ -1,4 +1,4 @@
-"""The command line. Only here is anything printed, is the environment read, does the process exit."""
+"""The command line. Only this package prints, reads the environment and exits the process."""
 
 from __future__ import annotations
 

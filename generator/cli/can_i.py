@@ -82,7 +82,7 @@ def _question(
 
 
 def _misspelt(verb: str, target: str) -> Iterator[str]:
-    """Yield why "no" may answer another question than the user meant, as `kubectl auth can-i` warns.
+    """Yield warnings of `kubectl auth can-i`: the verb or resource is unknown, so "no" may come from a typing mistake.
 
     Source: k8s.io/kubectl v0.34.2 pkg/cmd/auth/cani.go, `validate` and `resourceFor`.
     """

@@ -22,7 +22,7 @@ _file = click.Path(path_type=Path)
 
 
 class _Listing(click.Group):
-    """A group whose command `list` need not be written."""
+    """A command group that runs its command `list` if the command line names no command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)

@@ -31,7 +31,7 @@ _HIDDEN = {
 
 @dataclass(frozen=True, slots=True)
 class FindingOptions:
-    """The values of the shared options, by the names of their parameters."""
+    """The values of the options that all commands with findings share."""
 
     form: str
     fail_on: str | None
@@ -59,10 +59,10 @@ class FindingOptions:
             click.echo(line, err=True)
 
     def load(self) -> Adoption:
-        """Return the settings file with these options in place of its values.
+        """Return the settings file, with these options in place of its values.
 
         Raises:
-            ConfigError: the settings, the baseline, the revision or a check id is wrong.
+            ConfigError: the settings, the baseline, the revision or a check id is invalid.
             InputError: a file cannot be read.
         """
         from generator.adoption.adoption import Adoption
@@ -135,7 +135,7 @@ class FindingOptions:
 
 
 def _hidden(outcome: Outcome) -> list[str]:
-    """Return a line about the findings that are not reported."""
+    """Return a line with the numbers of waived, known and unselected findings; empty if there are none."""
     parts = [f"{number} {_HIDDEN[reason]}" for reason, number in outcome.hidden.items()]
     return [f"not reported: {', '.join(parts)}"] if parts else []
 

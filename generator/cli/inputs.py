@@ -23,20 +23,20 @@ _STDIN = Path("-")
 
 
 def read_manifests(paths: Sequence[Path]) -> list[Manifest]:
-    """Return all manifests at the paths, see `read_cluster`."""
+    """Return all manifests at the paths; see `read_cluster`."""
     return read_cluster(paths)[0]
 
 
 def read_cluster(paths: Sequence[Path]) -> tuple[list[Manifest], dict[str, str]]:
-    """Return all manifests at the paths, and the versions that they are made for, by component.
+    """Return all manifests at the paths, and the target versions (component → minor version).
 
-    A platform file is rendered first, which starts Node. The versions come from a platform, or from the release of
-    the files; empty if the paths disagree.
+    A platform file is rendered first. The versions come from the platform file or from the release of the files; they
+    are empty if the paths disagree.
 
     Raises:
-        ConfigError: a platform file is wrong.
+        ConfigError: a platform file is invalid.
         DocumentError: a text is not YAML.
-        OutputError: a path does not exist, or a folder has no files in it.
+        OutputError: a path does not exist, or a folder has no files.
         InputError: a file cannot be read.
     """
     manifests: list[Manifest] = []
@@ -112,10 +112,10 @@ def _rendered(path: Path, targets: set[Targets]) -> Iterator[Manifest]:
 
 
 def load_declared(file: Path) -> Platform:
-    """Return the platform of a file. That of an mpigen_platform.py has every runtime of its app.
+    """Return the platform of a file; of an mpigen_platform.py with every runtime that its app adds.
 
     Raises:
-        ConfigError: the file is wrong.
+        ConfigError: the file is invalid.
     """
     if file.suffix != ".py":
         from generator.config.load import load_platform
@@ -144,7 +144,7 @@ def _targets(_context: click.Context, _option: click.Parameter, values: tuple[st
 
 
 def target_option(command: _Command) -> _Command:
-    """Add `--target`, which gives a command the minor version of each component."""
+    """Add `--target` to a command, which gets component → minor version."""
     return click.option(
         "--target",
         "targets",

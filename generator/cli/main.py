@@ -69,7 +69,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _explain(error: BaseException, arguments: list[str]) -> int:
-    """Report an error in the form of its kind, and return the exit code of that kind."""
+    """Print an error as a message for users, and return its exit code."""
     match error:
         case click.exceptions.Exit():
             return error.exit_code
@@ -89,7 +89,7 @@ def _explain(error: BaseException, arguments: list[str]) -> int:
 
 
 def _tell(problems: tuple[Problem, ...], code: ExitCode, arguments: list[str]) -> int:
-    """Print problems: for programs on standard output, for people, or where that fails, on standard error."""
+    """Print problems and return the exit code: on standard output for programs, else on standard error."""
     form = _format(arguments)
     if form == "text":
         show_problems(problems)
@@ -120,7 +120,7 @@ def _tell_bug(error: BaseException, arguments: list[str]) -> int:
 
 
 def _format(arguments: list[str]) -> str:
-    """Return the format that a command line asks for, even if the rest of it is wrong."""
+    """Return the value of `--format` in a command line, even if other arguments are invalid."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments  # the rest is the command of a job
     forms = [form for option, form in pairwise(ours) if option == "--format"]
     forms += [word.removeprefix("--format=") for word in ours if word.startswith("--format=")]

@@ -30,7 +30,7 @@ def format_option(command: _Command) -> _Command:
 
 @contextmanager
 def progress(message: str) -> Iterator[None]:
-    """Show a spinner on a terminal while the body runs, from its second second on."""
+    """Show a spinner on a terminal while the body runs, if the body takes longer than a second."""
     if not (sys.stderr and sys.stderr.isatty()):
         yield
         return
@@ -74,12 +74,18 @@ def table_width() -> int | None:
 
 
 def show(form: str, summary: Mapping[str, Any], lines: Iterable[str]) -> None:
-    """Print the result of a command that reports no findings."""
+    """Print the summary (JSON) or the lines (text) of a command that reports no findings.
+
+    Args:
+        form: the format, `text` or `json`.
+        summary: the JSON data.
+        lines: the lines of the text format.
+    """
     emit(form, Result(summary=summary, lines=lines))
 
 
 def emit(form: str, result: Result) -> None:
-    """Print a result in a format. A reader that closes the pipe early changes nothing of the exit code."""
+    """Print a result in a format. A closed pipe does not change the exit code."""
     with printing():
         if text := RENDERERS[form](result):
             click.echo(text, color=result.has_color or None)
@@ -91,12 +97,12 @@ def show_problems(problems: Iterable[Problem]) -> None:
 
 
 class StdoutError(OutputError):
-    """Standard output cannot be written, so nothing can be reported there."""
+    """Standard output cannot be written, so the error is reported on standard error only."""
 
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Treat a closed pipe as success, and a full disk as a problem of the user."""
+    """Ignore a closed pipe, and report any other write error of standard output, such as a full disk."""
     try:
         yield
     except BrokenPipeError:
@@ -108,7 +114,7 @@ def printing() -> Iterator[None]:
 
 
 def abandon_stdout() -> None:
-    """Point a standard output that fails to the null device, because Python complains again when it closes it."""
+    """Redirect standard output to the null device, because Python reports a second error when it closes the stream."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

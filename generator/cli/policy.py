@@ -109,12 +109,12 @@ def _cases(paths: Iterable[Path], *, needed: bool) -> list[Case]:
 
 
 def _of_manifests(paths: Iterable[Path]) -> list[Path]:
-    """Return the paths of YAML or JSON: without standard input and platforms in Python."""
+    """Return the paths of YAML and JSON files, without standard input and platforms in Python."""
     return [path for path in paths if path.suffix != ".py" and path != Path("-")]
 
 
 def _catalog(paths: Sequence[Path], targets: dict[str, str]) -> Catalog:
-    """Return the schemas for the versions of the release, if all of PATHS belong to one."""
+    """Return the schemas for the targets of the release, if all paths belong to one release."""
     from generator.checks.files import by_release, manifest_files
     from generator.schemas.catalog import Catalog
 
@@ -138,7 +138,7 @@ def _outcomes(objects: Sequence[Manifest], cases: Sequence[Case], catalog: Catal
 
 
 def _case_facts(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> dict[str, Any]:
-    """Return `cases` with their decisions, and `rules` with the names of the cases that they reject and accept."""
+    """Return `cases` with their decisions, and `rules` with the names of the cases that each rejects or accepts."""
     return {
         "cases": [
             {
@@ -164,7 +164,7 @@ def _case_facts(outcomes: Sequence[Outcome], rules: Sequence[Rule]) -> dict[str,
 
 
 def _rule_rows(rules: Sequence[Rule]) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each rule: how many cases it rejects and accepts, and the first that it rejects."""
+    """Yield a row for each rule: the numbers of rejected and accepted cases, and the first rejected case."""
     for rule in rules:
         example = rule.rejecting[0].name if rule.rejecting else ""
         yield rule.name, str(len(rule.rejecting)), str(len(rule.accepting)), example

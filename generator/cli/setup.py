@@ -20,10 +20,10 @@ _SCHEMA_LINE = re.compile(r"(?m)^# yaml-language-server: \$schema=.*$")
 
 
 def start(example: str, folder: Path) -> list[Path]:
-    """Copy an example and the schema into a folder, and return the paths, first the platform file.
+    """Copy an example and the schema into a folder, and return the paths, the platform file first.
 
     Raises:
-        OutputError: a file exists already or cannot be written, so no file was written.
+        OutputError: a file exists already or cannot be written. Then no file is written.
     """
     from generator.config.platform import platform_schema
 
@@ -63,7 +63,7 @@ def _schema_line(_match: re.Match[str]) -> str:
 
 
 def _home(example: str) -> Path:
-    """Return the folder of an example: in the package when installed, at the top of a source checkout."""
+    """Return the folder of an example: in the installed package, or in a source checkout."""
     package = Path(__file__).parent.parent
     carried = package / "data" / "examples" / example
     return carried if carried.is_dir() else package.parent / "examples" / example

@@ -87,7 +87,7 @@ def validate(
 
 
 def _with_stdin(stdin: bytes) -> Callable[[str], str]:
-    """Return a reader of files that also knows standard input."""
+    """Return a function from file name to text that also has the content of standard input."""
     from generator.pipeline import STDIN
 
     text = stdin.decode(errors="replace")

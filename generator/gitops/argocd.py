@@ -38,11 +38,10 @@ _IN_CLUSTER = "https://kubernetes.default.svc"
 
 
 def app_project(platform: Platform, gitops: GitOps, manifests: Iterable[Manifest]) -> Body:
-    """Return the AppProject: this repository, this cluster, and the cluster-scoped kinds of mpigen.
+    """Return the AppProject: this repository, this cluster, and all cluster-scoped kinds of mpigen and of the admin.
 
-    All of them, whether this release has some or not: what a release no longer has must be pruned, what an older one
-    had must come back (argo-cd v3.2.1 controller/sync.go checks every task, pruning included). Kinds of the admin's
-    own come on top.
+    The list does not depend on the release, because Argo CD must also prune kinds that this release no longer has, and
+    restore them after a rollback (argo-cd v3.2.1 controller/sync.go checks every task, pruning included).
     """
     applied = (manifest for manifest in manifests if manifest.file not in NOT_APPLIED)
     kinds = sorted(
@@ -62,7 +61,7 @@ def app_project(platform: Platform, gitops: GitOps, manifests: Iterable[Manifest
 
 
 def application(platform: Platform, gitops: GitOps, release: str) -> Body:
-    """Return the Application: its `path` names the release, so changing one line promotes or rolls back."""
+    """Return the Application. Its `path` names the release, so a change of this field promotes or rolls back."""
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Application",
@@ -86,7 +85,7 @@ def application(platform: Platform, gitops: GitOps, release: str) -> Body:
 
 
 def pointer(platform: Platform, manifests: Sequence[Manifest], release: str) -> list[Manifest]:
-    """Return the project and the application that apply a release; nothing if no engine applies it.
+    """Return the AppProject and the Application of a release; empty without a GitOps engine.
 
     Files are relative to `output/<platform>/argocd/`.
     """
@@ -104,7 +103,7 @@ _ROLES = {"ClusterRole": "clusterroles", "Role": "roles"}
 
 
 def account_role(platform: Platform, manifests: Iterable[Manifest]) -> list[Manifest]:
-    """Return the role and its binding; nothing if the platform grants no rights.
+    """Return the ClusterRole of Argo CD's account and its binding; empty if the platform grants no rights.
 
     Raises:
         EngineError: there is no catalogue of kinds.
@@ -121,7 +120,7 @@ def account_role(platform: Platform, manifests: Iterable[Manifest]) -> list[Mani
 
 
 def account_rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
-    """Return the rules of an account that applies these manifests, and the manifests of any other release."""
+    """Return the RBAC rules with which an account applies these manifests, and the manifests of other releases."""
     manifests = list(manifests)
     defined = {kind: {manifest.name for manifest in manifests if manifest.kind == kind} for kind in _ROLES}
     bound = {kind: {name for manifest in manifests for name in _bound_role(manifest, kind)} for kind in _ROLES}
@@ -134,7 +133,7 @@ def account_rules(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]
 
 
 def _rules_for_added_kinds(manifests: Iterable[Manifest], catalog: Catalog) -> list[Body]:
-    """Return rules for kinds that admins add. The API server's name of a kind without a schema is unknown."""
+    """Return RBAC rules for kinds that admins add in Python; kinds without a schema are omitted."""
     known = {(row.group, row.kind) for row in KINDS}
     others: dict[str, set[str]] = {}
     for manifest in manifests:

@@ -1,10 +1,10 @@
 """The comment at the top of each generated file, and the owner labels and Argo CD sync wave of each manifest.
 
-Argo CD waits until a wave is healthy before the next. A ClusterQueue is inactive without its flavors and checks, a
-flavor needs its topology, a LocalQueue its ClusterQueue, and a namespace must be closed before jobs can enter it. The
-last wave holds objects that others must fill: a SecretStore without a login is Degraded, and a claim is Progressing
-until its first pod. No object waits for them, because the mistake of one team would hold up all teams: Argo CD applies
-the last wave and is done (argo-cd v3.2.1, gitops-engine 13d5172 pkg/sync/sync_context.go `Sync`,
+Argo CD waits until a wave is healthy before it applies the next wave. A ClusterQueue is inactive without its flavors
+and checks, a flavor needs its topology, a LocalQueue its ClusterQueue, and a namespace must be protected before jobs
+can enter it. The last wave holds objects that become healthy only later: a SecretStore is Degraded until someone stores
+its login, and a PersistentVolumeClaim is Progressing until its first pod. No wave follows, so the mistake of one team
+does not delay other teams (argo-cd v3.2.1, gitops-engine 13d5172 pkg/sync/sync_context.go `Sync`,
 pkg/health/health_pvc.go).
 """
 
@@ -52,7 +52,7 @@ WAVES = {row.kind: row.wave for row in KINDS if row.wave}
 
 
 def annotate_waves(manifests: Iterable[Manifest]) -> list[Manifest]:
-    """Annotate each manifest that is applied with its wave, unless it has one already."""
+    """Annotate each manifest that Argo CD applies with its sync wave, unless the manifest has one already."""
     return [manifest if manifest.file in NOT_APPLIED else _annotate_wave(manifest) for manifest in manifests]
 
 
@@ -73,7 +73,7 @@ _CAMEL = re.compile(r"(?=[A-Z])")
 
 
 class Headers:
-    """The comments of the files of one platform.
+    """The comments at the top of a platform's generated files.
 
     Args:
         platform: the platform.
@@ -90,7 +90,7 @@ class Headers:
         }
 
     def add(self, texts: Mapping[str, str], folder: str = "") -> dict[str, str]:
-        """Return the texts of generated files, each with its comment in place of the first `---`.
+        """Return the generated files with their comments, which replace the first `---`.
 
         Args:
             texts: path → YAML text.
@@ -99,7 +99,7 @@ class Headers:
         return {path: self.header(folder + path) + text.removeprefix("---\n") for path, text in texts.items()}
 
     def header(self, path: str) -> str:
-        """Return the two lines of comment for a file."""
+        """Return the two comment lines of a file."""
         row, names = _find_row(path)
         if row is None:
             content, readers, source = "Objects that the platform file adds.", "platform admins", self._file
@@ -120,7 +120,7 @@ class Headers:
         return self._file if "[" in sections[0] else f"{self._file} ({sections[0]}: default)"
 
     def _declared(self, section: str) -> str:
-        """Return the longest part of a section that the platform file sets; empty if it sets none of it."""
+        """Return the longest prefix of a path, such as `queues.priorities`, that the platform file sets; else empty."""
         node: Any = self._platform
         steps: list[str] = []
         for step in section.split("."):
@@ -136,7 +136,7 @@ class Headers:
 
 
 def _comment(*variants: str) -> str:
-    """Return the first variant that fits into a line of comment; the last one is cut to fit."""
+    """Return the first variant that fits into a comment line; if none fits, cut the last one."""
     fitting = (text for text in variants if len(text) <= _WIDEST - 2)
     return f"# {next(fitting, None) or shorten(variants[-1], _WIDEST - 2)}\n"
 
@@ -147,7 +147,7 @@ def _rows() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _find_row(path: str) -> tuple[Mapping[str, Any] | None, Mapping[str, str]]:
-    """Return the row of a path, and the names that the path has in place of `{tenant}` and `{name}`."""
+    """Return the row of output_files.yaml for a path, and the values of `{tenant}` and `{name}` in the path."""
     folders = path.split("/")
     names = {"name": folders[-1].removesuffix(".yaml"), "tenant": folders[1] if len(folders) > 1 else ""}
     if folders[0] == "tenants":

@@ -1,4 +1,4 @@
-"""The contract of a runtime with programs and images, for a family and for a runtime of a platform."""
+"""The contract between a runtime and programs and images: what ranks get, and what an image needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MAST
 
 
 def family_facts(family: Family) -> Facts:
-    """Return the description of a family for machines."""
+    """Return the contract of an MPI family as JSON data."""
     return {
         "name": family.name,
         "title": family.title,
@@ -40,7 +40,7 @@ def family_facts(family: Family) -> Facts:
 
 
 def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
-    """Return the description of a platform's runtime for machines."""
+    """Return the contract of a platform's runtime as JSON data."""
     pool = platform.pool(runtime.pool)
     size = node_size(runtime, pool)
     return {
@@ -65,12 +65,12 @@ def runtime_facts(platform: Platform, runtime: Runtime) -> Facts:
 
 
 def mpi_versions(family: Family) -> str:
-    """Return the MPI of a family with its versions."""
+    """Return the name and the versions of a family's MPI."""
     return FAMILIES[family.mpi].image
 
 
 def describe_family(family: Family) -> Topics:
-    """Yield the description of a family for people."""
+    """Yield the contract of an MPI family as (topic, text)."""
     yield "family", f"{family.name}: {family.title}"
     yield "devices", ", ".join(family.devices)
     for device, why in family.not_on.items():
@@ -98,7 +98,7 @@ def describe_family(family: Family) -> Topics:
 
 
 def describe_runtime(platform: Platform, runtime: Runtime) -> Topics:
-    """Yield the description of a platform's runtime for people; the description of its family completes it."""
+    """Yield the facts of a platform's runtime as (topic, text), in addition to `describe_family`."""
     facts = runtime_facts(platform, runtime)
     yield "runtime", f"{runtime.name}{', deprecated' if runtime.deprecated else ''}"
     yield "pool", f"{facts['pool']} ({facts['device']})"
@@ -115,12 +115,12 @@ def describe_runtime(platform: Platform, runtime: Runtime) -> Topics:
 
 
 def in_words(resources: Mapping[str, str]) -> str:
-    """`14 cpu, 57Gi memory`."""
+    """Format resources: `14 cpu, 57Gi memory`."""
     return ", ".join(f"{amount} {resource}" for resource, amount in resources.items())
 
 
 def _hosts(platform: Platform, runtime: Runtime) -> Facts:
-    """Return the sizes of the largest jobs of each tenant."""
+    """Return tenant → the sizes of its largest jobs in hosts."""
     able = [tenant for tenant in platform.tenants if not runtime.tenants or tenant.name in runtime.tenants]
     far = reaches(platform, able, runtime)
     return {name: _numbers(largest) for name, largest in far.items() if largest.idle != 0}
@@ -133,7 +133,7 @@ def _numbers(far: Reach) -> Facts:
 
 
 def _largest(hosts: Mapping[str, Any]) -> str:
-    """Return the sizes of jobs in words, without repeated ones."""
+    """Format the sizes of the largest jobs, without repeated sizes."""
     owned, reclaimable, idle = hosts["owned"], hosts["reclaimable"], hosts["idle"]
     if idle is None:
         return f"{hosts['unknown']}"
@@ -167,7 +167,7 @@ def _limits(family: Family) -> Iterator[str]:
 
 
 def _variables(family: Family) -> list[str]:
-    """Return the names of the variables that mpigen sets, for the first device of the family."""
+    """Return the names of the variables that mpigen sets for the first device kind of the family."""
     runtime = Runtime(name="any", use=family.name, pool="any")
     return list(launcher_environment(runtime, NodeSize(1, 1, {}, ""), family.devices[0]))
 

@@ -1,9 +1,8 @@
-"""Descriptions of fabrics and server types, for people and for machines.
+"""Descriptions of fabrics and server types, as text and as JSON data.
 
-NetworkPolicies are rules of the interface of the pod network and do not apply to packets of a fabric
-(multi-networkpolicy README.md; openshift/api operator/v1/types_network.go). RDMA does not even pass through the kernel.
-Only partitions separate teams on a fabric, and the cluster does not enforce them: the subnet manager of InfiniBand
-does, or the switches of a VLAN.
+NetworkPolicies apply to the pod network only, not to a fabric (multi-networkpolicy README.md; openshift/api
+operator/v1/types_network.go). RDMA even bypasses the kernel. Only partitions separate teams on a fabric. The subnet
+manager of InfiniBand or the switches of a VLAN enforce partitions, not the cluster.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Partition:
 
     Attributes:
         key: `pkey 0x101` or `vlan 120`; empty for the default partition or untagged traffic.
-        tenants: names of the teams in it.
+        tenants: the names of the teams that use the partition.
     """
 
     key: str
@@ -55,7 +54,7 @@ class Partition:
 
 
 def fabric_facts(platform: Platform, fabric: Fabric) -> Facts:
-    """Return the description of a fabric for machines."""
+    """Return the description of a fabric as JSON data."""
     pools = {pool.name: pool.nodes for pool in pools_with(fabric, platform)}
     runtimes = _runtimes_on(platform, fabric)
     server = fabric.known_server
@@ -86,7 +85,7 @@ def fabric_facts(platform: Platform, fabric: Fabric) -> Facts:
 
 
 def describe_fabric(platform: Platform, fabric: Fabric) -> Rows:
-    """Yield the description of a fabric for people."""
+    """Yield the description of a fabric as (topic, text)."""
     facts = fabric_facts(platform, fabric)
     server = fabric.known_server
     yield "fabric", f"{fabric.name}: {fabric.type}{f', on {server.title}' if server else ''}"
@@ -139,7 +138,7 @@ def _describe_teams(parts: Iterable[Partition], fabric: Fabric) -> Rows:
 
 
 def _separation(fabric: Fabric) -> str:
-    """Return the advice that separates the teams on a fabric."""
+    """Return the advice how to separate the teams on a fabric."""
     field = "pkey" if fabric.type == "infiniband" else "vlan"
     if fabric.attached == "sriov":
         value = f"`tenants[].fabrics: [{{name: {fabric.name}, {field}: …}}]`"
@@ -153,7 +152,7 @@ def _separation(fabric: Fabric) -> str:
 
 
 def _describe_memory(states: dict[str, str]) -> Rows:
-    """Yield each state once, with the runtimes that share it."""
+    """Yield (runtimes, state of their memory lock), one row for runtimes with equal states."""
     for state in dict.fromkeys(states.values()):
         yield "memory", f"{', '.join(name for name, other in states.items() if other == state)}: {state}"
 
@@ -163,7 +162,7 @@ def _runtimes_on(platform: Platform, fabric: Fabric) -> tuple[Runtime, ...]:
 
 
 def _partitions(platform: Platform, fabric: Fabric) -> tuple[Partition, ...]:
-    """Return the partitions of a fabric with the teams that can use its nodes."""
+    """Return the partitions of a fabric, with the teams that can use the fabric's nodes."""
     teams: dict[str, list[str]] = {}
     for tenant in platform.tenants:
         if fabric in fabrics_of(tenant, platform):
@@ -191,7 +190,7 @@ def _addresses(fabric: Fabric, nodes: int) -> Facts | None:
 
 
 def _restarts(platform: Platform, fabric: Fabric) -> list[str]:
-    """Return the kinds of objects that drain or restart nodes when they are applied, with their annotations."""
+    """Return the kinds of objects whose apply drains or restarts nodes, from their annotations."""
     bodies: list[Body] = []
     if fabric.attached == "sriov" and fabric.operated != "none":
         namespace = operator_namespace(fabric, is_openshift=platform.cluster.is_openshift)
@@ -203,7 +202,7 @@ def _restarts(platform: Platform, fabric: Fabric) -> list[str]:
 
 
 def _memlock(runtime: Runtime, fabric: Fabric) -> str:
-    """Return how the ranks of a runtime may lock the memory that RDMA uses."""
+    """Return how the ranks of a runtime get permission to lock memory for RDMA."""
     if not fabric.has_rdma:
         return "none to lock, because there is no RDMA"
     if runtime.locks_memory:
@@ -214,7 +213,7 @@ def _memlock(runtime: Runtime, fabric: Fabric) -> str:
 
 
 def _variables(platform: Platform, runtime: Runtime) -> dict[str, str]:
-    """Return the variables of ranks that a fabric changes."""
+    """Return the variables of ranks that differ because of a fabric."""
     without = _environment(platform, runtime.model_copy(update={"fabric": "none"}))
     return {name: value for name, value in _environment(platform, runtime).items() if without.get(name) != value}
 
@@ -233,7 +232,7 @@ SOUND_SHARE = 0.8
 
 
 def server_facts(server: Server) -> dict[str, Any]:
-    """Return the description of a server type for machines."""
+    """Return the description of a server type as JSON data."""
     return {
         "name": server.name,
         "title": server.title,
@@ -253,12 +252,16 @@ def server_facts(server: Server) -> dict[str, Any]:
 
 
 def sound_bandwidth(gigabits: float) -> float:
-    """GB/s of bus bandwidth below which something is wrong, where a node's links carry so many Gbit/s."""
+    """Return the lowest bus bandwidth in GB/s that a healthy node reaches.
+
+    Args:
+        gigabits: Gbit/s of all links of the node.
+    """
     return round(gigabits / 8 * SOUND_SHARE, 1)
 
 
 def describe_server(server: Server) -> Iterator[tuple[str, str]]:
-    """Yield the description of a server type for people."""
+    """Yield the description of a server type as (topic, text)."""
     yield "server", f"{server.name}: {server.title}"
     sockets = f"{server.sockets} sockets" if server.sockets else "number of sockets unknown"
     yield "node", f"{server.accelerators}, {server.architecture}, {sockets}"

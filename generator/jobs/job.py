@@ -1,7 +1,7 @@
 """A new TrainJob on a runtime of the platform, or the reasons why it would not run.
 
-The TrainJob has no field that Trainer v2.3.0 would give to the launcher alone (`image`, and `resourcesPerNode` where
-the launcher is separate): pkg/runtime/framework/plugins/jobset/builder.go `Trainer`.
+The TrainJob sets no field that Trainer v2.3.0 applies to the launcher alone, such as `image`, or `resourcesPerNode`
+with a separate launcher (pkg/runtime/framework/plugins/jobset/builder.go `Trainer`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from generator.manifests import Body
 
 
 def labels_for(platform: Platform, tenant: Tenant, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels of a job: required ones with the values of the team, and given ones."""
+    """Return the labels of a job: the platform's required labels with the values of the team, and the given ones."""
     known = {key: tenant.labels[key] for key in platform.policies.labels if key in tenant.labels}
     return {**known, **given}
 
@@ -38,7 +38,7 @@ def deadline(tenant: Tenant) -> Body:
 def _admission_problems(
     platform: Platform, tenant: Tenant, *, labels: Mapping[str, str], priority: str
 ) -> Iterator[Problem]:
-    """Yield the reasons why admission would reject the job, for rules that deny."""
+    """Yield the admission rules that would deny the job."""
     denied = {rule for rule in ("labels", "priority") if platform.policies.admission.action(rule) == "deny"}
     declared = [declaration.name for declaration in platform.queues.priorities]
     if priority and priority not in declared:
@@ -63,7 +63,7 @@ def _wrong_labels(platform: Platform, tenant: Tenant, labels: Mapping[str, str])
 
 
 def job_network_policies(platform: Platform, train_job: Body) -> list[Body]:
-    """Return the NetworkPolicy of a TrainJob, if the platform isolates jobs; else nothing."""
+    """Return the NetworkPolicy of a TrainJob if the platform isolates jobs; else an empty list."""
     return [_policy(train_job["metadata"])] if platform.isolation.unit == "job" else []
 
 
@@ -99,20 +99,20 @@ class Request:
     """The request for a job; empty fields have defaults.
 
     Attributes:
-        runtime: its name in the platform; may be empty where a fabric is named that only one runtime is on.
+        runtime: the name of a runtime; may be empty if `fabric` has only one runtime.
         tenant: the team of the job. Default: the only tenant that can use the runtime.
-        name: of the TrainJob. Default: the runtime's, with `-smoke` for a smoke test.
-        nodes: `numNodes`. Default: what the runtime says, or three pods for a smoke test.
-        queue: a LocalQueue that is not the default one.
-        command: what the launcher runs. Default: the example of the family.
-        is_smoke: whether the job is the family's smoke test.
+        name: the name of the TrainJob. Default: the runtime's, with `-smoke` for a smoke test.
+        nodes: `numNodes`. Default: the runtime's, or three pods for a smoke test.
+        queue: a LocalQueue other than the default.
+        command: the command of the launcher. Default: the example of the family.
+        is_smoke: True for the smoke test of the family.
         namespace: a namespace of the tenant. Default: the namespace with the tenant's name.
-        priority: one of the platform's. Default: none. Kueue then takes that of the pods' PriorityClass, else of
+        priority: a priority of the platform. Without one, Kueue takes the priority of the pods' PriorityClass, else of
             the cluster's default PriorityClass, else 0 (kueue v0.19.2 pkg/controller/jobframework/reconciler.go,
             `ExtractPriority`).
-        owner: the name of the user who may delete the job without being an editor. Default: no user.
+        owner: the user who may delete the job without being an editor. Default: no user.
         labels: labels in addition to the platform's labels.
-        fabric: one of the platform. A smoke test measures it.
+        fabric: a fabric of the platform, which a smoke test measures.
         link: Gbit/s of each NIC, if the fabric names no server type.
     """
 
@@ -133,7 +133,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A TrainJob, and what its owner should know about it."""
+    """A TrainJob, with notes for its owner."""
 
     body: Body
     notes: tuple[str, ...]
@@ -143,7 +143,7 @@ def new_job(platform: Platform, request: Request) -> Job:
     """Return the TrainJob of a request.
 
     Raises:
-        JobError: it would be rejected, stay pending, or not do what its owner expects; with every reason.
+        JobError: the job would be rejected, stay pending, or ignore a part of the request; with every reason.
     """
     runtime = runtime_for(platform, request.runtime, request.fabric)
     tenant = tenant_for(platform, runtime, request.tenant)
@@ -177,7 +177,7 @@ def new_job(platform: Platform, request: Request) -> Job:
 
 
 def _measured(platform: Platform, runtime: Runtime, request: Request) -> Benchmark | None:
-    """Return the benchmark of a smoke test on a fabric; None for other jobs."""
+    """Return the benchmark that a smoke test with `fabric` runs; None for other jobs."""
     pool = platform.pool(runtime.pool)
     fabric = fabric_of(runtime, pool) if request.is_smoke and request.fabric else None
     if fabric is None:
@@ -205,7 +205,7 @@ def _usual_name(runtime: Runtime, request: Request) -> str:
 
 
 def _usual_nodes(runtime: Runtime, tenant: Tenant, request: Request) -> int:
-    """Return the default of the runtime, at most the limit of the tenant."""
+    """Return the runtime's default for `numNodes`, at most the limit of the tenant."""
     if request.is_smoke:
         return smoke_nodes(runtime)
     return min(runtime.nodes or 2, tenant.limits.hosts_per_job or 2**31)
@@ -286,7 +286,7 @@ def _notes(runtime: Runtime, request: Request) -> Iterator[str]:
 
 
 def _contention_notes(tenant: Tenant, nodes: int, far: Reach) -> Iterator[str]:
-    """Yield what the job can wait for while other teams use the cluster."""
+    """Yield notes on how long the job can stay pending while other teams use the cluster."""
     if far.owned is None or far.idle is None:
         yield f"it is unknown if Kueue admits the job at once: {far.unknown or far.reason}"
     elif nodes <= far.owned:

@@ -28,8 +28,8 @@ class Reach:
     """The largest job of a tenant on a runtime, in hosts; a number is None if it is unknown.
 
     Attributes:
-        owned: hosts without preemption, in every state that the other queues can reach.
-        reclaimable: hosts in every such state, with the preemption that the queue allows.
+        owned: hosts without preemption, whatever the other queues use.
+        reclaimable: hosts with the preemption that the queue allows, whatever the other queues use.
         idle: hosts while all other queues are idle.
         reason: why `idle` is not larger, such as `4 nodes take 56 cpu of flavor cpu, and team-sim never gets more`.
         unknown: why `reclaimable` is unknown, or both `owned` and `reclaimable`.
@@ -42,7 +42,7 @@ class Reach:
     unknown: str = ""
 
     def can_have(self, hosts: int) -> bool:
-        """Return False if Kueue never admits a job of so many hosts."""
+        """Return False if Kueue never admits a job with this number of hosts."""
         return self.idle is None or hosts <= self.idle
 
 
@@ -55,7 +55,7 @@ def reach(platform: Platform, tenant: Tenant, runtime: Runtime) -> Reach:
 
 
 def reaches(platform: Platform, tenants: Sequence[Tenant], runtime: Runtime) -> dict[str, Reach]:
-    """Return the sizes for several tenants by name, with one computation of the queues."""
+    """Return tenant → the size of its largest job. The queues are computed once for all tenants."""
     rendered = [Manifest(body, "") for body in _queues(platform, tenants)]
     pool = platform.pool(runtime.pool)
     homes = [tenant.name for tenant in tenants] if runtime.tenants else []
@@ -69,14 +69,14 @@ def reaches(platform: Platform, tenants: Sequence[Tenant], runtime: Runtime) -> 
 
 
 def _reach(largest: Largest, nodes: int) -> Reach:
-    """Return at most as many hosts as the pool has nodes, if nothing else limits the job."""
+    """Convert the result of the queue model, with at most the number of nodes in the pool."""
     sizes = (largest.owned, largest.reclaimable, largest.idle)
     owned, reclaimable, idle = (nodes if size == NO_LIMIT else size for size in sizes)
     return Reach(owned, reclaimable, idle, largest.reason, largest.unknown)
 
 
 def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
-    """Yield all ClusterQueues, because they lend, and the LocalQueues and limits of these tenants."""
+    """Yield the ClusterQueues of all tenants, because they lend, and the LocalQueues and limits of these tenants."""
     yield kueue_object(platform.queues, platform.cluster, platform.fabrics)
     yield from map(resource_flavor, platform.pools)
     yield from (topology(pool) for pool in platform.pools if pool.topology)
@@ -95,14 +95,14 @@ def _queues(platform: Platform, tenants: Sequence[Tenant]) -> Iterator[Body]:
 
 
 class JobError(MpigenError):
-    """The job that is asked for would not run on this platform."""
+    """The requested job would not run on this platform."""
 
 
 def runtime_for(platform: Platform, name: str, fabric: str) -> Runtime:
-    """Return the runtime with a name; without a name the only one on a fabric.
+    """Return the runtime with a name; without a name the only runtime on a fabric.
 
     Raises:
-        JobError: there is none, or it is not on the fabric.
+        JobError: the runtime does not exist, or is not on the fabric.
     """
     if fabric and not name:
         return _only_runtime_on(platform, fabric)
@@ -122,7 +122,7 @@ def _runtimes_on(platform: Platform, fabric: str) -> list[Runtime]:
     """Return the runtimes whose ranks use a fabric.
 
     Raises:
-        JobError: there is no such fabric.
+        JobError: the fabric does not exist.
     """
     declared = [declaration.name for declaration in platform.fabrics]
     if fabric not in declared:
@@ -179,12 +179,12 @@ def is_for(runtime: Runtime, tenant: str) -> bool:
 
 
 def fewest_hosts(runtime: Runtime) -> int:
-    """Hosts that a job has at least."""
+    """Return the lowest number of hosts of a job."""
     return 1 if runtime.has_separate_launcher else 2
 
 
 def others_for(platform: Platform, tenant: Tenant) -> str:
-    """Return advice with the runtimes that a tenant can use."""
+    """Return advice that lists the runtimes that a tenant can use."""
     able = [runtime for runtime in platform.runtimes if is_for(runtime, tenant.name)]
     usable = [runtime.name for runtime in able if reach(platform, tenant, runtime).can_have(fewest_hosts(runtime))]
     return f"it can use: {', '.join(usable)}" if usable else "it can use no other runtime"

@@ -1,12 +1,12 @@
 """The commands of test jobs: a smoke test proves that a runtime works, and a benchmark measures its fabric.
 
-In the smoke test, every rank takes part in an allreduce whose result it knows beforehand. The image needs the programs
-of the family and Python: MPI itself is called through ctypes, since no MPI brings such a program. (Run with Open MPI
-4.1.4 and 5.0.11, MPICH 5.0.2 and Intel MPI 2021.19.)
+In the smoke test, every rank takes part in an allreduce with a known result. The image needs the programs of the family
+and Python: the test calls MPI through ctypes, because no MPI ships such a program. (Run with Open MPI 4.1.4 and 5.0.11,
+MPICH 5.0.2 and Intel MPI 2021.19.)
 
-In the benchmark, families of plain MPI send from the memory of the hosts between all ranks. Families that train on
-devices measure an allreduce in the bus bandwidth of NVIDIA/nccl-tests (doc/PERFORMANCE.md): the bytes that each link
-carries do not depend on the number of ranks.
+In the benchmark of a plain MPI family, ranks send data from the memory of the hosts. Families that train on devices
+measure an allreduce in the bus bandwidth of NVIDIA/nccl-tests (doc/PERFORMANCE.md), which does not depend on the number
+of ranks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TORCH: Mapping[DeviceKind, tuple[str, str]] = {
 
 
 def smoke_nodes(runtime: Runtime) -> int:
-    """`numNodes` for one launcher and two workers: where the launcher is a node, Trainer counts it in.
+    """Return `numNodes` for one launcher and two workers. If the launcher is a node, Trainer counts it in.
 
     Trainer v2.3.0 pkg/runtime/framework/plugins/mpi/mpi.go, EnforceMLPolicy.
     """
@@ -46,21 +46,21 @@ def smoke_nodes(runtime: Runtime) -> int:
 
 
 def smoke_command(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
-    """Return the command of the smoke test: it prints PASS with the ranks and hosts, or FAIL and fails."""
+    """Return the command of the smoke test. It prints PASS with ranks and hosts, or prints FAIL and exits with 1."""
     if not runtime.image:
         return ["sh", "-c", script("smoke/launch.sh"), "smoke", *_size(runtime, pool, nodes)]
     return python_command(runtime, pool, nodes, "smoke/pass")
 
 
 def python_command(runtime: Runtime, pool: Pool, nodes: int, verdict: str, *more: str, header: str = "") -> list[str]:
-    """Return a command that runs a program on every rank: the start of the family, a sum, more scripts, a verdict.
+    """Return a command that runs a Python program on every rank: start-up of the family, sum, more scripts, verdict.
 
     Args:
         runtime: the runtime of the ranks.
         pool: its pool.
         nodes: `numNodes`.
         verdict: the script that prints the result if the sum is right.
-        more: scripts between the sum and the end.
+        more: scripts between the sum and the verdict.
         header: text before all scripts.
     """
     start, arguments = started_by(runtime, pool)
@@ -74,7 +74,7 @@ def _size(runtime: Runtime, pool: Pool, nodes: int) -> list[str]:
 
 
 def started_by(runtime: Runtime, pool: Pool) -> tuple[str, tuple[str, ...]]:
-    """Return the script that starts the family, and its arguments after the number of hosts and ranks."""
+    """Return the script that starts the family's ranks, and its arguments after the number of hosts and ranks."""
     family, (backend, device) = runtime.family, _TORCH[pool.device]
     if family.framework == "mpi":
         return "mpi", MPI[family.mpi].libraries
@@ -110,12 +110,12 @@ class Benchmark:
 
     @property
     def is_of_devices(self) -> bool:
-        """Return True if devices send data, not hosts."""
+        """Return True if devices send the data, False if hosts do."""
         return self.runtime.family.framework != "mpi"
 
     @property
     def nics(self) -> float:
-        """Return the number of NICs that carry data: the share of the devices that a host uses of its node."""
+        """Return the number of NICs that carry data: the part of the node's devices that a host uses, times NICs."""
         if self.pool.device == "cpu":
             return self.fabric.per_node
         offered = quantities.parse(self.pool.offered.get(self.pool.accelerator, "1")).value
@@ -129,7 +129,7 @@ class Benchmark:
 
     @property
     def bus_bandwidth(self) -> float:
-        """GB/s of an allreduce of all devices that pass."""
+        """Return GB/s that an allreduce of all devices must reach."""
         return sound_bandwidth(self.nics * self.link)
 
     @property
@@ -139,7 +139,7 @@ class Benchmark:
 
 
 def benchmark_command(measured: Benchmark) -> list[str]:
-    """Return the command of the launcher."""
+    """Return the launcher's command of the benchmark."""
     expected = {
         "fabric": measured.fabric.name,
         "atLeast": measured.at_least,

@@ -17,7 +17,7 @@ from generator.manifests import Body, Manifest
 
 
 class KueueItself(Component):
-    """The configuration of Kueue, in a file beside the tree that an engine applies."""
+    """The configuration of Kueue, in a file that no GitOps engine applies."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         super().__init__(
@@ -26,7 +26,7 @@ class KueueItself(Component):
 
 
 class QueueTree(Component):
-    """The objects that all queues share: flavors, topologies, Cohorts, priorities, checks, and unowned quota."""
+    """The objects that all queues share: flavors, topologies, Cohorts, priorities, checks, and unassigned quota."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         files = self._files(platform)
@@ -46,7 +46,7 @@ class QueueTree(Component):
 
 
 class TenantQueue(Component):
-    """The ClusterQueue of a tenant, and the LocalQueues that lead to it."""
+    """The ClusterQueue of a tenant, and the LocalQueues that refer to it."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform, tenant: Tenant) -> None:  # noqa: A002
         file = f"tenants/{tenant.name}/queue.yaml"

@@ -1,8 +1,8 @@
 """The configuration of Kueue: the ConfigMap of upstream's install, or the `Kueue` resource of OpenShift's operator.
 
-Kueue reads it once, at start, and it holds for the whole cluster, so no engine applies it with the tree: an admin
-compares it with the installed one. Fields and rules: kueue v0.19.2 and v0.18.3
-apis/config/v1beta2/configuration_types.go and pkg/config/validation.go; an unknown field keeps Kueue from starting
+Kueue reads the configuration at start, and it applies to the whole cluster. So no GitOps engine applies the generated
+file: an admin compares it with the installed configuration. Sources: kueue v0.19.2 and v0.18.3
+apis/config/v1beta2/configuration_types.go and pkg/config/validation.go; with an unknown field Kueue does not start
 (pkg/config/config.go `fromFile`).
 """
 
@@ -53,7 +53,7 @@ def kueue_object(queues: Queues, cluster: Cluster, fabrics: Sequence[Fabric] = (
 
 
 def configuration(queues: Queues, version: str, fabrics: Sequence[Fabric] = ()) -> Body:
-    """Return the whole `Configuration` of Kueue: the settings of an install of this version, and of the platform."""
+    """Return the complete `Configuration` of Kueue: the defaults of an install, changed as the platform declares."""
     install = _INSTALLS[version]
     body: Body = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
@@ -97,7 +97,7 @@ def _resources(queues: Queues, fabrics: Sequence[Fabric]) -> Body:
 
 
 def _claims(fabrics: Sequence[Fabric]) -> Body:
-    """Return the resource as which Kueue counts a claim; it rejects unmapped classes (pkg/dra/claims.go)."""
+    """Return the mappings from DeviceClass to resource, because Kueue rejects unmapped classes (pkg/dra/claims.go)."""
     mapped = [
         {"name": fabric.device, "deviceClassNames": [fabric.claimed]} for fabric in fabrics if fabric.attached == "dra"
     ]
@@ -145,7 +145,7 @@ def operator_resource(queues: Queues, version: str, fabrics: Sequence[Fabric] = 
 
 
 def _gang_scheduling(queues: Queues, version: str) -> Body:
-    """Return the wait for pods; none if the operator allows only five minutes, too short to pull most images."""
+    """Return `gangScheduling`: off if the operator waits only five minutes, too short to pull most images."""
     if known("kueue-operator-waits-five-minutes").affects({"kueue": version}):
         return {"policy": "None"}
     settings = queues.wait_for_pods_ready

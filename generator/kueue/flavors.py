@@ -20,9 +20,9 @@ from generator.manifests import Body
 def resource_flavor(pool: Pool) -> Body:
     """Return the ResourceFlavor of a pool's nodes.
 
-    It names the taints and adds no tolerations: Kueue then checks that a pod tolerates them, and what it would add
+    The flavor lists the taints, so that Kueue checks that a pod tolerates them. It adds no tolerations, because they
     would replace the tolerations of the runtime (trainer v2.3.0 pkg/runtime/core/trainingruntime.go: `tolerations` has
-    no merge key). Kueue does not read the number of nodes; the checks of quotas read the annotations.
+    no merge key). Kueue ignores the annotations with the number of nodes, which mpigen's quota checks read.
     """
     spec: Body = {}
     if pool.labels:
@@ -44,7 +44,7 @@ def resource_flavor(pool: Pool) -> Body:
 
 
 def topology(pool: Pool) -> Body:
-    """Return the Topology of a pool, widest level first; each pool has its own, since a used one is immutable."""
+    """Return the Topology of a pool, widest level first. Each pool has its own, because a Topology is immutable."""
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "Topology",
@@ -56,8 +56,7 @@ def topology(pool: Pool) -> Body:
 def workload_priority_class(priority: Priority) -> Body:
     """Return the WorkloadPriorityClass that a TrainJob names in its label `kueue.x-k8s.io/priority-class`.
 
-    There is no PriorityClass: with one, the scheduler would preempt single pods of other jobs, and all of their ranks
-    would wait for these pods.
+    There is no PriorityClass, because with it the scheduler would preempt single pods, and their jobs would hang.
     """
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -72,7 +71,7 @@ _API = "kueue.x-k8s.io/v1beta2"
 
 
 def admission_checks(pools: Sequence[Pool], workers: MultiKueue | None) -> Iterator[Body]:
-    """Yield the checks of a platform, each after the objects that it refers to."""
+    """Yield the AdmissionChecks of a platform, each after the objects that it refers to."""
     for pool in pools:
         if pool.provisioning:
             yield _provisioning_config(pool, pool.provisioning)
@@ -83,10 +82,10 @@ def admission_checks(pools: Sequence[Pool], workers: MultiKueue | None) -> Itera
 
 
 def checks_of_queue(tenant: Tenant, pools: Sequence[Pool], flavors: Collection[str]) -> Body:
-    """Return the checks of a ClusterQueue: provisioning of its flavors, or dispatch to other clusters.
+    """Return the AdmissionChecks of a ClusterQueue: provisioning of its flavors, or dispatch to other clusters.
 
-    Kueue rejects both together, and dispatch for single flavors. Whose quota a job borrows does not matter: it
-    is the checks of its own queue that it must pass (pkg/workload/workload.go AdmissionChecksForWorkload).
+    Kueue rejects both together, and dispatch for single flavors. A job that borrows quota must pass only the checks of
+    its own queue (pkg/workload/workload.go AdmissionChecksForWorkload).
     """
     checks: list[Body] = [
         {"name": pool.name, "onFlavors": [pool.name]} for pool in pools if pool.provisioning and pool.name in flavors
@@ -107,7 +106,7 @@ def _admission_check(name: str, controller: str, kind: str) -> Body:
 
 
 def _provisioning_config(pool: Pool, provisioning: Provisioning) -> Body:
-    """Return the parameters of a ProvisioningRequest. Only pods that request the pool's devices need its nodes."""
+    """Return the ProvisioningRequestConfig of a pool, for pods that request the pool's devices."""
     parameters = {"parameters": dict(provisioning.parameters)} if provisioning.parameters else {}
     managed = {"managedResources": [pool.accelerator]} if pool.accelerator else {}
     return {

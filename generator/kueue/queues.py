@@ -24,13 +24,7 @@ _ALWAYS = ("cpu", "memory")  # every node has them, but the configuration of Kue
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The quota of a queue or a cohort.
-
-    Attributes:
-        quota: what it always has.
-        borrow: what it may use beyond that; None: no limit.
-        lend: what others may use of it; None: all.
-    """
+    """The quota of a ClusterQueue or Cohort: nominal quota, borrowing limit and lending limit (None: no limit)."""
 
     quota: Amounts
     borrow: Amounts | None = None
@@ -38,9 +32,9 @@ class Holding:
 
 
 def resource_groups(holding: Holding, pools: Sequence[Supply]) -> list[Body]:
-    """Return one resource group: every pool has cpu and memory, and a resource may be in one group only.
+    """Return one resource group with a flavor per pool: every pool has cpu and memory, so one group holds all.
 
-    A pool that only a limit names has a quota of zero.
+    A pool with a limit but without quota gets a nominal quota of zero.
     """
     named = {*holding.quota, *(holding.borrow or {}), *(holding.lend or {})}
     used = sorted(
@@ -60,7 +54,7 @@ def resource_groups(holding: Holding, pools: Sequence[Supply]) -> list[Body]:
 
 
 def _quota(holding: Holding, pool: str, resource: str) -> Body:
-    """Return the quota of a resource in a flavor; zero keeps jobs out of pools that lack the resource."""
+    """Return the quota of a resource in a flavor: zero if the pool lacks the resource, so that no job uses the pool."""
     quota: Body = {"name": resource, "nominalQuota": _amount(holding.quota, pool, resource)}
     if holding.borrow is not None:
         quota["borrowingLimit"] = _amount(holding.borrow, pool, resource)
@@ -113,7 +107,7 @@ def cluster_queue(tenant: Tenant, platform: Platform) -> Body:
 
 
 def _namespace_selector(tenant: Tenant) -> Body:
-    """Return the selector of a tenant's namespaces, by the label that the API server sets."""
+    """Return the `namespaceSelector` of a ClusterQueue: the names of the tenant's namespaces."""
     if not tenant.namespaces:
         return {"matchLabels": {METADATA_NAME: tenant.name}}
     names = [home.name for home in tenant.homes]
@@ -121,7 +115,7 @@ def _namespace_selector(tenant: Tenant) -> Body:
 
 
 def holding(tenant: Tenant, pools: Sequence[Supply]) -> Holding:
-    """Return the quota of a tenant, including its reservations, and its limits."""
+    """Return the nominal quota of a tenant with its reservations, its borrowing limit and its lending limit."""
     return Holding(
         quota=sum_amounts(*(quota_amounts(quota, pools) for quota in tenant.quotas)),
         borrow=quota_amounts(tenant.borrow, pools),
@@ -146,9 +140,9 @@ SLACK = "slack"
 
 
 def cohorts(platform: Platform) -> Iterator[Body]:
-    """Yield the cohort of the platform and the cohorts below it, declared or named by a tenant.
+    """Yield the Cohort of the platform and the Cohorts below it.
 
-    Cohorts of tenants whose jobs run on other clusters are below a separate root.
+    Tenants whose jobs run on other clusters have Cohorts below a separate root.
     """
     remote = platform.remote_cohorts
     yield _cohort(platform.platform, {})
@@ -185,12 +179,12 @@ def _cohort(name: str, spec: Body) -> Body:
 
 
 def _limit_every_pool(limits: Amounts, platform: Platform) -> Amounts:
-    """Return a limit of zero for pools without one: Kueue does not limit a flavor that a Cohort omits."""
+    """Return limits in which unlisted pools are zero, because Kueue does not limit a flavor that a Cohort omits."""
     return {pool.name: limits.get(pool.name, {}) for pool in platform.pools}
 
 
 def slack_queue(platform: Platform) -> Body | None:
-    """Return a queue that owns unassigned quota, lends all of it and admits no job; None if no quota is unassigned."""
+    """Return a ClusterQueue that admits no job and lends all unassigned quota; None if no quota is unassigned."""
     left = slack(platform)
     if not left:
         return None
@@ -211,7 +205,7 @@ def slack_queue(platform: Platform) -> Body | None:
 
 
 def slack(platform: Platform) -> Amounts:
-    """Return the amounts of each pool that no quota assigns."""
+    """Return pool → resource → the amount that no quota assigns."""
     if not platform.queues.slack:
         return {}
     quotas = [quota for tenant in platform.tenants for quota in tenant.quotas if not tenant.multi_kueue]

@@ -1,6 +1,6 @@
-"""Networks: what a fabric needs on nodes and in the namespaces of teams, for pods to be attached to it.
+"""Networks: the objects that connect nodes and pods to a fabric.
 
-Admins own what is done to nodes (sriov, nvidia, openshift, pools): files `cluster/networks/*.yaml`. What lies in a
-team's namespaces (attachments, dra): file `tenants/*/network.yaml`. Nodes of Amazon's EFA need nothing of it: the
-cloud's device plugin offers the devices, and pods get no interface.
+Admins own the objects for nodes (sriov, nvidia, openshift, pools): files `cluster/networks/*.yaml`. The objects in a
+team's namespaces (attachments, dra) are in `tenants/*/network.yaml`. Amazon's EFA needs no objects: the device plugin
+of the cloud offers the devices, and pods get no interface.
 """

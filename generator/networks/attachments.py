@@ -41,12 +41,12 @@ from generator.networks.nodes import SRIOV_API_GROUP
 
 
 def pools_with(fabric: Fabric, platform: Platform) -> list[Pool]:
-    """Return the pools whose nodes have a fabric."""
+    """Return the pools whose nodes are on a fabric."""
     return [pool for pool in platform.pools if pool.fabric == fabric.name]
 
 
 def fabrics_of(tenant: Tenant, platform: Platform) -> list[Fabric]:
-    """Return the fabrics of the pools in which a team owns or borrows quota; none if its jobs run on other clusters."""
+    """Return the fabrics of the pools in which a team owns or borrows quota; empty for jobs on other clusters."""
     if tenant.multi_kueue:
         return []
     held = holding(tenant, platform.supplies)
@@ -64,7 +64,7 @@ def cni_configuration(fabric: Fabric, rail: Rail, share: FabricShare | None, ipa
 
 
 def chained_plugins(fabric: Fabric, ipam: Body) -> Iterator[Body]:
-    """Yield the plugins that follow the plugin of the interface."""
+    """Yield the CNI plugins that follow the plugin of the interface in the chain."""
     if fabric.mtu and fabric.attached in ("sriov", "host-device") and not operator_sets_mtu(fabric):
         yield {"type": "tuning", "mtu": fabric.mtu}
     if fabric.addresses and fabric.addresses.gateway and ipam:
@@ -96,7 +96,7 @@ def _main_plugin(fabric: Fabric, rail: Rail, share: FabricShare | None) -> Body:
 
 
 def _partition(fabric: Fabric, share: FabricShare | None) -> Body:
-    """ib-kubernetes reads the key, has UFM make a GUID of it a member, and hands that GUID to the plugin."""
+    """Return the `pkey` of a share. ib-kubernetes reads it, makes a GUID a member in UFM, and passes the GUID on."""
     key = (share.pkey if share else None) or fabric.pkey
     if not key:
         return {}
@@ -151,7 +151,7 @@ def _sriov_network(fabric: Fabric, rail: Rail, share: FabricShare | None, addres
 
 
 def to_json(config: Body) -> str:
-    """As JSON, always the same."""
+    """Return JSON text with a stable order of keys."""
     return json.dumps(config, sort_keys=True, separators=(",", ":"))
 
 
@@ -171,7 +171,7 @@ def device_class(fabric: Fabric) -> Body:
 
 
 def resource_claim_template(fabric: Fabric, namespace: str) -> Body:
-    """Return the ResourceClaimTemplate of a host: exclusive use of as many NICs as the fabric has per node."""
+    """Return the ResourceClaimTemplate of a host: exclusive use of all NICs of the fabric on a node."""
     exactly: Body = {
         "deviceClassName": fabric.claimed,
         "allocationMode": "ExactCount",
@@ -211,7 +211,7 @@ def ipam(fabric: Fabric, rail: int, share: FabricShare | None, owner: str) -> Bo
 def ip_pools(
     fabric: Fabric, pools: Sequence[Pool], shares: Sequence[tuple[str, FabricShare]], namespace: str
 ) -> Iterator[Body]:
-    """Yield an IPPool of nv-ipam for each rail, and for each rail of a team with its own addresses."""
+    """Yield an IPPool of nv-ipam for each rail, and one for each rail of a team with addresses of its own."""
     if fabric.addresses is None or allocator(fabric) != "nv-ipam":
         return
     owners = [("", None), *((team, share.range) for team, share in shares if share.range)]

@@ -16,7 +16,7 @@ from generator.networks.attachments import fabrics_of, pools_with
 
 
 class FabricNodes(Component):
-    """The objects by which operators set up the nodes of a fabric. They may restart the nodes."""
+    """The objects with which operators configure the nodes of a fabric. They may restart the nodes."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform, fabric: Fabric) -> None:  # noqa: A002
         bodies = self._bodies(platform, fabric)
@@ -39,7 +39,7 @@ class FabricNodes(Component):
 
 
 class Machines(Component):
-    """The objects by which OpenShift sets up the nodes of all fabrics. They restart the nodes."""
+    """The objects with which OpenShift configures the nodes of all fabrics. They restart the nodes."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         bodies = nodes.machine_setup(platform.fabrics)

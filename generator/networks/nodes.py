@@ -29,7 +29,7 @@ from generator.manifests import Body
 
 
 def _reboots_annotation(action: str, pool: Pool, at_a_time: int, condition: str) -> dict[str, str]:
-    """Return the annotation of an object that restarts or drains the nodes of a pool."""
+    """Return the annotation that describes the restart or drain of a pool's nodes by an object."""
     return {REBOOTS: f"{action} the {pool.nodes} nodes of pool {pool.name}, {at_a_time} at a time, {condition}"}
 
 
@@ -47,7 +47,7 @@ def sriov_node_objects(fabric: Fabric, pool: Pool, namespace: str) -> Iterator[B
 def _sriov_network_pool_config(fabric: Fabric, pool: Pool, namespace: str) -> Body:
     """Return the SriovNetworkPoolConfig: how many nodes change at a time, and the RDMA mode.
 
-    A node in two of them is an error of the operator's (controllers/helper.go findNodePoolConfig): one for each pool.
+    Each pool has one, because the operator rejects a node in two of them (controllers/helper.go findNodePoolConfig).
     """
     mode = {"rdmaMode": "exclusive" if fabric.is_exclusive else "shared"} if fabric.has_rdma else {}
     action, condition = ("restarts", "if their RDMA mode changes") if mode else ("drains", "if their NICs change")
@@ -96,7 +96,7 @@ def _sriov_network_node_policy(fabric: Fabric, rail: Rail, pool: Pool, namespace
 
 
 def _nic_selector(fabric: Fabric, rail: Rail) -> Body:
-    """Return the conditions that a NIC must meet, all of them."""
+    """Return the `nicSelector` of a rail: a NIC must meet all of its conditions."""
     conditions = {
         "vendor": fabric.nics.vendor,
         "deviceID": fabric.nics.device,
@@ -111,7 +111,7 @@ _PLUGIN_REPOSITORY, _PLUGIN_VERSION = "nvcr.io/nvidia/mellanox", "network-operat
 
 
 def nic_node_policy(fabric: Fabric, pool: Pool) -> Body:
-    """Return the device plugin of a pool, which offers NICs, or one device that pods share."""
+    """Return the NicNodePolicy of a pool, whose device plugin offers NICs or one device that pods share."""
     section, image, config = (
         ("rdmaSharedDevicePlugin", "k8s-rdma-shared-dev-plugin", _shared_device_plugin(fabric))
         if fabric.shares_device
@@ -202,7 +202,7 @@ def _machine_metadata(name: str, pool: str) -> Body:
 
 
 def _memlock_machine_config(machines: MachineConfigPool) -> Body:
-    """Return a MachineConfig that lifts the memlock limit of CRI-O, which only root could raise in a container."""
+    """Return a MachineConfig that lifts CRI-O's limit of locked memory, which only root could raise in a container."""
     content = base64.b64encode(_ULIMITS.encode()).decode()
     file = {
         "path": "/etc/crio/crio.conf.d/10-mpigen-memlock.conf",
@@ -222,10 +222,10 @@ def _memlock_machine_config(machines: MachineConfigPool) -> Body:
 
 
 def _kubelet_config(machines: MachineConfigPool) -> Body:
-    """Return a KubeletConfig: the topology manager aligns cores only if the CPU manager assigns whole ones.
+    """Return a KubeletConfig. The topology manager aligns cores only if the CPU manager assigns whole cores.
 
-    Its scope is the pod: else the init container that requests the NICs would bind the main container to their NUMA
-    node.
+    The scope is the pod: with the scope `container`, the init container that requests the NICs would bind the main
+    container to the NUMA node of these NICs.
     """
     return {
         "apiVersion": f"{_MCO_API_GROUP}/v1",

@@ -53,7 +53,7 @@ _RULES: Mapping[str, list[Body]] = read_table("roles", "generator.policies")
 
 
 def _rules(*names: str) -> list[Body]:
-    """Return the rules at these keys of roles.yaml; a rule with `kinds: all` becomes one rule for each API group."""
+    """Return the rules at these keys of roles.yaml. A rule with `kinds: all` becomes one rule for each API group."""
     rules = [rule for name in names for rule in _RULES[name]]
     return list(chain(*(rules_for_kinds(rule["verbs"]) if "kinds" in rule else [rule] for rule in rules)))
 
@@ -61,7 +61,7 @@ def _rules(*names: str) -> list[Body]:
 def tenant_roles(isolation: Isolation) -> list[Body]:
     """Return the roles of all tenants: one for each kind of access, and one to list runtimes and priorities.
 
-    With isolation of jobs, submitters write NetworkPolicies, which the admission rule `job-isolation` restricts.
+    If jobs are isolated, submitters can write NetworkPolicies, which the admission rule `job-isolation` restricts.
     """
     names, policies = [*ROLES], (["job-isolation"] if isolation.unit == "job" else [])
     roles = [
@@ -72,7 +72,7 @@ def tenant_roles(isolation: Isolation) -> list[Body]:
 
 
 def subject(text: str) -> Body:
-    """Return `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME` as a subject of a binding."""
+    """Parse `group:NAME`, `user:NAME` or `serviceaccount:NAMESPACE/NAME` into a subject of a binding."""
     kind, _, name = text.partition(":")
     if kind == "serviceaccount":
         namespace, _, account = name.partition("/")
@@ -92,7 +92,7 @@ def cluster_role_binding(name: str, role: str, subjects: Iterable[str]) -> Body:
 
 
 def platform_access(access: PlatformAccess) -> list[Body]:
-    """Return the roles of the platform's admins and CI, each with its binding, if it has subjects."""
+    """Return the roles of platform admins and CI, and a binding for each role with subjects."""
     return [
         body
         for persona, role in PLATFORM_ROLES.items()

@@ -43,7 +43,7 @@ _USER_RESOURCES = (
 
 
 def audit(platform: Platform) -> Body:
-    """Return the policy of the API server; on OpenShift the profile, because it supports no rules for resources."""
+    """Return the audit policy for the API server; on OpenShift an APIServer with a profile instead of rules."""
     if platform.cluster.is_openshift:
         profile: Body = read_table("objects", "generator.policies")["openshift-audit"]
         return profile
@@ -51,7 +51,7 @@ def audit(platform: Platform) -> Body:
 
 
 def audit_policy(controllers: Sequence[str], days: int) -> Body:
-    """Return a policy that logs the bodies of writes, never the content of Secrets, and no reads of controllers.
+    """Return a policy that logs the bodies of writes, except the content of Secrets, and no reads by controllers.
 
     Args:
         controllers: groups of the controllers.
@@ -78,7 +78,7 @@ def audit_policy(controllers: Sequence[str], days: int) -> Body:
 
 
 def _written_resources() -> list[Body]:
-    """Return the resources of a release and of users. A resource does not include its subresources."""
+    """Return the resources of a release and the resources that users write, without subresources."""
     rows = sorted({(row.group, row.resource) for row in KINDS} | {*_USER_RESOURCES})
     return [
         {"group": group, "resources": [resource for _, resource in resources]}

@@ -23,7 +23,7 @@ _OBJECTS = read_table("objects", "generator.policies")
 
 
 class TenantRoles(Component):
-    """The roles that all tenants' bindings refer to."""
+    """The roles that the bindings of all tenants refer to."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         bodies = access.tenant_roles(platform.isolation)
@@ -46,7 +46,7 @@ class AdmissionPack(Component):
 
 
 class AuditPolicy(Component):
-    """The audit policy of the API server, in a file beside the tree that an engine applies."""
+    """The audit policy of the API server, in a file that no GitOps engine applies."""
 
     def __init__(self, scope: Construct, id: str, *, platform: Platform) -> None:  # noqa: A002
         super().__init__(scope, id, [Manifest(audit(platform), AUDIT_POLICY_FILE)])
@@ -61,7 +61,7 @@ class Memlock(Component):
 
 
 class Baseline(Component):
-    """The policy for namespaces of tenants in which no NetworkPolicy selects a pod."""
+    """The default for namespaces of tenants in which no NetworkPolicy selects a pod."""
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
         super().__init__(scope, id, [Manifest(_OBJECTS["baseline"], "cluster/isolation/baseline.yaml")])

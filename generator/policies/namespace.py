@@ -21,8 +21,8 @@ from generator.policies.admission.parameters import namespace_parameters
 def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
     """Return a namespace of a team, with its Pod Security level and the parameters of admission policies.
 
-    Argo CD deletes it only after a person confirms. The enforced version is the version of the cluster, so that pods
-    stay valid after an upgrade. Warnings follow the latest version.
+    Argo CD deletes the namespace only after a person confirms. The enforced Pod Security version is the cluster's
+    version, so that pods stay valid after an upgrade. Warnings follow the latest version.
     """
     cluster = platform.cluster
     labels = {
@@ -56,7 +56,7 @@ def namespace(tenant: Tenant, team: str, platform: Platform) -> Body:
 
 
 def _pod_security_labels(tenant: Tenant, standard: str) -> dict[str, str]:
-    """Return the Pod Security labels. Only `privileged` allows IPC_LOCK; an admission rule restricts it."""
+    """Return the Pod Security labels. Only `privileged` allows IPC_LOCK, so an admission rule restricts such pods."""
     if tenant.pod_security == MEMLOCK:
         return {STANDARD: MEMLOCK, POD_SECURITY_ENFORCE: "privileged"}
     return {POD_SECURITY_ENFORCE: tenant.pod_security or standard}
@@ -86,10 +86,10 @@ def service_account(tenant: Tenant, cluster: Cluster) -> Body:
 
 
 def resource_quota(tenant: Tenant) -> Body:
-    """Return limits on objects and storage. Kueue limits the requests of pods, unless the platform sets a second limit.
+    """Return a ResourceQuota of objects and storage, and of pods' requests if the platform sets a second limit.
 
-    If the quota is smaller than the quota in Kueue, the API server rejects pods of admitted jobs, which then hold quota
-    and never start. A quota on cpu or memory rejects every pod without requests for them.
+    A quota below the quota in Kueue rejects pods of admitted jobs, which then hold quota and never start. A quota on
+    cpu or memory rejects every pod without requests for them.
     """
     return {
         "apiVersion": "v1",
@@ -111,10 +111,10 @@ def _hard(limits: Limits) -> dict[str, str]:
 
 
 def limit_range(tenant: Tenant) -> Body:
-    """Return small requests for containers without requests.
+    """Return small default requests for containers without requests.
 
     There is no `default` limit, because a container with a larger request and no limit would be invalid. There is no
-    `max` of a device, because it becomes the default, and every container would request all devices.
+    `max` of a device, because it would become the default, and every container would request all devices.
     """
     return {
         "apiVersion": "v1",
@@ -125,7 +125,7 @@ def limit_range(tenant: Tenant) -> Body:
 
 
 def persistent_volume_claims(tenant: Tenant) -> Iterator[Body]:
-    """Yield the claims of a namespace. Argo CD deletes a claim, and its data, only after a person confirms."""
+    """Yield the PersistentVolumeClaims of a namespace, which Argo CD deletes only after a person confirms."""
     for volume in tenant.volumes:
         spec: Body = {
             "accessModes": [*volume.access_modes],

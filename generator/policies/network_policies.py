@@ -70,7 +70,7 @@ def dns_pods(cluster: Cluster) -> tuple[str, dict[str, str], int]:
 
 
 def dns(tenant: Tenant, cluster: Cluster, cache: str | None = None) -> Body:
-    """Return the NetworkPolicy for DNS: UDP, TCP for long answers about large jobs, and the address of a node cache."""
+    """Return the NetworkPolicy for DNS: UDP and TCP, which long answers need, and the address of a node cache."""
     name, labels, port = dns_pods(cluster)
     pods = {
         "namespaceSelector": {"matchLabels": {METADATA_NAME: name}},
@@ -107,7 +107,7 @@ def metrics(tenant: Tenant, metrics: Metrics) -> Body:
 
 
 def api_server(tenant: Tenant, server: ApiServer) -> Body:
-    """Return the NetworkPolicy for the API server, by addresses: it is not a pod, so no selector matches it."""
+    """Return the NetworkPolicy for the API server, by address: no pod selector matches the API server."""
     to = [{"ipBlock": {"cidr": network}} for network in server.networks]
     spec: Body = {
         "podSelector": {},
@@ -118,7 +118,7 @@ def api_server(tenant: Tenant, server: ApiServer) -> Body:
 
 
 def egress(tenant: Tenant, target: Egress, network: str) -> Body:
-    """Return a NetworkPolicy that allows a network outside the cluster, except the metadata service in it."""
+    """Return a NetworkPolicy that allows a network outside the cluster, except the metadata service."""
     metadata = metadata_services_in(network)
     block = {"cidr": network, **({"except": metadata} if metadata else {})}
     ports = [entry for port in target.ports for entry in _ports(port, target.protocol)]
@@ -162,7 +162,7 @@ def cilium_egress(tenant: Tenant, target: Egress, domain: str) -> Body:
 
 
 def cilium_api_server(tenant: Tenant, server: ApiServer) -> Body:
-    """Return the CiliumNetworkPolicy for the API server, which Cilium finds without its address."""
+    """Return the CiliumNetworkPolicy for the API server, which needs no addresses."""
     rule: Body = {"toEntities": ["kube-apiserver"], "toPorts": [{"ports": _cilium_ports(server.port, "TCP")}]}
     return _cilium_network_policy(tenant, "cnp-api-server", rule)
 
@@ -175,7 +175,7 @@ _API = "policy.networking.k8s.io/v1alpha1"
 
 
 def admin_network_policy(name: str, guard: Guard) -> Body:
-    """Return the policy that denies traffic to other teams and metadata services, before NetworkPolicies allow it."""
+    """Return the AdminNetworkPolicy that denies traffic to other teams and to metadata services."""
     others = {
         "namespaces": {
             "matchExpressions": [
@@ -201,7 +201,7 @@ def admin_network_policy(name: str, guard: Guard) -> Body:
 
 
 def network_policies(tenant: Tenant, isolation: Isolation, cluster: Cluster) -> Iterator[Body]:
-    """Yield the policies of a tenant's namespace. With isolation of jobs, each job brings its own policy."""
+    """Yield the policies of a tenant's namespace. If jobs are isolated, each job has a NetworkPolicy of its own."""
     yield default_deny(tenant)
     if any(target.fqdn for target in tenant.egress):
         yield cilium_dns(tenant, cluster)

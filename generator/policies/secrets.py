@@ -19,7 +19,7 @@ _STORE = "team"
 
 
 def secrets(tenant: Tenant) -> Iterator[Body]:
-    """Yield the store of a namespace, and the ExternalSecrets in it. `tenant` is one of the `homes` of a team."""
+    """Yield the SecretStore of a namespace and its ExternalSecrets."""
     declared = tenant.secrets
     if declared.store:
         if declared.store.service_account:
@@ -36,7 +36,7 @@ def secrets(tenant: Tenant) -> Iterator[Body]:
 
 
 def _service_account(tenant: Tenant, store: Store) -> Body:
-    """Return the ServiceAccount with which External Secrets logs in. It requests tokens itself; pods mount none."""
+    """Return the ServiceAccount for which External Secrets requests tokens. Pods do not use it."""
     account = store.service_account
     metadata: Body = {"name": account.name if account else "", "namespace": tenant.name}
     if account and account.annotations:

@@ -15,7 +15,7 @@ _EVERYWHERE = "everywhere"
 
 
 def verdict(access: Access, requester: Requester, request: AccessRequest) -> tuple[dict[str, Any], list[str]]:
-    """Return the answer to a request, as JSON data and as lines."""
+    """Return whether RBAC allows a request, as JSON data and as lines."""
     by = access.allowed(requester, request)
     gaps = () if by else access.gaps(requester, request.namespace)
     facts = {"allowed": bool(by), "by": by, "unknown": [*gaps]}
@@ -24,7 +24,7 @@ def verdict(access: Access, requester: Requester, request: AccessRequest) -> tup
 
 
 def text(access: Access, requester: Requester | None, width: int | None = None) -> Iterator[str]:
-    """Yield the bindings of one subject or of all, and then the rules of their roles."""
+    """Yield the bindings of one subject or of all subjects, and then the rules of their roles."""
     grants = list(_grants(access, requester))
     rows = {
         (_name(subject), grant.namespace or _EVERYWHERE, grant.role, grant.binding)
@@ -42,7 +42,7 @@ def text(access: Access, requester: Requester | None, width: int | None = None) 
 
 
 def _name(subject: Subject) -> str:
-    """Return a subject as a platform file names it."""
+    """Format a subject as a platform file does, such as `group:NAME`."""
     if subject.is_group:
         return f"group:{subject.name}"
     prefix, _, account = subject.name.partition("system:serviceaccount:")
@@ -50,7 +50,7 @@ def _name(subject: Subject) -> str:
 
 
 def _permissions(rules: Iterable[Rule]) -> Iterator[tuple[str, str]]:
-    """Yield verbs with their resources: one entry for all resources with equal verbs."""
+    """Yield (verbs, resources): one entry for all resources with equal verbs."""
     verbs: dict[str, list[str]] = {}
     for rule in rules:
         for target in _targets(rule):

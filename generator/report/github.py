@@ -19,7 +19,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def render(result: Result) -> str:
-    """Render one workflow command per finding and problem, then the closing lines, which GitHub shows in the log."""
+    """Render one workflow command per finding and problem, then the lines of the text format for the log."""
     commands = [*map(_finding, result.findings), *map(_problem, result.problems)]
     return "\n".join([*commands, *(_plain(line) for line in result.lines)])
 
@@ -56,5 +56,5 @@ def _escape(text: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """Return a line that GitHub does not read as a command, even if an object is named like one."""
+    """Escape a line that GitHub would execute as a workflow command, such as an object named `::error::`."""
     return f" {line}" if line.lstrip().startswith(("::", "##[")) else line

@@ -23,7 +23,7 @@ _Row = tuple[str, ...]
 
 
 def text(tree: QueueTree, largest: Sequence[Largest], width: int | None = None) -> Iterator[str]:
-    """Yield the tree of cohorts and queues, then the largest jobs. An amount without a limit is `all`."""
+    """Yield the tree of cohorts and queues, then the largest jobs. `all` is an amount without a limit."""
     if not tree.queues and not tree.cohorts:
         yield "these files hold no ClusterQueue, so no namespace has quota"
         yield from _unreachable(tree)
@@ -68,7 +68,7 @@ def _unreachable(tree: QueueTree) -> Iterator[str]:
 
 
 def _unknown(tree: QueueTree, nodes: Mapping[str, Node], largest: Iterable[Largest]) -> Iterator[str]:
-    """Yield why numbers of the tables are unknown."""
+    """Yield the reasons why some numbers of the tables are unknown."""
     lines = [
         f"RECLAIMABLE of `{name}` is unknown for {key.resource} of flavor `{key.flavor}`: {own.reason}"
         for name, node in sorted(nodes.items())
@@ -110,9 +110,9 @@ def _size(nodes: int | None) -> str:
 
 
 def _rows(tree: QueueTree, nodes: Mapping[str, Node]) -> Iterator[_Row]:
-    """Yield the rows of the table. A row with a single cell is a line of its own.
+    """Yield the rows of the table: each cohort, then its queues and child cohorts. A row of one cell is a text line.
 
-    The queues and child cohorts of a cohort follow it. Cohorts that form a cycle follow in the order of the cycle.
+    Cohorts that form a cycle follow in the order of the cycle.
     """
     for queue in tree.queues_of(""):
         yield from _queue(tree, nodes, queue, 0)
@@ -155,7 +155,7 @@ def _queue(tree: QueueTree, nodes: Mapping[str, Node], queue: ClusterQueue, dept
 
 
 def visible_quotas(queue: ClusterQueue) -> list[FlavorResource]:
-    """Return the quotas to show: the devices of each flavor, or all its resources if it has none. Omit zeros."""
+    """Return the quotas to print: the devices of each flavor, or all its resources without devices. Omit zeros."""
     some = [key for key, quota in queue.quotas.items() if quota.nominal or quota.borrowing != 0]
     with_devices = {key.flavor for key in some if "/" in key.resource}
     return [key for key in some if key.flavor not in with_devices or "/" in key.resource] or list(queue.quotas)[:1]
@@ -171,7 +171,7 @@ def _amounts(tree: QueueTree, name: str, key: FlavorResource, own: Capacity, *, 
 
 
 def _in_nodes(tree: QueueTree, key: FlavorResource, own: Capacity, *, is_multi_kueue: bool) -> str:
-    """Return the nominal quota and `idle` in nodes, if the flavor has the size of a node: `1 to 5 of 12`."""
+    """Return the nominal and the `idle` quota in nodes, such as `1 to 5 of 12`; empty if a node's size is unknown."""
     flavor = tree.flavors.get(key.flavor)
     per_node = tree.settings.counting.of(flavor.allocatable).get(key.resource) if flavor else None
     if not flavor or not per_node:
@@ -187,7 +187,7 @@ def _number(nodes: Fraction) -> str:
 
 
 def facts(tree: QueueTree, largest: Iterable[Largest]) -> dict[str, Any]:
-    """Return the same for machines, with every flavor and resource. Amounts are quantities.
+    """Return the quotas and largest jobs as JSON data, with every flavor and resource. Amounts are quantities.
 
     None means no limit for `borrowing` and `lending`. For other amounts it means unknown, and `reason` gives the cause.
     """

@@ -26,15 +26,14 @@ class Result:
     """The findings of a command, or the problems that kept it from running.
 
     Attributes:
-        summary: the command's own numbers and names, as JSON data.
-        findings: the broken rules, in the order of files and lines.
+        summary: JSON data about the command.
+        findings: the findings, by file and line.
         problems: the invalid input.
         lines: the closing lines of the text format.
         text_of: returns the text of a file that a finding names; empty if it cannot be read.
         problem_code: the exit code if there are problems.
         fail_on: the lowest severity that fails the run.
-        has_color: True if text may use colors.
-        docs: the address of the site of the docs; empty if it is not published.
+        docs: the base URL of the published docs; empty if they are not published.
     """
 
     summary: Mapping[str, Any] = field(default_factory=dict)
@@ -66,12 +65,12 @@ def reaches(severity: str, threshold: str) -> bool:
 
 
 def subject(finding: Finding) -> str:
-    """Return the object of a finding and the path inside it, such as `Pod web $.spec`; either can be missing."""
+    """Format the object of a finding and the path inside it: `Pod web $.spec`; either part can be missing."""
     return " ".join(part for part in (finding.resource, finding.path) if part and (finding.resource or part != "$"))
 
 
 def page_url(check: str, docs: str = "") -> str:
-    """Return the page of a check: on the site of the docs, or else its file in the repository of mpigen."""
+    """Return the URL of a check's page: in the published docs, or else in mpigen's repository."""
     return f"{docs.rstrip('/')}/checks/{check}/" if docs else f"docs/checks/{check}.md"
 
 

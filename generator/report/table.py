@@ -57,7 +57,10 @@ def _minimal_widths(columns: Iterable[Sequence[str]]) -> list[int]:
 
 
 def _narrow(cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return widths of columns that fit a line, or the narrowest that break no word. The widest shrinks first."""
+    """Return column widths that fit into `width` columns of a terminal.
+
+    The widest column shrinks first. A word breaks only if necessary, and names in the first column never break.
+    """
     columns = list(zip(*cells, strict=True))
     sizes, least = [max(map(len, column)) for column in columns], _minimal_widths(columns)
     while sum(sizes) + _GAP * (len(sizes) - 1) > width and sizes != least:
@@ -67,7 +70,7 @@ def _narrow(cells: Sequence[Sequence[str]], width: int) -> list[int]:
 
 
 def topics(points: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield points below their topics, in two columns."""
+    """Yield lines with (topic, text) pairs in two columns; a topic is printed once."""
     grouped = [(topic, [point for _, point in group]) for topic, group in groupby(points, key=lambda point: point[0])]
     width = max((len(topic) for topic, _ in grouped), default=0) + _GAP
     for topic, texts in grouped:
@@ -89,5 +92,5 @@ def _wrap(text: str, width: int) -> list[str]:
 
 
 def _safe(text: str) -> str:
-    """Return a text without characters that control a terminal: names come from files of other people."""
+    """Remove control characters of terminals, because names come from files of other people."""
     return shorten(text, len(text))

@@ -43,7 +43,7 @@ def render(result: Result) -> str:
 
 
 def by_cause(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Group findings of one check on one kind whose texts differ only in the names of the objects."""
+    """Group findings of one check and one kind whose texts differ only in the names of the objects."""
     causes: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         causes.setdefault(_cause(finding), []).append(finding)
@@ -62,12 +62,12 @@ def _cause(finding: Finding) -> tuple[str, ...]:
 
 
 def plain(finding: Finding) -> str:
-    """Return one finding without excerpt and color: place, severity, check, subject and message, then why and fix."""
+    """Format one finding without excerpt and color: place, severity, check, subject and message, then why and fix."""
     return _block([finding], lambda _file: [], _no_color)
 
 
 def _block(places: list[Finding], lines_of: Callable[[str], list[str]], paint: Paint) -> str:
-    """Return one cause: its first place in full, then the next places and how many there are."""
+    """Format findings with one cause: the first in full, the places of some more, and the number of the rest."""
     finding = places[0]
     where = finding.path if finding.path != "$" else ""
     where = f"{finding.resource} {finding.path}" if finding.resource else where
@@ -100,7 +100,7 @@ def _others(places: list[Finding]) -> Iterator[str]:
 
 
 def _excerpt(finding: Finding, lines_of: Callable[[str], list[str]]) -> Iterator[str]:
-    """Yield the line of a finding with a caret below its column, unless the line can hold a credential."""
+    """Yield the line of a finding with a caret below its column, unless the line may contain a credential."""
     if not finding.line or finding.check.startswith("secret/") or finding.resource.startswith("Secret "):
         return
     line = next(iter(lines_of(finding.file)[finding.line - 1 : finding.line]), "")
@@ -115,7 +115,7 @@ def _excerpt(finding: Finding, lines_of: Callable[[str], list[str]]) -> Iterator
 
 
 def _safe(text: str) -> str:
-    """Return a text without characters that control a terminal: names come from files of other people."""
+    """Remove control characters of terminals, because names come from files of other people."""
     return shorten(text, len(text))
 
 

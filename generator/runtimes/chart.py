@@ -1,4 +1,4 @@
-"""MpiRuntime: the construct of one runtime, and what admins subclass for their own."""
+"""MpiRuntime: the construct of one runtime, which admins can subclass."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from generator.runtimes.training_runtime import training_runtimes
 
 
 class MpiRuntime(Component):
-    """A runtime that runs MPI on one pool. Subclass it and override what should differ.
+    """A runtime that runs MPI on one pool. Subclass it to override its environment and volumes.
 
     Args:
         scope: the app.
         id: unique in the app.
         runtime: as in the `runtimes` section.
-        platform: what it is part of; only needed in a plain `cdk8s.App`.
+        platform: the platform of the runtime; only needed in a plain `cdk8s.App`.
 
     Raises:
         KeyError: the platform has no such pool.
-        ConfigError: the runtime asks for what the pool does not have.
+        ConfigError: the runtime requests resources that the pool does not have.
     """
 
     def __init__(self, scope: Construct, id: str, *, runtime: Runtime, platform: Platform | None = None) -> None:  # noqa: A002
@@ -61,15 +61,15 @@ class MpiRuntime(Component):
         self.runtime = runtime
 
     def environment(self) -> Mapping[str, str]:
-        """Variables of the launcher; they reach all ranks."""
+        """Return the variables of the launcher, which all ranks get too."""
         return {}
 
     def volumes(self) -> Sequence[Volume]:
-        """Volumes of launcher and nodes."""
+        """Return the volumes of launcher and nodes."""
         return ()
 
 
 def _file(body: Body, homes: Mapping[str, str]) -> str:
-    """Return the file of a runtime: the runtime of one tenant is in the tenant's folder."""
+    """Return the path of a runtime's file. The runtime of a single tenant is in the tenant's folder."""
     name, namespace = body["metadata"]["name"], body["metadata"].get("namespace")
     return f"tenants/{homes[namespace]}/runtimes/{name}.yaml" if namespace else f"cluster/runtimes/{name}.yaml"

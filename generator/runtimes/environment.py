@@ -25,7 +25,7 @@ _NCCL: tuple[DeviceKind, ...] = ("nvidia", "nvidia-mig", "amd")  # RCCL reads th
 def launcher_environment(
     runtime: Runtime, size: NodeSize, device: DeviceKind, fabric: Fabric | None = None
 ) -> dict[str, str]:
-    """Return the variables of the launcher: a fabric changes variables of TCP, and the platform file overrides both."""
+    """Return the variables of the launcher: the defaults for TCP, overridden by a fabric and by the platform file."""
     family = runtime.family
     variables: dict[str, str | None] = {
         "HOME": HOME,
@@ -54,7 +54,7 @@ def _launch(runtime: Runtime, size: NodeSize) -> Launch:
 
 
 def _framework(runtime: Runtime, device: DeviceKind) -> dict[str, str]:
-    """Return the interface on which collective libraries meet; they would use the first one that they find."""
+    """Return the variables with the interface of collective libraries, which otherwise take the first interface."""
     family, interface = runtime.family, runtime.interface
     if family.framework == "mpi":
         return {}

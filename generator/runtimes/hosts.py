@@ -30,8 +30,8 @@ class NodeSize:
     Attributes:
         slots: ranks on the node.
         threads: cores for each rank.
-        resources: requests, which are also the limits: name → quantity.
-        shared_memory: size limit of /dev/shm, where ranks of one node talk (the default 64 MiB is too small for NCCL).
+        resources: name → quantity of the requests, which are also the limits.
+        shared_memory: size limit of /dev/shm, where ranks of one node exchange data (64 MiB is too small for NCCL).
     """
 
     slots: int
@@ -41,7 +41,7 @@ class NodeSize:
 
 
 def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
-    """Return the declared size; by default all devices and NICs of a node, and nine tenths of its cpu and memory."""
+    """Return the declared size. Default: all devices and NICs of a node, and nine tenths of its cpu and memory."""
     amounts = {**_default_resources(pool), **_fabric_resources(runtime, pool), **runtime.resources}
     resources = {resource: amount for resource, amount in amounts.items() if quantities.parse(amount).value}
     slots = runtime.processes_per_node or _ranks(runtime, resources, pool)
@@ -55,16 +55,16 @@ def node_size(runtime: Runtime, pool: Pool) -> NodeSize:
 
 
 def launcher_resources(runtime: Runtime, size: NodeSize) -> dict[str, str]:
-    """Return the resources of the launcher: a host's resources if it is a host, else a small amount and no device."""
+    """Return the resources of the launcher: of a host if the launcher is a host, else little cpu and no device."""
     if not runtime.has_separate_launcher:
         return size.resources
     return {"cpu": "1", "memory": "2Gi", **runtime.launcher_resources}
 
 
 def _default_resources(pool: Pool) -> dict[str, str]:
-    """Return all accelerators, cpu and memory; a runtime requests other extended resources by name.
+    """Return all accelerators, cpu and memory of a node; for a MIG slice its part of the node.
 
-    A MIG slice comes with its part of the node.
+    A runtime requests other extended resources by name.
     """
     share, devices = Fraction(1) if pool.daemons else _SHARE_OF_NODE, pool.devices_per_host
     if pool.device == "nvidia-mig":
@@ -74,7 +74,7 @@ def _default_resources(pool: Pool) -> dict[str, str]:
 
 
 def _fabric_resources(runtime: Runtime, pool: Pool) -> dict[str, str]:
-    """Return a function of each NIC; one per network with MIG, since a node has more slices than NICs."""
+    """Return one virtual function of each NIC; with MIG one per network, because a node has more slices than NICs."""
     wiring = fabric_of(runtime, pool)
     requests = wiring.requests if wiring else {}
     return {name: "1" if pool.device == "nvidia-mig" else str(count) for name, count in requests.items()}
@@ -96,7 +96,7 @@ _CLAIM = "fabric"
 
 
 def fabric_annotations(runtime: Runtime, pool: Pool, size: NodeSize) -> dict[str, str]:
-    """Return the networks and the fabric of a host; `none` if ranks use TCP although the nodes have a fabric."""
+    """Return the annotations with the networks and the fabric of a host; `none` if ranks use TCP despite a fabric."""
     fabric = fabric_of(runtime, pool)
     if fabric is None:
         return {FABRIC: "none"} if pool.wiring else {}
@@ -115,7 +115,7 @@ def attached_networks(fabric: Fabric, resources: Mapping[str, str]) -> list[str]
 
 
 def fabric_interfaces(fabric: Fabric, resources: Mapping[str, str]) -> list[str]:
-    """Return the names of the interfaces in pods."""
+    """Return the names of a host's fabric interfaces in its pod: `net1`, `net2` and so on."""
     return [f"net{number}" for number, _ in enumerate(attached_networks(fabric, resources), start=1)]
 
 
@@ -130,10 +130,10 @@ def container_resources(runtime: Runtime, pool: Pool, requested: Mapping[str, st
     """Return the resources of a container, with limits equal to requests. A claim replaces the resources of a fabric.
 
     Args:
-        runtime: as declared.
+        runtime: the runtime.
         pool: the pool of the runtime.
         requested: resource → quantity that the container requests.
-        is_node: whether ranks run in it.
+        is_node: True if ranks run in the container.
     """
     fabric = fabric_of(runtime, pool) if is_node else None
     if fabric is None or fabric.attached != "dra":

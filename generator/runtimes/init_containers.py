@@ -45,7 +45,7 @@ SMALL = {"cpu": "100m", "memory": "64Mi"}
 
 
 def prepare_container(image: str, runtime: Runtime, security: Body, *, is_launcher: bool) -> Body:
-    """Return the container that writes /run/mpi. It runs the same image, which has the users and the programs."""
+    """Return the container that writes /run/mpi. It runs the image of the ranks, to read their users and programs."""
     mounts = [{"name": "run", "mountPath": RUN}]
     if is_launcher and runtime.family.mpi != "openmpi":
         mounts.append({"name": "mpi-hostfile", "mountPath": MPI_FOLDER})  # Trainer adds the volume
@@ -60,7 +60,7 @@ def prepare_container(image: str, runtime: Runtime, security: Body, *, is_launch
 
 
 def hosts_container(image: str, security: Body, patience: int) -> Body:
-    """Return the container that waits until ssh connects to every host: in a gang, hosts start with the launcher."""
+    """Return the container that waits until ssh connects to every host, because a gang starts all pods at once."""
     return {
         "name": "hosts",
         "image": image,
@@ -104,7 +104,7 @@ def volumes() -> list[Body]:
 
 
 def volume_mounts() -> list[Body]:
-    """Return the mounts of these volumes."""
+    """Return the mounts of the volumes that `volumes` returns."""
     return [
         {"name": "run", "mountPath": RUN},
         {"name": "run", "mountPath": "/etc/passwd", "subPath": "passwd", "readOnly": True},
@@ -116,7 +116,7 @@ def volume_mounts() -> list[Body]:
 
 @cache
 def script(name: str) -> str:
-    """Return a file of the folder `scripts`."""
+    """Return the text of a file in the folder `scripts`."""
     return files("generator.runtimes").joinpath("scripts", name).read_text(encoding="utf-8")
 
 
@@ -130,7 +130,7 @@ def _file(target: str, content: str) -> str:
 
 
 def _host_patterns() -> str:
-    """Return what environment.sh reads as shell variables: patterns for names of variables that hosts do not share."""
+    """Return shell variables for environment.sh: patterns of variables that differ between hosts."""
     return "\n".join(f"of_{keeps}='{pattern}'" for keeps, pattern in host_variable_patterns().items())
 
 
@@ -149,10 +149,10 @@ def preflight_containers(image: str, runtime: Runtime, pool: Pool, size: NodeSiz
 
 
 def devices_container(image: str, _runtime: Runtime, pool: Pool, size: NodeSize, security: Body) -> Body | None:
-    """Return the init container that opens the GPUs of a host; None where every user can open them.
+    """Return the init container that tests access to the GPUs of a host; None if every user can open them.
 
-    Their files belong to a group of the node, whose id no image knows. Without it each rank fails with a message about
-    missing GPUs, or trains on CPUs (ROCm/k8s-device-plugin issue 39).
+    The device files belong to a group of the node, whose id an image cannot know. Without the group, ranks fail with a
+    message about missing GPUs, or train on CPUs (ROCm/k8s-device-plugin issue 39).
     """
     if pool.device not in _OWNED:
         return None
@@ -171,7 +171,7 @@ def devices_container(image: str, _runtime: Runtime, pool: Pool, size: NodeSize,
 
 
 def devices_script(pool: Pool) -> str:
-    """Return its script."""
+    """Return the shell script of the container `devices`."""
     return "\n".join([f"pool={pool.name}", script("devices.sh")])
 
 
@@ -192,7 +192,7 @@ def fabric_container(image: str, runtime: Runtime, pool: Pool, size: NodeSize, s
 
 
 def fabric_script(runtime: Runtime, wiring: Fabric, size: NodeSize) -> str:
-    """Return its script: the numbers of this runtime, and fabric.sh."""
+    """Return the shell script of the container `fabric`: fabric.sh with the numbers of this runtime."""
     numbers = {
         "fabric": wiring.name,
         "devices": _devices(wiring, size),
@@ -205,7 +205,7 @@ def fabric_script(runtime: Runtime, wiring: Fabric, size: NodeSize) -> str:
 
 
 def _devices(wiring: Fabric, size: NodeSize) -> int:
-    """Return the number of RDMA devices that a host sees; all devices behind a shared one."""
+    """Return the number of RDMA devices that a host has; for a shared device all devices behind it."""
     if not wiring.has_rdma:
         return 0
     if wiring.shares_device:
@@ -214,7 +214,7 @@ def _devices(wiring: Fabric, size: NodeSize) -> int:
 
 
 def _to_lock(runtime: Runtime, wiring: Fabric, size: NodeSize) -> int:
-    """Return the memory that ranks of a host can lock at most; 0 if a capability allows it."""
+    """Return the bytes that the ranks of a host lock at most; 0 if a capability lifts the limit."""
     if not wiring.has_rdma or runtime.locks_memory:
         return 0
     return math.ceil(quantities.parse(size.resources.get("memory", "0")).value)

@@ -1,7 +1,7 @@
 """The pods of a runtime: on the pool, with the least privileges, alike for launcher and nodes.
 
-They meet Pod Security `restricted`, unless their ranks lock memory by a capability. On OpenShift they name no
-user: the SCC restricted-v2, which everybody may use, gives each namespace its own.
+They meet Pod Security `restricted`, unless their ranks lock memory by a capability. On OpenShift they set no user: the
+SCC restricted-v2, which all users may use, gives each namespace a user.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _USER = 1000  # any but root: Trainer's key files are 0640, and OpenSSH refuses 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A volume of every pod: its name, its source as in a pod spec (`{"emptyDir": {}}`), and where it is mounted."""
+    """A volume of every pod: its name, its source as in a pod spec (`{"emptyDir": {}}`), and its mount path."""
 
     name: str
     source: Mapping[str, object]
@@ -70,7 +70,7 @@ def node_pod(parts: PodParts, size: NodeSize) -> Body:
 
 
 def launcher_pod(parts: PodParts, size: NodeSize, environment: Mapping[str, str], resources: Mapping[str, str]) -> Body:
-    """Return the pod of `mpirun`. The TrainJob sets the command; a failed pod is not restarted, so its log remains."""
+    """Return the pod of `mpirun`. The TrainJob sets the command. A failed pod does not restart, so its log remains."""
     container = {
         **_container(parts, resources, is_node=not parts.runtime.has_separate_launcher),
         "env": [{"name": name, "value": value} for name, value in environment.items()],
@@ -148,10 +148,11 @@ def _annotations(parts: PodParts, size: NodeSize, *, is_node: bool) -> dict[str,
 
 
 def _closeness(parts: PodParts) -> dict[str, str]:
-    """Return the topology request to Kueue.
+    """Return the annotations with the topology request to Kueue.
 
-    Launcher and nodes are one group: they get one flavor, and one place (kueue v0.19.2 pkg/cache/scheduler/tas_*.go).
-    A flavor with a topology admits no pod without a topology request (flavorassigner/tas_flavorassigner.go).
+    Launcher and nodes are one PodSet group, so Kueue gives them one flavor and one topology domain (kueue v0.19.2
+    pkg/cache/scheduler/tas_*.go). A flavor with a topology admits no pod without a topology request
+    (flavorassigner/tas_flavorassigner.go).
     """
     if not parts.pool.topology:
         return {}
@@ -164,7 +165,7 @@ def _closeness(parts: PodParts) -> dict[str, str]:
 
 
 def _pod_security(cluster: Cluster, device_groups: Sequence[int]) -> Body:
-    """Return who a pod runs as. Both Pod Security `restricted` and the SCC restricted-v2 allow any further group.
+    """Return the pod's security context. Pod Security `restricted` and SCC restricted-v2 allow additional groups.
 
     cluster-kube-apiserver-operator bindata/bootkube/scc-manifests/…scc-restricted-v2.yaml: supplementalGroups RunAsAny
     """

@@ -1,16 +1,16 @@
 """The ClusterTrainingRuntime or TrainingRuntime of one family on one pool, for Trainer v2.3.
 
-Trainer accepts much that it cannot run; each shape below avoids a trap (trainer v2.3.0
+Trainer accepts runtimes that it cannot run, so the builder follows these rules (trainer v2.3.0
 pkg/runtime/framework/plugins/mpi and pkg/runtime/core/trainingruntime.go; jobset v0.12.0
 pkg/webhooks/jobset_webhook.go):
 
-- the jobs are called `node` and `launcher`, in this order, and their container is called `node`: the plugin mounts
-  the key and the hostfile there and nowhere else, and JobSet refuses a dependency on a later job;
-- the launcher carries the `trainer` step as a label of its Job template, not of its pods;
-- `numNodes` stays 1: a larger value multiplies the launcher. Where the launcher is a node, `trainer.numNodes` of a
-  TrainJob counts it in, and both ask for the same resources;
-- `mpiImplementation` is OpenMPI for every family: Trainer refuses the others, and never reconciles an empty one;
-- no `network.subdomain`: JobSet would share one Service, and one DNS name, among all TrainJobs.
+- The jobs are called `node` and `launcher`, in this order, and their container is called `node`. Trainer mounts the key
+  and the hostfile only there, and JobSet rejects a dependency on a later job.
+- The launcher has the `trainer` step as a label of its Job template, not of its pods.
+- `numNodes` is 1, because a larger value multiplies the launcher. If the launcher is a node, `trainer.numNodes` of a
+  TrainJob includes the launcher, and both jobs request the same resources.
+- `mpiImplementation` is OpenMPI for every family. Trainer rejects the others, and never reconciles an empty one.
+- `network.subdomain` is unset. Otherwise all TrainJobs would share one Service and one DNS name.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def training_runtimes(  # noqa: PLR0913 - parts of several sections of the platf
 
     Args:
         runtime: an entry of the `runtimes` section.
-        pool: its pool.
+        pool: the pool of the runtime.
         cluster: the cluster of the pool.
         namespaces: namespaces of the runtime's tenants. Default: the names of the tenants.
         variables: more environment variables of the launcher and the ranks.
         volumes: more volumes of launcher and hosts.
-        residency: the label of nodes with the location of all pods; empty if the platform sets none.
-        patience: how many seconds the launcher of a gang waits for its hosts; as long as Kueue waits for pods.
+        patience: seconds that the launcher of a gang waits for its hosts, equal to Kueue's wait for pods.
+        residency: the node label with the location of all pods; empty if the platform sets none.
     """
     size = node_size(runtime, pool)
     parts = PodParts(
@@ -114,7 +114,7 @@ def _spec(runtime: Runtime, size: NodeSize, node: Body, launcher: Body) -> Body:
 
 
 def _life(runtime: Runtime) -> Body:
-    """Return the restarts after a failure, and the deletion after the end."""
+    """Return the number of restarts after a failure, and the time until deletion after the end."""
     life: Body = {}
     if runtime.restarts:
         life["failurePolicy"] = {
@@ -127,7 +127,7 @@ def _life(runtime: Runtime) -> Body:
 
 
 def _node_job(runtime: Runtime, pod: Body) -> Body:
-    """Return the job of the hosts. The TrainJob sets their number; this is the default."""
+    """Return the job of the hosts with the default number of hosts, which a TrainJob overrides."""
     hosts = runtime.nodes or 2
     pods = hosts if runtime.has_separate_launcher else hosts - 1
     count = {"parallelism": pods, "completions": pods} if pods > 1 else {}
@@ -140,9 +140,10 @@ def _node_job(runtime: Runtime, pod: Body) -> Body:
 
 
 def _end_by_preflight(pod: Body) -> Body:
-    """Return a rule that fails the job if a host fails its checks; retries would keep all other hosts waiting.
+    """Return a pod failure policy that fails the job if a host fails its checks: retries would block other hosts.
 
-    Kubernetes v1.34.2 pkg/controller/job/pod_failure_policy.go looks at init containers too, and asks for `Never`.
+    Kubernetes v1.34.2 pkg/controller/job/pod_failure_policy.go also reads init containers, and requires
+    `restartPolicy: Never`.
     """
     names = [
         container["name"] for container in pod["spec"]["initContainers"] if container["name"] in (DEVICES, PREFLIGHT)
@@ -155,7 +156,7 @@ def _end_by_preflight(pod: Body) -> Body:
 
 
 def _launcher_job(runtime: Runtime, pod: Body) -> Body:
-    """Return the job of `mpirun`, which starts when the hosts are ready; in a gang it starts with them."""
+    """Return the job of `mpirun`, which starts when the hosts are ready; in a gang with the hosts."""
     waiting = {"dependsOn": [{"name": "node", "status": "Ready"}]} if runtime.gang == "kueue" else {}
     deadline = {"activeDeadlineSeconds": runtime.active_deadline_seconds} if runtime.active_deadline_seconds else {}
     return {

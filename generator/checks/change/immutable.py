@@ -99,7 +99,7 @@ def immutable(change: ChangedObject) -> Iterator[Breach]:
 
 
 def _find_rejected(change: ChangedObject, kind: Kind) -> tuple[list[Difference], Iterable[tuple[Path, Any]]]:
-    """Return the rejected changes of an object, and the paths and old values of mappings that become empty."""
+    """Return the rejected changes of an object, and (path, old value) of each mapping that becomes empty."""
     old, new = change.old, change.new
     catalog = _catalog(tuple(sorted(change.targets.items())))
     file = catalog.find(new.api_version, new.kind)
@@ -133,7 +133,7 @@ def _stored(body: Any, schema: Schema, *, is_custom: bool) -> Any:
 
 
 def _in_go(body: Any, kind: Kind, schema: Schema, catalog: Catalog) -> Any:
-    """Return a custom resource as a webhook compares it that reads it into its Go type."""
+    """Return a custom resource in the form that its webhook compares after decoding it into the Go type."""
     result = without_empty(canonical(body, schema, schema), tuple(kind.go_types))
     job_file = catalog.find(*_HOLDS_JOBS)
     for path, name in kind.go_types.items() if job_file else ():
@@ -168,7 +168,7 @@ def _in_cel(transitions: Iterable[Transition]) -> Iterator[Difference]:
 
 
 def _named_by_rule(transition: Transition) -> Difference:
-    """Return the changed value of a rule: the first field that the rule names and that differs, or the whole value."""
+    """Return the change that a transition rule rejects: the first changed field in the rule, or the whole value."""
     path, was, now = transition.path, transition.old, transition.new
     if isinstance(was, dict) and isinstance(now, dict):
         for name in dict.fromkeys(_FIELD_OF_SELF.findall(transition.rule)):
@@ -191,7 +191,7 @@ def _breach(difference: Difference, fix: str) -> Breach:
 
 
 def _narrowed(difference: Difference) -> Difference:
-    """Return the one part of a value that differs, if both objects have that part."""
+    """Return the innermost difference: follow the part that differs while both objects have only one such part."""
     if difference.rule != "immutable":
         return difference
     path, was, now = difference.path, difference.was, difference.now

@@ -48,7 +48,7 @@ class ChangedQueues:
 
     @classmethod
     def between(cls, change: Change) -> Sequence[ChangedQueues]:
-        """Return the queues before and after; nothing if the update changes no queue, or the queues cannot be read."""
+        """Return the queues before and after; empty if the update changes no queue, or a tree is not readable."""
         return change.view(cls._read)
 
     @classmethod
@@ -232,7 +232,7 @@ def _less_to_borrow(manifest: Manifest, path: Path, queues: Sequence[str], flavo
 
 
 def _less_at_most(before: Queues, after: Queues, queue: str) -> _Less:
-    """Return the amounts of which a queue can get less, although its nominal quota is not lower."""
+    """Return flavor and resource → a queue's maximum before and after, if it falls but the nominal quota does not."""
     old, new = before.tree.queues[queue], after.tree.queues[queue]
     return {
         key: (amount, after.most[queue][key])
@@ -251,7 +251,10 @@ def _has_lower_limit(before: Queues, after: Queues, queue: str, flavor: str) -> 
 
 
 def _lender(before: Queues, after: Queues, key: FlavorResource) -> tuple[Manifest, Path] | None:
-    """Return the queue or Cohort whose lending falls most, and the path. If it is removed, return the old object."""
+    """Return the queue or Cohort that lends less than before by the largest amount, and the path of its limit.
+
+    For a removed lender, return the old object.
+    """
     old, new = _lending(before, key), _lending(after, key)
     lost = {holder: amount - new.get(holder, 0) for holder, amount in old.items() if amount > new.get(holder, 0)}
     if not lost:
@@ -308,7 +311,7 @@ def less_to_reclaim(change: ChangedQueues) -> Iterator[Breach]:
 
 
 def _can_lend(queues: Queues, name: str) -> Mapping[FlavorResource, int]:
-    """Return the quota of a queue that others can borrow; nothing if no other queue is in its cohort."""
+    """Return the quota that other queues can borrow from a queue; empty if the queue is alone in its cohort."""
     node = queues.nodes.get(name)
     if node is None or node.parent is None:
         return {}
@@ -365,7 +368,7 @@ def flavor_nodes(change: ChangedObject) -> Iterator[Breach]:
 
 
 def _untolerated_taints(flavor: Mapping[str, object]) -> list[Body]:
-    """Return the taints that the flavor does not tolerate. Tolerations that compare numbers do not count."""
+    """Return the taints that no toleration of the flavor tolerates, ignoring tolerations that compare numbers."""
     tolerations = [item for item in mappings(flavor.get("tolerations")) if item.get("operator") not in ("Gt", "Lt")]
     return [
         taint
@@ -436,7 +439,7 @@ def flavor_topology(change: ChangedQueues) -> Iterator[Breach]:
 
 
 def _open_flavors(queues: Queues, queue: ClusterQueue) -> frozenset[str]:
-    """Return the flavors of a queue that jobs without a topology request can use."""
+    """Return the flavors of a queue without a topology, which jobs without a topology request can use."""
     flavors = queues.of("ResourceFlavor")
     plain = {
         name

@@ -80,23 +80,23 @@ def runtime_in_use(change: ChangedObject) -> Iterator[Breach]:
 
 
 def _steps(path: Path) -> _Steps:
-    """Return a path without the indexes of its list items."""
+    """Return the names in a path, without the indexes of list items."""
     return tuple(step for step in path if isinstance(step, str))
 
 
 def _is_counted(path: Path) -> bool:
-    """Return True if Kueue compares the field of a running job with its Workload."""
+    """Return True if Kueue compares the field of a running job with the job's Workload."""
     return any(_touches(_steps(path), counted) for counted in _COUNTED)
 
 
 def _is_rejected(path: Path) -> bool:
-    """Return True if JobSet rejects the change, even of a suspended JobSet."""
+    """Return True if JobSet rejects a change of the field even in a suspended JobSet."""
     steps = _steps(path)
     return not any(steps[: len(field)] == field for field in _ACCEPTED)
 
 
 def _touches(one: _Steps, other: _Steps) -> bool:
-    """Return True if one path contains the other or equals it."""
+    """Return True if one path equals the other or is a part of it."""
     shared = min(len(one), len(other))
     return one[:shared] == other[:shared]
 
@@ -117,13 +117,13 @@ def _format_changes(changes: list[Path], body: object) -> str:
 
 
 def _field(path: Path) -> str:
-    """Return the field of a container, or the last field of any other path."""
+    """Return the field name of a path for a message: of a container its first field, such as `image`, else the last."""
     steps = _steps(path)
     return next((steps[steps.index(kind) + 1] for kind in _CONTAINERS if kind in steps[:-1]), steps[-1])
 
 
 def _changes(old: object, new: object) -> Iterator[Path]:
-    """Yield the deepest paths at which the ML policy or the jobs differ."""
+    """Yield the paths of changed fields in the ML policy and in the replicated jobs of a runtime."""
     yield from _differences(_POLICY, _policy(old), _policy(new))
     was, now = (_jobs(body) for body in (old, new))
     if [job.get("name") for job in was] != [job.get("name") for job in now]:
@@ -145,7 +145,7 @@ def _jobs(body: object) -> list[Any]:
 
 
 def _job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a job with the default number of its pods."""
+    """Return a replicated job with the default of its replicas and parallelism set."""
     spec = {"parallelism": 1, **mapping(job, "template", "spec")}
     return {"replicas": 1, **job, "template": {**mapping(job, "template"), "spec": spec}}
 
@@ -162,7 +162,7 @@ def _differences(path: Path, old: Any, new: Any) -> Iterator[Path]:
 
 
 def _normal(value: object, *, is_amount: bool = False) -> Any:
-    """Return a value in one spelling: without empty fields, and with quantities as numbers."""
+    """Return a value without empty fields and with quantities as numbers, so that only real changes differ."""
     if isinstance(value, dict):
         parts = {key: _normal(item, is_amount=key in ("limits", "requests")) for key, item in value.items()}
         return {key: _amount(part) if is_amount else part for key, part in parts.items() if part not in (None, [], {})}
@@ -235,9 +235,9 @@ class _Kind:
     """A kind whose operator drains or restarts nodes.
 
     Attributes:
-        effect: what the operator does to `{nodes}`, some at a time.
+        effect: what the operator does to `{nodes}`, some nodes at a time.
         fields: the fields of `spec` whose change has this effect; empty for all fields.
-        is_removed_silently: whether the removal of an object has no effect on nodes.
+        is_removed_silently: True if the removal of an object has no effect on nodes.
     """
 
     effect: str
@@ -325,13 +325,13 @@ def reboots(change: Change) -> Iterator[Breach]:
 
 
 def _affects_nodes(manifest: Manifest, kind: _Kind) -> bool:
-    """Return True if the object sets a field that has an effect on nodes."""
+    """Return True if the object sets a field whose change drains or restarts nodes."""
     spec = mapping(manifest.body, "spec")
     return not kind.fields or any(spec.get(field) for field in kind.fields if field not in _SELECTORS)
 
 
 def _effect(manifest: Manifest, kind: _Kind) -> str:
-    """Return the effect from the object's annotation, or that of its kind on the selected nodes."""
+    """Return the effect on nodes from the object's annotation, or else from the kind and the selected nodes."""
     if effect := string(mapping(manifest.body, "metadata", "annotations").get(REBOOTS)):
         return effect
     spec = mapping(manifest.body, "spec")

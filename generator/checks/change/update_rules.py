@@ -32,11 +32,11 @@ class Difference:
     """A part of an object that an update must not change.
 
     Attributes:
-        path: the part, in the new object.
-        was: its stored value; None for none.
-        now: its new value; None for none.
-        field: how many steps of `path` lead to the field that has the rule.
-        rule: the rule, as updates.yaml names it.
+        path: the path of the part in the new object.
+        was: the stored value; None if absent.
+        now: the new value; None if absent.
+        field: the number of steps of `path` that lead to the field with the rule.
+        rule: the name of the rule in updates.yaml.
     """
 
     path: Path
@@ -153,7 +153,7 @@ def _holds(rule: Rule, old: Any, new: Any, targets: Mapping[str, str]) -> bool:
 
 
 def _freed(rule: Rule, old: Any, new: Any) -> tuple[Steps, ...] | None:
-    """Return the fields below the path of a rule that may change; None if all of them may."""
+    """Return the fields below the path of a rule that may change nevertheless; None if all of them may."""
     if rule.suspended is None:
         return rule.excepted
     bodies = {"old": (old,), "new": (new,), "either": (old, new)}[rule.suspended_in]
@@ -167,7 +167,7 @@ def _may_be_suspended(body: Any) -> bool:
 
 
 def _pairs(old: Any, new: Any, steps: Steps, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
-    """Yield the place of a field in the new object with both values, for the items that both objects have."""
+    """Yield (path, old value, new value) of a field, for each list item that both objects have."""
     if not steps:
         yield path, old, new
     elif steps[0] == _ANY_ITEM:
@@ -181,7 +181,7 @@ def _pairs(old: Any, new: Any, steps: Steps, path: Path = ()) -> Iterator[tuple[
 
 
 def _parts(was: Any, now: Any, rule: Rule) -> Iterator[tuple[Path, Any, Any]]:
-    """Yield the fields of a `spec` that is immutable as a whole one by one, and any other value as it is."""
+    """Yield the changed fields of an immutable `spec` one by one; yield any other value whole."""
     if rule.path == ("spec",) and rule.rule == "immutable" and isinstance(was, dict) and isinstance(now, dict):
         for key in {**was, **now}:
             yield (key,), was.get(key), now.get(key)
@@ -199,7 +199,7 @@ def _without(value: Any, paths: Iterable[Steps]) -> Any:
 
 
 def _remove(value: Any, path: Steps) -> None:
-    """Remove a field, and what is empty without it."""
+    """Remove a field, and the mappings that become empty without it."""
     if path[0] == _ANY_ITEM:
         for item in value if isinstance(value, list) else ():
             _remove(item, path[1:])
@@ -243,7 +243,7 @@ def _fill(body: Any, path: Steps, value: Any) -> None:
 
 
 def canonical(value: Any, node: Schema, schema: Schema) -> Any:
-    """Return a custom resource with one spelling of each quantity."""
+    """Return a custom resource with each quantity in its canonical form: `1000m` → `1`."""
     _, node = resolve(node, schema)
     if isinstance(value, dict):
         others = node.get("additionalProperties")
@@ -300,7 +300,7 @@ def _is_allocated(was: Any, now: Any) -> bool:
 
 
 def _leaves_tandem(was: Any, now: Any) -> bool:
-    """Return True if the completions of an indexed Job change to another number than its parallelism."""
+    """Return True if an update changes the completions of an indexed Job to other than its parallelism."""
     before, after = (at(spec, ("completions",)) for spec in (was, now))
     return before != after and after is not None and after != at(now, ("parallelism",))
 

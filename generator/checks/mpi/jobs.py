@@ -232,7 +232,7 @@ def foreign_selector(runtime: MpiRuntime) -> Iterator[Breach]:
 
 
 def _selectors(path: Path, pod: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Yield the paths and label selectors of pod affinity and topology spread constraints."""
+    """Yield the paths and label selectors in the affinity and topology spread constraints of a pod."""
     for kind in ("podAffinity", "podAntiAffinity"):
         for field, terms in mapping(pod, "affinity", kind).items():
             for number, term in indexed_mappings(terms):

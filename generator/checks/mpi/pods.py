@@ -75,7 +75,7 @@ def ssh_key_group(runtime: MpiRuntime) -> Iterator[Breach]:
 
 
 def _security(job: ReplicatedJob, field: str) -> tuple[Path, int] | None:
-    """Return the path and the number of a user or group. The container takes precedence over the pod."""
+    """Return the path and the value of `runAsUser` or a similar field. The container overrides the pod."""
     of_container = [(job.container.path, job.container.body)] if job.container else []
     for path, body in (*of_container, (job.pod_path, job.pod)):
         number = mapping(body, "securityContext").get(field)
@@ -180,7 +180,7 @@ def launcher_resources(runtime: MpiRuntime) -> Iterator[Breach]:
 
 
 def _amount(value: object) -> Fraction | None:
-    """Return the amount of a resource, 0 if none is set; None if it is no amount."""
+    """Return the amount of a resource, 0 if it is unset; None if the value is not a quantity."""
     from generator.quantities import amount_of  # with `fractions` it takes 3 ms, and most runtimes do not need it
 
     return amount_of(value or 0)
@@ -210,7 +210,7 @@ def guessed_processes(runtime: MpiRuntime) -> Iterator[Breach]:
 
 
 def _gpus(runtime: MpiRuntime) -> tuple[str, int] | None:
-    """Return the resource and number of GPUs that Trainer counts per host; None if at most one."""
+    """Return the resource and the number of GPUs per host that Trainer counts; None for no GPU or one GPU."""
     for job in runtime.jobs:
         if job.container and "resources" in job.container.body and (job.name == NODE or job.step == TRAINER):
             resources = mapping(job.container.body, "resources")

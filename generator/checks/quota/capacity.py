@@ -64,7 +64,12 @@ def over_capacity(queues: Queues) -> Iterator[Breach]:
 
 
 def _format_excess(over: Mapping[str, Mapping[str, int]], capacity: Mapping[str, int]) -> str:
-    """Format resource → holder → quota, devices first: totals of all, and the largest holders of one resource."""
+    """Format excess quota for a message, devices first: the totals, and the largest holders of one resource.
+
+    Args:
+        over: resource → `queue NAME has` → nominal quota.
+        capacity: resource → amount of the nodes.
+    """
     resources = sorted(over, key=lambda resource: ("/" not in resource, resource))
     totals = [
         f"{format_amount(resource, sum(over[resource].values()))} {resource} of "
@@ -80,7 +85,7 @@ def _format_excess(over: Mapping[str, Mapping[str, int]], capacity: Mapping[str,
 
 
 def _holders(queues: Queues) -> Mapping[FlavorResource, Mapping[str, int]]:
-    """Return flavor and resource → `queue x has` → the nominal quota for jobs that run in this cluster."""
+    """Return (flavor, resource) → `queue NAME has` or `cohort NAME has` → nominal quota for jobs in this cluster."""
     holders: dict[FlavorResource, dict[str, int]] = {}
     tree, borrowers = queues.tree, _borrowers(queues)
     roots: Mapping[bool, set[str]] = {True: set(), False: set()}  # True: root cohorts with MultiKueue queues
@@ -257,7 +262,7 @@ def idle_weight(queues: Queues) -> Iterator[Breach]:
 
 
 def _in_cohorts(queues: Queues) -> Iterator[tuple[Manifest, Node, str]]:
-    """Yield the queues and Cohorts below a root whose members are in the files, with the name of the root."""
+    """Yield (queue or Cohort, its node in the tree, name of the root) for trees whose queues are all in the files."""
     cohorts = {parent.name: parent for node in queues.nodes.values() for parent in node.path() if parent.parent}
     for kind, nodes in (("ClusterQueue", queues.nodes), ("Cohort", cohorts)):
         for name, node in sorted(nodes.items()):

@@ -158,7 +158,7 @@ def _wrong_amount(kind: str, row: Mapping[str, Any], field: str, *, is_alone: bo
 
 
 def _can_break_limits(manifest: Manifest, queues: Queues | None) -> bool:
-    """Return False if the parsed quotas of a ClusterQueue in a cohort show that its limits are valid."""
+    """Return True unless the parsed quotas of a ClusterQueue in a cohort show that its limits are valid."""
     queue = queues.tree.queues.get(manifest.name) if queues and manifest.kind == "ClusterQueue" else None
     if queue is None or not queue.cohort:
         return True
@@ -257,7 +257,7 @@ def _dangling_labels(objects: Objects, label: str, kind: str, why: str) -> Itera
 
 
 def _dangling(objects: Objects, manifest: Manifest, path: Path, kind: str, name: str, why: str) -> Iterator[Breach]:
-    """Yield a breach if a reference names an object that the files should have."""
+    """Yield a breach if the files define objects of a kind, but not the referenced object."""
     namespace = manifest.namespace if kind == "LocalQueue" else ""
     known = objects.names(KUEUE, kind).get(namespace, frozenset())
     has_others = bool(known - {manifest.name if manifest.kind == kind else ""})
@@ -301,7 +301,7 @@ def cohort_cycle(queues: Queues) -> Iterator[Breach]:
 
 
 def _find_cycle(tree: QueueTree, cohort: str) -> tuple[str, ...]:
-    """Return the cycle that the parents of a cohort reach, starting at its first name; empty without a cycle."""
+    """Return the cycle of parents above a cohort, starting at its first name; empty if there is no cycle."""
     if not tree.is_cyclic(cohort):
         return ()
     path = [ancestor.name for ancestor in tree.ancestors(cohort)]
@@ -334,7 +334,7 @@ def closed_door(queues: Queues) -> Iterator[Breach]:
 
 
 def _explain_mismatch(queue: ClusterQueue, namespace: str, labels: Mapping[str, str] | None) -> str:
-    """Return why a queue does not select a namespace; empty if it does, or if the labels are unknown."""
+    """Return why the `namespaceSelector` of a queue does not match a namespace; empty if it matches or is unknown."""
     if queue.namespaces is None:
         return "it has no `namespaceSelector`, so it selects no namespace"
     known = labels or {METADATA_NAME: namespace}
@@ -347,7 +347,7 @@ def _explain_mismatch(queue: ClusterQueue, namespace: str, labels: Mapping[str, 
 
 
 def _format_requirement(requirement: Body) -> str:
-    """Format a requirement as kubectl does: `team in (cv, nlp)`."""
+    """Format a requirement of a label selector as kubectl does: `team in (cv, nlp)`."""
     key, values = str(requirement.get("key")), ", ".join(strings(requirement.get("values")))
     words = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "DoesNotExist": f"!{key}"}
     return words.get(str(requirement.get("operator")), key)

@@ -94,7 +94,7 @@ def too_large(queues: Queues) -> Iterator[Breach]:
 
 
 def _explain_never(queues: Queues, queue: ClusterQueue, job: CountedJob) -> tuple[Limit, str]:
-    """Return why Kueue never admits any job on a runtime; empty if it does, or if the job is not for this queue."""
+    """Return why a queue never admits a job on a runtime; empty if it admits one, or is meant for other jobs."""
     if queues.has_quota(queue, job):
         return Limit.NOTHING, ""
     flavors = _flavors_with_quota(queues, queue, job)
@@ -107,7 +107,7 @@ def _explain_never(queues: Queues, queue: ClusterQueue, job: CountedJob) -> tupl
 def _explain_shortage(
     flavor: Flavor, most: Mapping[FlavorResource, int], job: CountedJob, queue: str
 ) -> tuple[Limit, str]:
-    """Return why a job does not fit into the only flavor for it."""
+    """Return why a job exceeds the quota or the nodes of the only flavor that it can use."""
     for pods in job.podsets:
         if reason := explain_oversize([flavor], pods):
             return Limit.NODE, reason
@@ -124,7 +124,7 @@ def _explain_shortage(
 
 
 def _flavors_with_quota(queues: Queues, queue: ClusterQueue, job: CountedJob) -> set[str]:
-    """Return usable flavors with quota for a requested resource; empty if no flavor has any of some resource."""
+    """Return the usable flavors with quota for a requested resource; empty if a resource has quota in no flavor."""
     most, usable = queues.most[queue.name], set()
     for pods, places in zip(job.podsets, job.flavors, strict=True):
         for resource in (name for name, amount in pods.counted.items() if amount):
@@ -231,7 +231,7 @@ def _never_admitted_job(
 
 
 def _format_guarantee(largest: Largest | None, most: int) -> str:
-    """Return what Kueue admits in every state of the other queues; empty if it admits the largest job."""
+    """Return text on the largest job that a queue always admits; empty if that is the largest job of all."""
     if largest is None or largest.reclaimable is None or largest.reclaimable >= most:
         return ""
     preemption = "" if largest.owned == largest.reclaimable else ", if necessary by preemption"
@@ -240,7 +240,7 @@ def _format_guarantee(largest: Largest | None, most: int) -> str:
 
 
 def _suggest_smaller_pods(limit: Limit, trainer: Mapping[str, Any]) -> str:
-    """Return a fix for a job that Kueue admits with no number of nodes."""
+    """Return a fix for a job that Kueue does not admit even with `numNodes: 1`."""
     if limit is Limit.NODE:
         fix = "request less in `resourcesPerNode`" if trainer.get("resourcesPerNode") else "use another runtime"
         return f"{fix}: no node is that large"
@@ -294,12 +294,12 @@ def _location(manifest: Manifest) -> tuple[str, int, Path]:
 
 
 def _keeps(flavor: Flavor, toleration: Mapping[str, Any]) -> bool:
-    """Return True if one toleration of the flavor tolerates at least the same taints."""
+    """Return True if the flavor has a toleration for at least the taints that this toleration tolerates."""
     return any(_covers(wide, toleration) for wide in flavor.tolerations)
 
 
 def _covers(wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> bool:
-    """Return True if one toleration tolerates at least the taints that the other tolerates."""
+    """Return True if the toleration `wide` tolerates at least the taints that `narrow` tolerates."""
     if wide.get("effect") not in (None, "", narrow.get("effect")):
         return False
     if wide.get("operator") == "Exists":
@@ -309,10 +309,9 @@ def _covers(wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> bool:
 
 
 def _tolerating(queues: Queues, queue: ClusterQueue, usable: frozenset[str]) -> list[Flavor]:
-    """Return the usable flavors of a queue that have tolerations.
+    """Return the usable flavors of a queue that have tolerations; empty for a queue with several resource groups.
 
-    With several resource groups, pods get a flavor of each group, and another flavor can add a toleration. The list is
-    then empty.
+    With several groups, pods get a flavor of each group, so the flavor of another group can add the toleration.
     """
     if len(queue.groups) != 1:
         return []

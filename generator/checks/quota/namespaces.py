@@ -67,7 +67,7 @@ def double_counted(queues: Queues) -> Iterator[Breach]:
 
 
 def _requested_resource(key: str) -> str:
-    """Return the resource whose requests a key of a ResourceQuota limits; empty if it limits something else."""
+    """Return the resource whose requests a ResourceQuota key limits: `requests.cpu` → `cpu`; else empty."""
     if key.startswith("requests."):
         return key.removeprefix("requests.")
     name = key.removeprefix("limits.")  # no pod requests more than its limit
@@ -79,7 +79,7 @@ def _requested_resource(key: str) -> str:
 def _admissible_amounts(queues: Queues, namespace: str) -> Mapping[str, int]:
     """Return resource → the most that Kueue can admit in a namespace at a time, over all flavors.
 
-    A queue that sends its jobs to other clusters adds nothing, because these jobs have no pods here.
+    A MultiKueue queue adds nothing, because its pods run on other clusters.
     """
     sums: dict[str, int] = {}
     for name in queues.of_namespaces.get(namespace, frozenset()) & queues.most.keys():
@@ -153,7 +153,7 @@ def _default_devices(manifest: Manifest, path: Path, item: Mapping[str, Any]) ->
 
 
 def _broken_bounds(manifest: Manifest, queues: Queues) -> Iterator[Breach]:
-    """Yield each bound of a LimitRange once, with the first runtime that breaks it and has quota."""
+    """Yield each bound of a LimitRange once, with the first runtime that exceeds it and has quota."""
     with suppress(SimulationError):  # an invalid quantity also keeps the jobs of the namespace from being counted
         if not any(read_bounds(manifest)):
             return
@@ -240,7 +240,7 @@ def default_hosts(objects: Objects) -> Iterator[Breach]:
 
 
 def _is_usable(runtime: Manifest, namespace: str, queues: Queues | None) -> bool:
-    """Return True if a namespace can use a runtime and has quota for a job on it, or if its quota is unknown."""
+    """Return True if jobs in a namespace can use a runtime and have quota for it, or if the quota is unknown."""
     if runtime.kind == "TrainingRuntime" and runtime.namespace != namespace:
         return False
     names = queues.of_namespaces.get(namespace, frozenset()) if queues else frozenset()

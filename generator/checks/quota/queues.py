@@ -67,12 +67,12 @@ def quota_rows(manifest: Manifest) -> Iterator[QuotaRow]:
 
 
 def quota_path(manifest: Manifest, keys: Collection[FlavorResource], field: str) -> Path:
-    """Return the path of a field in the first of these quotas, whether or not the field is set."""
+    """Return the path of a field, such as `borrowingLimit`, in the first of these quotas, even if it is unset."""
     return next(((*row.path, field) for row in quota_rows(manifest) if row.key in keys), ("spec", "resourceGroups"))
 
 
 def by_flavor(amounts: Mapping[FlavorResource, _V]) -> Iterator[tuple[str, Mapping[FlavorResource, _V]]]:
-    """Yield the amounts of one flavor after the other."""
+    """Yield (flavor, its amounts) for each flavor."""
     for flavor in dict.fromkeys(key.flavor for key in amounts):
         yield flavor, {key: amount for key, amount in amounts.items() if key.flavor == flavor}
 
@@ -85,13 +85,10 @@ def format_amounts(amounts: Mapping[FlavorResource, int]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class CountedJob:
-    """The smallest job on a runtime (`numNodes: 1`), as Kueue counts it.
+    """The smallest job on a runtime (`numNodes: 1`), with the requests that Kueue counts.
 
     Attributes:
-        runtime: the runtime, with the requests that Kueue counts.
-        namespace: the namespace of the job.
         context: the LimitRanges and RuntimeClasses that change the requests of the pods.
-        podsets: the pods of the job.
         flavors: for each PodSet, the flavors whose nodes its pods tolerate and select.
         common: the flavors that all pods can use.
         roomy: the common flavors whose nodes have room for all pods.
@@ -120,9 +117,9 @@ class CountedJob:
         return sums
 
     def is_meant_for(self, queue: ClusterQueue) -> bool:
-        """Return True if a queue is for jobs on this runtime, even if it does not cover all resources.
+        """Return True if a queue seems meant for jobs on this runtime, even if it does not cover all resources.
 
-        A ClusterTrainingRuntime is not for a queue without its devices, or without a flavor for its nodes.
+        A queue without the devices of a ClusterTrainingRuntime, or without a flavor for its nodes, is for other jobs.
         """
         if self.runtime.kind != "ClusterTrainingRuntime":
             return True
@@ -135,7 +132,7 @@ class CountedJob:
         )
 
     def uncovered_by(self, queue: ClusterQueue) -> list[str]:
-        """Return the requested resources that a queue does not cover; empty if the job is not for the queue."""
+        """Return the requested resources that a queue does not cover; empty if the queue is meant for other jobs."""
         return [name for name in self.total if queue.group(name) is None] if self.is_meant_for(queue) else []
 
 
@@ -193,14 +190,14 @@ def _sliced_jobs(runtime: Body) -> Iterator[tuple[Any, str]]:
 
 @dataclass(frozen=True)
 class Queues:
-    """The queues of a release, if the release is all that the cluster has."""
+    """The queues of a release, taken as all queues of the cluster."""
 
     manifests: Sequence[Manifest]
     tree: QueueTree
 
     @classmethod
     def read(cls, objects: Objects) -> Queues | None:
-        """Read the queues; None if an amount is not a quantity, or if objects of one name differ (several clusters)."""
+        """Read the queues; None for an invalid quantity, or for two different objects of one name (two clusters)."""
         try:
             return cls(objects.manifests, read_queue_tree(objects.manifests, objects.targets.get("kueue", "")))
         except SimulationError:
@@ -217,7 +214,7 @@ class Queues:
 
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
-        """Queue → its node of the quota tree, without usage. Queues below a cycle of cohorts have none."""
+        """Queue → its node in the cohort tree, without usage. Queues below a cycle of cohorts have no node."""
         return build_quota_tree(self.tree)
 
     @cached_property
@@ -259,14 +256,14 @@ class Queues:
         return not (queue.cohort and can_borrow) or self.has_members(self.nodes[queue.name].root())
 
     def has_members(self, root: Node) -> bool:
-        """Return True if the files have all members of a cohort tree.
+        """Return True if the files seem to have all queues of a cohort tree.
 
-        If they have only one queue of a cohort, and no Cohort object, other members may exist in the cluster.
+        A cohort with one queue and no Cohort object can have other queues in the cluster, which the files lack.
         """
         return self._queues_below[root.name] > 1 or self.tree.cohorts[root.name].is_declared
 
     def has_quota(self, queue: ClusterQueue, job: CountedJob) -> bool:
-        """Return True if one flavor of each group has quota for all pods, without a search for the largest job."""
+        """Return True if one flavor of each resource group has quota for all pods of the smallest job."""
         most, covered = self.most[queue.name], 0
         usable = job.common if queue.is_multi_kueue else job.roomy
         for group in queue.groups:
@@ -282,12 +279,8 @@ class Queues:
     def job(self, runtime: Manifest, namespace: str, amounts: Mapping[str, Any] | None = None) -> CountedJob | None:
         """Return the smallest job on a runtime; None if its requests cannot be counted.
 
-        Most namespaces have equal LimitRanges, so the job is counted once for all of them.
-
-        Args:
-            runtime: one of the manifests.
-            namespace: the namespace of the job.
-            amounts: `resourcesPerNode` of a TrainJob, see `_as_counted`.
+        `amounts` are `resourcesPerNode` of a TrainJob, see `_as_counted`. Namespaces with equal LimitRanges share the
+        result.
         """
         key = (id(runtime), self._defaults.get(namespace, ""), str(amounts))
         if key not in self._counted:
@@ -324,7 +317,7 @@ class Queues:
         return list(dict.fromkeys(job for job in jobs if job))
 
     def _around(self, namespace: str) -> Sequence[Manifest]:
-        """Return the objects that change the requests of pods: all RuntimeClasses, and the namespace's LimitRanges."""
+        """Return the objects that change the requests of pods: RuntimeClasses and the LimitRanges of a namespace."""
         return [*self._limiting[""], *self._limiting[namespace]] if namespace else self._limiting[""]
 
     @cached_property
@@ -348,7 +341,7 @@ class Queues:
 
     @cached_property
     def _limiting(self) -> Mapping[str, list[Manifest]]:
-        """Namespace → its LimitRanges; "" → the RuntimeClasses."""
+        """Namespace → its LimitRanges. The RuntimeClasses, which have no namespace, are at the key ""."""
         objects: dict[str, list[Manifest]] = defaultdict(list)
         for manifest in self.manifests:
             if manifest.kind == "RuntimeClass" or (manifest.group, manifest.kind) == ("", "LimitRange"):
@@ -357,7 +350,7 @@ class Queues:
 
     @cached_property
     def _defaults(self) -> Mapping[str, str]:
-        """Namespace → the names and specs of its LimitRanges."""
+        """Namespace → a text of its LimitRanges: namespaces with equal texts give equal defaults to pods."""
         return {
             namespace: str([(manifest.name, mapping(manifest.body, "spec")) for manifest in manifests])
             for namespace, manifests in self._limiting.items()

@@ -1,14 +1,15 @@
 """The admission rule for fabrics: a TrainJob keeps the devices, claims and variables of its runtime's fabric.
 
-Ranks that lose one of them continue over TCP, many times slower, without an error.
+Without one of these, ranks use TCP, which is many times slower, and report no error.
 
-- `resourcesPerNode` changes devices and claims. Trainer 2.2 replaces all resources of the runtime with it (trainer
-  v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go Trainer). Trainer 2.3 merges it by resource but copies only
-  amounts, so it drops claims (v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo). Kueue, which contains the
-  code of Trainer 2.2, does not count a device that the job omits, unless an init container requests it (kueue v0.19.2
-  go.mod; pkg/controller/jobs/trainjob).
-- `trainer.env` and the command line of `mpirun` change variables. Trainer rejects variables of this container in a
-  patch (pkg/runtime/framework/plugins/jobset Validate).
+- `resourcesPerNode` changes devices and claims. Trainer 2.2 replaces all resources of the runtime by it (trainer v2.2.0
+  pkg/runtime/framework/plugins/jobset/builder.go Trainer). Trainer 2.3 merges amounts by resource and drops claims
+  (v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo). Kueue contains the code of Trainer 2.2, so it does not
+  count a device that `resourcesPerNode` omits. It counts the device only if an init container requests it too (kueue
+  v0.19.2 go.mod; pkg/controller/jobs/trainjob).
+- `trainer.env` and the command line of `mpirun` change variables of the container `node`. `runtimePatches` cannot
+  change them, because Trainer rejects patches of this container's `env` (pkg/runtime/framework/plugins/jobset
+  Validate).
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _ASSIGNS_VARIABLE = (  # `-env` and `-genv` are options of Hydra, `--mca` and `-
 
 
 def fabric(trainer: str) -> Rule:
-    """Reject a new TrainJob that changes what binds its ranks to the fabric.
+    """Return the rule that rejects a new TrainJob without the devices, claims or variables of its runtime's fabric.
 
-    The four violations share one validation, because the runtimes of a release decide which of them can occur.
+    One validation has all four violations, because the runtimes of a release decide which of them can occur.
 
     Args:
         trainer: the minor version of Trainer.
@@ -77,15 +78,15 @@ def fabric(trainer: str) -> Rule:
 
 
 def _of_runtime(parameter: str) -> str:
-    """Return CEL for the entries of a namespace's parameter that belong to the runtime of the job."""
+    """Return CEL for the entries of a namespace's parameter, such as `fabrics`, for the runtime of the job."""
     return f"{list_parameter(parameter)}.filter(each, each.startsWith(variables.runtime + '='))"
 
 
 def _keeps_device(replaces: bool) -> str:
-    """Return CEL that is true if a job requests as much of `device` as its runtime.
+    """Return CEL that is true if a job requests the amount of the CEL variable `device` that its runtime requests.
 
     Args:
-        replaces: True if amounts of the job replace all amounts of the runtime.
+        replaces: True if amounts of the job replace all amounts of the runtime (Trainer 2.2).
     """
     if replaces:  # the API server rejects pods that request a device without a limit
         return " && ".join([_equals(_LIMIT, default="'0'"), _equals(_REQUEST, default="device[2]")])

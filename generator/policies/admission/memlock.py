@@ -17,7 +17,7 @@ STANDARD = f"mpigen.dev/{POD_SECURITY}"
 
 
 def memlock() -> Rule:
-    """Return the rule for pods that may lock memory, in the namespaces with the label."""
+    """Return the admission rule for pods with IPC_LOCK, in the namespaces with the label."""
     return replace(read_rule(MEMLOCK), namespace_labels={STANDARD: MEMLOCK}, judges_controllers=True)
 
 
@@ -25,12 +25,12 @@ _GROUP = "security.openshift.io"
 
 
 def memlock_role() -> Body:
-    """Return the ClusterRole that grants the use of the SecurityContextConstraints."""
+    """Return the ClusterRole that grants `use` of the SecurityContextConstraints with IPC_LOCK."""
     return cluster_role(MEMLOCK_SCC, [policy_rule(_GROUP, ["securitycontextconstraints"], ["use"], [MEMLOCK_SCC])])
 
 
 def memlock_role_binding(tenant: Tenant) -> Body:
-    """Return the RoleBinding for the ServiceAccount of the pods, because a controller creates them."""
+    """Return the RoleBinding for the ServiceAccount of the pods: a controller creates the pods, not a user."""
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": "RoleBinding",

@@ -20,7 +20,7 @@ _ALWAYS = ("job-isolation", memlock.MEMLOCK)
 
 
 def admission_pack(platform: Platform) -> Iterator[Manifest]:
-    """Yield the policy and the binding of each rule that is on, for a platform with tenants."""
+    """Yield the policy and the binding of each enabled rule, if the platform has tenants."""
     users_only = {"not-a-controller": _is_no_controller(platform)}
     for rule in _rules(platform):
         action = "deny" if rule.name in _ALWAYS else platform.policies.admission.action(rule.name)
@@ -76,7 +76,7 @@ def _platform_labels(platform: Platform) -> dict[str, str]:
 
 
 def _is_no_controller(platform: Platform) -> str:
-    """Return CEL that is true for users: it reads the caller, because any user can write owner references."""
+    """Return CEL that is true if a user sends the request. It does not read owner references, which users can set."""
     users, groups = _cel_list(KUBERNETES_USERS), _cel_list(controller_groups(platform))
     openshift = (
         f" || (group.startsWith('{OPENSHIFT_GROUPS}') && !(group in {_cel_list(OPENSHIFT_GROUPS_FOR_USERS)}))"

@@ -24,7 +24,7 @@ _CONTAINER = "node"  # trainer v2.3.0 pkg/constants/constants.go Node: the only 
 
 @dataclass(frozen=True, slots=True)
 class FabricUse:
-    """The use that a runtime makes of a fabric.
+    """The devices and variables with which a runtime uses a fabric.
 
     Attributes:
         devices: resource or name of a claim → amount per host or `claim`, in pods that `resourcesPerNode` changes.
@@ -36,11 +36,11 @@ class FabricUse:
 
 
 def fabric_use(runtime: Manifest, fabrics: Iterable[Fabric]) -> FabricUse | None:
-    """Return the use of a fabric, read from the manifest of a runtime; None if the runtime uses none.
+    """Return the devices and variables with which a runtime uses a fabric; None if it uses no fabric.
 
-    `resourcesPerNode` changes the pods of the `trainer` step and, where the launcher is a node, the job `node` (trainer
-    v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo; v2.2.0 pkg/runtime/framework/plugins/jobset/builder.go
-    Trainer). A separate launcher uses no fabric, and its hosts keep their devices.
+    `resourcesPerNode` changes the pods of the `trainer` step. If the launcher is a node, it also changes the job `node`
+    (trainer v2.3.0 pkg/runtime/core/trainingruntime.go newRuntimeInfo; v2.2.0
+    pkg/runtime/framework/plugins/jobset/builder.go Trainer). A separate launcher uses no fabric.
     """
     spec = runtime.body["spec"]
     jobs: list[Body] = spec["template"]["spec"]["replicatedJobs"]
@@ -63,7 +63,7 @@ def fabric_use(runtime: Manifest, fabrics: Iterable[Fabric]) -> FabricUse | None
 
 
 def _fabric(jobs: Iterable[Body], fabrics: Mapping[str, Fabric]) -> Fabric | None:
-    """Return the fabric in the annotation of the pods."""
+    """Return the fabric that the annotation of a job's pods names."""
     names = (_pods(job).get("metadata", {}).get("annotations", {}).get(FABRIC, "") for job in jobs)
     return next((fabrics[name] for name in names if name in fabrics), None)
 
@@ -85,7 +85,7 @@ _TREE_PARAMETERS = ("queues", "runtimes", "fabrics", "fabric-variables")
 
 
 def namespace_parameters(home: Tenant, team: str, platform: Platform) -> dict[str, str]:
-    """Return the parameters of a namespace, as annotations; `add_parameters_of_tree` adds runtimes and queues."""
+    """Return the parameters of a namespace, as annotations, without the parameters for runtimes and queues."""
     policies, limits = platform.policies, home.limits
     devices = (f"{device}={count}" for device, count in limits.devices_per_host.items())
     places = (
@@ -115,11 +115,7 @@ def _priorities(home: Tenant, platform: Platform) -> list[str]:
 def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ()) -> list[Manifest]:
     """Annotate the namespaces of tenants with their runtimes and queues, including objects that admins add in Python.
 
-    Remove the rule for fabrics if no runtime uses one.
-
-    Args:
-        tree: the manifests of a release.
-        fabrics: the fabrics of its platform.
+    Remove the admission rule for fabrics if no runtime of the tree uses a fabric.
     """
     values: dict[str | None, set[tuple[str, str]]] = {}
     for manifest in tree:
@@ -136,12 +132,12 @@ def add_parameters_of_tree(tree: list[Manifest], fabrics: Sequence[Fabric] = ())
 
 
 def _is_home(manifest: Manifest) -> bool:
-    """Return True for the namespace of a tenant."""
+    """Return True for a Namespace of a tenant."""
     return manifest.kind == "Namespace" and TENANT_LABEL in manifest.body["metadata"].get("labels", {})
 
 
 def _parameters(manifest: Manifest, fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:
-    """Yield (parameter, value) of a queue or a runtime, for the namespaces in which TrainJobs can use it."""
+    """Yield (parameter, value) of a LocalQueue or a runtime, for the namespaces in which TrainJobs can use it."""
     if manifest.kind == "LocalQueue":
         yield "queues", manifest.name
     elif manifest.kind in ("ClusterTrainingRuntime", "TrainingRuntime"):

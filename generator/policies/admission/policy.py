@@ -23,7 +23,7 @@ _NOT_DELETED = {
 
 @dataclass(frozen=True, slots=True)
 class ResourceRule:
-    """An entry of `resourceRules`: the requests that a rule judges."""
+    """An entry of `resourceRules`: the operations and resources that a rule matches."""
 
     group: str
     versions: tuple[str, ...]
@@ -48,7 +48,7 @@ RUNTIME = "object.spec.runtimeRef.?kind.orValue('ClusterTrainingRuntime') + '/' 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """An entry of `validations`: a CEL expression that must be true, and CEL for the message otherwise."""
+    """An entry of `validations`: a CEL expression that must be true, and CEL for the message if it is false."""
 
     expression: str
     message: str
@@ -61,15 +61,14 @@ class Rule:
 
     Attributes:
         name: the name in `policies.admission`, or the name of a rule that always denies.
-        resource_rules: the requests that it judges.
-        validations: all of them must be true.
-        variables: name → CEL expression; an expression may read the variables before it.
-        conditions: name → CEL expression; the rule ignores a request for which one is false.
-        judges_controllers: True if it also judges requests of controllers.
-        object_labels: labels of the objects that it judges. Default: all objects.
-        namespace_labels: labels of the platform's namespaces in which it holds, without exemptions. Default: the
-            namespaces of tenants that do not relax it.
-        is_cluster_wide: True if it holds everywhere, and for cluster-scoped objects too.
+        validations: the expressions that must be true.
+        variables: name → CEL expression, which may read the variables before it.
+        conditions: name → CEL expression; the rule ignores a request for which an expression is false.
+        judges_controllers: True if the rule also applies to requests of controllers.
+        object_labels: labels of the objects that the rule applies to. Default: all objects.
+        namespace_labels: labels of the namespaces that the rule applies to, without exemptions. Default: the namespaces
+            of tenants that do not relax the rule.
+        is_cluster_wide: True if the rule applies to all namespaces and to cluster-scoped objects.
     """
 
     name: str
@@ -86,10 +85,10 @@ class Rule:
 def parameter(name: str) -> str:
     """Return CEL that reads a parameter from an annotation of the object's namespace; an empty string if it is absent.
 
-    Policies have no `paramRef`. Once the last policy with ConfigMap parameters is deleted, the API server does not
-    watch ConfigMaps for new policies until it restarts (apiserver v0.34.2
-    pkg/admission/plugin/policy/generic/policy_source.go starts a shared informer a second time, which does nothing): it
-    would reject all requests of a platform that is removed and installed again.
+    Policies have no `paramRef`, because of a defect: after the deletion of the last policy with ConfigMap parameters,
+    the API server watches no ConfigMaps for new policies until it restarts (apiserver v0.34.2
+    pkg/admission/plugin/policy/generic/policy_source.go starts a shared informer a second time). It would then reject
+    all requests after a platform is removed and installed again.
     """
     return f"namespaceObject.metadata.?annotations[?'{PARAMETER}{name}'].orValue('')"
 

@@ -49,8 +49,8 @@ def read_rule(
         name: the key of the rule.
         settings: the values of `for` whose validations the platform needs.
         constants: values of `${NAME}` in addition to the constants of generator/facts/names.py.
-        variables: variables before the variables of the rule.
-        labels: labels of the objects that the rule judges, in all namespaces. Default: all objects of tenants.
+        variables: variables that precede the variables of the rule.
+        labels: labels of the objects that the rule applies to, in all namespaces. Default: all objects of tenants.
     """
     row: Body = read_table("rules", "generator.policies.admission")[name]
     values = {**vars(names), "RUNTIME": RUNTIME, **(constants or {})}
@@ -94,7 +94,7 @@ def _resource_rule(
 
 
 def size(limits: Collection[Limits]) -> Rule:
-    """Return the rule about hosts, devices and time, with a validation for each limit that a tenant has."""
+    """Return the rule that limits hosts, devices and time, with a validation for each limit that a tenant sets."""
     is_set = {
         "hosts": any(limit.hosts_per_job for limit in limits),
         "devices": any(limit.devices_per_host for limit in limits),
@@ -104,7 +104,13 @@ def size(limits: Collection[Limits]) -> Rule:
 
 
 def generated(users: Sequence[str], groups: Sequence[str], labels: Mapping[str, str]) -> Rule:
-    """Return the rule that protects generated objects, which have these labels, from all other users and groups."""
+    """Return the rule that rejects changes of generated objects by all other users and groups.
+
+    Args:
+        users: users that may change the objects.
+        groups: groups that may change the objects.
+        labels: the labels of generated objects.
+    """
     callers = []  # CEL reads strings like JSON
     if users:
         callers.append(f"request.userInfo.username in {json.dumps([*users])}")
