@@ -103,7 +103,7 @@ def exclusive_placement(runtime: TrainingRuntime) -> Iterator[Breach]:
 
 
 def _groups(body: Body) -> Iterator[tuple[Path, str]]:
-    """Yield (path, name) of the PodSet group of each job's pods."""
+    """Yield the paths and names of the podset groups of each job's pods."""
     for number, job in indexed_mappings(mapping(body, *map(str, JOB_SET)).get("replicatedJobs")):
         inside = ("template", "spec", "template", "metadata", "annotations")
         annotations: Mapping[str, Any] = mapping(job, *inside)
